@@ -1,0 +1,43 @@
+# The menu. Everything happens in .venv, which the first target that needs it makes (tools/setup.sh).
+.DEFAULT_GOAL := help
+.PHONY: help install run test lint fix lock demo bench clean
+SHELL := /bin/sh
+PYTHON ?=
+export PYTHON
+
+BIN := .venv/bin
+LOCKS := pyproject.toml tools/setup.sh $(wildcard locks/*.txt)
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' Makefile
+
+.venv/.run: $(LOCKS)
+	@sh tools/setup.sh run
+
+.venv/.dev: $(LOCKS)
+	@sh tools/setup.sh dev
+
+install: .venv/.run ## make .venv with the locked dependencies and the `corral` command
+
+run: .venv/.run ## serve on http://127.0.0.1:3000 (simulated provider unless NOVITA_API_KEY is set)
+	@exec $(BIN)/corral serve
+
+test: lint ## lint, types, layers, then every test
+	@$(BIN)/pytest
+
+lint: .venv/.dev ## ruff, mypy, pyright, import-linter
+	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff check .
+	@$(BIN)/mypy
+	@$(BIN)/pyright
+	@$(BIN)/lint-imports
+
+fix: .venv/.dev ## format, and apply safe lint fixes
+	@$(BIN)/ruff format .
+	@$(BIN)/ruff check --fix .
+
+lock: .venv/.dev ## resolve the dependencies anew into locks/
+	@sh tools/lock.sh
+
+clean: ## remove .venv and what tools leave behind (never .corral: that is your data)
+	@rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache .setup.lock

@@ -1,0 +1,45 @@
+"""
+Time, as an argument.
+
+The only file that reads the clock or sleeps; everything else is handed a `Clock`, so that tests step time instead
+of waiting for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from datetime import UTC, datetime
+from typing import Protocol
+
+
+class Clock(Protocol):
+    """What the rest of the program may ask of time."""
+
+    def now(self) -> datetime:
+        """The present instant, in UTC."""
+        ...
+
+    def monotonic(self) -> float:
+        """Seconds that never run backwards; only differences mean anything."""
+        ...
+
+    async def sleep(self, seconds: float) -> None:
+        """Return after *seconds*."""
+        ...
+
+
+class SystemClock:
+    """The machine's own clock."""
+
+    def now(self) -> datetime:
+        """The present instant, in UTC."""
+        return datetime.now(UTC)  # noqa: TID251  # the one place
+
+    def monotonic(self) -> float:
+        """Seconds that never run backwards."""
+        return time.monotonic()
+
+    async def sleep(self, seconds: float) -> None:
+        """Return after *seconds* of real time."""
+        await asyncio.sleep(seconds)  # noqa: TID251  # the one place
