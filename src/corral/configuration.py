@@ -1,0 +1,143 @@
+"""
+How settings are read: from the command line, the environment and `.env`, in that order of strength.
+
+`load` is pure: it is handed all three, and either returns every setting or raises one error that names each bad one,
+with its value and what is accepted. Only the command line calls it, once, at the start.
+"""
+
+from __future__ import annotations
+
+import difflib
+import io
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Self, get_args
+
+from dotenv import dotenv_values
+from pydantic import SecretStr, ValidationError
+from pydantic.fields import FieldInfo
+
+from corral.domain.errors import SettingsError
+from corral.settings import Group, Settings
+
+OWN_PREFIX = "CORRAL_"
+"""Unknown names with this prefix are errors: a typing mistake must not be a silent default."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SettingShown:
+    """One setting as `corral config` prints it."""
+
+    name: str
+    group: str
+    value: str
+    default: str
+    origin: str
+    accepts: str
+    meaning: str
+
+    @classmethod
+    def of(cls, name: str, group: str, field: FieldInfo, value: object, origin: str) -> Self:
+        """Describe *field* holding *value*; secrets are masked by their type."""
+        return cls(
+            name=name,
+            group=group,
+            value=_shown(value),
+            default=_shown(field.default),
+            origin=origin,
+            accepts=field.title or "",
+            meaning=field.description or "",
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Configuration:
+    """The settings, and where each came from."""
+
+    settings: Settings
+    shown: tuple[SettingShown, ...]
+
+
+def load(
+    environ: Mapping[str, str], *, dotenv: str = "", command_line: Mapping[str, str] | None = None
+) -> Configuration:
+    """
+    Read every setting; the command line beats the environment, which beats the text of `.env`.
+
+    An empty value counts as unset. Raises SettingsError naming every bad value and every unknown `CORRAL_*` name at
+    once; secrets are named but never quoted.
+    """
+    sources: dict[str, tuple[str, str]] = {}
+    file_values = {k: v or "" for k, v in dotenv_values(stream=io.StringIO(dotenv), interpolate=False).items()}
+    for origin, values in ((".env", file_values), ("environment", environ), ("command line", command_line or {})):
+        sources |= {name: (value, origin) for name, value in values.items() if value != ""}
+
+    complaints: list[str] = _unknown_names(sources)
+    groups: dict[str, Group] = {}
+    shown: list[SettingShown] = []
+    for group_name, group in _groups().items():
+        aliases = {field.alias or name: name for name, field in group.model_fields.items()}
+        given = {alias: sources[alias][0] for alias in aliases if alias in sources}
+        try:
+            groups[group_name] = group.model_validate(given)
+        except ValidationError as error:
+            complaints += _complaints(group, aliases, given, error)
+            continue
+        for alias, name in aliases.items():
+            value = getattr(groups[group_name], name)
+            origin = sources[alias][1] if alias in given else "default"
+            shown.append(SettingShown.of(alias, group_name, group.model_fields[name], value, origin))
+    if complaints:
+        raise SettingsError("\n".join(complaints))
+    return Configuration(settings=Settings.model_validate(groups), shown=tuple(shown))
+
+
+def _groups() -> dict[str, type[Group]]:
+    fields = Settings.model_fields.items()
+    return {
+        name: f.annotation for name, f in fields if isinstance(f.annotation, type) and issubclass(f.annotation, Group)
+    }
+
+
+def _unknown_names(names: Mapping[str, object]) -> list[str]:
+    known = [field.alias or "" for group in _groups().values() for field in group.model_fields.values()]
+    complaints = []
+    for name in sorted(names):
+        if name.startswith(OWN_PREFIX) and name not in known:
+            near = difflib.get_close_matches(name, known, n=1)
+            hint = f"; did you mean {near[0]}?" if near else "; `corral config` lists all settings"
+            complaints.append(f"{name}: no such setting{hint}")
+    return complaints
+
+
+def _complaints(
+    group: type[Group], aliases: Mapping[str, str], given: Mapping[str, str], error: ValidationError
+) -> list[str]:
+    bad = dict.fromkeys(str(problem["loc"][0]) for problem in error.errors(include_url=False))
+    return [
+        f"{alias}={_quoted(field, given.get(alias, ''))}: accepted is {field.title}"
+        for alias in bad
+        for field in [group.model_fields[aliases[alias]]]
+    ]
+
+
+def _quoted(field: FieldInfo, value: str) -> str:
+    return "(secret, not shown)" if _is_secret(field) else repr(value)
+
+
+def _is_secret(field: FieldInfo) -> bool:
+    return field.annotation is SecretStr or SecretStr in get_args(field.annotation)
+
+
+def _shown(value: object) -> str:
+    match value:
+        case None:
+            return ""
+        case bool():
+            return "true" if value else "false"
+        case SecretStr():
+            return "********"
+        case tuple():
+            return ",".join(str(part) for part in value)
+        case _:
+            return str(value)

@@ -1,0 +1,220 @@
+"""
+Every setting: its name, its unit, its default and why.
+
+Only declarations; `configuration.py` reads them. Names without the `CORRAL_` prefix are those of the original system
+and keep its meaning. The docstring under each field is what `corral config` and the reference page print.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr
+
+
+def _whole(name: str, default: int, least: int, most: int) -> Any:
+    return Field(default, alias=name, ge=least, le=most, title=f"a whole number from {least} to {most}")
+
+
+def _flag(name: str, *, default: bool) -> Any:
+    return Field(default, alias=name, title="true or false")
+
+
+def _text(name: str, default: str) -> Any:
+    return Field(default, alias=name, min_length=1, title="text")
+
+
+def _secret(name: str, *, least: int) -> Any:
+    return Field(None, alias=name, min_length=least, title=f"text of at least {least} characters")
+
+
+def _choice(name: str, default: str, options: tuple[str, ...]) -> Any:
+    return Field(default, alias=name, title="one of " + ", ".join(options))
+
+
+def _words(name: str, default: tuple[str, ...], *, least: int = 0) -> Any:
+    return Field(default, alias=name, min_length=least, title="a comma-separated list")
+
+
+def _address(name: str, default: str | None) -> Any:
+    return Field(default, alias=name, pattern="^https?://.", title="an http:// or https:// address")
+
+
+def _split(value: object) -> object:
+    """Read a comma-separated list; spaces around its members do not count."""
+    return tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value
+
+
+Words = Annotated[tuple[str, ...], BeforeValidator(_split)]
+
+
+class LogLevel(StrEnum):
+    """How much is logged."""
+
+    DEBUG = "debug"
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+
+    @classmethod
+    def _missing_(cls, value: object) -> LogLevel | None:
+        """Accept any capitals: LOG_LEVEL=INFO is what many people write."""
+        return next((level for level in cls if isinstance(value, str) and level == value.lower()), None)
+
+
+class Group(BaseModel):
+    """Settings that belong together; immutable, and read by the names of the environment."""
+
+    model_config = ConfigDict(frozen=True, use_attribute_docstrings=True, populate_by_name=False, extra="forbid")
+
+
+class HttpSettings(Group):
+    """Who may reach the service, and where."""
+
+    host: str = _text("HOST", "127.0.0.1")
+    """Address to listen on. Any address but loopback needs an API key to exist first."""
+    port: int = _whole("PORT", 3000, 0, 65535)
+    """TCP port to listen on; 0 takes any free one and says which."""
+    allowed_origins: Words = _words("ALLOWED_ORIGINS", ())
+    """Browser origins allowed to call the API (CORS), comma-separated. Empty: none."""
+    rate_limit_window_ms: int = _whole("RATE_LIMIT_WINDOW_MS", 900_000, 1000, 86_400_000)
+    """Milliseconds over which requests of one API key are counted."""
+    rate_limit_max_requests: int = _whole("RATE_LIMIT_MAX_REQUESTS", 0, 0, 10_000_000)
+    """Requests one API key may make in that window. 0: no limit."""
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether only this machine can connect."""
+        if self.host == "localhost":
+            return True
+        try:
+            return ipaddress.ip_address(self.host.strip("[]")).is_loopback
+        except ValueError:
+            return False
+
+
+class ProviderSettings(Group):
+    """The account at novita.ai, and how hard it may be asked."""
+
+    api_key: SecretStr | None = _secret("NOVITA_API_KEY", least=1)
+    """Key of the novita.ai account. Unset: the built-in simulator stands in for the provider."""
+    base_url: str = _address("NOVITA_API_BASE_URL", "https://api.novita.ai/gpu-instance/openapi")
+    """Where the provider's API is, without the version."""
+    request_timeout_ms: int = _whole("REQUEST_TIMEOUT", 30_000, 100, 600_000)
+    """Milliseconds until a call to the provider is given up."""
+    max_retry_attempts: int = _whole("MAX_RETRY_ATTEMPTS", 3, 1, 10)
+    """How often a failed job, or a provider call that is safe to repeat, is tried again."""
+    rate_limit_per_minute: Literal["auto"] | Annotated[int, Field(ge=1, le=100_000)] = Field(
+        "auto", alias="NOVITA_RATE_LIMIT_PER_MINUTE", title="auto, or a whole number from 1 to 100000"
+    )
+    """Calls a minute the provider may be asked, by all processes together; `auto` learns it from its answers."""
+    breaker_recovery_ms: int = _whole("CIRCUIT_BREAKER_RECOVERY_MS", 60_000, 5000, 3_600_000)
+    """Longest pause, in milliseconds, before a failing provider is tried again; the first pause is 5 s."""
+
+
+class StoreSettings(Group):
+    """Where Corral remembers."""
+
+    database_url: SecretStr | None = _secret("DATABASE_URL", least=1)
+    """A PostgreSQL server to use (postgresql://...). Unset: an embedded one in the data directory."""
+    data_dir: Path = Field(Path(".corral"), alias="CORRAL_DATA_DIR", title="a path")
+    """Directory for the embedded database and the simulator's account."""
+
+
+class InstanceSettings(Group):
+    """How instances are placed, watched and shown."""
+
+    default_region: str = _text("DEFAULT_REGION", "CN-HK-01")
+    """Region tried first when a request names none."""
+    regions: Words = _words("CORRAL_REGIONS", ("AS-SGP-02", "CN-HK-01", "AS-IN-01"), least=1)
+    """Regions tried in this order after the preferred one, comma-separated."""
+    poll_interval_seconds: int = _whole("INSTANCE_POLL_INTERVAL", 30, 1, 300)
+    """Seconds between looks at the provider when nothing is in motion."""
+    startup_max_wait_ms: int = _whole("INSTANCE_STARTUP_MAX_WAIT_TIME", 600_000, 10_000, 86_400_000)
+    """Milliseconds a start may take before it is called failed."""
+    startup_name_lookup: bool = _flag("INSTANCE_STARTUP_ENABLE_NAME_LOOKUP", default=True)
+    """Whether a start by name may look an unknown name up at the provider."""
+    ready_status: Literal["ready", "running"] = _choice("CORRAL_READY_STATUS", "ready", ("ready", "running"))
+    """The word shown for a ready instance; `running` for old clients that wait for that word."""
+    orphans: Literal["report", "delete"] = _choice("CORRAL_ORPHANS", "report", ("report", "delete"))
+    """What to do with provider instances that carry our mark but belong to no record."""
+
+
+class JobSettings(Group):
+    """How much background work runs at once."""
+
+    max_concurrent: int = _whole("MAX_CONCURRENT_JOBS", 10, 1, 100)
+    """Jobs one worker process runs at the same time."""
+
+
+class HealthCheckSettings(Group):
+    """Defaults of the checks that make a running instance ready."""
+
+    timeout_ms: int = _whole("HEALTH_CHECK_TIMEOUT_MS", 10_000, 1000, 300_000)
+    """Milliseconds one check may take."""
+    retry_attempts: int = _whole("HEALTH_CHECK_RETRY_ATTEMPTS", 3, 0, 10)
+    """How often a failed check of an endpoint is repeated within one round."""
+    retry_delay_ms: int = _whole("HEALTH_CHECK_RETRY_DELAY_MS", 2000, 100, 30_000)
+    """Milliseconds before the first repetition; doubles with each."""
+    max_wait_ms: int = _whole("HEALTH_CHECK_MAX_WAIT_TIME_MS", 300_000, 30_000, 1_800_000)
+    """Milliseconds from the first check until the instance is called unhealthy."""
+
+
+class WebhookSettings(Group):
+    """Where changes are told."""
+
+    url: str | None = _address("WEBHOOK_URL", None)
+    """Receiver of every event of every instance that names none of its own. Unset: none."""
+    secret: SecretStr | None = _secret("WEBHOOK_SECRET", least=8)
+    """Signs webhooks; at least 8 characters, `whsec_...` is read as base64. Unset: unsigned."""
+    timeout_ms: int = _whole("WEBHOOK_TIMEOUT", 10_000, 100, 300_000)
+    """Milliseconds a receiver may take to answer."""
+    allow_private: bool = _flag("CORRAL_WEBHOOK_ALLOW_PRIVATE", default=False)
+    """Whether webhooks may go to loopback, private and link-local addresses."""
+
+
+class CacheSettings(Group):
+    """How long answers are reused."""
+
+    timeout_seconds: int = _whole("CACHE_TIMEOUT", 300, 1, 86_400)
+    """Seconds products (and the best of them) are remembered."""
+    listing_ttl_seconds: int = _whole("COMPREHENSIVE_CACHE_TTL", 30, 0, 3600)
+    """Seconds the merged listing is remembered. 0: not at all."""
+
+
+class ListingSettings(Group):
+    """The merged listing of Corral's and the provider's instances."""
+
+    enabled: bool = _flag("ENABLE_COMPREHENSIVE_LISTING", default=True)
+    """Whether `/api/instances/comprehensive` is served."""
+    include_novita_only: bool = _flag("DEFAULT_INCLUDE_NOVITA_ONLY", default=True)
+    """Default of its `includeNovitaOnly`: also list what only the provider knows."""
+    sync_local_state: bool = _flag("DEFAULT_SYNC_LOCAL_STATE", default=False)
+    """Default of its `syncLocalState`: record what was seen at the provider."""
+
+
+class LogSettings(Group):
+    """What is told on standard output."""
+
+    level: LogLevel = _choice("LOG_LEVEL", LogLevel.INFO, tuple(LogLevel))
+    """Least important level that is logged."""
+
+
+class Settings(BaseModel):
+    """All settings of one process. They form its configuration and never change while it runs."""
+
+    model_config = ConfigDict(frozen=True)
+
+    http: HttpSettings
+    provider: ProviderSettings
+    store: StoreSettings
+    instances: InstanceSettings
+    jobs: JobSettings
+    health_checks: HealthCheckSettings
+    webhooks: WebhookSettings
+    caches: CacheSettings
+    listing: ListingSettings
+    log: LogSettings

@@ -1,0 +1,125 @@
+"""
+What the program tells about itself: logs and metrics.
+
+A log event is a constant `noun.verb`, listed in `LOG_EVENTS` with its meaning; variables are bound as keys, never
+formatted into the message. Secrets are redacted by their type (`SecretStr`), wherever in a value they stand.
+Metrics belong to a registry that is handed around, so that two services in one test do not count into each other.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Mapping, MutableMapping
+from typing import Any, Final, TextIO
+
+import structlog
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from pydantic import SecretStr
+
+LOG_EVENTS: Final[dict[str, str]] = {
+    "service.starting": "The process begins; says which version, role and data it uses.",
+    "service.ready": "Requests are served and jobs are taken; says where.",
+    "service.stopping": "A stop was asked for; running work may end.",
+    "service.stopped": "The process ends.",
+    "simulator.started": "No provider key is set; the built-in simulator stands in for the provider.",
+    "simulator.ended": "The simulator ended unasked; it is started again.",
+    "database.starting": "The embedded PostgreSQL is being started.",
+    "database.ready": "The database answers and is migrated.",
+    "database.lost": "The database cannot be reached; requests answer 503 until it is back.",
+    "database.regained": "The database answers again.",
+    "database.migrated": "A migration was applied.",
+    "worker.started": "Jobs are being taken.",
+    "worker.interrupted": "Taking jobs failed, usually because the database went away; it is tried again.",
+    "worker.drained": "All running jobs ended before the stop.",
+    "worker.abandoned": "Jobs still ran at the end of the grace period; they were put back for another worker.",
+    "job.failed": "A job failed for good; its error is kept and listed.",
+    "job.retried": "A job failed and will be tried again.",
+    "job.unsaved": "A job's outcome could not be stored; it will run again on some worker.",
+    "jobs.swept": "Finished jobs past their time were removed.",
+    "request.failed": "A request ended in an error that is ours.",
+    "request.served": "A request was answered.",
+    "library.logged": "A library we use logged something.",
+}
+"""Every event this program logs; a test keeps the code and the documentation equal to it."""
+
+log: Final = structlog.stdlib.get_logger("corral")
+
+
+class Metrics:
+    """The numbers of one service."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self.requests = Counter(
+            "corral_http_requests_total",
+            "Requests answered.",
+            ("method", "route", "status"),
+            registry=self.registry,
+        )
+        self.request_seconds = Histogram(
+            "corral_http_request_seconds", "Time to answer a request.", ("route",), registry=self.registry
+        )
+        self.jobs = Counter(
+            "corral_jobs_total", "Job runs by how they ended.", ("type", "outcome"), registry=self.registry
+        )
+        self.job_seconds = Histogram("corral_job_seconds", "Time one job run took.", ("type",), registry=self.registry)
+        self.jobs_waiting = Gauge(
+            "corral_jobs_waiting", "Jobs not finished, by status.", ("status",), registry=self.registry
+        )
+        self.database_up = Gauge("corral_database_up", "1 when the database answers.", registry=self.registry)
+
+
+def configure_logging(level: str, *, stream: TextIO | None = None) -> None:
+    """Log to *stream* (standard output): for reading on a terminal, as JSON lines elsewhere."""
+    output = stream or sys.stdout
+    threshold = logging.getLevelNamesMapping()[level.upper()]
+    processors: list[structlog.typing.Processor] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.processors.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+        redact_secrets,
+    ]
+    if output.isatty():
+        processors.append(structlog.dev.ConsoleRenderer())
+    else:
+        processors += [structlog.processors.format_exc_info, structlog.processors.JSONRenderer(default=str)]
+    structlog.configure(
+        processors=processors,
+        wrapper_class=structlog.make_filtering_bound_logger(threshold),
+        logger_factory=structlog.PrintLoggerFactory(output),
+        cache_logger_on_first_use=False,
+    )
+    root = logging.getLogger()
+    root.handlers[:] = [_LibraryHandler()]
+    root.setLevel(max(threshold, logging.WARNING))  # what libraries say below a warning is noise to an operator
+
+
+def redact_secrets(_logger: object, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    """Replace every secret in *event*, at any depth."""
+    return {key: _redacted(value) for key, value in event.items()}
+
+
+def _redacted(value: object) -> object:
+    match value:
+        case SecretStr():
+            return "********"
+        case Mapping():
+            return {key: _redacted(inner) for key, inner in value.items()}
+        case list() | tuple():
+            return [_redacted(inner) for inner in value]
+        case _:
+            return value
+
+
+class _LibraryHandler(logging.Handler):
+    """Passes what libraries log through the standard module on to our log."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        log.log(
+            record.levelno,
+            "library.logged",
+            library=record.name,
+            message=record.getMessage(),
+            exc_info=record.exc_info or None,
+        )
