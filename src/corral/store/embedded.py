@@ -1,0 +1,262 @@
+"""
+A private PostgreSQL, started and stopped with the service.
+
+It listens on a Unix socket in a directory of mode 700 and on no network port. One process owns it, by holding a file
+lock for as long as it lives; others on the same data directory use the same server, and one of them takes over when the
+owner goes. The server ends with its owner even after SIGKILL (on Linux; elsewhere a leftover is found by its pid file
+and used again).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import fcntl
+import os
+import secrets
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from corral.clock import Clock
+from corral.domain.errors import StoreUnavailableError
+from corral.store import launch
+from corral.store.premises import Premises, locate, settle
+from corral.store.target import DatabaseTarget
+from corral.telemetry import log
+
+SUPERUSER = "corral"
+START_WITHIN_SECONDS = 60.0
+"""Crash recovery after SIGKILL under load takes seconds; a server silent for this long will not come."""
+STOP_WITHIN_SECONDS = 10.0
+SOCKET_PATH_LIMIT = 100
+"""The kernel refuses socket paths over 107 bytes, of which PostgreSQL's file name takes some."""
+
+_POLL_SECONDS = 0.02
+_LOG_LIMIT_BYTES = 10_000_000
+_SERVER_OPTIONS = {
+    "listen_addresses": "",
+    "unix_socket_permissions": "0700",
+    "max_connections": "200",
+    # Short statements only: compiling them costs more than it saves.
+    "jit": "off",
+}
+
+
+class EmbeddedServer:
+    """The PostgreSQL of one data directory."""
+
+    def __init__(self, data_dir: Path, clock: Clock, *, options: Sequence[tuple[str, str]] = ()) -> None:
+        self._data_dir = data_dir.absolute()
+        self._clock = clock
+        self._options = {**_SERVER_OPTIONS, **dict(options)}
+        self._lock: int | None = None
+        self._child: subprocess.Popen[bytes] | None = None
+
+    @property
+    def log_path(self) -> Path:
+        """Where the server writes its log."""
+        return self._data_dir / "postgres.log"
+
+    async def ensure(self) -> DatabaseTarget:
+        """
+        Return a running server's address: ours if it runs, another process's if that owns it, else one started now.
+
+        Raises StoreUnavailableError, quoting the end of the server's log, when it does not come up.
+        """
+        deadline = self._clock.monotonic() + START_WITHIN_SECONDS
+        while self._clock.monotonic() < deadline:
+            if self._owns():
+                return await self._start_or_adopt(settle(self._data_dir), deadline)
+            cluster = locate(self._data_dir)
+            if _is_accepting(cluster):
+                return _target(cluster)
+            await self._clock.sleep(_POLL_SECONDS)
+        raise StoreUnavailableError(
+            f"the PostgreSQL of {self._data_dir} belongs to another process and is not answering"
+        )
+
+    def needs_attention(self) -> bool:
+        """Whether `ensure` would have something to do: our server died, or its owner left."""
+        return not _is_accepting(locate(self._data_dir))
+
+    async def stop(self) -> None:
+        """Stop the server if it is ours; leave it to its owner otherwise."""
+        if self._lock is None:
+            return
+        cluster = locate(self._data_dir)
+        pid = _server_pid(cluster)
+        if pid is not None and not await self._ended(pid, signal.SIGINT):
+            await self._ended(pid, signal.SIGQUIT)  # at once; the next start recovers from the log
+        socket_dir = _remembered_socket_dir(self._data_dir)
+        if socket_dir is not None:
+            shutil.rmtree(socket_dir, ignore_errors=True)
+            (self._data_dir / "socket-is-in").unlink(missing_ok=True)
+        os.close(self._lock)
+        self._lock, self._child = None, None
+
+    async def _ended(self, pid: int, wish: signal.Signals) -> bool:
+        """Send *wish* and wait; True when the server is gone."""
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, wish)
+        deadline = self._clock.monotonic() + STOP_WITHIN_SECONDS
+        while self._clock.monotonic() < deadline:
+            if self._child is not None:
+                self._child.poll()  # reaps it; an unreaped child would look alive for ever
+            if not _is_running(pid):
+                return True
+            await self._clock.sleep(_POLL_SECONDS)
+        return False
+
+    def _owns(self) -> bool:
+        """Take the lock that makes us the owner, or keep it."""
+        if self._lock is None:
+            self._data_dir.parent.mkdir(parents=True, exist_ok=True)
+            if not self._data_dir.exists():
+                settle(self._data_dir)
+            handle = os.open(self._data_dir / "postgres.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                os.close(handle)
+                return False
+            self._lock = handle
+        return True
+
+    async def _start_or_adopt(self, premises: Premises, deadline: float) -> DatabaseTarget:
+        if not premises.cluster.exists():
+            await asyncio.to_thread(_initialise, premises, self.log_path)
+        spawned = False
+        while self._clock.monotonic() < deadline:
+            if _is_accepting(premises.cluster):
+                return _target(premises.cluster)
+            if self._child is not None and self._child.poll() is not None:
+                if spawned:
+                    break
+                self._child = None
+            if self._child is None and _server_pid(premises.cluster) is None:
+                # A leftover that is still shutting down has a pid: wait for it rather than fight over the files.
+                self._child, spawned = self._spawn(premises), True
+            await self._clock.sleep(_POLL_SECONDS)
+        raise StoreUnavailableError(f"PostgreSQL did not start; the end of {self.log_path}:\n{_tail(self.log_path)}")
+
+    def _spawn(self, premises: Premises) -> subprocess.Popen[bytes]:
+        if self.log_path.exists() and self.log_path.stat().st_size > _LOG_LIMIT_BYTES:
+            self.log_path.replace(self.log_path.with_suffix(".log.1"))
+        # A pid file without a server is left over from a crash; its number may since belong to somebody else, and
+        # PostgreSQL, which only asks whether the number is in use, would then refuse to start.
+        (premises.cluster / "postmaster.pid").unlink(missing_ok=True)
+        socket_dir = _socket_dir(self._data_dir, premises)
+        options = [f"-c{name}={value}" for name, value in self._options.items()]
+        command = [str(premises.binaries / "postgres"), "-D", str(premises.cluster), "-k", str(socket_dir), *options]
+        log.info("database.starting", cluster=str(premises.cluster))
+        with self.log_path.open("ab") as output:
+            return subprocess.Popen(  # noqa: S603  # our own program and arguments
+                [
+                    *(sys.executable, "-I", "-S", launch.__file__),
+                    *(str(premises.uid), str(premises.gid), str(os.getpid())),
+                    *command,
+                ],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                cwd="/",
+                # A Ctrl-C in the terminal is for us alone: running jobs still need the database.
+                start_new_session=True,
+            )
+
+
+def _initialise(premises: Premises, log_path: Path) -> None:
+    """Make the cluster beside its place and move it there whole, so that a half-made one is never used."""
+    draft = premises.cluster.with_name(f"{premises.cluster.name}.draft-{secrets.token_hex(4)}")
+    draft.mkdir(mode=0o700)
+    if os.geteuid() == 0:
+        os.chown(draft, premises.uid, premises.gid)
+    command = [str(premises.binaries / "initdb"), "-D", str(draft), "-U", SUPERUSER, "-A", "trust", "-E", "UTF8"]
+    result = subprocess.run(  # noqa: S603  # our own program and arguments
+        [
+            *(sys.executable, "-I", "-S", launch.__file__),
+            *(str(premises.uid), str(premises.gid), str(os.getpid())),
+            *(*command, "--locale=C", "--no-instructions"),
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd="/",
+    )
+    if result.returncode != 0:
+        shutil.rmtree(draft, ignore_errors=True)
+        log_path.write_text(result.stdout + result.stderr)
+        raise StoreUnavailableError(f"initdb failed: {(result.stderr or result.stdout).strip()[-500:]}")
+    draft.rename(premises.cluster)
+
+
+def _socket_dir(data_dir: Path, premises: Premises) -> Path:
+    """The cluster itself, or, when its path is too long for a socket, a short private directory."""
+    if len(os.fsencode(premises.cluster)) + len("/.s.PGSQL.5432.lock") <= SOCKET_PATH_LIMIT:
+        return premises.cluster
+    remembered = _remembered_socket_dir(data_dir)
+    if remembered is not None and remembered.is_dir():
+        return remembered
+    short = Path(tempfile.mkdtemp(prefix="corral-"))  # mode 700
+    if os.geteuid() == 0:
+        os.chown(short, premises.uid, premises.gid)
+    (data_dir / "socket-is-in").write_text(f"{short}\n")
+    return short
+
+
+def _remembered_socket_dir(data_dir: Path) -> Path | None:
+    pointer = data_dir / "socket-is-in"
+    return Path(pointer.read_text().strip()) if pointer.exists() else None
+
+
+def _pid_file(cluster: Path) -> list[str]:
+    """Lines of postmaster.pid: pid, data directory, start time, port, socket directory, address, memory key, status."""
+    try:
+        return (cluster / "postmaster.pid").read_text().splitlines()
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
+def _server_pid(cluster: Path) -> int | None:
+    """The pid of the server on *cluster*, if it runs; a recycled number that is no PostgreSQL does not count."""
+    lines = _pid_file(cluster)
+    if not lines or not lines[0].strip().lstrip("-").isdigit():
+        return None
+    pid = abs(int(lines[0]))
+    return pid if _is_running(pid) and _is_postgres(pid) else None
+
+
+def _is_running(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def _is_postgres(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/comm").read_text().strip() == "postgres"
+    except OSError:
+        return not Path("/proc/self").exists()  # without /proc we must take the pid file's word
+
+
+def _is_accepting(cluster: Path) -> bool:
+    """Whether the pid file says `ready` and the process lives."""
+    lines = _pid_file(cluster)
+    return len(lines) >= 8 and lines[7].strip() == "ready" and _server_pid(cluster) is not None  # noqa: PLR2004
+
+
+def _target(cluster: Path) -> DatabaseTarget:
+    return DatabaseTarget(host=_pid_file(cluster)[4].strip(), user=SUPERUSER, database="postgres")
+
+
+def _tail(path: Path) -> str:
+    return path.read_text(errors="replace")[-2000:].strip() if path.exists() else "(no log)"

@@ -1,0 +1,95 @@
+"""
+The schema, brought up to date: numbered SQL files, append-only, applied once each under a lock.
+
+`NNNN_name.sql` runs in one transaction with its entry in `corral_migrations`, so a migration is applied wholly or not
+at all, however many processes start at once. A database that knows a migration we do not is newer than this code and is
+refused: an old release must not write into a schema it has never seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from importlib import resources
+
+import asyncpg
+
+from corral.domain.errors import StoreNewerError
+from corral.store.database import translated
+from corral.store.target import DatabaseTarget
+from corral.telemetry import log
+
+LOCK_KEY = 0x636F7272616C  # "corral" in ASCII; any constant that nobody else uses
+_REGISTER = """
+CREATE TABLE IF NOT EXISTS corral_migrations (
+    number integer PRIMARY KEY,
+    name text NOT NULL,
+    applied_at timestamptz NOT NULL DEFAULT now()
+)
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class Migration:
+    """One step of the schema."""
+
+    number: int
+    name: str
+    sql: str
+
+
+def migrations() -> tuple[Migration, ...]:
+    """Every migration of this release, in order."""
+    files = [f for f in resources.files("corral.store.migrations").iterdir() if f.name.endswith(".sql")]
+    found = []
+    for file in sorted(files, key=lambda f: f.name):
+        number, _, name = file.name.removesuffix(".sql").partition("_")
+        found.append(Migration(number=int(number), name=name, sql=file.read_text(encoding="utf-8")))
+    return tuple(found)
+
+
+async def migrate(
+    target: DatabaseTarget,
+    *,
+    first: Callable[[asyncpg.Connection], Awaitable[None]] | None = None,
+    steps: Sequence[Migration] | None = None,
+) -> list[Migration]:
+    """
+    Apply what is missing and return it; *first* runs before, under the same lock (the job queue brings its own tables).
+
+    Raises StoreNewerError when the database has migrations this release does not know.
+    """
+    steps = migrations() if steps is None else steps
+    async with _locked(target) as connection:
+        await connection.execute(_REGISTER)
+        known = {row["number"] for row in await connection.fetch("SELECT number FROM corral_migrations")}
+        unknown = sorted(known - {step.number for step in steps})
+        if unknown:
+            raise StoreNewerError(
+                f"the database has migration {unknown[-1]}, this release of Corral knows only up to "
+                f"{max((s.number for s in steps), default=0)}: run the newer release, or restore an older database"
+            )
+        if first is not None:
+            await first(connection)
+        missing = [step for step in steps if step.number not in known]
+        for step in missing:
+            async with connection.transaction():
+                await connection.execute(step.sql)
+                await connection.execute(
+                    "INSERT INTO corral_migrations (number, name) VALUES ($1, $2)", step.number, step.name
+                )
+            log.info("database.migrated", number=step.number, name=step.name)
+        return missing
+
+
+@asynccontextmanager
+async def _locked(target: DatabaseTarget) -> AsyncGenerator[asyncpg.Connection]:
+    """A connection of its own that holds the migration lock until it closes."""
+    with translated():
+        connection = await asyncpg.connect(**target.arguments())
+        try:
+            await connection.execute("SELECT pg_advisory_lock($1)", LOCK_KEY)
+            yield connection
+        finally:
+            await connection.close()
