@@ -1,0 +1,128 @@
+"""
+Running one job: its handler, in one of a limited number of seats, and what its end means.
+
+A failure is counted only when it is the job's own: an outage of the provider or the database, a wish for a later look
+and a stop of this worker all put the job back as if it had not run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from datetime import timedelta
+
+import msgspec
+import structlog
+from pgqueuer.errors import RetryRequested
+from pgqueuer.executors import AbstractEntrypointExecutor, EntrypointExecutorParameters
+from pgqueuer.models import Context, Job
+
+from corral.clock import Clock
+from corral.domain.backoff import delay
+from corral.domain.errors import CloudTransientError, StoreUnavailableError
+from corral.jobs.registry import JobId, JobRun, JobType, LookAgainError
+from corral.jobs.tables import Postponed
+from corral.telemetry import Metrics, log
+
+FIRST_RETRY_SECONDS = 0.1
+LAST_RETRY_SECONDS = 300.0
+OUTAGE_PAUSE_SECONDS = 5.0
+"""How long a job waits that met an outage of the provider or the database, when nobody said longer."""
+
+
+class RunningJobs:
+    """The handlers running now: so many at once, and called off together at the end."""
+
+    def __init__(self, most: int) -> None:
+        self._seats = asyncio.Semaphore(most)
+        self._tasks: set[asyncio.Task[object]] = set()
+        self._abandoned = False
+
+    def abandon(self) -> int:
+        """Call every running handler off, and every later one before it begins; answers how many were running."""
+        self._abandoned = True
+        for task in self._tasks:
+            task.cancel()
+        return len(self._tasks)
+
+    @asynccontextmanager
+    async def seat(self, task: asyncio.Task[object]) -> AsyncGenerator[None]:
+        """Hold one of the places for *task*, which must be the current one; raises Postponed when called off."""
+        if self._abandoned:
+            raise Postponed(timedelta(0), "its worker is stopping")
+        self._tasks.add(task)
+        try:
+            async with self._seats:
+                yield
+        except asyncio.CancelledError:
+            if not self._abandoned:
+                raise
+            # PgQueuer would delete a job whose task was cancelled. This one must live on in another worker.
+            task.uncancel()
+            raise Postponed(timedelta(0), "its worker was stopped") from None
+        finally:
+            self._tasks.discard(task)
+
+
+class Executor(AbstractEntrypointExecutor):
+    """Runs the handler of one job type for PgQueuer."""
+
+    def __init__(self, job_type: JobType, running: RunningJobs, *, metrics: Metrics, clock: Clock) -> None:
+        super().__init__(
+            EntrypointExecutorParameters(func=_unused, concurrency_limit=0, on_failure="hold"),
+        )
+        self._type = job_type
+        self._running = running
+        self._metrics = metrics
+        self._clock = clock
+
+    async def execute(self, job: Job, context: Context) -> None:  # noqa: ARG002  # PgQueuer's signature
+        """Run *job* once; returns when it is done, raises what PgQueuer is to do with it otherwise."""
+        run = JobRun(
+            id=JobId(job.id),
+            type=self._type.name,
+            payload=msgspec.json.decode(job.payload or b"{}"),
+            attempt=job.attempts + 1,
+        )
+        task = asyncio.current_task()
+        if task is None:  # pragma: no cover  # a coroutine always runs in a task
+            raise RuntimeError("a job must run in a task")
+        began = self._clock.monotonic()
+        with structlog.contextvars.bound_contextvars(job_id=job.id, job_type=self._type.name):
+            try:
+                async with self._running.seat(task):
+                    await self._type.handler(run)
+            except Exception as error:
+                verdict = self._verdict(run, error)
+                outcome = "failed" if verdict is error else "postponed" if isinstance(verdict, Postponed) else "retried"
+                self._count(outcome, began)
+                raise verdict from error
+            self._count("completed", began)
+
+    def _verdict(self, run: JobRun, error: Exception) -> Exception:
+        """What is to become of the job: put back free of charge, tried again, or (the error itself) failed for good."""
+        match error:
+            case Postponed():
+                return error
+            case LookAgainError():
+                return Postponed(error.after, str(error))
+            case StoreUnavailableError() | CloudTransientError():
+                pause = error.retry_after_seconds
+                return Postponed(timedelta(seconds=OUTAGE_PAUSE_SECONDS if pause is None else pause), str(error))
+            case _:
+                pass
+        if run.attempt > self._type.retries:
+            log.error("job.failed", attempt=run.attempt, exc_info=error)
+            return error
+        pause = delay(run.attempt, first=FIRST_RETRY_SECONDS, most=LAST_RETRY_SECONDS)
+        log.warning("job.retried", attempt=run.attempt, again_in_seconds=pause, reason=repr(error))
+        return RetryRequested(timedelta(seconds=pause), f"{type(error).__name__}: {error}")
+
+    def _count(self, outcome: str, began: float) -> None:
+        self._metrics.jobs.labels(self._type.name, outcome).inc()
+        self._metrics.job_seconds.labels(self._type.name).observe(self._clock.monotonic() - began)
+
+
+async def _unused(_job: Job) -> None:
+    """Stand where PgQueuer wants a function; `Executor` runs the registered handler instead."""

@@ -1,0 +1,221 @@
+"""
+The queue as the rest of the program sees it: put something in, see what is there, clear what is old.
+
+Jobs that wait, run or failed are rows of PgQueuer's table; finished ones are rows of `corral_finished_jobs`. Reads show
+both alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+
+from corral.jobs.registry import JobId, Payload, Registry
+from corral.jobs.tables import LOG, QUEUE, queries_of
+from corral.store.database import Connection, Database
+
+
+class JobStatus(StrEnum):
+    """Where a job is."""
+
+    PENDING = "pending"
+    PROCESSING = "processing"
+    COMPLETED = "completed"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """A job to be enqueued."""
+
+    type: str
+    payload: Payload
+    after: timedelta = timedelta(0)
+    """Not before this much time has passed."""
+    only_one: str | None = None
+    """While a job with this key waits or runs, another is not added."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobView:
+    """One job as it is shown."""
+
+    id: JobId
+    type: str
+    status: JobStatus
+    priority: int
+    attempts: int
+    max_attempts: int
+    created_at: datetime
+    processed_at: datetime | None
+    completed_at: datetime | None
+    next_retry_at: datetime | None
+    error: str | None
+    payload: Payload
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueStats:
+    """The queue in numbers."""
+
+    by_status: Mapping[JobStatus, int]
+    by_type: Mapping[str, int]
+    oldest_pending_age: timedelta | None
+    """How long the oldest job that could run has been waiting to."""
+
+
+_STATUSES = {"queued": JobStatus.PENDING, "picked": JobStatus.PROCESSING, "failed": JobStatus.FAILED}
+
+_ALL_JOBS = f"""
+SELECT id, entrypoint AS type, status::text AS status, priority, attempts, created AS created_at,
+       convert_from(coalesce(payload, '{{}}'), 'UTF8')::jsonb AS payload,
+       CASE WHEN status = 'failed' THEN updated END AS completed_at,
+       CASE WHEN status = 'queued' AND execute_after > created THEN execute_after END AS next_retry_at
+FROM {QUEUE}
+UNION ALL
+SELECT id, type, 'successful', priority, attempts, created_at, payload, finished_at, NULL FROM corral_finished_jobs
+"""  # noqa: S608  # constants
+
+_LIST = f"""
+SELECT job.*, picked.created AS processed_at, failure.traceback ->> 'exception_message' AS error
+FROM (
+    SELECT * FROM ({_ALL_JOBS}) AS every
+    WHERE ($1::bigint IS NULL OR id = $1)
+      AND ($2::text IS NULL OR type = $2)
+      AND ($3::text IS NULL OR status = $3)
+      AND ($4::int IS NULL OR priority = $4)
+      AND ($5::text IS NULL OR payload ->> 'instanceId' = $5)
+    ORDER BY id DESC LIMIT $6 OFFSET $7
+) AS job
+LEFT JOIN LATERAL (
+    SELECT created FROM {LOG} WHERE job_id = job.id AND status = 'picked' ORDER BY created DESC LIMIT 1
+) AS picked ON true
+LEFT JOIN LATERAL (
+    SELECT traceback FROM {LOG} WHERE job_id = job.id AND traceback IS NOT NULL ORDER BY created DESC LIMIT 1
+) AS failure ON true
+ORDER BY job.id DESC
+"""  # noqa: S608  # constants
+
+_STATS = f"""
+SELECT status::text AS status, entrypoint AS type, count(*) AS jobs,
+       min(greatest(created, execute_after)) FILTER (WHERE status = 'queued' AND execute_after <= now()) AS oldest_due
+FROM {QUEUE} GROUP BY 1, 2
+UNION ALL
+SELECT 'successful', type, count(*), NULL FROM corral_finished_jobs GROUP BY 2
+"""  # noqa: S608  # constants
+
+_CLEANUP = f"""
+WITH finished AS (
+    DELETE FROM corral_finished_jobs WHERE finished_at < now() - $1::interval RETURNING id
+), failed AS (
+    DELETE FROM {QUEUE} WHERE status = 'failed' AND updated < now() - $1::interval RETURNING id
+), gone AS (
+    SELECT id FROM finished UNION ALL SELECT id FROM failed
+), logged AS (
+    DELETE FROM {LOG} WHERE job_id IN (SELECT id FROM gone)
+)
+SELECT count(*) FROM gone
+"""  # noqa: S608  # constants
+
+
+class JobQueue:
+    """The durable queue of one database."""
+
+    def __init__(self, database: Database, registry: Registry) -> None:
+        self._database = database
+        self._registry = registry
+
+    async def enqueue(self, connection: Connection, wanted: Sequence[Wanted]) -> list[JobId | None]:
+        """
+        Add jobs within the caller's transaction: they exist if and only if it commits.
+
+        Answers one id per job, None where a job with the same `only_one` key was there already.
+        """
+        if not wanted:
+            return []
+        types = [self._known(w.type) for w in wanted]
+        ids = await queries_of(connection).enqueue(
+            [w.type for w in wanted],
+            [msgspec.json.encode(dict(w.payload)) for w in wanted],
+            [t.priority.value for t in types],
+            [w.after for w in wanted],
+            [w.only_one for w in wanted],
+            on_conflict="skip",
+        )
+        return [None if job_id is None else JobId(job_id) for job_id in ids]
+
+    async def find(
+        self,
+        *,
+        type: str | None = None,  # noqa: A002  # the public name of the filter
+        status: JobStatus | None = None,
+        priority: int | None = None,
+        instance_id: str | None = None,
+        limit: int = 100,
+        offset: int = 0,
+    ) -> list[JobView]:
+        """Jobs of every status, newest first."""
+        word = (
+            None
+            if status is None
+            else {**{v: k for k, v in _STATUSES.items()}, JobStatus.COMPLETED: "successful"}[status]
+        )
+        async with self._database.connection() as connection:
+            rows = await connection.fetch(_LIST, None, type, word, priority, instance_id, limit, offset)
+        return [self._view(row) for row in rows]
+
+    async def get(self, job_id: JobId) -> JobView | None:
+        """One job, whatever became of it, until it is cleaned up."""
+        async with self._database.connection() as connection:
+            rows = await connection.fetch(_LIST, job_id, None, None, None, None, 1, 0)
+        return self._view(rows[0]) if rows else None
+
+    async def stats(self) -> QueueStats:
+        """Counts over all jobs, and how late the queue runs."""
+        async with self._database.connection() as connection:
+            rows = await connection.fetch(_STATS)
+            now = await connection.fetchval("SELECT now()")
+        by_status, by_type = dict.fromkeys(JobStatus, 0), dict[str, int]()
+        for row in rows:
+            by_status[_STATUSES.get(row["status"], JobStatus.COMPLETED)] += row["jobs"]
+            by_type[row["type"]] = by_type.get(row["type"], 0) + row["jobs"]
+        oldest = min((row["oldest_due"] for row in rows if row["oldest_due"] is not None), default=None)
+        age = None if oldest is None else now - oldest
+        return QueueStats(by_status=by_status, by_type=by_type, oldest_pending_age=age)
+
+    async def cleanup(self, older_than: timedelta) -> int:
+        """Remove jobs that finished or failed more than *older_than* ago; answers how many."""
+        async with self._database.connection() as connection:
+            removed: int = await connection.fetchval(_CLEANUP, older_than)
+        return removed
+
+    def _known(self, name: str) -> Any:
+        job_type = self._registry.get(name)
+        if job_type is None:
+            raise ValueError(f"no job type is called {name!r}; nobody would ever run it")
+        return job_type
+
+    def _view(self, row: Mapping[str, Any]) -> JobView:
+        job_type = self._registry.get(row["type"])
+        status = _STATUSES.get(row["status"], JobStatus.COMPLETED)
+        # PgQueuer counts the retries asked for; a job that started at least once has made one attempt more.
+        started = row["processed_at"] is not None and status is not JobStatus.PENDING
+        return JobView(
+            id=JobId(row["id"]),
+            type=row["type"],
+            status=status,
+            priority=row["priority"],
+            attempts=row["attempts"] + (1 if started else 0),
+            max_attempts=1 + (job_type.retries if job_type is not None else 0),
+            created_at=row["created_at"],
+            processed_at=row["processed_at"],
+            completed_at=row["completed_at"],
+            next_retry_at=row["next_retry_at"],
+            error=row["error"] if status is not JobStatus.COMPLETED else None,
+            payload=msgspec.json.decode(row["payload"]),
+        )

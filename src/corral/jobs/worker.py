@@ -1,0 +1,144 @@
+"""
+Taking jobs, for as long as the process lives and whatever the database does.
+
+PgQueuer does the taking. Around it, this file keeps two promises of its own: PgQueuer is started again when the
+database comes back, and at shutdown running jobs may end, after which the rest are put back for another worker.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from datetime import timedelta
+
+from pgqueuer.qm import QueueManager
+
+from corral.clock import Clock
+from corral.domain.backoff import delay
+from corral.domain.errors import StoreUnavailableError
+from corral.jobs.execution import Executor, RunningJobs
+from corral.jobs.queue import JobQueue, Wanted
+from corral.jobs.registry import JobType, Registry
+from corral.jobs.tables import CHANNEL, queries_of_pool
+from corral.store.database import Database
+from corral.telemetry import Metrics, log
+
+GRACE_SECONDS = 10.0
+"""How long running jobs may go on after a stop was asked for."""
+PUT_BACK_SECONDS = 3.0
+"""How long putting jobs back may take; past it the heartbeat's silence does the same, later."""
+LONG_RUN_SECONDS = 30.0
+"""Having taken jobs for this long, the next interruption is a new one and not a repetition."""
+HEARTBEAT_TIMEOUT = timedelta(seconds=20)
+"""A worker silent for this long is dead and its jobs are taken over. Together with DEQUEUE_TIMEOUT it stays well under
+the 60 s that are promised; too short, and a worker that is merely slow sees its jobs run twice."""
+DEQUEUE_TIMEOUT = timedelta(seconds=5)
+"""How long a worker sleeps when nothing tells it of new work; only jobs of dead workers wait for it."""
+
+
+class Worker:
+    """Takes and runs jobs of one database until it is stopped."""
+
+    def __init__(
+        self,
+        database: Database,
+        registry: Registry,
+        queue: JobQueue,
+        *,
+        clock: Clock,
+        metrics: Metrics,
+        concurrency: int,
+        heartbeat_timeout: timedelta = HEARTBEAT_TIMEOUT,
+        dequeue_timeout: timedelta = DEQUEUE_TIMEOUT,
+    ) -> None:
+        self._database = database
+        self._registry = registry
+        self._queue = queue
+        self._clock = clock
+        self._metrics = metrics
+        self._concurrency = concurrency
+        self._heartbeat_timeout = heartbeat_timeout
+        self._dequeue_timeout = dequeue_timeout
+        self._manager: QueueManager | None = None
+        self._stopping = asyncio.Event()
+        self._ended = asyncio.Event()
+        self._ended.set()
+        self._running = RunningJobs(concurrency)
+
+    async def run(self) -> None:
+        """Take jobs until `stop` is called; comes back by itself when the database was away."""
+        self._ended.clear()
+        try:
+            async with asyncio.TaskGroup() as group:
+                timers = [group.create_task(self._repeat(t, t.every)) for t in self._registry if t.every is not None]
+                await self._take_jobs_for_ever()
+                for timer in timers:
+                    timer.cancel()
+        finally:
+            self._ended.set()
+
+    async def _take_jobs_for_ever(self) -> None:
+        failures = 0
+        while not self._stopping.is_set():
+            began = self._clock.monotonic()
+            try:
+                await self._take_jobs()
+            except Exception as error:  # noqa: BLE001  # the outermost frame: whatever it was, take jobs again
+                failures = 1 if self._clock.monotonic() - began > LONG_RUN_SECONDS else failures + 1
+                log.warning("worker.interrupted", failures=failures, reason=repr(error))
+                await self._pause(delay(failures, first=0.1, most=5.0))
+
+    async def stop(self, grace_seconds: float = GRACE_SECONDS) -> int:
+        """Take no more jobs; let the running ones end, then put the rest back. Answers how many were put back."""
+        self._stopping.set()
+        if self._manager is not None:
+            self._manager.shutdown.set()
+        if await self._has_ended(grace_seconds):
+            log.info("worker.drained")
+            return 0
+        abandoned = self._running.abandon()
+        log.warning("worker.abandoned", jobs=abandoned)
+        await self._has_ended(PUT_BACK_SECONDS)
+        return abandoned
+
+    async def _has_ended(self, seconds: float) -> bool:
+        try:
+            await asyncio.wait_for(self._ended.wait(), seconds)
+        except TimeoutError:
+            return False
+        return True
+
+    async def _take_jobs(self) -> None:
+        manager = QueueManager(queries_of_pool(self._database.pool), CHANNEL)
+        for job_type in self._registry:
+            executor = Executor(job_type, self._running, metrics=self._metrics, clock=self._clock)
+            manager.register_executor(job_type.name, executor)
+        self._manager = manager
+        # PgQueuer insists on at least twice the batch; for a limit of one, `RunningJobs` holds the second back.
+        most = max(2, self._concurrency)
+        log.info("worker.started", concurrency=self._concurrency)
+        await manager.run(
+            dequeue_timeout=self._dequeue_timeout,
+            batch_size=max(1, most // 2),
+            max_concurrent_tasks=most,
+            shutdown_on_listener_failure=True,
+            heartbeat_timeout=self._heartbeat_timeout,
+            log_aggregation_interval=timedelta(0),  # we do not use its statistics table
+        )
+
+    async def _repeat(self, job_type: JobType, every: timedelta) -> None:
+        """Enqueue *job_type* at its interval; the key makes all processes together enqueue one."""
+        while True:
+            with contextlib.suppress(StoreUnavailableError):
+                async with self._database.connection() as connection:
+                    wanted = Wanted(type=job_type.name, payload={}, only_one=f"every:{job_type.name}")
+                    await self._queue.enqueue(connection, [wanted])
+            await self._clock.sleep(every.total_seconds())
+
+    async def _pause(self, seconds: float) -> None:
+        """Wait, but not past a stop."""
+        stopped = asyncio.ensure_future(self._stopping.wait())
+        slept = asyncio.ensure_future(self._clock.sleep(seconds))
+        _, pending = await asyncio.wait({stopped, slept}, return_when=asyncio.FIRST_COMPLETED)
+        for task in pending:
+            task.cancel()

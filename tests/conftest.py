@@ -1,0 +1,78 @@
+"""The real PostgreSQL for every test: one server a session, one fresh database a test."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import shutil
+import tempfile
+from collections.abc import AsyncGenerator, Generator
+from pathlib import Path
+
+import asyncpg
+import pytest
+from hypothesis import settings as hypothesis_settings
+
+from corral.clock import SystemClock
+from corral.jobs.tables import install
+from corral.store.database import Database
+from corral.store.embedded import EmbeddedServer
+from corral.store.migrate import migrate
+from corral.store.target import DatabaseTarget
+
+TEMPLATE = "corral_template"
+
+hypothesis_settings.register_profile("ci", derandomize=True, deadline=None, print_blob=True)
+hypothesis_settings.register_profile("nightly", max_examples=5000, deadline=None, print_blob=True)
+hypothesis_settings.load_profile("ci")
+
+
+@pytest.fixture(scope="session")
+def short_dir() -> Generator[Path]:
+    """A directory with a short path that other accounts may pass through, as a data directory needs it."""
+    path = Path(tempfile.mkdtemp(prefix="corral-test-"))
+    path.chmod(0o711)
+    yield path
+    shutil.rmtree(path)
+
+
+@pytest.fixture(scope="session")
+def server(short_dir: Path) -> Generator[DatabaseTarget]:
+    """The PostgreSQL server of this session; not synced to disk, because nothing outlives the session."""
+    embedded = EmbeddedServer(
+        short_dir / "data", SystemClock(), options=[("fsync", "off"), ("full_page_writes", "off")]
+    )
+
+    async def start() -> DatabaseTarget:
+        target = await embedded.ensure()
+        await _run(target, f"CREATE DATABASE {TEMPLATE}")
+        await migrate(target.named(TEMPLATE), first=install)
+        return target
+
+    yield asyncio.run(start())
+    asyncio.run(embedded.stop())
+
+
+@pytest.fixture
+async def target(server: DatabaseTarget) -> AsyncGenerator[DatabaseTarget]:
+    """A migrated database of the test's own."""
+    name = f"test_{secrets.token_hex(6)}"
+    await _run(server, f"CREATE DATABASE {name} TEMPLATE {TEMPLATE} STRATEGY file_copy")
+    yield server.named(name)
+    await _run(server, f"DROP DATABASE {name} WITH (FORCE)")
+
+
+@pytest.fixture
+async def database(target: DatabaseTarget) -> AsyncGenerator[Database]:
+    """A pool on a migrated database of the test's own."""
+    database = await Database.connect(target, most_connections=12)
+    yield database
+    await database.close()
+
+
+async def _run(target: DatabaseTarget, statement: str) -> None:
+    connection = await asyncpg.connect(**target.arguments())
+    try:
+        await connection.execute(statement)
+    finally:
+        await connection.close()

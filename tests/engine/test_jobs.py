@@ -1,0 +1,299 @@
+"""Jobs, on the real queue and the real database."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from datetime import timedelta
+
+import pytest
+from support.waiting import until
+
+from corral.clock import SystemClock
+from corral.domain.errors import CloudTransientError
+from corral.jobs.queue import JobQueue, JobStatus, Wanted
+from corral.jobs.registry import Handler, JobRun, JobType, LookAgainError, Priority, Registry
+from corral.jobs.worker import Worker
+from corral.store.database import Database
+from corral.telemetry import Metrics
+
+
+class Desk:
+    """A registry, a queue and workers over one test's database."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+        self.registry = Registry()
+        self.queue = JobQueue(database, self.registry)
+
+    def handles(self, name: str, handler: Handler, *, retries: int = 3, priority: Priority = Priority.NORMAL) -> None:
+        self.registry.add(JobType(name=name, handler=handler, retries=retries, priority=priority))
+
+    async def enqueue(self, name: str, **payload: object) -> int:
+        async with self.database.transaction() as connection:
+            (job_id,) = await self.queue.enqueue(connection, [Wanted(type=name, payload=payload)])
+        assert job_id is not None
+        return job_id
+
+    @asynccontextmanager
+    async def worker(
+        self, concurrency: int = 4, *, grace: float = 10.0, dequeue_timeout: timedelta = timedelta(seconds=1)
+    ) -> AsyncGenerator[Worker]:
+        worker = Worker(
+            self.database,
+            self.registry,
+            self.queue,
+            clock=SystemClock(),
+            metrics=Metrics(),
+            concurrency=concurrency,
+            heartbeat_timeout=timedelta(seconds=2),
+            dequeue_timeout=dequeue_timeout,
+        )
+        task = asyncio.create_task(worker.run())
+        try:
+            yield worker
+        finally:
+            await worker.stop(grace)
+            await task
+
+    async def has(self, status: JobStatus, count: int) -> bool:
+        return (await self.queue.stats()).by_status[status] == count
+
+
+@pytest.fixture
+def desk(database: Database) -> Desk:
+    return Desk(database)
+
+
+def recorder(runs: list[JobRun]) -> Handler:
+    async def handler(run: JobRun) -> None:
+        runs.append(run)
+
+    return handler
+
+
+async def test_a_job_of_a_committed_transaction_runs_without_polling(desk: Desk) -> None:
+    """A worker that would look by itself only in an hour is woken by the commit."""
+    runs: list[JobRun] = []
+    desk.handles("probe", recorder(runs))
+
+    async with desk.worker(dequeue_timeout=timedelta(hours=1)):
+        await desk.enqueue("probe", n=0)
+        await until(lambda: len(runs) == 1)
+        await desk.enqueue("probe", n=1)
+        await until(lambda: len(runs) == 2)
+
+    assert [run.payload["n"] for run in runs] == [0, 1]
+
+
+async def test_a_job_of_a_rolled_back_transaction_never_exists(desk: Desk) -> None:
+    """The job and the change it belongs to happen together or not at all."""
+    runs: list[JobRun] = []
+    desk.handles("probe", recorder(runs))
+
+    async with desk.worker():
+        with pytest.raises(RuntimeError, match="changed my mind"):
+            async with desk.database.transaction() as connection:
+                await desk.queue.enqueue(connection, [Wanted(type="probe", payload={"n": 1})])
+                raise RuntimeError("changed my mind")
+        await desk.enqueue("probe", n=2)
+        await until(lambda: desk.has(JobStatus.COMPLETED, 1))
+
+    assert [run.payload for run in runs] == [{"n": 2}]
+    assert sum((await desk.queue.stats()).by_status.values()) == 1
+
+
+async def test_a_failing_job_is_retried_then_kept_as_failed(desk: Desk) -> None:
+    """Three retries after the first run, then failed for good, with the error to read."""
+    attempts: list[int] = []
+
+    async def handler(run: JobRun) -> None:
+        attempts.append(run.attempt)
+        raise ValueError("no such luck")
+
+    desk.handles("doomed", handler, retries=3)
+    async with desk.worker():
+        job_id = await desk.enqueue("doomed", instanceId="inst_1")
+        await until(lambda: desk.has(JobStatus.FAILED, 1))
+    (view,) = await desk.queue.find(status=JobStatus.FAILED)
+
+    assert attempts == [1, 2, 3, 4]
+    assert (view.id, view.attempts, view.max_attempts) == (job_id, 4, 4)
+    assert view.error == "no such luck"
+    assert view.completed_at is not None
+
+
+@pytest.mark.parametrize(
+    "later",
+    [
+        LookAgainError(timedelta(milliseconds=1), "not yet"),
+        CloudTransientError("the provider is away", retry_after_seconds=0.001),
+    ],
+    ids=["asked for", "outage"],
+)
+async def test_a_later_look_costs_no_attempt(desk: Desk, later: Exception) -> None:
+    """However long an outage lasts, no job fails of it."""
+    attempts: list[int] = []
+
+    async def handler(run: JobRun) -> None:
+        attempts.append(run.attempt)
+        if len(attempts) <= 6:
+            raise later
+
+    desk.handles("patient", handler, retries=1)
+    async with desk.worker():
+        await desk.enqueue("patient")
+        await until(lambda: desk.has(JobStatus.COMPLETED, 1))
+
+    assert attempts == [1] * 7
+
+
+@pytest.mark.parametrize("limit", [1, 3])
+async def test_no_more_than_the_limit_run_at_once(desk: Desk, limit: int) -> None:
+    """MAX_CONCURRENT_JOBS holds, also where PgQueuer itself wants at least two."""
+    running, most, release = 0, 0, asyncio.Event()
+
+    async def handler(_run: JobRun) -> None:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        await release.wait()
+        running -= 1
+
+    desk.handles("slow", handler)
+    for n in range(8):
+        await desk.enqueue("slow", n=n)
+    async with desk.worker(limit):
+        await until(lambda: running == limit)
+        release.set()
+        await until(lambda: desk.has(JobStatus.COMPLETED, 8))
+
+    assert most == limit
+
+
+async def test_urgent_jobs_overtake_others(desk: Desk) -> None:
+    """A create goes before housekeeping that was queued earlier."""
+    order: list[str] = []
+
+    async def handler(run: JobRun) -> None:
+        order.append(run.type)
+
+    desk.handles("housekeeping", handler, priority=Priority.LOW)
+    desk.handles("create", handler, priority=Priority.HIGH)
+    for name in ("housekeeping", "create", "housekeeping", "create"):
+        await desk.enqueue(name)
+    async with desk.worker(1):
+        await until(lambda: desk.has(JobStatus.COMPLETED, 4))
+
+    assert order == ["create", "create", "housekeeping", "housekeeping"]
+
+
+async def test_a_stop_lets_running_jobs_end(desk: Desk) -> None:
+    """Within the grace period a job finishes as if nothing had happened."""
+    began, release, ended = asyncio.Event(), asyncio.Event(), []
+
+    async def handler(run: JobRun) -> None:
+        began.set()
+        await release.wait()
+        ended.append(run.id)
+
+    desk.handles("slow", handler)
+    async with desk.worker() as worker:
+        job_id = await desk.enqueue("slow")
+        await began.wait()
+        stopping = asyncio.create_task(worker.stop())
+        release.set()
+        put_back = await stopping
+
+    assert put_back == 0
+    assert ended == [job_id]
+    assert await desk.has(JobStatus.COMPLETED, 1)
+
+
+async def test_a_job_that_outlasts_the_grace_period_is_put_back_whole(desk: Desk) -> None:
+    """A cancelled job is not a finished one: another worker runs it, and no attempt is lost."""
+    attempts: list[int] = []
+    began = asyncio.Event()
+
+    async def handler(run: JobRun) -> None:
+        attempts.append(run.attempt)
+        began.set()
+        if len(attempts) == 1:
+            await asyncio.Event().wait()
+
+    desk.handles("endless", handler)
+    async with desk.worker(grace=0.05) as worker:
+        await desk.enqueue("endless")
+        await began.wait()
+        put_back = await worker.stop(0.05)
+    assert put_back == 1
+    assert await desk.has(JobStatus.PENDING, 1)
+
+    async with desk.worker():
+        await until(lambda: desk.has(JobStatus.COMPLETED, 1))
+
+    assert attempts == [1, 1]
+
+
+async def test_only_one_job_of_a_key_waits(desk: Desk) -> None:
+    """Ten processes asking for the same housekeeping get it done once."""
+    desk.handles("sweep", recorder([]))
+    async with desk.database.transaction() as connection:
+        ids = await desk.queue.enqueue(
+            connection, [Wanted(type="sweep", payload={}, only_one="every:sweep") for _ in range(3)]
+        )
+
+    assert [job_id is None for job_id in ids] == [False, True, True]
+
+
+async def test_an_unknown_type_is_refused(desk: Desk) -> None:
+    """A job nobody would ever run must not be accepted."""
+    async with desk.database.transaction() as connection:
+        with pytest.raises(ValueError, match="no job type is called 'mystery'"):
+            await desk.queue.enqueue(connection, [Wanted(type="mystery", payload={})])
+
+
+async def test_lists_show_waiting_and_finished_jobs_alike(desk: Desk) -> None:
+    """A person looks for a job and finds it, whatever became of it."""
+    desk.handles("probe", recorder([]), priority=Priority.HIGH)
+    done = await desk.enqueue("probe", instanceId="inst_1")
+    async with desk.worker():
+        await until(lambda: desk.has(JobStatus.COMPLETED, 1))
+    waiting = await desk.enqueue("probe", instanceId="inst_2")
+
+    everything = await desk.queue.find()
+    finished = await desk.queue.get(everything[1].id)
+
+    assert [(view.id, view.status) for view in everything] == [(waiting, "pending"), (done, "completed")]
+    assert finished is not None
+    assert finished.payload == {"instanceId": "inst_1"}
+    assert (
+        finished.created_at
+        <= (finished.processed_at or finished.created_at)
+        <= (finished.completed_at or finished.created_at)
+    )
+    assert [view.id for view in await desk.queue.find(instance_id="inst_2")] == [waiting]
+    assert [view.id for view in await desk.queue.find(instance_id="inst_1", status=JobStatus.COMPLETED)] == [done]
+    assert await desk.queue.find(type="other") == []
+    assert await desk.queue.find(priority=Priority.LOW) == []
+
+
+async def test_cleanup_removes_only_what_is_finished_and_old(desk: Desk) -> None:
+    """Waiting jobs are never cleaned up, however old."""
+
+    async def fails(_run: JobRun) -> None:
+        raise ValueError("no")
+
+    desk.handles("good", recorder([]))
+    desk.handles("bad", fails, retries=0)
+    for name in ("good", "bad"):
+        await desk.enqueue(name)
+    async with desk.worker():
+        await until(lambda: desk.has(JobStatus.COMPLETED, 1))
+        await until(lambda: desk.has(JobStatus.FAILED, 1))
+    await desk.enqueue("good")
+
+    assert await desk.queue.cleanup(timedelta(hours=1)) == 0
+    assert await desk.queue.cleanup(timedelta(0)) == 2
+    assert [view.status for view in await desk.queue.find()] == ["pending"]

@@ -1,0 +1,1 @@
+"""What several tests need: doubles of time, and ways to wait for the world without sleeping."""

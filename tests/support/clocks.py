@@ -1,0 +1,38 @@
+"""A clock that moves only when told."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+
+
+class SteppedClock:
+    """Time as the test tells it; sleepers wake when it is advanced past their hour."""
+
+    def __init__(self, start: datetime = datetime(2030, 1, 1, tzinfo=UTC)) -> None:
+        self._now = start
+        self._elapsed = 0.0
+        self._sleepers: list[tuple[float, asyncio.Future[None]]] = []
+
+    def now(self) -> datetime:
+        return self._now
+
+    def monotonic(self) -> float:
+        return self._elapsed
+
+    async def sleep(self, seconds: float) -> None:
+        if seconds <= 0:
+            return
+        sleeper = asyncio.get_running_loop().create_future()
+        self._sleepers.append((self._elapsed + seconds, sleeper))
+        await sleeper
+
+    def advance(self, seconds: float) -> None:
+        """Move on, and wake who slept until now."""
+        self._elapsed += seconds
+        self._now += timedelta(seconds=seconds)
+        due = [sleeper for hour, sleeper in self._sleepers if hour <= self._elapsed]
+        self._sleepers = [entry for entry in self._sleepers if entry[0] > self._elapsed]
+        for sleeper in due:
+            if not sleeper.done():
+                sleeper.set_result(None)

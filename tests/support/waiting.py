@@ -1,0 +1,22 @@
+"""Waiting for something to become true, with a limit and without guessing how long it takes."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import time
+from collections.abc import Callable
+
+
+async def until(condition: Callable[[], object], *, within: float = 30.0, what: str = "it") -> None:
+    """Return once *condition* answers something true; fail the test if it does not *within* seconds."""
+    deadline = time.monotonic() + within
+    while not await _answer(condition):
+        if time.monotonic() > deadline:
+            raise AssertionError(f"{what} did not happen within {within} s")
+        await asyncio.sleep(0.01)  # noqa: TID251  # polling a real process, not guessing its pace
+
+
+async def _answer(condition: Callable[[], object]) -> object:
+    answer = condition()
+    return await answer if inspect.isawaitable(answer) else answer
