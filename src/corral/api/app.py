@@ -1,0 +1,119 @@
+"""The application: which routes there are, and how the framework's own errors become ours."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from http import HTTPStatus
+from typing import Any
+
+from litestar import Litestar, Request, Response
+from litestar.config.cors import CORSConfig
+from litestar.exceptions import HTTPException, ValidationException
+from litestar.openapi.config import OpenAPIConfig
+from litestar.openapi.plugins import JsonRenderPlugin
+from litestar.openapi.spec import License
+from litestar.types import ASGIApp
+
+from corral import __version__
+from corral.api.edge import BODY_LIMIT_BYTES, Edge
+from corral.api.problems import RequestIds, problem
+from corral.api.routes import docs, health, jobs
+from corral.api.vitals import Vitals
+from corral.clock import Clock
+from corral.domain import errors
+from corral.jobs.queue import JobQueue
+from corral.telemetry import Metrics, log
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """What the routes need of the rest of the program."""
+
+    clock: Clock
+    metrics: Metrics
+    vitals: Vitals
+    queue: JobQueue
+    is_stopping: Callable[[], bool]
+    local_only: bool
+    allowed_origins: tuple[str, ...] = ()
+
+
+def build(parts: Parts, *, only_watching: bool = False) -> ASGIApp:
+    """
+    The application for these parts, ready for any ASGI server; it needs no lifespan events.
+
+    With *only_watching* it serves health and numbers and nothing else, as a worker's port does.
+    """
+    routes = health.handlers(parts.clock, parts.vitals, parts.metrics)
+    if not only_watching:
+        routes += [*docs.handlers(), *jobs.handlers(parts.queue)]
+    app = Litestar(
+        route_handlers=routes,
+        exception_handlers={Exception: partial(_tell, parts.clock)},
+        openapi_config=OpenAPIConfig(
+            title="Corral",
+            version=__version__,
+            summary="GPU instances on novita.ai: ready, at the lowest price, none lost, none billed twice.",
+            license=License(name="Apache-2.0", identifier="Apache-2.0"),
+            path="/schema",
+            render_plugins=[JsonRenderPlugin()],
+        ),
+        cors_config=CORSConfig(allow_origins=list(parts.allowed_origins)) if parts.allowed_origins else None,
+        request_max_body_size=BODY_LIMIT_BYTES,
+        debug=False,
+        logging_config=None,
+    )
+    return Edge(
+        app=app,
+        clock=parts.clock,
+        metrics=parts.metrics,
+        is_stopping=parts.is_stopping,
+        local_only=parts.local_only,
+    )
+
+
+def _tell(clock: Clock, request: Request[Any, Any, Any], error: Exception) -> Response[bytes]:
+    """The answer to an error raised in or before a route."""
+    ids: RequestIds = request.scope["state"]["ids"]
+    ours = _ours(request, error)
+    answer = problem(ours, ids, clock.now(), headers=_framework_headers(error))
+    if answer.status >= HTTPStatus.INTERNAL_SERVER_ERROR and not isinstance(ours, errors.CorralError):
+        log.error("request.failed", path=request.scope["path"], exc_info=error)
+    return Response(answer.body, status_code=answer.status, headers=dict(answer.headers), media_type="application/json")
+
+
+def _ours(request: Request[Any, Any, Any], error: Exception) -> Exception:
+    """Our word for what the framework says."""
+    path = request.scope["path"]
+    match error:
+        case ValidationException():
+            return errors.SpecInvalidError([_field_problem(entry) for entry in error.extra or [{}]])
+        case HTTPException(status_code=HTTPStatus.NOT_FOUND):
+            return errors.NotFoundError(f"there is no {path}; /docs lists what there is")
+        case HTTPException(status_code=HTTPStatus.METHOD_NOT_ALLOWED):
+            return errors.CallerError(f"{path} does not take {request.method}", code="METHOD_NOT_ALLOWED")
+        case HTTPException(status_code=HTTPStatus.REQUEST_ENTITY_TOO_LARGE):
+            return errors.MalformedError("the body is too large", code="BODY_TOO_LARGE")
+        case HTTPException(status_code=HTTPStatus.BAD_REQUEST):
+            return errors.MalformedError("the body is not valid JSON")
+        case _:
+            return error
+
+
+def _field_problem(entry: Any) -> errors.FieldProblem:
+    """One of the framework's complaints; the value is not at hand, so it is not echoed."""
+    entry = entry if isinstance(entry, dict) else {}
+    code = "INVALID_QUERY" if entry.get("source") in {"query", "path"} else "VALIDATION_ERROR"
+    return errors.FieldProblem(
+        field=str(entry.get("key", "(request)")),
+        code=code,
+        message=str(entry.get("message", "is not valid")),
+        shows_value=False,
+    )
+
+
+def _framework_headers(error: Exception) -> dict[str, str]:
+    """Headers the framework wants sent with its error, such as Allow."""
+    return {k.lower(): v for k, v in (error.headers or {}).items()} if isinstance(error, HTTPException) else {}

@@ -1,0 +1,160 @@
+"""
+What every request passes first, before any route: names, doors, limits, and the last net for errors.
+
+One plain ASGI wrapper and no framework middleware: it also sees what the framework refuses by itself, so a wrong path,
+a wrong method and a crash all answer in the same shape with the same headers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, cast
+
+import structlog
+from litestar.enums import ScopeType
+
+from corral.api.problems import RequestIds, problem
+from corral.clock import Clock
+from corral.domain.errors import CorralError, ForbiddenError, MalformedError, ShuttingDownError
+from corral.telemetry import Metrics, log
+
+if TYPE_CHECKING:  # typing only: the edge works for any ASGI application
+    from litestar.types import ASGIApp, HTTPReceiveMessage, HTTPScope, Message, Receive, Scope, Send
+
+BODY_LIMIT_BYTES = 1024 * 1024
+BODY_WITHIN_SECONDS = 10.0
+"""How long the next piece of a body may take; a client slower than that only keeps a connection busy."""
+LOCAL_HOSTS = frozenset({"localhost", "127.0.0.1", "[::1]", "::1"})
+
+_WELL_FORMED = re.compile(rb"[A-Za-z0-9._~+/=:@-]{1,128}")
+_WITH_BODY = frozenset({"POST", "PUT", "PATCH", "DELETE"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Edge:
+    """The application, wrapped."""
+
+    app: ASGIApp
+    clock: Clock
+    metrics: Metrics
+    is_stopping: Callable[[], bool]
+    local_only: bool
+    """Bound to a loopback address: requests must name this machine as their host."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request; WebSockets are not offered, and answering nothing makes the server refuse them."""
+        if scope["type"] == ScopeType.HTTP:
+            await _Exchange(self, scope, receive, send).serve()
+
+
+class _Exchange:
+    """One request and its answer."""
+
+    def __init__(self, edge: Edge, scope: HTTPScope, receive: Receive, send: Send) -> None:
+        self._edge, self._scope, self._receive, self._send = edge, scope, receive, send
+        self._ids = request_ids(scope)
+        self._status: int | None = None
+        self._body_bytes = 0
+        self._body_ended = False
+
+    async def serve(self) -> None:
+        """Answer, whatever happens."""
+        began = self._edge.clock.monotonic()
+        self._scope.setdefault("state", {})["ids"] = self._ids
+        with structlog.contextvars.bound_contextvars(request_id=self._ids.request_id):
+            try:
+                _admit(self._edge, self._scope)
+                await self._edge.app(self._scope, self._limited_receive, self._named_send)
+            except Exception as error:  # noqa: BLE001  # the outermost frame
+                await self._answer(error)
+            if self._status is not None:
+                self._count(self._status, self._edge.clock.monotonic() - began)
+
+    async def _limited_receive(self) -> HTTPReceiveMessage:
+        """Pass the body on while it is small enough and arrives fast enough."""
+        try:
+            # After the body, the only thing left to receive is that the client has gone: that may take as it likes.
+            async with asyncio.timeout(None if self._body_ended else BODY_WITHIN_SECONDS):
+                message: Any = await self._receive()
+        except TimeoutError:
+            raise MalformedError("the body did not arrive in time", code="REQUEST_TIMEOUT") from None
+        if message["type"] == "http.request":
+            self._body_bytes += len(message.get("body", b""))
+            self._body_ended = not message.get("more_body", False)
+            if self._body_bytes > BODY_LIMIT_BYTES:
+                raise too_large()
+        return cast("HTTPReceiveMessage", message)
+
+    async def _named_send(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self._status = message["status"]
+            message["headers"] = [*message["headers"], *_id_headers(self._ids)]
+        await self._send(message)
+
+    async def _answer(self, error: Exception) -> None:
+        """Tell of an error that no route told of; one after the answer began can only be logged."""
+        answer = problem(error, self._ids, self._edge.clock.now())
+        if answer.status >= HTTPStatus.INTERNAL_SERVER_ERROR and not isinstance(error, CorralError):
+            log.error("request.failed", path=self._scope["path"], exc_info=error)
+        if self._status is not None:
+            return
+        headers = [(k.encode("latin-1"), v.encode("latin-1")) for k, v in answer.headers.items()]
+        headers.append((b"content-length", str(len(answer.body)).encode()))
+        if not self._body_ended:
+            headers.append((b"connection", b"close"))  # the rest of the body is not wanted
+        await self._named_send({"type": "http.response.start", "status": answer.status, "headers": headers})
+        await self._send({"type": "http.response.body", "body": answer.body, "more_body": False})
+
+    def _count(self, status: int, seconds: float) -> None:
+        method, path = self._scope["method"], self._scope["path"]
+        route = self._scope.get("path_template") or "(none)"
+        self._edge.metrics.requests.labels(method, route, str(status)).inc()
+        self._edge.metrics.request_seconds.labels(route).observe(seconds)
+        log.debug("request.served", method=method, path=path, status=status, seconds=round(seconds, 6))
+
+
+def _admit(edge: Edge, scope: HTTPScope) -> None:
+    """Raise if this request may not even reach a route."""
+    headers = dict(scope["headers"])
+    if edge.local_only and not _is_local(headers.get(b"host", b"").decode("latin-1")):
+        raise ForbiddenError("this Corral serves this machine only: use http://localhost or http://127.0.0.1")
+    if edge.is_stopping() and not scope["path"].startswith("/health"):
+        raise ShuttingDownError("this Corral is stopping; ask again in a moment", retry_after_seconds=5)
+    length = headers.get(b"content-length", b"0")
+    if length.isdigit() and int(length) > BODY_LIMIT_BYTES:
+        raise too_large()
+    has_body = length not in {b"0", b""} or b"transfer-encoding" in headers
+    media_type = headers.get(b"content-type", b"").split(b";")[0].strip().lower()
+    if scope["method"] in _WITH_BODY and has_body and media_type != b"application/json":
+        raise MalformedError("the body must be application/json", code="UNSUPPORTED_MEDIA_TYPE")
+
+
+def too_large() -> MalformedError:
+    """The answer to an oversize body."""
+    return MalformedError(f"the body may have at most {BODY_LIMIT_BYTES} bytes", code="BODY_TOO_LARGE")
+
+
+def request_ids(scope: HTTPScope) -> RequestIds:
+    """The ids the caller sent, where well-formed; new ones where not."""
+    headers = dict(scope["headers"])
+    request_id = _given(headers.get(b"x-request-id")) or f"req_{secrets.token_hex(12)}"
+    return RequestIds(request_id=request_id, correlation_id=_given(headers.get(b"x-correlation-id")) or request_id)
+
+
+def _given(value: bytes | None) -> str | None:
+    return value.decode() if value is not None and _WELL_FORMED.fullmatch(value) else None
+
+
+def _id_headers(ids: RequestIds) -> list[tuple[bytes, bytes]]:
+    return [(b"x-request-id", ids.request_id.encode()), (b"x-correlation-id", ids.correlation_id.encode())]
+
+
+def _is_local(host: str) -> bool:
+    """Whether a Host header names this machine; a foreign name is a page elsewhere pointing here (DNS rebinding)."""
+    name = host.rsplit(":", 1)[0] if re.fullmatch(r".*:\d+", host) and not host.endswith("]") else host
+    return name.lower() in LOCAL_HOSTS

@@ -1,0 +1,107 @@
+"""
+Every error, as HTTP tells it: one table of statuses, one body shape.
+
+A server error never shows a stack trace, a secret or what another server answered; the log has those, under the same
+request id.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from http import HTTPStatus
+from typing import Any, Final
+
+import msgspec
+
+from corral.api.times import iso
+from corral.domain import errors
+
+STATUS_BY_CLASS: Final[Mapping[type[errors.CorralError], HTTPStatus]] = {
+    errors.CallerError: HTTPStatus.BAD_REQUEST,
+    errors.SpecInvalidError: HTTPStatus.BAD_REQUEST,
+    errors.MalformedError: HTTPStatus.BAD_REQUEST,
+    errors.NotFoundError: HTTPStatus.NOT_FOUND,
+    errors.GoalRefusedError: HTTPStatus.CONFLICT,
+    errors.UnauthorisedError: HTTPStatus.UNAUTHORIZED,
+    errors.ForbiddenError: HTTPStatus.FORBIDDEN,
+    errors.QuotaError: HTTPStatus.TOO_MANY_REQUESTS,
+    errors.CloudError: HTTPStatus.BAD_GATEWAY,
+    errors.CloudTransientError: HTTPStatus.BAD_GATEWAY,
+    errors.CircuitOpenError: HTTPStatus.SERVICE_UNAVAILABLE,
+    errors.CloudRefusedError: HTTPStatus.BAD_GATEWAY,
+    errors.CloudShortageError: HTTPStatus.SERVICE_UNAVAILABLE,
+    errors.CloudUnknownError: HTTPStatus.GATEWAY_TIMEOUT,
+    errors.StoreError: HTTPStatus.SERVICE_UNAVAILABLE,
+    errors.StoreUnavailableError: HTTPStatus.SERVICE_UNAVAILABLE,
+    errors.StoreNewerError: HTTPStatus.SERVICE_UNAVAILABLE,
+    errors.StaleError: HTTPStatus.CONFLICT,
+    errors.ShuttingDownError: HTTPStatus.SERVICE_UNAVAILABLE,
+    errors.SettingsError: HTTPStatus.INTERNAL_SERVER_ERROR,
+}
+"""The status of each kind of error; a test fails on a class without a row."""
+
+STATUS_BY_CODE: Final[Mapping[str, HTTPStatus]] = {
+    "BODY_TOO_LARGE": HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+    "UNSUPPORTED_MEDIA_TYPE": HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
+    "METHOD_NOT_ALLOWED": HTTPStatus.METHOD_NOT_ALLOWED,
+    "REQUEST_TIMEOUT": HTTPStatus.REQUEST_TIMEOUT,
+    "INSTANCE_NOT_STARTABLE": HTTPStatus.BAD_REQUEST,
+    "INSTANCE_NOT_STOPPABLE": HTTPStatus.BAD_REQUEST,
+}
+"""Codes whose status is not that of their class."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestIds:
+    """The names one request goes by in answers and logs."""
+
+    request_id: str
+    correlation_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """An error, ready to be sent."""
+
+    status: int
+    body: bytes
+    headers: Mapping[str, str]
+
+
+def problem(error: Exception, ids: RequestIds, now: datetime, *, headers: Mapping[str, str] | None = None) -> Problem:
+    """What the caller is told of *error*; one we did not foresee is told as an internal error and nothing more."""
+    known = error if isinstance(error, errors.CorralError) else errors.CorralError("an internal error occurred")
+    status = _status(known)
+    body: dict[str, Any] = {
+        "code": known.code,
+        "message": known.message,
+        "timestamp": iso(now),
+        "requestId": ids.request_id,
+        "correlationId": ids.correlation_id,
+        "retryable": known.retryable,
+    }
+    if isinstance(known, errors.SpecInvalidError):
+        body["validationErrors"] = [_field(p) for p in known.problems]
+    if known.details:
+        body["details"] = dict(known.details)
+    sent = {"content-type": "application/json", **(headers or {})}
+    if known.retry_after_seconds is not None:
+        seconds = max(1, math.ceil(known.retry_after_seconds))
+        body["retryAfter"] = seconds
+        sent["retry-after"] = str(seconds)
+    return Problem(status=status, body=msgspec.json.encode({"error": body}, enc_hook=str), headers=sent)
+
+
+def _status(error: errors.CorralError) -> HTTPStatus:
+    if error.code in STATUS_BY_CODE:
+        return STATUS_BY_CODE[error.code]
+    rows = (STATUS_BY_CLASS[kind] for kind in type(error).__mro__ if kind in STATUS_BY_CLASS)
+    return next(rows, HTTPStatus.INTERNAL_SERVER_ERROR)
+
+
+def _field(problem: errors.FieldProblem) -> dict[str, Any]:
+    shown = {"field": problem.field, "code": problem.code, "message": problem.message}
+    return {**shown, "value": problem.value} if problem.shows_value else shown

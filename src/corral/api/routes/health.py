@@ -1,0 +1,80 @@
+"""Is it alive, is it ready, how is it doing; and its numbers for Prometheus."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+
+import msgspec
+from litestar import Response, get
+from litestar.datastructures import ResponseHeader
+from litestar.handlers import HTTPRouteHandler
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+
+from corral import __version__
+from corral.api.times import iso
+from corral.api.vitals import Vitals
+from corral.clock import Clock
+from corral.telemetry import Metrics
+
+
+class Liveness(msgspec.Struct):
+    """The shortest answer."""
+
+    status: str
+    timestamp: str
+
+
+class Health(msgspec.Struct):
+    """How every part is."""
+
+    status: str
+    timestamp: str
+    uptime: float
+    """Seconds since this process started."""
+    version: str
+    services: dict[str, str]
+    """By service: `up` or `down`, as last known."""
+    dependencies: dict[str, object]
+    """By dependency: details worth knowing."""
+
+
+def handlers(clock: Clock, vitals: Vitals, metrics: Metrics) -> list[HTTPRouteHandler]:
+    """The routes every process serves, also a worker."""
+
+    @get("/health", summary="How every part is", tags=["health"])
+    async def health() -> Response[Health]:
+        """200 when every part works, 503 otherwise. Never asks anybody: it tells what is already known."""
+        now = clock.now()
+        body = Health(
+            status="healthy" if vitals.healthy else "unhealthy",
+            timestamp=iso(now),
+            uptime=round((now - vitals.started_at).total_seconds(), 3),
+            version=__version__,
+            services={name: "up" if up else "down" for name, up in vitals.up.items()},
+            dependencies=dict(vitals.notes),
+        )
+        return Response(body, status_code=HTTPStatus.OK if vitals.healthy else HTTPStatus.SERVICE_UNAVAILABLE)
+
+    @get("/health/live", summary="Whether the process answers", tags=["health"])
+    async def live() -> Liveness:
+        """Always 200 while the process can answer at all; an orchestrator restarts it otherwise."""
+        return Liveness(status="alive", timestamp=iso(clock.now()))
+
+    @get("/health/ready", summary="Whether requests can be served", tags=["health"])
+    async def ready() -> Response[Liveness]:
+        """200 when requests can be served, 503 while starting, stopping or without a database."""
+        body = Liveness(status="ready" if vitals.ready else "not ready", timestamp=iso(clock.now()))
+        return Response(body, status_code=HTTPStatus.OK if vitals.ready else HTTPStatus.SERVICE_UNAVAILABLE)
+
+    @get(
+        "/metrics",
+        summary="Numbers for Prometheus",
+        tags=["health"],
+        media_type="text/plain",
+        response_headers=[ResponseHeader(name="cache-control", value="no-store")],
+    )
+    async def numbers() -> Response[bytes]:
+        """Prometheus text format."""
+        return Response(generate_latest(metrics.registry), media_type=CONTENT_TYPE_LATEST)
+
+    return [health, live, ready, numbers]

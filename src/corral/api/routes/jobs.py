@@ -1,0 +1,156 @@
+"""Look at the background jobs, and clear the old ones."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+from enum import StrEnum
+from typing import Annotated
+
+import msgspec
+from litestar import get, post
+from litestar.handlers import HTTPRouteHandler
+from litestar.params import Parameter
+
+from corral.api.times import iso
+from corral.domain.errors import NotFoundError
+from corral.jobs.queue import JobQueue, JobStatus, JobView
+from corral.jobs.registry import JobId, Priority
+
+DEFAULT_AGE_MS = 24 * 60 * 60 * 1000
+
+
+class PriorityWord(StrEnum):
+    """Priorities as they are written."""
+
+    LOW = "low"
+    NORMAL = "normal"
+    HIGH = "high"
+
+
+class JobDetails(msgspec.Struct, rename="camel"):
+    """One job."""
+
+    id: str
+    type: str
+    status: JobStatus
+    priority: str
+    attempts: int
+    max_attempts: int
+    created_at: str
+    processed_at: str | None
+    completed_at: str | None
+    next_retry_at: str | None
+    error: str | None
+    payload: dict[str, object]
+
+
+class JobList(msgspec.Struct):
+    """One page of jobs, newest first."""
+
+    jobs: list[JobDetails]
+    limit: int
+    offset: int
+
+
+class JobStats(msgspec.Struct, rename="camel"):
+    """The queue in numbers."""
+
+    total_jobs: int
+    pending_jobs: int
+    processing_jobs: int
+    completed_jobs: int
+    failed_jobs: int
+    jobs_by_type: dict[str, int]
+    oldest_pending_age_ms: int | None
+
+
+class CleanupWish(msgspec.Struct, rename="camel"):
+    """What to clear."""
+
+    older_than_ms: Annotated[int, msgspec.Meta(ge=0, le=10 * 365 * DEFAULT_AGE_MS)] = DEFAULT_AGE_MS
+
+
+class Removed(msgspec.Struct):
+    """What was cleared."""
+
+    removed: int
+
+
+def handlers(queue: JobQueue) -> list[HTTPRouteHandler]:
+    """The routes of `/api/jobs`."""
+
+    @get("/api/jobs", summary="Jobs of every status, newest first", tags=["jobs"])
+    async def list_jobs(  # noqa: PLR0917  # Litestar calls it by name
+        job_type: Annotated[str | None, Parameter(query="type", max_length=100)] = None,
+        status: JobStatus | None = None,
+        priority: PriorityWord | None = None,
+        instance_id: Annotated[str | None, Parameter(query="instanceId", max_length=100)] = None,
+        limit: Annotated[int, Parameter(ge=1, le=500)] = 100,
+        offset: Annotated[int, Parameter(ge=0, le=1_000_000)] = 0,
+    ) -> JobList:
+        """Filter by type, status, priority and instance."""
+        found = await queue.find(
+            type=job_type,
+            status=status,
+            priority=None if priority is None else Priority[priority.name].value,
+            instance_id=instance_id,
+            limit=limit,
+            offset=offset,
+        )
+        return JobList(jobs=[_details(view) for view in found], limit=limit, offset=offset)
+
+    @get("/api/jobs/stats", summary="The queue in numbers", tags=["jobs"])
+    async def job_stats() -> JobStats:
+        """Counts over waiting, running, failed and (until they are cleaned up) finished jobs."""
+        stats = await queue.stats()
+        age = stats.oldest_pending_age
+        return JobStats(
+            total_jobs=sum(stats.by_status.values()),
+            pending_jobs=stats.by_status[JobStatus.PENDING],
+            processing_jobs=stats.by_status[JobStatus.PROCESSING],
+            completed_jobs=stats.by_status[JobStatus.COMPLETED],
+            failed_jobs=stats.by_status[JobStatus.FAILED],
+            jobs_by_type=dict(stats.by_type),
+            oldest_pending_age_ms=None if age is None else int(age / timedelta(milliseconds=1)),
+        )
+
+    @get("/api/jobs/{job_id:str}", summary="One job", tags=["jobs"])
+    async def get_job(job_id: str) -> JobDetails:
+        """Until it is cleaned up, a day after it ended."""
+        named = re.fullmatch(r"(?:job_)?([0-9]{1,18})", job_id)
+        view = await queue.get(JobId(int(named[1]))) if named else None
+        if view is None:
+            raise NotFoundError(
+                f"there is no job {job_id[:40]!r}; finished jobs are removed after 24 hours", code="JOB_NOT_FOUND"
+            )
+        return _details(view)
+
+    @post("/api/jobs/cleanup", summary="Remove finished jobs", tags=["jobs"], status_code=200)
+    async def clean_up(data: CleanupWish | None = None) -> Removed:
+        """Only jobs that completed or failed longer ago than `olderThanMs` (a day) are removed."""
+        wish = data or CleanupWish()
+        return Removed(removed=await queue.cleanup(timedelta(milliseconds=wish.older_than_ms)))
+
+    return [list_jobs, job_stats, get_job, clean_up]
+
+
+def _details(view: JobView) -> JobDetails:
+    return JobDetails(
+        id=f"job_{view.id}",
+        type=view.type,
+        status=view.status,
+        priority=_priority_word(view.priority),
+        attempts=view.attempts,
+        max_attempts=view.max_attempts,
+        created_at=iso(view.created_at),
+        processed_at=iso(view.processed_at),
+        completed_at=iso(view.completed_at),
+        next_retry_at=iso(view.next_retry_at),
+        error=view.error,
+        payload=dict(view.payload),
+    )
+
+
+def _priority_word(number: int) -> str:
+    return Priority(number).name.lower() if number in set(Priority) else str(number)

@@ -1,0 +1,148 @@
+"""
+The HTTP server: uvicorn on our event loop, with limits for clients that are slow or large on purpose.
+
+Why uvicorn: docs/decisions/0003. It has no time-out for request headers and no limit to their size, and answers
+unreadable requests in plain text; `PatientProtocol` adds what is missing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import Generator
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import uvicorn
+from litestar.types import ASGIApp
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from corral.api.problems import RequestIds, problem
+from corral.domain.errors import MalformedError, SettingsError
+
+if TYPE_CHECKING:
+    from asyncio import TimerHandle
+
+HEADERS_WITHIN_SECONDS = 10.0
+HEADER_LIMIT_BYTES = 64 * 1024
+KEEP_ALIVE_SECONDS = 30
+ANSWERS_WITHIN_SECONDS = 5
+"""How long answers under way may take once a stop was asked for; streams are ended by the application itself."""
+
+
+class PatientProtocol(HttpToolsProtocol):
+    """Waits for a request's headers only so long, and takes only so many."""
+
+    _headers_due: TimerHandle | None = None
+    _header_bytes = 0
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
+        """Begin to wait."""
+        super().connection_made(transport)
+        self._expect_headers()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Wait no more."""
+        self._headers_arrived()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Refuse once the headers alone are larger than any honest client's."""
+        super().data_received(data)
+        if self._headers_due is not None:
+            self._header_bytes += len(data)
+            if self._header_bytes > HEADER_LIMIT_BYTES:
+                self.send_400_response("the request's headers are too large")
+
+    def on_message_begin(self) -> None:
+        """A request begins; on a kept-alive connection the wait begins anew."""
+        super().on_message_begin()
+        if self._headers_due is None:
+            self._expect_headers()
+
+    def on_headers_complete(self) -> None:
+        """All headers are there."""
+        self._headers_arrived()
+        super().on_headers_complete()
+
+    def send_400_response(self, msg: str) -> None:
+        """Answer an unreadable request in the same shape as everything else, and hang up."""
+        self._headers_arrived()
+        ids = RequestIds(request_id="unreadable", correlation_id="unreadable")
+        now = datetime.now(UTC)  # noqa: TID251  # uvicorn makes this object; no clock can be handed in
+        answer = problem(MalformedError(msg, code="INVALID_REQUEST"), ids, now)
+        head = f"HTTP/1.1 400 Bad Request\r\ncontent-type: application/json\r\ncontent-length: {len(answer.body)}\r\n"
+        self.transport.write(f"{head}connection: close\r\n\r\n".encode() + answer.body)
+        self.transport.close()
+
+    def _expect_headers(self) -> None:
+        self._header_bytes = 0
+        self._headers_due = self.loop.call_later(HEADERS_WITHIN_SECONDS, self._give_up)
+
+    def _headers_arrived(self) -> None:
+        if self._headers_due is not None:
+            self._headers_due.cancel()
+            self._headers_due = None
+
+    def _give_up(self) -> None:
+        self._headers_due = None
+        if not self.transport.is_closing():
+            self.transport.close()
+
+
+class _Server(uvicorn.Server):
+    """uvicorn without its signal handlers: the whole process has one answer to a signal, and it is not here."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Generator[None]:
+        yield
+
+
+class HttpServer:
+    """One listening address."""
+
+    def __init__(self, app: ASGIApp, listener: socket.socket) -> None:
+        self._listener = listener
+        config = uvicorn.Config(
+            app=app,
+            http=PatientProtocol,
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            timeout_keep_alive=KEEP_ALIVE_SECONDS,
+            timeout_graceful_shutdown=ANSWERS_WITHIN_SECONDS,
+        )
+        self._server = _Server(config)
+
+    @property
+    def address(self) -> str:
+        """Where it listens, as a URL."""
+        host, port, *_ = self._listener.getsockname()
+        return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+    async def serve(self) -> None:
+        """Serve until `stop`."""
+        await self._server.serve(sockets=[self._listener])
+
+    def stop(self) -> None:
+        """Take no more connections; `serve` returns when the answers under way are given."""
+        self._server.should_exit = True
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Open the listening socket; raises SettingsError with the way out when that cannot be."""
+    try:
+        found: list[tuple[Any, ...]] = socket.getaddrinfo(host.strip("[]"), port, type=socket.SOCK_STREAM)
+        family, kind, protocol, _, address = found[0]
+        listener = socket.socket(family, kind, protocol)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+    except OSError as error:
+        raise SettingsError(
+            f"cannot listen on {host} port {port}: {error.strerror or error}; choose another with PORT or --port"
+        ) from error
+    listener.set_inheritable(False)
+    return listener

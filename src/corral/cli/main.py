@@ -1,0 +1,115 @@
+"""`corral`: the commands, and what their exit codes mean."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+import uvloop
+from rich.console import Console
+from rich.table import Table
+
+from corral import __version__, wiring
+from corral.clock import SystemClock
+from corral.configuration import Configuration, load
+from corral.domain import errors
+from corral.telemetry import configure_logging
+from corral.wiring import Role
+
+EXIT_CODES: Final[Mapping[type[errors.CorralError], int]] = {
+    errors.CorralError: 1,
+    errors.CallerError: 1,
+    errors.CloudError: 1,
+    errors.SettingsError: 2,
+    errors.StoreError: 3,
+    errors.ShuttingDownError: 1,
+}
+"""What the shell is told, by the nearest kind of error; 0 is success, 130 an interruption."""
+
+cli = typer.Typer(
+    name="corral",
+    help="GPU instances on novita.ai: ready, at the lowest price, none lost, none billed twice.",
+    no_args_is_help=True,
+    add_completion=True,
+    pretty_exceptions_enable=False,
+)
+
+
+@cli.command()
+def serve(
+    host: Annotated[str | None, typer.Option(help="Address to listen on (HOST).")] = None,
+    port: Annotated[int | None, typer.Option(help="Port to listen on, 0 for any free one (PORT).")] = None,
+    role: Annotated[Role, typer.Option(help="What this process does.")] = Role.ALL,
+) -> None:
+    """Run the service: HTTP API and workers in one process, or one of them."""
+    given = {"HOST": host, "PORT": None if port is None else str(port)}
+    configuration = _configuration({name: value for name, value in given.items() if value is not None})
+    settings = configuration.settings
+    configure_logging(settings.log.level)
+    if settings.provider.api_key is None:
+        _say("NOVITA_API_KEY is not set: instances of the built-in provider simulator are managed, nothing is billed.")
+    uvloop.run(wiring.serve(settings, role, on_ready=lambda address: _say(f"Corral {__version__} serves on {address}")))
+
+
+@cli.command()
+def config() -> None:
+    """Print every setting: its value, where it came from and what it means. Secrets are masked."""
+    table = Table("setting", "value", "from", "meaning", box=None, pad_edge=False)
+    for setting in _configuration({}).shown:
+        table.add_row(setting.name, setting.value, setting.origin, f"{setting.meaning} ({setting.accepts})")
+    Console(width=None if sys.stdout.isatty() else 200).print(table)
+
+
+@cli.command()
+def migrate() -> None:
+    """Bring the database's schema up to date, and say what was done."""
+    settings = _configuration({}).settings
+
+    async def run() -> None:
+        async with wiring.opened_database(settings, SystemClock()) as (target, _):
+            applied = await wiring.migrate_database(target)
+        for step in applied:
+            _say(f"applied {step.number:04} {step.name.replace('_', ' ')}")
+        if not applied:
+            _say("the database is up to date")
+
+    uvloop.run(run())
+
+
+@cli.command()
+def version() -> None:
+    """Print the version."""
+    _say(__version__)
+
+
+def main() -> None:
+    """Run the command line; every error of ours is one message and an exit code, never a stack trace."""
+    sys.exit(_exit_code(cli))
+
+
+def _exit_code(command: Callable[[], object]) -> int:
+    try:
+        command()
+    except errors.CorralError as error:
+        print(f"corral: {error.message}", file=sys.stderr)
+        return next(EXIT_CODES[kind] for kind in type(error).__mro__ if kind in EXIT_CODES)
+    except (KeyboardInterrupt, asyncio.CancelledError):
+        return 130
+    except SystemExit as leaving:
+        return leaving.code if isinstance(leaving.code, int) else 0 if leaving.code is None else 1
+    return 0
+
+
+def _configuration(command_line: Mapping[str, str]) -> Configuration:
+    file = Path(".env")
+    text = file.read_text(encoding="utf-8") if file.is_file() else ""
+    return load(os.environ, dotenv=text, command_line=command_line)  # noqa: TID251  # the one place
+
+
+def _say(message: str) -> None:
+    print(message, flush=True)
