@@ -1,0 +1,99 @@
+"""
+What we need of a provider, in our words. `novita/client.py` is the one implementation.
+
+Every call may raise a CloudError, and its class says what may be done next:
+CloudTransientError (certainly did not happen), CloudRefusedError (never will), CloudShortageError (not here, not now),
+CloudUnknownError (a change that may have happened: look before asking again).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from corral.domain.catalog import BillingMode, Cluster, Product, Template
+from corral.domain.sighting import ProviderInstance
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Credentials:
+    """Login of an image registry; exists only inside the create call and is never shown."""
+
+    username: str = field(repr=False)
+    password: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateOrder:
+    """Everything one create call says."""
+
+    name: str
+    product_id: str
+    cluster_id: str
+    gpu_num: int
+    rootfs_gb: int
+    billing_mode: BillingMode
+    template: Template
+    credentials: Credentials | None = None
+    """Sent instead of the template's auth id when the provider refused that."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listing:
+    """All instances of the account, as far as they could be read."""
+
+    instances: tuple[ProviderInstance, ...]
+    complete: bool
+    """Whether every page was read; only then does an instance missing here mean anything."""
+    pages: int
+
+
+class Cloud(Protocol):
+    """One provider account."""
+
+    async def products(
+        self, *, cluster_id: str | None, name: str | None, billing_mode: BillingMode
+    ) -> Sequence[Product]:
+        """Products for sale, with their stock in *cluster_id* when it is given."""
+        ...
+
+    async def clusters(self) -> Sequence[Cluster]:
+        """Every cluster."""
+        ...
+
+    async def template(self, template_id: str) -> Template:
+        """One template; raises CloudRefusedError TEMPLATE_NOT_FOUND or INVALID_TEMPLATE."""
+        ...
+
+    async def registry_credentials(self, auth_id: str) -> Credentials | None:
+        """The login behind *auth_id*, read anew each time; None when there is no such auth."""
+        ...
+
+    async def create(self, order: CreateOrder) -> str:
+        """Ask for an instance and return the provider's id of it. Never repeated by itself."""
+        ...
+
+    async def instance(self, provider_id: str) -> ProviderInstance | None:
+        """One instance with its connection details; None when the provider says there is none."""
+        ...
+
+    async def instances(self) -> Listing:
+        """Every instance of the account, over all pages."""
+        ...
+
+    async def start(self, provider_id: str) -> None:
+        """Ask for a start."""
+        ...
+
+    async def stop(self, provider_id: str) -> None:
+        """Ask for a stop."""
+        ...
+
+    async def restart(self, provider_id: str) -> None:
+        """Ask for a restart."""
+        ...
+
+    async def delete(self, provider_id: str) -> None:
+        """Ask for deletion; one that is already gone counts as done."""
+        ...

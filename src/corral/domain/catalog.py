@@ -1,0 +1,106 @@
+"""
+What the provider offers: products, clusters, templates. In our words, with our units.
+
+Prices are whole micro-USD per GPU-hour; None means that the product is not sold that way.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+MICRO_USD = 1_000_000
+
+
+class BillingMode(StrEnum):
+    """How an instance is paid for."""
+
+    SPOT = "spot"
+    ON_DEMAND = "onDemand"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Product:
+    """One kind of machine; several products may share a name and differ in what surrounds the GPU."""
+
+    id: str
+    name: str
+    cpu_per_gpu: int
+    memory_gb_per_gpu: int
+    available: bool
+    regions: tuple[str, ...]
+    """Display names ("AS-SGP-02 (Singapore)"); empty means every region."""
+    spot_micro_usd: int | None
+    on_demand_micro_usd: int | None
+
+    def price_micro_usd(self, mode: BillingMode) -> int | None:
+        """The price per GPU-hour when paid for by *mode*, if it can be."""
+        return self.spot_micro_usd if mode is BillingMode.SPOT else self.on_demand_micro_usd
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cluster:
+    """One data centre of the provider. Its id cannot be derived from its name."""
+
+    id: str
+    name: str
+    """Display name, "CN-HK-01 (Hong Kong)"."""
+
+    @property
+    def region(self) -> str:
+        """The region code people write, "CN-HK-01"."""
+        return self.name.split("(")[0].strip()
+
+
+class PortKind(StrEnum):
+    """How a port is reached."""
+
+    HTTP = "http"
+    HTTPS = "https"
+    TCP = "tcp"
+    UDP = "udp"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TemplatePort:
+    """A port the template opens."""
+
+    port: int
+    kind: PortKind
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EnvironmentVariable:
+    """A variable of the container; the value may be a secret, so it is kept out of `repr`."""
+
+    key: str
+    value: str
+
+    def __repr__(self) -> str:
+        return f"EnvironmentVariable(key={self.key!r})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TemplateTool:
+    """A helper service the provider runs beside the container."""
+
+    name: str
+    port: int
+    kind: PortKind
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Template:
+    """What runs on the machine."""
+
+    id: str
+    name: str
+    image: str
+    image_auth_id: str | None
+    """The provider's id of the registry credentials, when the image is private."""
+    ports: tuple[TemplatePort, ...]
+    envs: tuple[EnvironmentVariable, ...]
+    tools: tuple[TemplateTool, ...]
+    start_command: str
+    entrypoint: str
+    min_cuda_version: str
