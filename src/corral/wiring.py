@@ -14,6 +14,7 @@ from litestar.types import ASGIApp
 
 from corral import __version__
 from corral.api import app
+from corral.api.limits import Limits
 from corral.api.server import HttpServer, listen
 from corral.api.vitals import Vitals
 from corral.clock import Clock, SystemClock
@@ -60,7 +61,7 @@ async def serve(settings: Settings, role: Role, *, on_ready: Callable[[str], Non
         database = await Database.connect(target, most_connections=connections)
         try:
             process = _assemble(settings, role, clock, database, embedded)
-            server = HttpServer(process.app, listener)
+            server = HttpServer(process.app, listener, clock=clock, limits=Limits())
             await _run(process, server, on_ready)
         finally:
             await database.close()
@@ -125,6 +126,7 @@ def _assemble(
         is_stopping=lambda: vitals.stopping,
         local_only=settings.http.is_loopback,
         allowed_origins=settings.http.allowed_origins,
+        limits=Limits(),
     )
 
     async def watch() -> AsyncGenerator[None]:

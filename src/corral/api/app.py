@@ -17,7 +17,8 @@ from litestar.openapi.spec import License
 from litestar.types import ASGIApp
 
 from corral import __version__
-from corral.api.edge import BODY_LIMIT_BYTES, Edge
+from corral.api.edge import Edge
+from corral.api.limits import Limits
 from corral.api.problems import RequestIds, problem
 from corral.api.routes import docs, health, jobs
 from corral.api.vitals import Vitals
@@ -37,7 +38,8 @@ class Parts:
     queue: JobQueue
     is_stopping: Callable[[], bool]
     local_only: bool
-    allowed_origins: tuple[str, ...] = ()
+    allowed_origins: tuple[str, ...]
+    limits: Limits
 
 
 def build(parts: Parts, *, only_watching: bool = False) -> ASGIApp:
@@ -61,7 +63,7 @@ def build(parts: Parts, *, only_watching: bool = False) -> ASGIApp:
             render_plugins=[JsonRenderPlugin()],
         ),
         cors_config=CORSConfig(allow_origins=list(parts.allowed_origins)) if parts.allowed_origins else None,
-        request_max_body_size=BODY_LIMIT_BYTES,
+        request_max_body_size=parts.limits.body_bytes,
         debug=False,
         logging_config=None,
     )
@@ -71,6 +73,7 @@ def build(parts: Parts, *, only_watching: bool = False) -> ASGIApp:
         metrics=parts.metrics,
         is_stopping=parts.is_stopping,
         local_only=parts.local_only,
+        limits=parts.limits,
     )
 
 
@@ -98,6 +101,8 @@ def _ours(request: Request[Any, Any, Any], error: Exception) -> Exception:
             return errors.MalformedError("the body is too large", code="BODY_TOO_LARGE")
         case HTTPException(status_code=HTTPStatus.BAD_REQUEST):
             return errors.MalformedError("the body is not valid JSON")
+        case RecursionError():
+            return errors.MalformedError("the body is nested too deeply")
         case _:
             return error
 

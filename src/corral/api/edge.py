@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, cast
 import structlog
 from litestar.enums import ScopeType
 
+from corral.api.limits import Limits
 from corral.api.problems import RequestIds, problem
 from corral.clock import Clock
 from corral.domain.errors import CorralError, ForbiddenError, MalformedError, ShuttingDownError
@@ -26,9 +27,6 @@ from corral.telemetry import Metrics, log
 if TYPE_CHECKING:  # typing only: the edge works for any ASGI application
     from litestar.types import ASGIApp, HTTPReceiveMessage, HTTPScope, Message, Receive, Scope, Send
 
-BODY_LIMIT_BYTES = 1024 * 1024
-BODY_WITHIN_SECONDS = 10.0
-"""How long the next piece of a body may take; a client slower than that only keeps a connection busy."""
 LOCAL_HOSTS = frozenset({"localhost", "127.0.0.1", "[::1]", "::1"})
 
 _WELL_FORMED = re.compile(rb"[A-Za-z0-9._~+/=:@-]{1,128}")
@@ -45,6 +43,7 @@ class Edge:
     is_stopping: Callable[[], bool]
     local_only: bool
     """Bound to a loopback address: requests must name this machine as their host."""
+    limits: Limits
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request; WebSockets are not offered, and answering nothing makes the server refuse them."""
@@ -79,15 +78,15 @@ class _Exchange:
         """Pass the body on while it is small enough and arrives fast enough."""
         try:
             # After the body, the only thing left to receive is that the client has gone: that may take as it likes.
-            async with asyncio.timeout(None if self._body_ended else BODY_WITHIN_SECONDS):
+            async with asyncio.timeout(None if self._body_ended else self._edge.limits.body_piece_within_seconds):
                 message: Any = await self._receive()
         except TimeoutError:
             raise MalformedError("the body did not arrive in time", code="REQUEST_TIMEOUT") from None
         if message["type"] == "http.request":
             self._body_bytes += len(message.get("body", b""))
             self._body_ended = not message.get("more_body", False)
-            if self._body_bytes > BODY_LIMIT_BYTES:
-                raise too_large()
+            if self._body_bytes > self._edge.limits.body_bytes:
+                raise _too_large(self._edge.limits)
         return cast("HTTPReceiveMessage", message)
 
     async def _named_send(self, message: Message) -> None:
@@ -126,17 +125,16 @@ def _admit(edge: Edge, scope: HTTPScope) -> None:
     if edge.is_stopping() and not scope["path"].startswith("/health"):
         raise ShuttingDownError("this Corral is stopping; ask again in a moment", retry_after_seconds=5)
     length = headers.get(b"content-length", b"0")
-    if length.isdigit() and int(length) > BODY_LIMIT_BYTES:
-        raise too_large()
+    if length.isdigit() and int(length) > edge.limits.body_bytes:
+        raise _too_large(edge.limits)
     has_body = length not in {b"0", b""} or b"transfer-encoding" in headers
     media_type = headers.get(b"content-type", b"").split(b";")[0].strip().lower()
     if scope["method"] in _WITH_BODY and has_body and media_type != b"application/json":
         raise MalformedError("the body must be application/json", code="UNSUPPORTED_MEDIA_TYPE")
 
 
-def too_large() -> MalformedError:
-    """The answer to an oversize body."""
-    return MalformedError(f"the body may have at most {BODY_LIMIT_BYTES} bytes", code="BODY_TOO_LARGE")
+def _too_large(limits: Limits) -> MalformedError:
+    return MalformedError(f"the body may have at most {limits.body_bytes} bytes", code="BODY_TOO_LARGE")
 
 
 def request_ids(scope: HTTPScope) -> RequestIds:

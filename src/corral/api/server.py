@@ -11,22 +11,23 @@ import asyncio
 import contextlib
 import socket
 from collections.abc import Generator
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, cast
 
 import uvicorn
 from litestar.types import ASGIApp
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from corral.api.limits import Limits
 from corral.api.problems import RequestIds, problem
+from corral.clock import Clock
 from corral.domain.errors import MalformedError, SettingsError
 
 if TYPE_CHECKING:
     from asyncio import TimerHandle
 
-HEADERS_WITHIN_SECONDS = 10.0
-HEADER_LIMIT_BYTES = 64 * 1024
 KEEP_ALIVE_SECONDS = 30
+BACKLOG = 2048
 ANSWERS_WITHIN_SECONDS = 5
 """How long answers under way may take once a stop was asked for; streams are ended by the application itself."""
 
@@ -34,8 +35,12 @@ ANSWERS_WITHIN_SECONDS = 5
 class PatientProtocol(HttpToolsProtocol):
     """Waits for a request's headers only so long, and takes only so many."""
 
-    _headers_due: TimerHandle | None = None
-    _header_bytes = 0
+    def __init__(self, *arguments: Any, limits: Limits, clock: Clock, **keywords: Any) -> None:
+        super().__init__(*arguments, **keywords)
+        self._limits = limits
+        self._clock = clock
+        self._headers_due: TimerHandle | None = None
+        self._header_bytes = 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
         """Begin to wait."""
@@ -52,7 +57,7 @@ class PatientProtocol(HttpToolsProtocol):
         super().data_received(data)
         if self._headers_due is not None:
             self._header_bytes += len(data)
-            if self._header_bytes > HEADER_LIMIT_BYTES:
+            if self._header_bytes > self._limits.header_bytes:
                 self.send_400_response("the request's headers are too large")
 
     def on_message_begin(self) -> None:
@@ -70,15 +75,14 @@ class PatientProtocol(HttpToolsProtocol):
         """Answer an unreadable request in the same shape as everything else, and hang up."""
         self._headers_arrived()
         ids = RequestIds(request_id="unreadable", correlation_id="unreadable")
-        now = datetime.now(UTC)  # noqa: TID251  # uvicorn makes this object; no clock can be handed in
-        answer = problem(MalformedError(msg, code="INVALID_REQUEST"), ids, now)
+        answer = problem(MalformedError(msg, code="INVALID_REQUEST"), ids, self._clock.now())
         head = f"HTTP/1.1 400 Bad Request\r\ncontent-type: application/json\r\ncontent-length: {len(answer.body)}\r\n"
         self.transport.write(f"{head}connection: close\r\n\r\n".encode() + answer.body)
         self.transport.close()
 
     def _expect_headers(self) -> None:
         self._header_bytes = 0
-        self._headers_due = self.loop.call_later(HEADERS_WITHIN_SECONDS, self._give_up)
+        self._headers_due = self.loop.call_later(self._limits.headers_within_seconds, self._give_up)
 
     def _headers_arrived(self) -> None:
         if self._headers_due is not None:
@@ -102,16 +106,17 @@ class _Server(uvicorn.Server):
 class HttpServer:
     """One listening address."""
 
-    def __init__(self, app: ASGIApp, listener: socket.socket) -> None:
+    def __init__(self, app: ASGIApp, listener: socket.socket, *, clock: Clock, limits: Limits) -> None:
         self._listener = listener
         config = uvicorn.Config(
             app=app,
-            http=PatientProtocol,
+            http=cast("type[asyncio.Protocol]", partial(PatientProtocol, limits=limits, clock=clock)),
             ws="none",
             lifespan="off",
             log_config=None,
             access_log=False,
             server_header=False,
+            backlog=BACKLOG,
             timeout_keep_alive=KEEP_ALIVE_SECONDS,
             timeout_graceful_shutdown=ANSWERS_WITHIN_SECONDS,
         )
@@ -140,6 +145,7 @@ def listen(host: str, port: int) -> socket.socket:
         listener = socket.socket(family, kind, protocol)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(address)
+        listener.listen(BACKLOG)  # from here on nobody is refused; they wait until we serve
     except OSError as error:
         raise SettingsError(
             f"cannot listen on {host} port {port}: {error.strerror or error}; choose another with PORT or --port"

@@ -10,7 +10,7 @@ from typing import Annotated
 import msgspec
 from litestar import get, post
 from litestar.handlers import HTTPRouteHandler
-from litestar.params import Parameter
+from litestar.params import FromPath, FromQuery, JSONBody, QueryParameter
 
 from corral.api.times import iso
 from corral.domain.errors import NotFoundError
@@ -82,12 +82,12 @@ def handlers(queue: JobQueue) -> list[HTTPRouteHandler]:
 
     @get("/api/jobs", summary="Jobs of every status, newest first", tags=["jobs"])
     async def list_jobs(  # noqa: PLR0917  # Litestar calls it by name
-        job_type: Annotated[str | None, Parameter(query="type", max_length=100)] = None,
-        status: JobStatus | None = None,
-        priority: PriorityWord | None = None,
-        instance_id: Annotated[str | None, Parameter(query="instanceId", max_length=100)] = None,
-        limit: Annotated[int, Parameter(ge=1, le=500)] = 100,
-        offset: Annotated[int, Parameter(ge=0, le=1_000_000)] = 0,
+        job_type: Annotated[str | None, QueryParameter(name="type", max_length=100)] = None,
+        status: FromQuery[JobStatus | None] = None,
+        priority: FromQuery[PriorityWord | None] = None,
+        instance_id: Annotated[str | None, QueryParameter(name="instanceId", max_length=100)] = None,
+        limit: Annotated[int, QueryParameter(ge=1, le=500)] = 100,
+        offset: Annotated[int, QueryParameter(ge=0, le=1_000_000)] = 0,
     ) -> JobList:
         """Filter by type, status, priority and instance."""
         found = await queue.find(
@@ -116,7 +116,7 @@ def handlers(queue: JobQueue) -> list[HTTPRouteHandler]:
         )
 
     @get("/api/jobs/{job_id:str}", summary="One job", tags=["jobs"])
-    async def get_job(job_id: str) -> JobDetails:
+    async def get_job(job_id: FromPath[str]) -> JobDetails:
         """Until it is cleaned up, a day after it ended."""
         named = re.fullmatch(r"(?:job_)?([0-9]{1,18})", job_id)
         view = await queue.get(JobId(int(named[1]))) if named else None
@@ -127,7 +127,7 @@ def handlers(queue: JobQueue) -> list[HTTPRouteHandler]:
         return _details(view)
 
     @post("/api/jobs/cleanup", summary="Remove finished jobs", tags=["jobs"], status_code=200)
-    async def clean_up(data: CleanupWish | None = None) -> Removed:
+    async def clean_up(data: JSONBody[CleanupWish | None] = None) -> Removed:
         """Only jobs that completed or failed longer ago than `olderThanMs` (a day) are removed."""
         wish = data or CleanupWish()
         return Removed(removed=await queue.cleanup(timedelta(milliseconds=wish.older_than_ms)))

@@ -1,0 +1,287 @@
+"""What every caller may rely on, whatever the route: one error shape, ids, doors and limits."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+from collections.abc import AsyncGenerator
+
+import pytest
+from support.http import Service, error_of, serving
+
+from corral.api.limits import Limits
+from corral.jobs.queue import Wanted
+from corral.jobs.registry import JobRun, JobType, Priority, Registry
+from corral.store.database import Database
+
+JSON = {"content-type": "application/json"}
+
+
+async def _nothing(_run: JobRun) -> None:
+    """Do no work."""
+
+
+@pytest.fixture
+def registry() -> Registry:
+    registry = Registry()
+    registry.add(JobType(name="probe", handler=_nothing, priority=Priority.HIGH, retries=2))
+    return registry
+
+
+@pytest.fixture
+async def service(database: Database, registry: Registry) -> AsyncGenerator[Service]:
+    limits = Limits(headers_within_seconds=0.3, body_piece_within_seconds=0.3)
+    async with serving(database, registry, limits=limits) as service:
+        yield service
+
+
+async def test_an_unknown_path_is_told_in_our_shape(service: Service) -> None:
+    """A 404 of the framework looks like every other error."""
+    error_of(await service.ask("GET", "/nope"), 404, "NOT_FOUND")
+
+
+async def test_a_wrong_method_is_told_in_our_shape(service: Service) -> None:
+    """A 405 says what is allowed."""
+    answer = await service.ask("POST", "/health")
+
+    error_of(answer, 405, "METHOD_NOT_ALLOWED")
+    assert "GET" in answer.headers["allow"]
+
+
+@pytest.mark.parametrize("body", [b"{", b"", b"\xff\xfe", b"[" * 5000, b'{"olderThanMs": 1e999}', b"nul"])
+async def test_malformed_json_is_told_in_our_shape(service: Service, body: bytes) -> None:
+    """Also JSON that is deep, not UTF-8 or not a number any machine holds."""
+    answer = await service.ask("POST", "/api/jobs/cleanup", data=body, headers=JSON)
+
+    if body:
+        error_of(answer, 400, answer.json["error"]["code"])
+        assert answer.json["error"]["code"] in {"INVALID_JSON", "VALIDATION_ERROR"}
+    else:
+        assert answer.status == 200
+
+
+async def test_every_bad_query_field_is_named_at_once(service: Service) -> None:
+    """Nobody wants to be told of their mistakes one by one."""
+    error = error_of(await service.ask("GET", "/api/jobs?limit=0&offset=x&status=odd"), 400, "VALIDATION_ERROR")
+
+    assert [(p["field"], p["code"]) for p in error["validationErrors"]] == [
+        ("status", "INVALID_QUERY"),
+        ("limit", "INVALID_QUERY"),
+        ("offset", "INVALID_QUERY"),
+    ]
+
+
+async def test_a_body_must_be_json(service: Service) -> None:
+    """A form posted by a foreign page must not act here."""
+    answer = await service.ask(
+        "POST", "/api/jobs/cleanup", data=b"olderThanMs=0", headers={"content-type": "text/plain"}
+    )
+
+    error_of(answer, 415, "UNSUPPORTED_MEDIA_TYPE")
+
+
+@pytest.mark.parametrize("chunked", [False, True])
+async def test_an_oversize_body_is_refused(service: Service, *, chunked: bool) -> None:
+    """Whether its size is declared or only shows as it arrives."""
+
+    async def pieces() -> AsyncGenerator[bytes]:
+        for _ in range(20):
+            yield b" " * 100_000
+
+    answer = await service.ask(
+        "POST", "/api/jobs/cleanup", data=pieces() if chunked else io.BytesIO(b" " * 2_000_000), headers=JSON
+    )
+
+    error_of(answer, 413, "BODY_TOO_LARGE")
+
+
+async def test_a_body_that_stops_arriving_is_given_up(service: Service) -> None:
+    """A slow client must not hold a connection for ever."""
+    answer = await service.raw(
+        b"POST /api/jobs/cleanup HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
+        b"content-length: 10\r\n\r\n{"
+    )
+
+    assert answer.startswith(b"HTTP/1.1 408 ")
+    assert b'"REQUEST_TIMEOUT"' in answer
+
+
+@pytest.mark.parametrize("sent", [b"", b"GET /health HTTP/1.1\r\nhost: localhost\r\nx-slow: "])
+async def test_headers_that_do_not_come_are_not_waited_for(service: Service, sent: bytes) -> None:
+    """The slow-loris attack ends with a hang-up."""
+    assert await service.raw(sent) == b""
+
+
+async def test_a_flood_of_headers_is_refused(service: Service) -> None:
+    """Headers cost memory before any code of ours sees them."""
+    flood = b"".join(b"x-%d: %s\r\n" % (n, b"y" * 1000) for n in range(200))
+    try:
+        answer = await service.raw(b"GET /health HTTP/1.1\r\nhost: localhost\r\n" + flood)
+    except ConnectionResetError:
+        return  # refused while we still wrote
+
+    assert b"400 Bad Request" in answer
+
+
+async def test_an_unreadable_request_is_told_in_our_shape(service: Service) -> None:
+    """Even what is not HTTP gets the one error shape."""
+    answer = await service.raw(b"this is not HTTP\r\n\r\n")
+
+    assert answer.startswith(b"HTTP/1.1 400 ")
+    assert b'{"error":{"code":"INVALID_REQUEST"' in answer
+
+
+async def test_ids_are_echoed_when_well_formed_and_made_when_not(service: Service) -> None:
+    """A caller can follow its request; nobody can write into our logs."""
+    sent = await service.ask("GET", "/health", headers={"X-Request-ID": "abc-1", "X-Correlation-ID": "shop/7"})
+    odd = await service.ask("GET", "/health", headers={"X-Request-ID": "a b\tc", "X-Correlation-ID": "x" * 500})
+
+    assert (sent.headers["x-request-id"], sent.headers["x-correlation-id"]) == ("abc-1", "shop/7")
+    assert odd.headers["x-request-id"].startswith("req_")
+    assert odd.headers["x-correlation-id"] == odd.headers["x-request-id"]
+
+
+@pytest.mark.parametrize("host", ["localhost", "localhost:80", "127.0.0.1", "127.0.0.1:3000", "[::1]", "[::1]:3000"])
+async def test_local_names_are_let_in(service: Service, host: str) -> None:
+    """On a loopback address, this machine's names work."""
+    assert (await service.ask("GET", "/health/live", headers={"Host": host})).status == 200
+
+
+@pytest.mark.parametrize(
+    "host", ["evil.example", "127.0.0.1.evil.example", "localhost.evil.example:3000", "", "[::2]", "10.0.0.1"]
+)
+async def test_foreign_names_are_refused(service: Service, host: str) -> None:
+    """A page elsewhere that points its name at us (DNS rebinding) gets nothing."""
+    error_of(await service.ask("GET", "/api/jobs", headers={"Host": host}), 403, "FORBIDDEN")
+
+
+async def test_a_stopping_service_says_so(service: Service) -> None:
+    """Callers are sent elsewhere; orchestrators can still look."""
+    service.parts.vitals.stopping = True
+
+    answer = await service.ask("GET", "/api/jobs")
+    error = error_of(answer, 503, "SHUTTING_DOWN")
+
+    assert (error["retryable"], error["retryAfter"], answer.headers["retry-after"]) == (True, 5, "5")
+    assert (await service.ask("GET", "/health/live")).status == 200
+    assert (await service.ask("GET", "/health/ready")).status == 503
+
+
+async def test_an_error_nobody_foresaw_shows_nothing_of_its_cause(service: Service, database: Database) -> None:
+    """No stack trace, no statement, no name of a table reaches the caller."""
+    async with database.connection() as connection:
+        await connection.execute("DROP TABLE corral_finished_jobs")
+
+    error = error_of(await service.ask("GET", "/api/jobs"), 500, "INTERNAL_SERVER_ERROR")
+
+    assert error["message"] == "an internal error occurred"
+    assert set(error) == {"code", "message", "timestamp", "requestId", "correlationId", "retryable"}
+
+
+async def test_a_lost_database_is_told_as_such(service: Service, database: Database) -> None:
+    """503 and when to ask again, not 500."""
+    database.pool.terminate()
+
+    error = error_of(await service.ask("GET", "/api/jobs"), 503, "DATABASE_UNAVAILABLE")
+
+    assert error["retryable"] is True
+    assert error["retryAfter"] >= 1
+
+
+async def test_health_tells_every_part(service: Service) -> None:
+    """200 while all is well, 503 with the same body when a part is down."""
+    well = await service.ask("GET", "/health")
+    service.parts.vitals.report("database", up=False)
+    ill = await service.ask("GET", "/health")
+
+    assert (well.status, well.json["status"], well.json["services"]) == (200, "healthy", {"database": "up"})
+    assert (ill.status, ill.json["status"], ill.json["services"]) == (503, "unhealthy", {"database": "down"})
+    assert set(well.json) == {"status", "timestamp", "uptime", "version", "services", "dependencies"}
+
+
+async def test_numbers_count_requests_by_route(service: Service) -> None:
+    """One label per route, not one per path a stranger thinks up."""
+    for path in ("/api/jobs/1", "/api/jobs/2", "/nope/1", "/nope/2"):
+        await service.ask("GET", path)
+
+    text = (await service.ask("GET", "/metrics")).body.decode()
+
+    assert 'corral_http_requests_total{method="GET",route="/api/jobs/{job_id}",status="404"} 2.0' in text
+    assert 'corral_http_requests_total{method="GET",route="(none)",status="404"} 2.0' in text
+
+
+async def test_the_docs_need_no_other_host(service: Service) -> None:
+    """A readable page from the same OpenAPI document, without scripts."""
+    page = await service.ask("GET", "/docs")
+    schema = await service.ask("GET", "/schema/openapi.json")
+
+    text = page.body.decode()
+    assert page.headers["content-type"].startswith("text/html")
+    assert "<script" not in text
+    assert "http://" not in text
+    assert schema.json["openapi"].startswith("3.1")
+    for path in schema.json["paths"]:
+        assert f"<code>{path}</code>" in text
+
+
+async def test_a_workers_port_serves_only_health_and_numbers(database: Database) -> None:
+    """A worker takes no orders over HTTP."""
+    async with serving(database, only_watching=True) as service:
+        assert (await service.ask("GET", "/health/ready")).status == 200
+        assert (await service.ask("GET", "/metrics")).status == 200
+        error_of(await service.ask("GET", "/api/jobs"), 404, "NOT_FOUND")
+
+
+async def test_browsers_of_allowed_origins_may_call(service: Service) -> None:
+    """CORS answers exactly the origins that were named."""
+    headers = {"Origin": "https://ops.example", "Access-Control-Request-Method": "GET"}
+    allowed = await service.ask("OPTIONS", "/api/jobs", headers=headers)
+    foreign = await service.ask("GET", "/health", headers={"Origin": "https://evil.example"})
+
+    assert allowed.headers["access-control-allow-origin"] == "https://ops.example"
+    assert "access-control-allow-origin" not in foreign.headers
+
+
+async def test_jobs_are_shown_and_cleaned_up(service: Service, database: Database) -> None:
+    """The job routes speak the words of the contract."""
+    async with database.transaction() as connection:
+        (job_id,) = await service.parts.queue.enqueue(
+            connection, [Wanted(type="probe", payload={"instanceId": "inst_1"})]
+        )
+
+    listed = (await service.ask("GET", "/api/jobs?type=probe&status=pending&priority=high&instanceId=inst_1")).json
+    one = (await service.ask("GET", f"/api/jobs/job_{job_id}")).json
+    stats = (await service.ask("GET", "/api/jobs/stats")).json
+    removed = (await service.ask("POST", "/api/jobs/cleanup", json={"olderThanMs": "0"})).json
+
+    assert listed["jobs"] == [one]
+    assert one["createdAt"].endswith("Z")
+    assert {key: value for key, value in one.items() if key != "createdAt"} == {
+        "id": f"job_{job_id}",
+        "type": "probe",
+        "status": "pending",
+        "priority": "high",
+        "attempts": 0,
+        "maxAttempts": 3,
+        "processedAt": None,
+        "completedAt": None,
+        "nextRetryAt": None,
+        "error": None,
+        "payload": {"instanceId": "inst_1"},
+    }
+    assert (stats["totalJobs"], stats["pendingJobs"], stats["jobsByType"]) == (1, 1, {"probe": 1})
+    assert stats["oldestPendingAgeMs"] >= 0
+    assert removed == {"removed": 0}
+
+
+@pytest.mark.parametrize("job_id", ["job_999", "999", "job_x", "9" * 40, "%00", "job_-1"])
+async def test_an_unknown_job_is_not_found(service: Service, job_id: str) -> None:
+    """Whatever is written in its place."""
+    error_of(await service.ask("GET", f"/api/jobs/{job_id}"), 404, "JOB_NOT_FOUND")
+
+
+async def test_many_requests_at_once_all_answer(service: Service) -> None:
+    """More callers than connections to the database simply wait their turn."""
+    answers = await asyncio.gather(*(service.ask("GET", "/api/jobs/stats") for _ in range(100)))
+
+    assert {answer.status for answer in answers} == {200}

@@ -1,0 +1,106 @@
+"""The real application behind the real server, on a loopback port of its own."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import aiohttp
+import msgspec
+
+from corral.api.app import Parts, build
+from corral.api.limits import Limits
+from corral.api.server import HttpServer, listen
+from corral.api.vitals import Vitals
+from corral.clock import SystemClock
+from corral.jobs.queue import JobQueue
+from corral.jobs.registry import Registry
+from corral.store.database import Database
+from corral.telemetry import Metrics
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """One answer, read to its end."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def json(self) -> Any:
+        return msgspec.json.decode(self.body)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Service:
+    """A served application and a client for it."""
+
+    address: str
+    port: int
+    parts: Parts
+    client: aiohttp.ClientSession
+
+    async def ask(self, method: str, path: str, **options: Any) -> Answer:
+        async with self.client.request(method, self.address + path, allow_redirects=False, **options) as response:
+            headers = {name.lower(): value for name, value in response.headers.items()}
+            return Answer(status=response.status, headers=headers, body=await response.read())
+
+    async def raw(self, data: bytes) -> bytes:
+        """Send *data* as it is and read until the server hangs up."""
+        reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
+        writer.write(data)
+        await writer.drain()
+        answer = await reader.read()
+        writer.close()
+        return answer
+
+
+@asynccontextmanager
+async def serving(
+    database: Database, registry: Registry | None = None, *, limits: Limits | None = None, only_watching: bool = False
+) -> AsyncGenerator[Service]:
+    """Serve over *database* for as long as this is open."""
+    clock, limits = SystemClock(), limits or Limits()
+    vitals = Vitals(started_at=datetime(2030, 1, 1, tzinfo=UTC))
+    vitals.report("database", up=True)
+    parts = Parts(
+        clock=clock,
+        metrics=Metrics(),
+        vitals=vitals,
+        queue=JobQueue(database, registry or Registry()),
+        is_stopping=lambda: vitals.stopping,
+        local_only=True,
+        allowed_origins=("https://ops.example",),
+        limits=limits,
+    )
+    listener = listen("127.0.0.1", 0)
+    server = HttpServer(build(parts, only_watching=only_watching), listener, clock=clock, limits=limits)
+    task = asyncio.create_task(server.serve())
+    try:
+        async with aiohttp.ClientSession() as client:
+            yield Service(address=server.address, port=listener.getsockname()[1], parts=parts, client=client)
+    finally:
+        server.stop()
+        await task
+
+
+def error_of(answer: Answer, status: int, code: str) -> dict[str, Any]:
+    """Assert that *answer* is an error in the one shape, with this status and code, and return it."""
+    assert answer.status == status, answer
+    assert answer.headers["content-type"] == "application/json"
+    assert list(answer.json) == ["error"]
+    error: dict[str, Any] = answer.json["error"]
+    assert error["code"] == code
+    assert error["message"]
+    datetime.strptime(error["timestamp"], "%Y-%m-%dT%H:%M:%S.%fZ").replace(tzinfo=UTC)
+    assert error["timestamp"].count(".") == 1
+    assert len(error["timestamp"].split(".")[1]) == len("123Z")
+    assert error["requestId"] == answer.headers["x-request-id"]
+    assert error["correlationId"] == answer.headers["x-correlation-id"]
+    assert isinstance(error["retryable"], bool)
+    return error
