@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import signal
 from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -18,7 +18,8 @@ from corral.api.limits import Limits
 from corral.api.server import HttpServer, listen
 from corral.api.vitals import Vitals
 from corral.clock import Clock, SystemClock
-from corral.domain.errors import SettingsError, StoreUnavailableError
+from corral.cloud.simulated import SimulatedProvider
+from corral.domain.errors import CloudTransientError, SettingsError, StoreUnavailableError
 from corral.jobs import retention, tables
 from corral.jobs.queue import JobQueue, JobStatus
 from corral.jobs.registry import Registry
@@ -54,17 +55,16 @@ async def serve(settings: Settings, role: Role, *, on_ready: Callable[[str], Non
             "use HOST=127.0.0.1, and a tunnel or an authenticating proxy to reach it from elsewhere"
         )
     log.info("service.starting", version=__version__, role=role.value)
-    listener = listen(settings.http.host, settings.http.port)
-    async with opened_database(settings, clock) as (target, embedded):
+    async with AsyncExitStack() as stack:
+        listener = stack.enter_context(contextlib.closing(listen(settings.http.host, settings.http.port)))
+        target, embedded = await stack.enter_async_context(opened_database(settings, clock))
         await migrate_database(target)
-        connections = _connections(settings, role)
-        database = await Database.connect(target, most_connections=connections)
-        try:
-            process = _assemble(settings, role, clock, database, embedded)
-            server = HttpServer(process.app, listener, clock=clock, limits=Limits())
-            await _run(process, server, on_ready)
-        finally:
-            await database.close()
+        provider = await stack.enter_async_context(_provider(settings, clock))
+        database = await Database.connect(target, most_connections=_connections(settings, role))
+        stack.push_async_callback(database.close)
+        process = _assemble(settings, role, clock, database)
+        server = HttpServer(process.app, listener, clock=clock, limits=Limits())
+        await _run(process, server, _Watch(process, database, embedded, provider, clock), on_ready)
     log.info("service.stopped")
 
 
@@ -89,14 +89,29 @@ async def opened_database(
         await embedded.stop()
 
 
+@asynccontextmanager
+async def _provider(settings: Settings, clock: Clock) -> AsyncGenerator[SimulatedProvider | None]:
+    """The simulator, running for as long as this is open, when there is no key for the real provider."""
+    if settings.provider.api_key is not None:
+        yield None
+        return
+    simulated = SimulatedProvider(settings.store.data_dir, clock)
+    try:
+        await simulated.ensure()
+        yield simulated
+    finally:
+        await simulated.stop()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Process:
     """The parts of one running process."""
 
     app: ASGIApp
     vitals: Vitals
+    metrics: Metrics
+    queue: JobQueue
     worker: Worker | None
-    watch: Callable[[], AsyncGenerator[None]]
 
 
 def _connections(settings: Settings, role: Role) -> int:
@@ -105,9 +120,7 @@ def _connections(settings: Settings, role: Role) -> int:
     return for_api + for_jobs + SPARE_CONNECTIONS
 
 
-def _assemble(
-    settings: Settings, role: Role, clock: Clock, database: Database, embedded: EmbeddedServer | None
-) -> _Process:
+def _assemble(settings: Settings, role: Role, clock: Clock, database: Database) -> _Process:
     metrics = Metrics()
     vitals = Vitals(started_at=clock.now())
     registry = Registry()
@@ -115,9 +128,8 @@ def _assemble(
     registry.add(retention.sweep(queue))
     worker = None
     if role is not Role.API:
-        worker = Worker(
-            database, registry, queue, clock=clock, metrics=metrics, concurrency=settings.jobs.max_concurrent
-        )
+        concurrency = settings.jobs.max_concurrent
+        worker = Worker(database, registry, queue, clock=clock, metrics=metrics, concurrency=concurrency)
     parts = app.Parts(
         clock=clock,
         metrics=metrics,
@@ -128,58 +140,87 @@ def _assemble(
         allowed_origins=settings.http.allowed_origins,
         limits=Limits(),
     )
+    served = app.build(parts, only_watching=role is Role.WORKER)
+    return _Process(app=served, vitals=vitals, metrics=metrics, queue=queue, worker=worker)
 
-    async def watch() -> AsyncGenerator[None]:
+
+class _Watch:
+    """Looks after what this process depends on, and reports how it fares."""
+
+    def __init__(
+        self,
+        process: _Process,
+        database: Database,
+        embedded: EmbeddedServer | None,
+        simulated: SimulatedProvider | None,
+        clock: Clock,
+    ) -> None:
+        self._process = process
+        self._database = database
+        self._embedded = embedded
+        self._simulated = simulated
+        self._clock = clock
+
+    async def look(self) -> None:
+        """Start again what died, and report."""
+        await self._look_at_database()
+        await self._look_at_provider()
+
+    async def run(self) -> None:
+        """Look for ever."""
         while True:
-            await _look_at_database(database, embedded, queue, vitals, metrics)
-            yield
-            await clock.sleep(WATCH_SECONDS)
+            await self._clock.sleep(WATCH_SECONDS)
+            await self.look()
 
-    return _Process(app=app.build(parts, only_watching=role is Role.WORKER), vitals=vitals, worker=worker, watch=watch)
+    async def _look_at_database(self) -> None:
+        vitals, metrics = self._process.vitals, self._process.metrics
+        if self._embedded is not None and self._embedded.needs_attention():
+            with contextlib.suppress(StoreUnavailableError):
+                await self._embedded.ensure()
+        answers = await self._database.answers()
+        match vitals.up.get("database"), answers:
+            case None, True:
+                log.info("database.ready")
+            case False, True:
+                log.info("database.regained")
+            case ((None | True), False):
+                log.warning("database.lost")
+            case _:
+                pass
+        vitals.report("database", up=answers, kind="server" if self._embedded is None else "embedded")
+        vitals.report("jobQueue", up=answers)
+        metrics.database_up.set(answers)
+        if answers:
+            with contextlib.suppress(StoreUnavailableError):
+                stats = await self._process.queue.stats()
+                for status in (JobStatus.PENDING, JobStatus.PROCESSING, JobStatus.FAILED):
+                    metrics.jobs_waiting.labels(status.value).set(stats.by_status[status])
+
+    async def _look_at_provider(self) -> None:
+        if self._simulated is None:
+            return
+        if self._simulated.needs_attention():
+            with contextlib.suppress(CloudTransientError):
+                await self._simulated.ensure()
+        up = not self._simulated.needs_attention()
+        self._process.vitals.report("novitaApi", up=up, kind="simulator")
 
 
-async def _look_at_database(
-    database: Database, embedded: EmbeddedServer | None, queue: JobQueue, vitals: Vitals, metrics: Metrics
-) -> None:
-    """Report whether the database answers; an embedded one that died is started again."""
-    if embedded is not None and embedded.needs_attention():
-        with contextlib.suppress(StoreUnavailableError):
-            await embedded.ensure()
-    answers = await database.answers()
-    match vitals.up.get("database"), answers:
-        case None, True:
-            log.info("database.ready")
-        case False, True:
-            log.info("database.regained")
-        case ((None | True), False):
-            log.warning("database.lost")
-        case _:
-            pass
-    vitals.report("database", up=answers)
-    vitals.report("jobQueue", up=answers)
-    metrics.database_up.set(answers)
-    if answers:
-        with contextlib.suppress(StoreUnavailableError):
-            stats = await queue.stats()
-            for status in (JobStatus.PENDING, JobStatus.PROCESSING, JobStatus.FAILED):
-                metrics.jobs_waiting.labels(status.value).set(stats.by_status[status])
-
-
-async def _run(process: _Process, server: HttpServer, on_ready: Callable[[str], None]) -> None:
+async def _run(process: _Process, server: HttpServer, watch: _Watch, on_ready: Callable[[str], None]) -> None:
     """Serve and work until a signal; then stop taking, let end what runs, and leave."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for wish in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(wish, stop.set)
-    watch = process.watch()
-    await anext(watch)
-    watching = asyncio.create_task(_exhaust(watch))
-    serving = asyncio.create_task(server.serve())
+    await watch.look()
+    stopped, watching, serving = (
+        asyncio.create_task(coroutine) for coroutine in (stop.wait(), watch.run(), server.serve())
+    )
     working = asyncio.create_task(process.worker.run()) if process.worker is not None else None
+    ending = [serving, *([working] if working is not None else [])]
     log.info("service.ready", address=server.address)
     on_ready(server.address)
-    stopped = asyncio.create_task(stop.wait())
-    await asyncio.wait({t for t in (stopped, serving, working) if t is not None}, return_when=asyncio.FIRST_COMPLETED)
+    await asyncio.wait({stopped, watching, *ending}, return_when=asyncio.FIRST_COMPLETED)
 
     log.info("service.stopping")
     process.vitals.stopping = True
@@ -188,11 +229,8 @@ async def _run(process: _Process, server: HttpServer, on_ready: Callable[[str], 
     server.stop()
     if process.worker is not None:
         await process.worker.stop()
-    stopped.cancel()
-    watching.cancel()
-    await asyncio.gather(serving, *([working] if working is not None else []))
-
-
-async def _exhaust(steps: AsyncGenerator[None]) -> None:
-    async for _ in steps:
-        pass
+    await asyncio.gather(*ending)
+    for task in (stopped, watching):
+        task.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await watching  # if the watch itself failed, that is why we are here: let it be seen

@@ -7,7 +7,7 @@ import io
 from collections.abc import AsyncGenerator
 
 import pytest
-from support.http import Service, error_of, serving
+from support.service import Service, error_of, serving
 
 from corral.api.limits import Limits
 from corral.jobs.queue import Wanted

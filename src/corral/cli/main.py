@@ -81,6 +81,12 @@ def migrate() -> None:
     uvloop.run(run())
 
 
+@cli.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []})
+def sim(context: typer.Context) -> None:
+    """Run the provider simulator alone; `corral sim --help` lists its options."""
+    os.execv(sys.executable, [sys.executable, "-m", "novitasim", *context.args])  # noqa: S606  # our own program
+
+
 @cli.command()
 def version() -> None:
     """Print the version."""

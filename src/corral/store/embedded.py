@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import fcntl
 import os
 import secrets
 import shutil
@@ -24,6 +23,7 @@ from pathlib import Path
 
 from corral.clock import Clock
 from corral.domain.errors import StoreUnavailableError
+from corral.ownership import Ownership
 from corral.store import launch
 from corral.store.premises import Premises, locate, settle
 from corral.store.target import DatabaseTarget
@@ -54,7 +54,7 @@ class EmbeddedServer:
         self._data_dir = data_dir.absolute()
         self._clock = clock
         self._options = {**_SERVER_OPTIONS, **dict(options)}
-        self._lock: int | None = None
+        self._ownership = Ownership(self._data_dir / "postgres.lock")
         self._child: subprocess.Popen[bytes] | None = None
 
     @property
@@ -82,11 +82,12 @@ class EmbeddedServer:
 
     def needs_attention(self) -> bool:
         """Whether `ensure` would have something to do: our server died, or its owner left."""
+        self._reap()
         return not _is_accepting(locate(self._data_dir))
 
     async def stop(self) -> None:
         """Stop the server if it is ours; leave it to its owner otherwise."""
-        if self._lock is None:
+        if not self._ownership.held:
             return
         cluster = locate(self._data_dir)
         pid = _server_pid(cluster)
@@ -96,8 +97,8 @@ class EmbeddedServer:
         if socket_dir is not None:
             shutil.rmtree(socket_dir, ignore_errors=True)
             (self._data_dir / "socket-is-in").unlink(missing_ok=True)
-        os.close(self._lock)
-        self._lock, self._child = None, None
+        self._ownership.release()
+        self._child = None
 
     async def _ended(self, pid: int, wish: signal.Signals) -> bool:
         """Send *wish* and wait; True when the server is gone."""
@@ -105,27 +106,21 @@ class EmbeddedServer:
             os.kill(pid, wish)
         deadline = self._clock.monotonic() + STOP_WITHIN_SECONDS
         while self._clock.monotonic() < deadline:
-            if self._child is not None:
-                self._child.poll()  # reaps it; an unreaped child would look alive for ever
+            self._reap()
             if not _is_running(pid):
                 return True
             await self._clock.sleep(_POLL_SECONDS)
         return False
 
+    def _reap(self) -> None:
+        """Take note of our child's death; until somebody does, a dead child looks alive."""
+        if self._child is not None:
+            self._child.poll()
+
     def _owns(self) -> bool:
-        """Take the lock that makes us the owner, or keep it."""
-        if self._lock is None:
-            self._data_dir.parent.mkdir(parents=True, exist_ok=True)
-            if not self._data_dir.exists():
-                settle(self._data_dir)
-            handle = os.open(self._data_dir / "postgres.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                os.close(handle)
-                return False
-            self._lock = handle
-        return True
+        if not self._data_dir.exists():
+            settle(self._data_dir)
+        return self._ownership.claim()
 
     async def _start_or_adopt(self, premises: Premises, deadline: float) -> DatabaseTarget:
         if not premises.cluster.exists():

@@ -1,0 +1,101 @@
+"""
+The provider's stand-in: `novitasim` as a child process, for people without a key.
+
+It is a product of its own; this file only starts it and reads where it listens. Its account is kept in the data
+directory. One process owns it; others on the same data directory use the same one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import subprocess
+import sys
+from pathlib import Path
+
+from corral.clock import Clock
+from corral.domain.errors import CloudTransientError
+from corral.ownership import Ownership
+from corral.telemetry import log
+
+API_KEY = "simulated"
+"""What the stand-in is sent; it takes any key."""
+API_PATH = "/gpu-instance/openapi"
+START_WITHIN_SECONDS = 15.0
+_POLL_SECONDS = 0.05
+_STOP_WITHIN_SECONDS = 5.0
+
+
+class SimulatedProvider:
+    """The simulator of one data directory."""
+
+    def __init__(self, data_dir: Path, clock: Clock) -> None:
+        self._directory = data_dir.absolute() / "simulator"
+        self._clock = clock
+        self._child: subprocess.Popen[bytes] | None = None
+        self._ownership = Ownership(self._directory / "lock")
+
+    async def ensure(self) -> str:
+        """
+        Return the base URL of a running simulator: ours, another process's, or one started now.
+
+        Raises CloudTransientError, naming its log, when it does not come up.
+        """
+        self._directory.mkdir(parents=True, exist_ok=True)
+        deadline = self._clock.monotonic() + START_WITHIN_SECONDS
+        while self._clock.monotonic() < deadline:
+            if self._ownership.claim() and not self._is_alive():
+                self._address_file.unlink(missing_ok=True)
+                self._child = self._spawn()
+            address = self._address()
+            if address is not None:
+                return address + API_PATH
+            await self._clock.sleep(_POLL_SECONDS)
+        raise CloudTransientError(f"the provider simulator did not start; see {self._directory / 'log'}")
+
+    def needs_attention(self) -> bool:
+        """Whether `ensure` would have something to do: ours died, or its owner left."""
+        return not self._is_alive() if self._ownership.held else self._address() is None
+
+    async def stop(self) -> None:
+        """End it if it is ours."""
+        if self._child is not None:
+            self._child.terminate()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                await asyncio.to_thread(self._child.wait, _STOP_WITHIN_SECONDS)
+            if self._child.stdin is not None:
+                self._child.stdin.close()
+            self._child = None
+            self._address_file.unlink(missing_ok=True)
+        self._ownership.release()
+
+    @property
+    def _address_file(self) -> Path:
+        return self._directory / "address"
+
+    def _is_alive(self) -> bool:
+        return self._child is not None and self._child.poll() is None
+
+    def _address(self) -> str | None:
+        try:
+            return self._address_file.read_text(encoding="utf-8").strip() or None
+        except FileNotFoundError:
+            return None
+
+    def _spawn(self) -> subprocess.Popen[bytes]:
+        if self._child is not None:
+            log.warning("simulator.ended", status=self._child.returncode)
+        state = self._directory / "account"
+        with (self._directory / "log").open("ab") as output:
+            child = subprocess.Popen(  # noqa: S603  # our own program and arguments
+                [
+                    *(sys.executable, "-m", "novitasim", "--port", "0", "--state", str(state)),
+                    *("--ready-file", str(self._address_file), "--exit-with-parent"),
+                ],
+                stdin=subprocess.PIPE,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,  # a Ctrl-C in the terminal is for us alone
+            )
+        log.info("simulator.started", state=str(state))
+        return child

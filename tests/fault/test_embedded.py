@@ -1,0 +1,200 @@
+"""The private PostgreSQL: where it lives, whom it obeys, what it survives."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import signal
+import stat
+import sys
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import asyncpg
+import pytest
+from support.waiting import until
+
+from corral.clock import SystemClock
+from corral.domain.errors import StoreUnavailableError
+from corral.store import premises
+from corral.store.embedded import EmbeddedServer
+from corral.store.target import DatabaseTarget
+
+OWNER = """
+import asyncio, sys
+from pathlib import Path
+from corral.clock import SystemClock
+from corral.store.embedded import EmbeddedServer
+async def main():
+    await EmbeddedServer(Path(sys.argv[1]), SystemClock()).ensure()
+    print("running", flush=True)
+    await asyncio.Event().wait()
+asyncio.run(main())
+"""
+
+
+@asynccontextmanager
+async def running(data_dir: Path) -> AsyncGenerator[DatabaseTarget]:
+    server = EmbeddedServer(data_dir, SystemClock(), options=[("fsync", "off")])
+    try:
+        yield await server.ensure()
+    finally:
+        await server.stop()
+
+
+async def ask(target: DatabaseTarget, question: str) -> object:
+    connection = await asyncpg.connect(**target.arguments())
+    try:
+        return await connection.fetchval(question)
+    finally:
+        await connection.close()
+
+
+def server_pid(data_dir: Path) -> int | None:
+    try:
+        return int((premises.locate(data_dir) / "postmaster.pid").read_text().splitlines()[0])
+    except FileNotFoundError:
+        return None
+
+
+async def test_what_was_stored_is_there_after_a_restart(short_dir: Path) -> None:
+    """Stopping the service keeps its memory."""
+    async with running(short_dir / "kept") as target:
+        await ask(target, "CREATE TABLE remembered AS SELECT 42 AS answer")
+    assert server_pid(short_dir / "kept") is None
+
+    async with running(short_dir / "kept") as target:
+        assert await ask(target, "SELECT answer FROM remembered") == 42
+
+
+async def test_nobody_else_can_connect(short_dir: Path) -> None:
+    """No network port; a socket in a directory that is closed to others."""
+    async with running(short_dir / "closed") as target:
+        assert await ask(target, "SHOW listen_addresses") == ""
+        assert target.host is not None
+        assert stat.S_IMODE(Path(target.host).stat().st_mode) == 0o700
+
+
+async def test_a_path_with_spaces_and_one_too_long_for_a_socket_work(short_dir: Path) -> None:
+    """People put checkouts in odd places; the kernel allows sockets only short paths."""
+    odd = short_dir / "a b" / ("deep" * 40)
+    odd.parent.mkdir(mode=0o711)
+    async with running(odd) as target:
+        assert await ask(target, "SELECT 1") == 1
+        assert target.host is not None
+        assert len(target.host) < 100
+        short = Path(target.host)
+    assert not short.exists()
+
+
+async def test_nothing_that_was_there_changes_mode_or_owner(short_dir: Path) -> None:
+    """The user's directories are the user's."""
+    home = short_dir / "home"
+    home.mkdir()
+    home.chmod(0o751)
+    before = {path: (path.stat().st_mode, path.stat().st_uid) for path in (home, *home.parents)}
+
+    async with running(home / "project" / ".corral") as target:
+        await ask(target, "SELECT 1")
+
+    assert before == {path: (path.stat().st_mode, path.stat().st_uid) for path in before}
+
+
+async def test_a_closed_home_is_no_obstacle(short_dir: Path) -> None:
+    """Root's server runs as somebody who cannot enter root's home: it then lives elsewhere, and is found again."""
+    home = short_dir / "closed-home"
+    home.mkdir(mode=0o700)
+    async with running(home / "data") as target:
+        await ask(target, "CREATE TABLE remembered AS SELECT 42 AS answer")
+    cluster = premises.locate(home / "data")
+    async with running(home / "data") as target:
+        again = await ask(target, "SELECT answer FROM remembered")
+
+    assert again == 42
+    assert stat.S_IMODE(home.stat().st_mode) == 0o700
+    assert cluster.is_relative_to(home) == (os.geteuid() != 0)
+    if not cluster.is_relative_to(home):
+        shutil.rmtree(cluster.parent)
+
+
+async def test_two_processes_share_one_server_and_the_second_inherits_it(short_dir: Path) -> None:
+    """The owner's leaving takes the server along; whoever is left starts it again."""
+    first = EmbeddedServer(short_dir / "shared", SystemClock())
+    second = EmbeddedServer(short_dir / "shared", SystemClock())
+    address = await first.ensure()
+    assert await second.ensure() == address
+    await second.stop()
+    assert await ask(address, "SELECT 1") == 1  # only its owner stops it
+
+    assert await second.ensure() == address
+    await first.stop()
+    assert second.needs_attention()
+    assert await ask(await second.ensure(), "SELECT 1") == 1
+    await second.stop()
+    assert server_pid(short_dir / "shared") is None
+
+
+async def test_the_server_ends_with_a_killed_owner_and_starts_again(short_dir: Path) -> None:
+    """SIGKILL leaves no stray server and no damage."""
+    data_dir = short_dir / "killed"
+    owner = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", OWNER, str(data_dir), stdout=asyncio.subprocess.PIPE
+    )
+    assert owner.stdout is not None
+    while b"running" not in await owner.stdout.readline():
+        pass
+    pid = server_pid(data_dir)
+    owner.send_signal(signal.SIGKILL)
+    await owner.wait()
+
+    async with running(data_dir) as target:
+        assert await ask(target, "SELECT 1") == 1
+        assert server_pid(data_dir) != pid
+    await owner.communicate()
+
+
+async def test_a_stale_pid_file_with_somebody_elses_number_is_no_obstacle(short_dir: Path) -> None:
+    """After a reboot the number in the file may belong to any program."""
+    async with running(short_dir / "stale") as target:
+        await ask(target, "SELECT 1")
+    pid_file = premises.locate(short_dir / "stale") / "postmaster.pid"
+    pid_file.write_text(f"{os.getpid()}\n{pid_file.parent}\n1\n5432\n{pid_file.parent}\n\n  1 1\nready   \n")
+
+    async with running(short_dir / "stale") as target:
+        assert await ask(target, "SELECT 1") == 1
+
+
+async def test_a_server_that_cannot_start_shows_its_log(short_dir: Path) -> None:
+    """The operator reads why, not that a time-out passed."""
+    server = EmbeddedServer(short_dir / "broken", SystemClock(), options=[("shared_buffers", "nonsense")])
+
+    with pytest.raises(StoreUnavailableError, match=r"(?s)did not start.*shared_buffers"):
+        await server.ensure()
+    await server.stop()
+
+
+async def test_no_postgresql_at_all_is_told_with_the_way_out(short_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a platform without the wheel one sentence says what to do."""
+    monkeypatch.setattr(premises, "find_spec", lambda _name: None)
+    monkeypatch.setenv("PATH", str(short_dir))
+
+    with pytest.raises(StoreUnavailableError, match=r"corral\[embedded\].*PATH.*DATABASE_URL"):
+        await EmbeddedServer(short_dir / "none", SystemClock()).ensure()
+
+
+async def test_a_server_that_dies_is_noticed(short_dir: Path) -> None:
+    """Also when nobody has yet taken note of the child's death."""
+    data_dir = short_dir / "dies"
+    server = EmbeddedServer(data_dir, SystemClock())
+    await server.ensure()
+    pid = server_pid(data_dir)
+    assert pid is not None
+    assert not server.needs_attention()
+
+    os.kill(pid, signal.SIGKILL)
+    await until(server.needs_attention)
+
+    assert await ask(await server.ensure(), "SELECT 1") == 1
+    await server.stop()

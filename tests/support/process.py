@@ -1,0 +1,103 @@
+"""The product as a person runs it: the installed command, in a process, in an empty directory."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import aiohttp
+
+from support.service import Answer
+
+CORRAL = Path(sys.executable).with_name("corral")
+
+
+def clean_environment(**settings: str) -> dict[str, str]:
+    """This process's environment without anything that Corral would read, plus *settings*."""
+    inherited = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}  # noqa: TID251
+    return {**inherited, **settings}
+
+
+async def run(*arguments: str, cwd: Path, **settings: str) -> tuple[int, str, str]:
+    """Run `corral` to its end; answers exit code, output and errors."""
+    process = await asyncio.create_subprocess_exec(
+        str(CORRAL),
+        *arguments,
+        cwd=cwd,
+        env=clean_environment(**settings),
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    output, errors = await process.communicate()
+    assert process.returncode is not None
+    return process.returncode, output.decode(), errors.decode()
+
+
+@dataclass(kw_only=True)
+class Running:
+    """A `corral serve` that is up."""
+
+    process: asyncio.subprocess.Process
+    address: str
+    lines: list[str] = field(default_factory=list)
+
+    async def ask(self, method: str, path: str) -> Answer:
+        async with aiohttp.ClientSession() as client, client.request(method, self.address + path) as response:
+            headers = {name.lower(): value for name, value in response.headers.items()}
+            return Answer(status=response.status, headers=headers, body=await response.read())
+
+    async def is_ready(self) -> bool:
+        try:
+            return (await self.ask("GET", "/health/ready")).status == 200
+        except aiohttp.ClientError:
+            return False
+
+    async def end(self, wish: signal.Signals = signal.SIGTERM) -> int:
+        """Send *wish* and wait for the end."""
+        if self.process.returncode is None:
+            self.process.send_signal(wish)
+        return await self.process.wait()
+
+
+@asynccontextmanager
+async def serving(data_dir: Path, *arguments: str, **settings: str) -> AsyncGenerator[Running]:
+    """`corral serve` on a free port, from the moment it says where until the end of the block."""
+    data_dir.parent.mkdir(parents=True, exist_ok=True)
+    process = await asyncio.create_subprocess_exec(
+        str(CORRAL),
+        "serve",
+        "--port",
+        "0",
+        *arguments,
+        cwd=data_dir.parent,
+        env=clean_environment(CORRAL_DATA_DIR=str(data_dir), **settings),
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )
+    assert process.stdout is not None
+    running = Running(process=process, address="")
+    while not running.address:
+        line = (await process.stdout.readline()).decode()
+        assert line, "corral ended: " + "".join(running.lines)
+        running.lines.append(line)
+        if " serves on " in line:
+            running.address = line.split(" serves on ")[1].strip()
+    reading = asyncio.create_task(_read(process.stdout, running.lines))
+    try:
+        yield running
+    finally:
+        await running.end()
+        await reading
+
+
+async def _read(stream: asyncio.StreamReader, lines: list[str]) -> None:
+    while line := await stream.readline():
+        lines.append(line.decode())

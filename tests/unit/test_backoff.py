@@ -1,0 +1,41 @@
+"""Waiting before asking again."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from corral.domain.backoff import delay, jittered
+
+
+def test_a_jobs_retries_come_after_100_ms_doubling_to_five_minutes() -> None:
+    """The sequence of the contract."""
+    waits = [delay(attempt, first=0.1, most=300.0) for attempt in (1, 2, 3, 4, 12, 13, 1000)]
+
+    assert waits == [0.1, 0.2, 0.4, 0.8, 204.8, 300.0, 300.0]
+
+
+def test_attempts_are_counted_from_one() -> None:
+    """An off-by-one here would halve every wait unseen."""
+    with pytest.raises(ValueError, match="counted from 1"):
+        delay(0, first=1, most=2)
+
+
+@given(st.integers(1, 10**6), st.floats(0.001, 100), st.floats(0.001, 1000), st.floats(1, 10))
+def test_a_wait_never_shrinks_and_never_passes_its_limit(
+    attempt: int, first: float, most: float, factor: float
+) -> None:
+    """For any numbers whatever."""
+    wait = delay(attempt, first=first, most=most, factor=factor)
+
+    assert wait <= most
+    assert wait <= delay(attempt + 1, first=first, most=most, factor=factor)
+
+
+@given(st.floats(0, 1000), st.floats(0, 1), st.floats(0, 1, exclude_max=True))
+def test_jitter_stays_within_its_spread(seconds: float, spread: float, roll: float) -> None:
+    """Up to the spread in either direction, and no further."""
+    moved = jittered(seconds, spread=spread, roll=roll)
+
+    assert seconds * (1 - spread) - 1e-9 <= moved <= seconds * (1 + spread) + 1e-9

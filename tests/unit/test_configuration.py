@@ -1,0 +1,124 @@
+"""Settings: read from three places, and every mistake told at once."""
+
+from __future__ import annotations
+
+import pytest
+
+from corral.configuration import load
+from corral.domain.errors import SettingsError
+
+
+def test_the_command_line_beats_the_environment_beats_the_file() -> None:
+    """The nearer to the person, the stronger."""
+    dotenv = "PORT=1\nHOST=localhost\nLOG_LEVEL=error\n# a comment\n"
+    loaded = load({"PORT": "2", "HOST": "127.0.0.2"}, dotenv=dotenv, command_line={"PORT": "3"})
+    origins = {shown.name: shown.origin for shown in loaded.shown}
+
+    assert (loaded.settings.http.port, loaded.settings.http.host, loaded.settings.log.level) == (
+        3,
+        "127.0.0.2",
+        "error",
+    )
+    assert (origins["PORT"], origins["HOST"], origins["LOG_LEVEL"], origins["REQUEST_TIMEOUT"]) == (
+        "command line",
+        "environment",
+        ".env",
+        "default",
+    )
+
+
+def test_every_bad_setting_is_named_with_its_value_and_what_is_accepted() -> None:
+    """Nobody should have to start eight times to find eight mistakes."""
+    bad = {
+        "PORT": "http",
+        "LOG_LEVEL": "loud",
+        "MAX_CONCURRENT_JOBS": "1000",
+        "NOVITA_API_BASE_URL": "ftp://example",
+        "NOVITA_RATE_LIMIT_PER_MINUTE": "many",
+        "CORRAL_ORPHANS": "ignore",
+        "ENABLE_COMPREHENSIVE_LISTING": "perhaps",
+        "CORRAL_REGIONS": " , ",
+    }
+    with pytest.raises(SettingsError) as caught:
+        load(bad)
+
+    assert sorted(caught.value.message.splitlines()) == [
+        "CORRAL_ORPHANS='ignore': accepted is one of report, delete",
+        "CORRAL_REGIONS=' , ': accepted is a comma-separated list",
+        "ENABLE_COMPREHENSIVE_LISTING='perhaps': accepted is true or false",
+        "LOG_LEVEL='loud': accepted is one of debug, info, warning, error",
+        "MAX_CONCURRENT_JOBS='1000': accepted is a whole number from 1 to 100",
+        "NOVITA_API_BASE_URL='ftp://example': accepted is an http:// or https:// address",
+        "NOVITA_RATE_LIMIT_PER_MINUTE='many': accepted is auto, or a whole number from 1 to 100000",
+        "PORT='http': accepted is a whole number from 0 to 65535",
+    ]
+
+
+def test_a_bad_secret_is_named_but_not_quoted() -> None:
+    """Error messages end up in logs and tickets."""
+    with pytest.raises(SettingsError) as caught:
+        load({"WEBHOOK_SECRET": "hunter2"})
+
+    assert "WEBHOOK_SECRET" in caught.value.message
+    assert "hunter2" not in caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [("CORRAL_REGION", "did you mean CORRAL_REGIONS?"), ("CORRAL_ZZZ", "`corral config` lists all settings")],
+)
+def test_an_unknown_name_of_ours_is_an_error(name: str, hint: str) -> None:
+    """A typing mistake must not be a silent default; other programs' variables are none of our business."""
+    with pytest.raises(SettingsError, match=name) as caught:
+        load({name: "1", "PATH": "/bin", "CORRALLED": "yes"})
+
+    assert hint in caught.value.message
+
+
+def test_an_empty_value_counts_as_unset() -> None:
+    """`WEBHOOK_URL=` in a file means: none."""
+    loaded = load({"WEBHOOK_URL": "", "PORT": ""}, dotenv="NOVITA_API_KEY=\n")
+
+    assert loaded.settings.webhooks.url is None
+    assert loaded.settings.http.port == 3000
+    assert loaded.settings.provider.api_key is None
+
+
+def test_secrets_are_masked_wherever_settings_are_shown() -> None:
+    """By their type, not by guessing from their name."""
+    secrets = {
+        "NOVITA_API_KEY": "sk-live-123",
+        "WEBHOOK_SECRET": "whsec_c2VjcmV0",
+        "DATABASE_URL": "postgresql://u:hunter2@db/corral",
+    }
+    loaded = load(secrets)
+    shown = {setting.name: setting.value for setting in loaded.shown}
+
+    assert {shown[name] for name in secrets} == {"********"}
+    for secret in secrets.values():
+        assert secret not in repr(loaded)
+
+
+def test_every_setting_says_what_it_means_and_accepts() -> None:
+    """`corral config` and the reference page have no empty cell."""
+    for setting in load({}).shown:
+        assert setting.meaning.endswith("."), setting.name
+        assert setting.accepts, setting.name
+
+
+@pytest.mark.parametrize(
+    ("host", "loopback"),
+    [
+        ("127.0.0.1", True),
+        ("localhost", True),
+        ("::1", True),
+        ("[::1]", True),
+        ("0.0.0.0", False),
+        ("::", False),
+        ("10.1.2.3", False),
+        ("corral.example", False),
+    ],
+)
+def test_which_addresses_only_this_machine_reaches(host: str, *, loopback: bool) -> None:
+    """Everything else needs keys."""
+    assert load({"HOST": host}).settings.http.is_loopback is loopback
