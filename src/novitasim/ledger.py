@@ -1,0 +1,155 @@
+"""
+Who was billed, when, for how much, and whether twice: the judge of a client's promises.
+
+Read from the instances' courses, whose past never changes. A *wish* is what a client's user asked for once; instances
+are grouped into wishes by their name, or by the one group of a regular expression over the name. Two instances of one
+wish that are billed at the same instant are money spent twice.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from novitasim.instance import NEVER, Instance
+from novitasim.life import Claim
+
+Interval = tuple[float, float]
+
+_E5_SECONDS = 100_000 * 3600
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bill:
+    """What one instance cost so far; an open end means it is being billed."""
+
+    id: str
+    name: str
+    wish: str
+    product_id: str
+    cluster_id: str
+    billing_mode: str
+    usd_per_hour: float
+    periods: tuple[Interval, ...]
+    seconds: float
+    usd: float
+    billed_now: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ledger:
+    """All bills, and for each wish the most instances that were ever billed at once."""
+
+    bills: tuple[Bill, ...]
+    at_once: dict[str, int]
+    seconds: float
+    usd: float
+    billed_now: int
+
+    @property
+    def most_at_once(self) -> int:
+        """The worst of all wishes: above 1, somebody paid twice."""
+        return max(self.at_once.values(), default=0)
+
+    @property
+    def twice(self) -> dict[str, int]:
+        """The wishes that were billed more than once at a time."""
+        return {wish: count for wish, count in self.at_once.items() if count > 1}
+
+
+def periods(instance: Instance, now: float) -> tuple[Interval, ...]:
+    """The billed stretches of an instance's life up to *now*, joined where they touch."""
+    end = instance.hidden_from if instance.hidden_until == NEVER else NEVER
+    found: list[Interval] = []
+    steps = instance.course
+    for index, step in enumerate(steps):
+        if step.claim is not Claim.BILLED:
+            continue
+        until = steps[index + 1].at if index + 1 < len(steps) else NEVER
+        begin, until = step.at, min(until, end, now)
+        if until <= begin:
+            continue
+        if found and found[-1][1] == begin:
+            found[-1] = (found[-1][0], until)
+        else:
+            found.append((begin, until))
+    return tuple(found)
+
+
+def at_once(stretches: Iterable[Interval]) -> int:
+    """The most stretches that share an instant; one that begins as another ends does not overlap it."""
+    edges = sorted((at, delta) for begin, end in stretches for at, delta in ((begin, 1), (end, -1)))
+    now = most = 0
+    for _, delta in edges:
+        now += delta
+        most = max(most, now)
+    return most
+
+
+def usd(seconds: float, rate_e5: int) -> float:
+    """Money for *seconds* at an hourly rate, to the millionth."""
+    return round(seconds * rate_e5 / _E5_SECONDS, 6)
+
+
+def spent(instances: Iterable[Instance], now: float) -> float:
+    """Money spent on all of them."""
+    return sum(
+        usd(sum(end - begin for begin, end in periods(instance, now)), instance.rate_e5) for instance in instances
+    )
+
+
+def read(instances: Iterable[Instance], now: float, pattern: str | None = None) -> Ledger:
+    """The ledger of *instances*; raises ValueError unless *pattern* is a regular expression with one group."""
+    wish_of = _grouping(pattern)
+    bills = tuple(_bill(instance, now, wish_of(instance.order.name)) for instance in instances)
+    stretches: defaultdict[str, list[Interval]] = defaultdict(list)
+    for bill in bills:
+        stretches[bill.wish].extend(bill.periods)
+    return Ledger(
+        bills=bills,
+        at_once={wish: at_once(of_wish) for wish, of_wish in stretches.items()},
+        seconds=round(sum(bill.seconds for bill in bills), 6),
+        usd=round(sum(bill.usd for bill in bills), 6),
+        billed_now=sum(bill.billed_now for bill in bills),
+    )
+
+
+def _bill(instance: Instance, now: float, wish: str) -> Bill:
+    billed = periods(instance, now)
+    seconds = sum(end - begin for begin, end in billed)
+    return Bill(
+        id=instance.id,
+        name=instance.order.name,
+        wish=wish,
+        product_id=instance.order.product_id,
+        cluster_id=instance.order.cluster_id,
+        billing_mode=instance.order.billing_mode,
+        usd_per_hour=instance.rate_e5 / 100_000,
+        periods=billed,
+        seconds=round(seconds, 6),
+        usd=usd(seconds, instance.rate_e5),
+        billed_now=instance.claim(now) is Claim.BILLED,
+    )
+
+
+class _Grouping:
+    def __init__(self, compiled: re.Pattern[str] | None) -> None:
+        self._compiled = compiled
+
+    def __call__(self, name: str) -> str:
+        found = self._compiled.search(name) if self._compiled else None
+        return found.group(1) or name if found else name
+
+
+def _grouping(pattern: str | None) -> _Grouping:
+    if not pattern:
+        return _Grouping(None)
+    try:
+        compiled = re.compile(pattern)
+    except re.error as error:
+        raise ValueError(f"{pattern!r} is not a regular expression: {error}") from error
+    if compiled.groups != 1:
+        raise ValueError(f"{pattern!r} must have exactly one group, the wish")
+    return _Grouping(compiled)

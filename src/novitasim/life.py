@@ -1,0 +1,153 @@
+"""
+The course of an instance: which status it has from when, written ahead of time.
+
+A command (create, stop, ...) cuts off what had been going to happen and writes the new future at once, as steps with
+instants. So nothing needs to tick: what an instance *is* follows from its course and the present instant, however many
+instances there are. The past of a course is never changed, which makes it the ledger's evidence.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import NamedTuple
+
+
+class Status(StrEnum):
+    """The provider's words, all of them."""
+
+    PENDING = "pending"
+    TO_CREATE = "toCreate"
+    CREATING = "creating"
+    PULLING = "pulling"
+    RUNNING = "running"
+    TO_START = "toStart"
+    STARTING = "starting"
+    TO_STOP = "toStop"
+    STOPPING = "stopping"
+    EXITED = "exited"
+    TO_RESTART = "toRestart"
+    RESTARTING = "restarting"
+    TO_REMOVE = "toRemove"
+    REMOVING = "removing"
+    REMOVED = "removed"
+    TO_RESET = "toReset"
+    RESETTING = "resetting"
+    MIGRATING = "migrating"
+    FREEZING = "freezing"
+
+
+class Claim(StrEnum):
+    """What an instance has of a machine."""
+
+    NOTHING = "nothing"
+    HOST = "host"  # a GPU is kept for it, not yet paid for
+    BILLED = "billed"
+
+
+class SpotStatus(StrEnum):
+    """What the provider says of a spot instance's tenure."""
+
+    RUNNING = "running"
+    NOTIFIED = "notified"
+    RECLAIMING = "reclaiming"
+    TERMINATED = "terminated"
+
+
+class Step(NamedTuple):
+    """From *at* on, this status and this claim."""
+
+    at: float
+    status: Status
+    claim: Claim
+
+
+class SpotStep(NamedTuple):
+    """From *at* on, this tenure."""
+
+    at: float
+    status: SpotStatus
+
+
+Course = tuple[Step, ...]
+
+# The share of a transition that is spent in its `to...` status, before the work begins.
+_QUEUEING = 0.3
+
+
+def past(course: Course, now: float) -> Course:
+    """What has happened by *now*."""
+    return tuple(step for step in course if step.at <= now)
+
+
+def birth(now: float, *, boot: float, pull: float, pending: bool) -> Course:
+    """A creation that goes well."""
+    first = Status.PENDING if pending else Status.TO_CREATE
+    early = ((now + boot * _QUEUEING / 2, Status.TO_CREATE),) if pending else ()
+    return (
+        Step(now, first, Claim.HOST),
+        *(Step(at, status, Claim.HOST) for at, status in early),
+        Step(now + boot * _QUEUEING, Status.CREATING, Claim.HOST),
+        Step(now + boot, Status.PULLING, Claim.BILLED),
+        Step(now + boot + pull, Status.RUNNING, Claim.BILLED),
+    )
+
+
+def stillbirth(now: float, *, boot: float, ends: Status) -> Course:
+    """A creation that fails: it stays where it is, with a statusError, and is not billed."""
+    claim = Claim.NOTHING if ends is Status.EXITED else Claim.HOST
+    return (
+        Step(now, Status.TO_CREATE, Claim.HOST),
+        Step(now + boot * _QUEUEING, Status.CREATING, Claim.HOST),
+        Step(now + boot, ends, claim),
+    )
+
+
+def start(now: float, takes: float) -> Course:
+    """From exited to running."""
+    return (
+        Step(now, Status.TO_START, Claim.HOST),
+        Step(now + takes * _QUEUEING, Status.STARTING, Claim.BILLED),
+        Step(now + takes, Status.RUNNING, Claim.BILLED),
+    )
+
+
+def stop(now: float, takes: float) -> Course:
+    """From running to exited; the machine is paid until it is given back."""
+    return (
+        Step(now, Status.TO_STOP, Claim.BILLED),
+        Step(now + takes * _QUEUEING, Status.STOPPING, Claim.BILLED),
+        Step(now + takes, Status.EXITED, Claim.NOTHING),
+    )
+
+
+def restart(now: float, takes: float) -> Course:
+    """Off and on again on the same machine."""
+    return (
+        Step(now, Status.TO_RESTART, Claim.BILLED),
+        Step(now + takes * _QUEUEING, Status.RESTARTING, Claim.BILLED),
+        Step(now + takes, Status.RUNNING, Claim.BILLED),
+    )
+
+
+def reset(now: float, *, takes: float, pull: float, claim: Claim) -> Course:
+    """An upgrade: a new image on the same machine."""
+    return (
+        Step(now, Status.TO_RESET, claim),
+        Step(now + takes * _QUEUEING, Status.RESETTING, claim),
+        Step(now + takes, Status.PULLING, Claim.BILLED),
+        Step(now + takes + pull, Status.RUNNING, Claim.BILLED),
+    )
+
+
+def migrate(now: float, takes: float) -> Course:
+    """To another machine; the one is free at once and the other is paid from then on."""
+    return (Step(now, Status.MIGRATING, Claim.BILLED), Step(now + takes, Status.RUNNING, Claim.BILLED))
+
+
+def remove(now: float, takes: float, claim: Claim) -> Course:
+    """From anywhere to removed, paying until then what was being paid."""
+    return (
+        Step(now, Status.TO_REMOVE, claim),
+        Step(now + takes * _QUEUEING, Status.REMOVING, claim),
+        Step(now + takes, Status.REMOVED, Claim.NOTHING),
+    )

@@ -1,0 +1,211 @@
+"""
+Everything about the provider that is a guess, a choice or a mood: one field each, with its meaning.
+
+The fact sheet marks what nobody outside the provider knows. Each such point is a setting here and the default is the
+likeliest reading, so that a client can be tried against every reading. Settings are values: changing one makes a new
+`Settings`. Start with `--quirk name=value`, or send `POST /_sim/settings`.
+"""
+
+from __future__ import annotations
+
+# ruff: noqa: RUF009  # `_setting` makes a dataclass field; its defaults are immutable
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+from novitasim.accepts import Accepts, Span, choice, one_of, seconds, span, text, whole, yes_no
+
+_GUEST = r"healthy|login|gateway_200|long_page|refused|hang|slow:\d+(\.\d+)?|status:[1-5]\d\d"
+_GUEST_WORDS = "healthy | login | gateway_200 | long_page | refused | hang | slow:SECONDS | status:CODE"
+
+
+class SettingError(ValueError):
+    """A setting's name or value was not accepted; the message says what is."""
+
+
+def _setting(default: object, accepts: Accepts, means: str) -> Any:
+    return dataclasses.field(default=default, metadata={"accepts": accepts, "means": means})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """How this provider behaves."""
+
+    # Time
+    boot_seconds: Span = _setting(Span(0.5, 1.0), span(), "toCreate and creating together")
+    pull_seconds: Span = _setting(Span(0.5, 2.0), span(), "pulling, before running; billed")
+    start_seconds: Span = _setting(Span(0.5, 1.5), span(), "toStart and starting together")
+    stop_seconds: Span = _setting(Span(0.5, 1.0), span(), "toStop and stopping together; billed")
+    restart_seconds: Span = _setting(Span(0.5, 1.5), span(), "toRestart and restarting together; billed")
+    remove_seconds: Span = _setting(Span(0.5, 1.0), span(), "toRemove and removing together")
+    migrate_seconds: Span = _setting(Span(1.0, 2.0), span(), "migrating")
+    reset_seconds: Span = _setting(Span(0.5, 1.0), span(), "toReset and resetting together, before pulling")
+    job_seconds: Span = _setting(Span(2.0, 2.0), span(), "a saveImage job, until it succeeds")
+    list_lag_seconds: float = _setting(0.0, seconds(), "a new instance is missing in the list for so long")
+    get_lag_seconds: float = _setting(0.0, seconds(), "a new instance is not found by get for so long")
+    removed_seen_seconds: float = _setting(2.0, seconds(), "get still answers `removed` for so long, then not found")
+
+    # Lists
+    page_base: int = _setting(0, whole(0, 1), "pageNum of the first page of instances and jobs")
+    template_page_base: int = _setting(0, whole(0, 1), "pageNum of the first page of templates")
+    storage_page_base: int = _setting(0, whole(0, 1), "pageNo of the first page of network storages")
+    page_size_default: int = _setting(100, whole(1), "page size when none is asked for")
+    page_size_cap: int = _setting(100, whole(0), "largest page given, whatever is asked; 0 = no cap")
+    list_needs_paging: bool = _setting(False, yes_no(), "listing without pageSize and pageNum is refused")
+    list_order: str = _setting("newest", choice("newest", "oldest"), "which instance the list begins with")
+    removed_stay_listed: bool = _setting(False, yes_no(), "removed instances stay in the list as `removed`")
+    endpoint_in_list: bool = _setting(True, yes_no(), "portMappings of the list carry `endpoint`")
+    extras_in_list: bool = _setting(True, yes_no(), "the list carries createdAt, lastStartedAt, lastStoppedAt")
+    templates_need_channel: bool = _setting(False, yes_no(), "listing templates without channel is refused")
+
+    # Shapes
+    price_type: str = _setting("string", choice("string", "number"), "JSON type of a product's price")
+    cpu_products_wrapped: bool = _setting(True, yes_no(), 'CPU products come as {"data": [...]}, not as a bare array')
+    region_names: str = _setting(
+        "place",
+        choice("place", "short", "id"),
+        "regions of a product: `US-CA-06 (California)`, `US-CA-06` or `us-ca-6`",
+    )
+    endpoints_when_down: str = _setting(
+        "empty", choice("empty", "absent", "kept"), "endpoint of a port while the instance is not running"
+    )
+    endpoint_changes_on_start: bool = _setting(False, yes_no(), "every start gives new endpoints; old ones go dead")
+    extras_in_get: bool = _setting(True, yes_no(), "get carries productId, productName, rootfsSize, createdAt and such")
+    spot_in_get: bool = _setting(True, yes_no(), "get carries spotStatus and spotReclaimTime")
+    billing_mode_early: str = _setting(
+        "shown", choice("shown", "empty"), "billingMode before the image is pulled: the mode, or an empty text"
+    )
+    node_shape: str = _setting("object", choice("object", "array"), "JSON shape of `node` in get")
+    volume_size_in_get: str = _setting("number", choice("number", "string"), "JSON type of a volume's size in get")
+    error_metadata: bool = _setting(True, yes_no(), "error bodies carry an empty `metadata`")
+    start_stop_answer: str = _setting(
+        "pair", choice("pair", "object", "empty"), "start and stop answer {instanceId, state}, {} or no body"
+    )
+    act_answer: str = _setting(
+        "object", choice("pair", "object", "empty"), "the same for restart, delete, edit, upgrade, renew and so on"
+    )
+    migrate_answer: str = _setting(
+        "ids", choice("ids", "object", "empty"), "migrate answers {instanceId, newInstanceId}, {} or no body"
+    )
+    storage_create_answer: str = _setting(
+        "string", choice("string", "object"), "networkstorage/create answers the bare id or the storage"
+    )
+    auth_save_answer: str = _setting("object", choice("object", "no_content"), "repository/auth/save: {} or 204")
+    networks_key: str = _setting("network", choice("network", "networks"), "key of the array in the list of networks")
+    network_create_answer: str = _setting(
+        "object", choice("object", "empty"), "network/create answers the network or {}"
+    )
+
+    # Refusals
+    not_found_status: int = _setting(400, one_of(400, 404), "HTTP status of not found")
+    not_found_words: str = _setting("not found", choice("not found", "not fount"), "how the message spells it")
+    bad_key_status: int = _setting(401, one_of(401, 403), "401 UNAUTHORIZED or 403 INVALID_API_KEY")
+    invalid_state_reason: str = _setting(
+        "CONFLICT", choice("CONFLICT", "REQUEST", "OPERATION_LIMIT"), "reason of `invalid state change`"
+    )
+    unknown_product_reason: str = _setting(
+        "VALIDATOR_PARAM", choice("VALIDATOR_PARAM", "RESOURCE_NOT_FOUND"), "reason for an unknown productId"
+    )
+    no_money_reason: str = _setting(
+        "BALANCE_NOT_ENOUGH",
+        choice("BALANCE_NOT_ENOUGH", "CREATE_INSTANCE_LIMIT", "EXPIRED_OR_BALANCE_NOT_ENOUGH"),
+        "reason when the balance is used up",
+    )
+    retry_after: str = _setting("none", choice("none", "seconds", "date"), "form of Retry-After on a 429")
+    rate_limit_per_minute: int = _setting(0, whole(0), "calls in any sliding minute before 429; 0 = no limit")
+    image_auth_id: str = _setting("accepted", choice("accepted", "refused"), "whether create takes imageAuthId")
+    names_unique: bool = _setting(False, yes_no(), "create refuses a name that a living instance has (CONFLICT)")
+    strict_names: bool = _setting(False, yes_no(), "create refuses names with other than letters, digits, hyphens")
+    ports_limit: int = _setting(15, whole(0), "ports and tools together, at most")
+    monthly_release: str = _setting("refused", choice("refused", "allowed"), "deleting a monthly instance")
+    browser_check: bool = _setting(True, yes_no(), "the front refuses Python-urllib's User-Agent with a 403 page")
+
+    # Money and stock
+    balance_usd: int = _setting(0, whole(0), "money of the account at the start; 0 = it never ends")
+    instance_limit: int = _setting(0, whole(0), "living instances before CREATE_INSTANCE_LIMIT; 0 = no limit")
+    stock: int = _setting(64, whole(0), "GPUs of each product in each of its clusters")
+    weather: str = _setting(
+        "calm", choice("calm", "changing", "stormy"), "stock comes and goes by the minute: never, somewhat, much"
+    )
+    max_cuda: str = _setting("12.8", text("such as 12.8", r"\d+\.\d+"), "a higher minCudaVersion finds no machine")
+
+    # Life
+    id_length: int = _setting(16, whole(8, 32), "hex digits of an instance id")
+    pending_first: bool = _setting(False, yes_no(), "a new instance is `pending` before it is toCreate")
+    failed_status: str = _setting(
+        "creating", choice("creating", "pulling", "exited"), "status shown beside the statusError of a failed creation"
+    )
+    migrate_keeps_id: bool = _setting(True, yes_no(), "a migrated instance keeps its id")
+    migrate_from: str = _setting("any", choice("any", "exited", "running"), "statuses in which migrate is allowed")
+    migrate_keeps_spot: bool = _setting(True, yes_no(), "a migrated spot instance stays spot, else it is onDemand")
+    spot_end: str = _setting("exited", choice("exited", "removed"), "where a reclaimed spot instance ends")
+    spot_reclaim_time: str = _setting(
+        "deadline", choice("deadline", "notice"), "what spotReclaimTime says: when it will end, or when it was told"
+    )
+    spot_notice_seconds: float = _setting(3600.0, seconds(), "from notice to reclaim")
+    spot_life_seconds: Span = _setting(
+        Span(0.0, 0.0), span(), "from running to notice for every spot instance; 0 = only when told"
+    )
+    start_after_reclaim: str = _setting("allowed", choice("allowed", "refused"), "start of a reclaimed spot instance")
+
+    # Guests
+    guest_mode: str = _setting(
+        "shared",
+        choice("shared", "own_port", "localhost", "realistic", "off"),
+        "how endpoints look and whether they answer",
+    )
+    guest: str = _setting("healthy", text(_GUEST_WORDS, _GUEST), "how guests answer unless SIM_GUEST or a rule says so")
+    guest_rules: str = _setting(
+        "",
+        text("REGEX=BEHAVIOUR, several joined by ;", rf"|.+=({_GUEST})(;.+=({_GUEST}))*"),
+        "how guests answer by instance name; the first that matches counts",
+    )
+
+
+def fields() -> dict[str, tuple[Accepts, str, object]]:
+    """Every setting: what it accepts, what it means, its default."""
+    return {
+        field.name: (cast("Accepts", field.metadata["accepts"]), str(field.metadata["means"]), field.default)
+        for field in dataclasses.fields(Settings)
+    }
+
+
+def changed(settings: Settings, raw: Mapping[str, object]) -> Settings:
+    """The settings with *raw* names and values put in; raises SettingError and changes nothing if one is wrong."""
+    known = fields()
+    values: dict[str, Any] = {}
+    for name, value in raw.items():
+        if name not in known:
+            raise SettingError(f"no setting is called {name!r}; there are: {', '.join(sorted(known))}")
+        accepts, _, _ = known[name]
+        try:
+            values[name] = accepts.read(value)
+        except (ValueError, OverflowError) as error:
+            raise SettingError(f"{name} cannot be {value!r}; accepted: {accepts.words}") from error
+    return dataclasses.replace(settings, **values)
+
+
+def parse(pairs: list[str]) -> dict[str, object]:
+    """The `name=value` pairs of a command line, unread; raises SettingError for one without an equals sign."""
+    raw: dict[str, object] = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals:
+            raise SettingError(f"{pair!r} is not name=value")
+        raw[name.strip()] = value
+    return raw
+
+
+def shown(value: object) -> object:
+    """A setting's value as JSON shows it and `changed` reads it back."""
+    return str(value) if isinstance(value, Span) else value
+
+
+def overrides(settings: Settings) -> dict[str, object]:
+    """The settings that differ from their defaults."""
+    return {
+        name: shown(getattr(settings, name))
+        for name, (_, _, default) in fields().items()
+        if getattr(settings, name) != default
+    }

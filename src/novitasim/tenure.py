@@ -1,0 +1,89 @@
+"""
+How a spot instance loses its place: notice, reclaim, end. And the other ways in which the world harms an instance.
+
+Only the order of the spot statuses and the meaning of their fields are assumed; how long each takes, where it ends and
+what the published time means are settings. A tenure that lies ahead is part of the instance's future like any other:
+a stop or a delete cancels it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from random import Random
+
+from novitasim import life
+from novitasim.instance import NEVER, Failure, Instance
+from novitasim.life import Claim, SpotStatus, SpotStep, Status
+from novitasim.settings import Settings
+
+# From reclaiming to terminated; short, because the machine is already someone else's.
+_RECLAIM_SECONDS = 2.0
+
+_ON_A_MACHINE = frozenset({Status.RUNNING, Status.PULLING, Status.STARTING, Status.RESTARTING})
+
+
+def past(spot: tuple[SpotStep, ...], now: float) -> tuple[SpotStep, ...]:
+    """What has happened of a tenure by *now*."""
+    return tuple(step for step in spot if step.at <= now)
+
+
+def begin(instance: Instance, settings: Settings, dice: Random) -> Instance:
+    """A fresh tenure for a spot instance that is going to run; the settings may foresee its end."""
+    last = instance.course[-1]
+    if instance.order.billing_mode != "spot" or last.status is not Status.RUNNING:
+        return instance
+    fresh = dataclasses.replace(instance, spot=(SpotStep(instance.course[0].at, SpotStatus.RUNNING),))
+    lasts = settings.spot_life_seconds.draw(dice)
+    return notice(fresh, settings, last.at + lasts) if lasts else fresh
+
+
+def notice(instance: Instance, settings: Settings, now: float, *, seconds: float | None = None) -> Instance:
+    """Told at *now* that the machine is wanted back."""
+    wait = settings.spot_notice_seconds if seconds is None else seconds
+    return _leave(instance, settings, told_at=now, reclaimed_at=now + wait)
+
+
+def reclaim(instance: Instance, settings: Settings, now: float) -> Instance:
+    """The machine is taken back at once, with whatever notice there was."""
+    told = instance.spot_deadline()
+    return _leave(instance, settings, told_at=min(told[0], now) if told else now, reclaimed_at=now)
+
+
+def ended(instance: Instance, now: float) -> bool:
+    """Its machine was taken back."""
+    step = instance.spot_step(now)
+    return step is not None and step.status is SpotStatus.TERMINATED
+
+
+def fail(instance: Instance, now: float, message: str) -> Instance:
+    """A statusError appears; what was going to happen does not."""
+    step = instance.step(now)
+    stuck = life.Step(now, step.status, step.claim)
+    return dataclasses.replace(
+        instance,
+        course=(*life.past(instance.course, now), stuck),
+        spot=past(instance.spot, now),
+        failure=Failure(at=now, state="failed", message=message),
+    )
+
+
+def vanish(instance: Instance, now: float, *, seconds: float = 0.0) -> Instance:
+    """The provider denies the instance: for *seconds*, still billing it, or for good and without a bill."""
+    return dataclasses.replace(instance, hidden_from=now, hidden_until=now + seconds if seconds else NEVER)
+
+
+def _leave(instance: Instance, settings: Settings, *, told_at: float, reclaimed_at: float) -> Instance:
+    terminated_at = reclaimed_at + _RECLAIM_SECONDS
+    spot = (
+        *past(instance.spot, told_at),
+        SpotStep(told_at, SpotStatus.NOTIFIED),
+        SpotStep(reclaimed_at, SpotStatus.RECLAIMING),
+        SpotStep(terminated_at, SpotStatus.TERMINATED),
+    )
+    kept = tuple(step for step in instance.course if step.at <= reclaimed_at)
+    claim = Claim.BILLED if kept[-1].status in _ON_A_MACHINE else kept[-1].claim
+    if settings.spot_end == "removed":
+        future = life.remove(reclaimed_at, _RECLAIM_SECONDS, claim)
+    else:
+        future = life.stop(reclaimed_at, _RECLAIM_SECONDS)
+    return dataclasses.replace(instance, spot=spot, course=(*kept, *future))

@@ -1,0 +1,198 @@
+"""
+The provider's world: what exists, who holds which GPU, and what the list shows. No I/O, and time is an argument.
+
+Instances carry their own future (`life.py`), so reading one costs the same however many there are. Only sums over many
+(stock, the order of the list) are kept up to date, by an agenda of instants at which an instance may begin or cease to
+count. `settle(now)` works through what is due; call it before anything else with the same `now`.
+
+Every change is noted in `news` as (kind, thing), for whoever keeps the world on disk.
+"""
+
+from __future__ import annotations
+
+import bisect
+import dataclasses
+import hashlib
+import heapq
+from random import Random
+from typing import TypeVar
+
+from novitasim import catalogue, settings
+from novitasim.holdings import SEEDED_AUTHS, SEEDED_TEMPLATES, Job, Network, RegistryAuth, Storage, Template
+from novitasim.instance import NEVER, Instance
+from novitasim.life import Claim
+from novitasim.refusal import RefusalError
+from novitasim.settings import Settings
+from novitasim.stock import Place, Stock
+
+Holding = Template | RegistryAuth | Storage | Network | Job
+_Kept = TypeVar("_Kept", Template, RegistryAuth, Storage, Network, Job)
+
+# Created templates are numbered from here, well above the seeded ones.
+_FIRST_TEMPLATE = 300_000
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Gone:
+    """News that a holding was deleted."""
+
+    id: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class StockSet:
+    """News that the stock of a place was fixed by hand (or, with None, given back to the settings)."""
+
+    product_id: str
+    cluster_id: str
+    gpus: int | None
+
+
+class World:
+    """All of it. Deterministic: the same seed, calls and instants give the same world."""
+
+    def __init__(self, *, seed: int = 1, settings: Settings | None = None) -> None:
+        self.seed = seed
+        self.settings = settings or Settings()
+        self.catalogue = catalogue.seeded()
+        self.stock = Stock(seed)
+        self.instances: dict[str, Instance] = {}
+        self.templates = {template.id: template for template in SEEDED_TEMPLATES}
+        self.auths = {auth.id: auth for auth in SEEDED_AUTHS}
+        self.storages: dict[str, Storage] = {}
+        self.networks: dict[str, Network] = {}
+        self.jobs: dict[str, Job] = {}
+        self.seq = 0
+        self.news: list[tuple[str, object]] = []
+        self._ids: dict[int, str] = {}
+        self._listed: list[int] = []
+        self._holding: dict[int, tuple[Place, int]] = {}
+        self._agenda: list[tuple[float, int]] = []
+
+    def number(self) -> int:
+        """The next serial number; ids and random draws derive from it, so that a restart repeats none."""
+        self.seq += 1
+        return self.seq
+
+    def id_of(self, kind: str, seq: int, length: int = 16) -> str:
+        """The id that belongs to a serial number."""
+        return hashlib.blake2b(f"{self.seed}/{kind}/{seq}".encode(), digest_size=16).hexdigest()[:length]
+
+    def template_id(self, seq: int) -> str:
+        """The numeric text that is a new template's id."""
+        return str(_FIRST_TEMPLATE + seq)
+
+    def dice(self, seq: int, purpose: str) -> Random:
+        """A random source of its own for one purpose of one thing."""
+        return Random(f"{self.seed}/{seq}/{purpose}")  # noqa: S311  # repeatable on purpose
+
+    def settle(self, now: float) -> None:
+        """Let everything that is due by *now* have happened."""
+        while self._agenda and self._agenda[0][0] <= now:
+            _, seq = heapq.heappop(self._agenda)
+            self._count(self.instances[self._ids[seq]], now)
+
+    def put(self, instance: Instance, now: float, *, told: bool = True) -> Instance:
+        """Keep *instance* as it is now, and count it anew."""
+        self.instances[instance.id] = instance
+        self._ids[instance.seq] = instance.id
+        self.seq = max(self.seq, instance.seq)
+        self._count(instance, now)
+        if told:
+            self.news.append(("instance", instance))
+        return instance
+
+    def find(self, instance_id: str, now: float) -> Instance:
+        """The instance, if the provider admits that it exists; raises RefusalError if not."""
+        instance = self.instances.get(instance_id)
+        if (
+            instance is None
+            or now < instance.found_at
+            or instance.hidden(now)
+            or instance.removed_at() + self.settings.removed_seen_seconds <= now
+        ):
+            raise self.not_found("instance")
+        return instance
+
+    def not_found(self, what: str, reason: str = "RESOURCE_NOT_FOUND") -> RefusalError:
+        """How this provider says that *what* does not exist."""
+        chosen = self.settings
+        return RefusalError(reason, f"{what} {chosen.not_found_words}", status=chosen.not_found_status)
+
+    def listed(self) -> list[Instance]:
+        """What the list shows, in its order, unfiltered; as of the last `settle`."""
+        order = self._listed if self.settings.list_order == "oldest" else reversed(self._listed)
+        return [self.instances[self._ids[seq]] for seq in order]
+
+    def listed_slice(self, first: int, count: int) -> tuple[list[Instance], int]:
+        """Part of the list and its whole length, without walking all of it."""
+        total = len(self._listed)
+        if self.settings.list_order == "oldest":
+            part = self._listed[first : first + count]
+        else:
+            part = self._listed[max(0, total - first - count) : max(0, total - first)][::-1]
+        return [self.instances[self._ids[seq]] for seq in part], total
+
+    def left(self, place: Place, now: float) -> int:
+        """GPUs that can still be had in a place; none where the product is not sold."""
+        product = self.catalogue.products.get(place[0])
+        if product is None or place[1] not in product.clusters:
+            return 0
+        return self.stock.left(place, now, base=self.settings.stock, weather=self.settings.weather)
+
+    def set_stock(self, change: StockSet) -> None:
+        """Fix the stock of a place, or give it back to the settings."""
+        place = (change.product_id, change.cluster_id)
+        if change.gpus is None:
+            self.stock.overrides.pop(place, None)
+        else:
+            self.stock.overrides[place] = change.gpus
+        self.news.append(("stock", change))
+
+    def change_settings(self, raw: dict[str, object], now: float) -> None:
+        """Put settings in; raises SettingError and changes nothing if one is wrong."""
+        self.settings = settings.changed(self.settings, raw)
+        self.news.append(("settings", raw))
+        for instance in self.instances.values():
+            self._count(instance, now)
+
+    def keep(self, kind: str, shelf: dict[str, _Kept], thing: _Kept) -> _Kept:
+        """Put a holding on its shelf."""
+        shelf[thing.id] = thing
+        self.news.append((kind, thing))
+        return thing
+
+    def discard(self, kind: str, shelf: dict[str, _Kept], thing_id: str) -> None:
+        """Take a holding from its shelf."""
+        del shelf[thing_id]
+        self.news.append((f"{kind}_gone", Gone(thing_id)))
+
+    def _count(self, instance: Instance, now: float) -> None:
+        self._count_stock(instance, now)
+        self._count_listed(instance, now)
+        if (due := instance.steady_until(now)) < NEVER:
+            heapq.heappush(self._agenda, (due, instance.seq))
+
+    def _count_stock(self, instance: Instance, now: float) -> None:
+        order = instance.order
+        holds = order.kind == "gpu" and instance.claim(now) is not Claim.NOTHING
+        wanted = ((order.product_id, order.cluster_id), order.gpus) if holds else None
+        held = self._holding.get(instance.seq)
+        if held == wanted:
+            return
+        if held is not None:
+            self.stock.hold(held[0], -held[1])
+            del self._holding[instance.seq]
+        if wanted is not None:
+            self.stock.hold(*wanted)
+            self._holding[instance.seq] = wanted
+
+    def _count_listed(self, instance: Instance, now: float) -> None:
+        removed = instance.removed_at() <= now and not self.settings.removed_stay_listed
+        shown = now >= instance.listed_at and not removed and not instance.hidden(now)
+        at = bisect.bisect_left(self._listed, instance.seq)
+        there = at < len(self._listed) and self._listed[at] == instance.seq
+        if shown and not there:
+            self._listed.insert(at, instance.seq)
+        elif there and not shown:
+            del self._listed[at]
