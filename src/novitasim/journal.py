@@ -1,0 +1,151 @@
+"""
+The world on disk: one line of JSON per change, appended before the call is answered.
+
+So an instance whose creation was answered is never forgotten, even by SIGKILL; a power cut may lose the last lines,
+because nothing is flushed to the disk itself. On start the lines are read (the last one for a thing counts), and the
+file is written anew without what is out of date. Faults and call counts are not kept.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from pathlib import Path
+from typing import IO, Any, TypeVar
+
+import msgspec
+
+from novitasim import settings
+from novitasim.holdings import Job, Network, RegistryAuth, Storage, Template
+from novitasim.instance import Instance
+from novitasim.world import Gone, StockSet, World
+
+_T = TypeVar("_T")
+
+# Rewritten when it has this many lines more than the world has things: rare enough to cost nothing.
+_SLACK_LINES = 20_000
+
+
+class JournalError(Exception):
+    """The state file cannot be used; the message says which one and why."""
+
+
+class _Line(msgspec.Struct):
+    at: float
+    seq: int
+    kind: str
+    value: msgspec.Raw
+
+
+_encode = msgspec.json.Encoder().encode
+_decode_line = msgspec.json.Decoder(_Line).decode
+
+
+class Journal:
+    """The file of one world."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._file: IO[bytes] | None = None
+        self._lines = 0
+
+    def load(self, world: World) -> float:
+        """Bring the world back; returns the last instant that it knew (0 for a new one)."""
+        if not self._path.exists():
+            return 0.0
+        latest = 0.0
+        lines = self._path.read_bytes().split(b"\n")
+        for number, raw in enumerate(lines, 1):
+            if not raw:
+                continue
+            try:
+                line = _decode_line(raw)
+                _restore(world, line)
+            except (msgspec.MsgspecError, settings.SettingError, KeyError) as error:
+                if number == len(lines):
+                    break  # torn by a kill in the middle of the write; its call was never answered
+                raise JournalError(f"{self._path}, line {number}: {error}") from error
+            latest = max(latest, line.at)
+            world.seq = max(world.seq, line.seq)
+        world.news.clear()
+        return latest
+
+    def begin(self, world: World, now: float) -> None:
+        """Write the file anew, with what is true now, and keep it open for what follows."""
+        self.close()
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        fresh = self._path.with_name(f"{self._path.name}.new")
+        things = _all(world)
+        with fresh.open("wb") as file:
+            file.writelines(_line(world, now, kind, value) for kind, value in things)
+            file.flush()
+            os.fsync(file.fileno())
+        fresh.replace(self._path)
+        self._file = self._path.open("ab", buffering=0)
+        self._lines = len(things)
+
+    def write(self, world: World, now: float) -> None:
+        """Append the world's news; after this returns, the process may be killed."""
+        if self._file is None or not world.news:
+            world.news.clear()
+            return
+        news = b"".join(_line(world, now, kind, value) for kind, value in world.news)
+        self._file.write(news)
+        self._lines += len(world.news)
+        world.news.clear()
+        if self._lines > len(world.instances) + _SLACK_LINES:
+            self.begin(world, now)
+
+    def close(self) -> None:
+        """Let go of the file."""
+        if self._file is not None:
+            with contextlib.suppress(OSError):
+                self._file.close()
+            self._file = None
+
+
+def _line(world: World, now: float, kind: str, value: object) -> bytes:
+    return _encode({"at": now, "seq": world.seq, "kind": kind, "value": value}) + b"\n"
+
+
+def _all(world: World) -> list[tuple[str, object]]:
+    things: list[tuple[str, object]] = [("clock", None), ("settings", settings.overrides(world.settings))]
+    things += [("stock", StockSet(*place, gpus)) for place, gpus in world.stock.overrides.items()]
+    fresh = World()
+    things += [("template_gone", Gone(key)) for key in fresh.templates if key not in world.templates]
+    things += [("auth_gone", Gone(key)) for key in fresh.auths if key not in world.auths]
+    things += [(kind, thing) for kind, (shelf, _) in _shelves(world).items() for thing in shelf.values()]
+    things += [("instance", instance) for instance in world.instances.values()]
+    return things
+
+
+def _restore(world: World, line: _Line) -> None:
+    match line.kind:
+        case "clock":
+            pass
+        case "settings":
+            world.settings = settings.changed(world.settings, _value(line, dict[str, object]))
+        case "stock":
+            world.set_stock(_value(line, StockSet))
+        case "instance":
+            world.put(_value(line, Instance), line.at, told=False)
+        case _ if line.kind.endswith("_gone"):
+            _shelves(world)[line.kind.removesuffix("_gone")][0].pop(_value(line, Gone).id, None)
+        case _:
+            shelf, kind = _shelves(world)[line.kind]
+            thing = _value(line, kind)
+            shelf[thing.id] = thing
+
+
+def _shelves(world: World) -> dict[str, tuple[dict[str, Any], type[Any]]]:
+    return {
+        "template": (world.templates, Template),
+        "auth": (world.auths, RegistryAuth),
+        "storage": (world.storages, Storage),
+        "network": (world.networks, Network),
+        "job": (world.jobs, Job),
+    }
+
+
+def _value(line: _Line, kind: type[_T]) -> _T:
+    return msgspec.json.decode(line.value, type=kind)
