@@ -1,0 +1,85 @@
+"""
+How a guest answers: the program inside an instance, as far as a health check can see it.
+
+A pure function of the behaviour and of how long the instance has been running.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from novitasim.instance import Instance
+from novitasim.settings import Settings
+
+ENV = "SIM_GUEST"
+
+_BAD_GATEWAY = (
+    "<html>\r\n<head><title>502 Bad Gateway</title></head>\r\n<body>\r\n<center><h1>502 Bad Gateway</h1></center>\r\n"
+    "<hr><center>nginx</center>\r\n</body>\r\n</html>\r\n"
+)
+_LOGIN = "<html><head><title>Sign in</title></head><body><form>Password <input type=password></form></body></html>"
+_HELLO = "<html><head><title>Ready</title></head><body><h1>It works</h1></body></html>"
+# A page that speaks about bad gateways without being one: long, so that no short error page is meant.
+_LONG = (
+    "<html><head><title>Operations handbook</title></head><body>"
+    + "<p>When a reader sees a bad gateway or service unavailable page, look at the upstream first.</p>" * 400
+    + "</body></html>"
+)
+_BEHAVIOUR = re.compile(r"(healthy|login|gateway_200|long_page|refused|hang|slow|status)(?::(\d+(?:\.\d+)?))?")
+_OK, _UNAUTHORIZED, _BAD = 200, 401, 502
+
+
+@dataclass(frozen=True, slots=True)
+class Guest:
+    """A behaviour and its number (seconds of a slow start, or a status)."""
+
+    kind: str
+    number: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """An HTTP answer of a guest, or of the proxy in front of it."""
+
+    status: int
+    html: str
+
+
+BAD_GATEWAY = Page(_BAD, _BAD_GATEWAY)
+
+
+def guest_of(instance: Instance, settings: Settings) -> Guest:
+    """The behaviour of an instance: its SIM_GUEST, else the first rule its name matches, else the setting."""
+    for env in instance.order.envs:
+        if env.key == ENV and (told := _read(env.value)) is not None:
+            return told
+    for rule in filter(None, settings.guest_rules.split(";")):
+        pattern, _, words = rule.rpartition("=")
+        if re.search(pattern, instance.order.name) and (told := _read(words)) is not None:
+            return told
+    return _read(settings.guest) or Guest("healthy")
+
+
+def page(guest: Guest, running_for: float) -> Page | None:
+    """What a web port answers after so many seconds; None if it never does."""
+    match guest.kind:
+        case "hang" | "refused":
+            return None
+        case "login":
+            return Page(_UNAUTHORIZED, _LOGIN)
+        case "gateway_200":
+            return Page(_OK, _BAD_GATEWAY)
+        case "long_page":
+            return Page(_OK, _LONG)
+        case "slow" if running_for < guest.number:
+            return BAD_GATEWAY
+        case "status":
+            return Page(int(guest.number), f"<html><body>{int(guest.number)}</body></html>")
+        case _:
+            return Page(_OK, _HELLO)
+
+
+def _read(words: str) -> Guest | None:
+    match = _BEHAVIOUR.fullmatch(words.strip())
+    return Guest(match[1], float(match[2] or 0)) if match else None

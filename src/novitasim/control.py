@@ -1,0 +1,228 @@
+"""
+The calls under /_sim: for whoever runs the simulator, not for the provider's customers.
+
+Outside the bearer keys, and for loopback only: they can read everything and end the world.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import ipaddress
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import msgspec
+from aiohttp import web
+
+from novitasim import settings
+from novitasim.faults import FaultError
+from novitasim.holdings import Template
+from novitasim.settings import SettingError
+from novitasim.simulator import ENDPOINTS, Simulator
+
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(dict[str, object]).decode
+
+Act = Callable[["Control", web.Request], Awaitable[object]]
+
+
+class Control:
+    """What may be asked of a running simulator."""
+
+    def __init__(self, simulator: Simulator) -> None:
+        self._simulator = simulator
+
+    async def state(self, request: web.Request) -> object:
+        """GET /_sim/state: a summary, and every instance unless `instances=false`."""
+        simulator = self._simulator
+        now = simulator.now()
+        world = simulator.world
+        living = [instance for instance in world.instances.values() if instance.removed_at() > now]
+        report: dict[str, object] = {
+            "now": now,
+            "total": len(world.instances),
+            "living": len(living),
+            "billed": sum(instance.claim(now) == "billed" for instance in living),
+            "by_status": Counter(instance.status(now) for instance in world.instances.values()),
+            "faults": len(simulator.rules),
+            "templates": len(world.templates),
+        }
+        if request.query.get("instances") != "false":
+            report["instances"] = [
+                {
+                    "id": instance.id,
+                    "name": instance.order.name,
+                    "status": instance.status(now),
+                    "claim": instance.claim(now),
+                    "productId": instance.order.product_id,
+                    "clusterId": instance.order.cluster_id,
+                    "hidden": instance.hidden(now),
+                    "course": [(step.at, step.status) for step in instance.course],
+                }
+                for instance in world.instances.values()
+            ]
+        return report
+
+    async def fault_add(self, request: web.Request) -> object:
+        """POST /_sim/fault: add a rule, or harm instances at once."""
+        struck = self._simulator.add_fault(await _body(request))
+        return {"rules": len(self._simulator.rules), "struck": struck}
+
+    async def fault_list(self, _: web.Request) -> object:
+        """GET /_sim/fault: the rules that are left."""
+        return {"faults": [dataclasses.asdict(rule) for rule in self._simulator.rules], "on": sorted(set(ENDPOINTS))}
+
+    async def fault_clear(self, _: web.Request) -> object:
+        """DELETE /_sim/fault: no more faults."""
+        self._simulator.rules = []
+        return {"rules": 0}
+
+    async def advance(self, request: web.Request) -> object:
+        """POST /_sim/advance {seconds}: move time forward."""
+        seconds = (await _body(request)).get("seconds")
+        if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or seconds < 0:
+            raise SettingError(f"seconds cannot be {seconds!r}; accepted: a number >= 0")
+        return {"now": self._simulator.advance(seconds)}
+
+    async def ledger(self, request: web.Request) -> object:
+        """GET /_sim/ledger?pattern=REGEX: the bills, and who was billed twice at a time."""
+        read = self._simulator.ledger(request.query.get("pattern"))
+        return {
+            "now": self._simulator.now(),
+            "seconds": read.seconds,
+            "usd": read.usd,
+            "billed_now": read.billed_now,
+            "most_at_once": read.most_at_once,
+            "twice": read.twice,
+            "at_once": read.at_once,
+            "instances": [_bill(dataclasses.asdict(bill)) for bill in read.bills],
+        }
+
+    async def calls(self, _: web.Request) -> object:
+        """GET /_sim/calls: counts by call and outcome, and the busiest minute."""
+        return self._simulator.calls.report()
+
+    async def settings_show(self, _: web.Request) -> object:
+        """GET /_sim/settings: every setting."""
+        chosen = self._simulator.world.settings
+        return {
+            name: {
+                "value": settings.shown(getattr(chosen, name)),
+                "default": settings.shown(default),
+                "accepts": accepts.words,
+                "means": means,
+            }
+            for name, (accepts, means, default) in settings.fields().items()
+        }
+
+    async def settings_change(self, request: web.Request) -> object:
+        """POST /_sim/settings {name: value}: all of them, or none if one is wrong."""
+        self._simulator.change_settings(await _body(request))
+        return settings.overrides(self._simulator.world.settings)
+
+    async def stock_show(self, _: web.Request) -> object:
+        """GET /_sim/stock: GPUs held and left, per product and cluster."""
+        now, world = self._simulator.now(), self._simulator.world
+        return [
+            {
+                "productId": product.id,
+                "clusterId": cluster,
+                "held": world.stock.held((product.id, cluster)),
+                "left": world.left((product.id, cluster), now),
+            }
+            for product in world.catalogue.products.values()
+            for cluster in product.clusters
+        ]
+
+    async def stock_set(self, request: web.Request) -> object:
+        """POST /_sim/stock {productId, clusterId, gpus}: fix the GPUs of a place; null gives them back."""
+        body = await _body(request)
+        gpus = body.get("gpus")
+        if gpus is not None and (isinstance(gpus, bool) or not isinstance(gpus, int) or gpus < 0):
+            raise SettingError(f"gpus cannot be {gpus!r}; accepted: a whole number >= 0, or null")
+        try:
+            self._simulator.set_stock(str(body.get("productId")), str(body.get("clusterId")), gpus)
+        except KeyError as error:
+            raise SettingError(f"{error} is not a product, or not a cluster of that product") from error
+        return {}
+
+    async def template(self, request: web.Request) -> object:
+        """POST /_sim/template {Id, ...}: a template that is shown exactly as given, however broken."""
+        body = await _body(request)
+        template_id = str(body.get("Id") or "")
+        if not template_id:
+            raise SettingError("a template needs an Id")
+        world = self._simulator.world
+        world.keep("template", world.templates, Template(id=template_id, name="", image="", verbatim=body))
+        self._simulator.record()
+        return {"templateId": template_id}
+
+    async def reset(self, _: web.Request) -> object:
+        """POST /_sim/reset: forget every instance, fault and count; settings stay."""
+        self._simulator.reset()
+        return {}
+
+
+_ACTS: tuple[tuple[str, str, Act], ...] = (
+    ("GET", "state", Control.state),
+    ("POST", "fault", Control.fault_add),
+    ("GET", "fault", Control.fault_list),
+    ("DELETE", "fault", Control.fault_clear),
+    ("POST", "advance", Control.advance),
+    ("GET", "ledger", Control.ledger),
+    ("GET", "calls", Control.calls),
+    ("GET", "settings", Control.settings_show),
+    ("POST", "settings", Control.settings_change),
+    ("GET", "stock", Control.stock_show),
+    ("POST", "stock", Control.stock_set),
+    ("POST", "template", Control.template),
+    ("POST", "reset", Control.reset),
+)
+
+PATHS = tuple((method, f"/_sim/{name}") for method, name, _ in _ACTS)
+
+
+def add_routes(app: web.Application, simulator: Simulator) -> None:
+    """Serve the control calls."""
+    control = Control(simulator)
+    for method, name, act in _ACTS:
+        app.router.add_route(method, f"/_sim/{name}", _guarded(control, act))
+
+
+def _guarded(control: Control, act: Act) -> Callable[[web.Request], Awaitable[web.Response]]:
+    async def serve(request: web.Request) -> web.Response:
+        if not _is_loopback(request.remote):
+            return _json({"error": "only for loopback"}, status=403)
+        try:
+            return _json(await act(control, request))
+        except (SettingError, FaultError, ValueError) as error:
+            return _json({"error": str(error)}, status=400)
+
+    return serve
+
+
+def _is_loopback(remote: str | None) -> bool:
+    try:
+        return remote is not None and ipaddress.ip_address(remote).is_loopback
+    except ValueError:
+        return False
+
+
+async def _body(request: web.Request) -> dict[str, object]:
+    content = await request.read()
+    try:
+        return _decode(content) if content else {}
+    except msgspec.MsgspecError as error:
+        raise SettingError(f"the body must be a JSON object: {error}") from error
+
+
+def _bill(bill: dict[str, Any]) -> dict[str, Any]:
+    periods = bill["periods"]
+    begin = periods[0][0] if periods else None
+    end = None if bill["billed_now"] or not periods else periods[-1][1]
+    return {"from": begin, "to": end} | bill
+
+
+def _json(content: object, *, status: int = 200) -> web.Response:
+    return web.Response(body=_encode(content), status=status, content_type="application/json")

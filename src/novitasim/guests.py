@@ -1,0 +1,181 @@
+"""
+The programs inside instances: web pages and ssh banners on loopback ports that really answer.
+
+Ten thousand instances must not need ten thousand sockets. In the mode `shared` all web ports are paths of one listener,
+which plays the provider's proxy, and all tcp ports are one other listener; whoever builds a URL from an endpoint must
+append to it. In `localhost` the same listener tells guests apart by host name (`ID-PORT.localhost`), which is closer to
+the provider but not resolved everywhere. `own_port` opens a port per endpoint when it is first shown. `realistic` and
+`off` give the provider's own names, which lead nowhere.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import re
+import socket
+
+from aiohttp import web
+
+from novitasim import behaviour, misdeeds
+from novitasim.clock import pause
+from novitasim.endpoints import RealisticEndpoints
+from novitasim.instance import Instance, Port
+from novitasim.life import Status
+from novitasim.simulator import Simulator
+
+_HOST = "127.0.0.1"
+_BANNER = b"SSH-2.0-OpenSSH_9.6 novitasim\r\n"
+_HANG_SECONDS = 120.0
+_LOOK_SECONDS = 0.05
+_LOCALHOST = re.compile(r"([0-9a-z]+(?:r\d+)?)-(\d+)\.localhost(?::\d+)?")
+_TOKEN = re.compile(r"([0-9a-f]+)(?:r(\d+))?")
+
+
+class Guests:
+    """All guests of one simulator; also the addresses under which they are reached."""
+
+    def __init__(self, simulator: Simulator) -> None:
+        self._simulator = simulator
+        app = web.Application()
+        app.router.add_route("*", "/{tail:.*}", self._web)
+        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
+        self._web_port = 0
+        self._tcp_port = 0
+        self._closed = socket.socket()
+        self._owned: dict[tuple[str, int, int], tuple[int, str]] = {}
+        self._owners: dict[int, tuple[str, int]] = {}
+        self._servers: list[asyncio.Server] = []
+        self._opening: set[asyncio.Task[int]] = set()
+
+    async def start(self) -> None:
+        """Open the shared listeners."""
+        await self._runner.setup()
+        self._web_port = await self._listen_web(_bound())
+        self._tcp_port = await self._listen_tcp(_bound())
+        # Bound and not listening: whoever connects is refused, and nobody else can take the port.
+        self._closed.bind((_HOST, 0))
+
+    async def stop(self) -> None:
+        """Close everything."""
+        for task in self._opening:
+            task.cancel()
+        for server in self._servers:
+            server.close()
+        self._closed.close()
+        await self._runner.cleanup()
+
+    def address(self, instance: Instance, port: Port) -> str:
+        """The endpoint of a port, in the mode that the settings choose."""
+        settings = self._simulator.world.settings
+        if settings.guest_mode in {"realistic", "off"}:
+            return RealisticEndpoints(changing=settings.endpoint_changes_on_start).address(instance, port)
+        refused = behaviour.guest_of(instance, settings).kind == "refused"
+        at = self._closed.getsockname()[1] if refused else None
+        if settings.guest_mode == "own_port":
+            number = at or self._own(instance, port)
+            return f"http://{_HOST}:{number}" if port.type == "http" else f"{_HOST}:{number}"
+        if port.type != "http":
+            return f"{_HOST}:{at or self._tcp_port}"
+        token = self._token(instance)
+        if settings.guest_mode == "localhost":
+            return f"http://{token}-{port.port}.localhost:{at or self._web_port}"
+        return f"http://{_HOST}:{at or self._web_port}/{token}/{port.port}"
+
+    def log_address(self, instance: Instance, kind: str) -> str:
+        """Where the logs of an instance stream from."""
+        if self._simulator.world.settings.guest_mode in {"realistic", "off"}:
+            return RealisticEndpoints().log_address(instance, kind)
+        return f"http://{_HOST}:{self._web_port}/{instance.id}/logs/{kind}"
+
+    def _token(self, instance: Instance) -> str:
+        changing = self._simulator.world.settings.endpoint_changes_on_start
+        return f"{instance.id}r{instance.starts}" if changing and instance.starts > 1 else instance.id
+
+    async def _web(self, request: web.Request) -> web.StreamResponse:
+        token, port = self._addressed(request)
+        match = _TOKEN.fullmatch(token)
+        instance = self._simulator.world.instances.get(match[1]) if match else None
+        if instance is None or match is None:
+            return web.Response(status=404, text="no such instance")
+        if port == "logs":
+            return web.Response(text=f"{instance.id} booted\n{instance.id} image pulled\n{instance.id} ready\n")
+        now = self._simulator.now()
+        starts = int(match[2] or 1)
+        stale = self._simulator.world.settings.endpoint_changes_on_start and starts != instance.starts
+        if instance.status(now) is not Status.RUNNING or stale or instance.vanished(now):
+            return self._down(request)
+        guest = behaviour.guest_of(instance, self._simulator.world.settings)
+        page = behaviour.page(guest, now - instance.last(Status.RUNNING, now))
+        if page is None:
+            return await self._hang(request)
+        return web.Response(status=page.status, text=page.html, content_type="text/html")
+
+    def _addressed(self, request: web.Request) -> tuple[str, str]:
+        """(token, port) of the guest that a request is for, by port, by host name or by path."""
+        transport = request.transport
+        own = self._owners.get(transport.get_extra_info("sockname")[1]) if transport else None
+        if own is not None:
+            return own[0], str(own[1])
+        if match := _LOCALHOST.fullmatch(request.host):
+            return match[1], match[2]
+        parts = request.path.split("/")
+        return parts[1], parts[2] if len(parts) > 2 else ""  # noqa: PLR2004  # /TOKEN/PORT
+
+    def _down(self, request: web.Request) -> web.StreamResponse:
+        """Nothing listens: the proxy says 502, an own port breaks the connection."""
+        if self._simulator.world.settings.guest_mode == "own_port":
+            return misdeeds.drop(request)
+        page = behaviour.BAD_GATEWAY
+        return web.Response(status=page.status, text=page.html, content_type="text/html")
+
+    async def _hang(self, request: web.Request) -> web.StreamResponse:
+        left = _HANG_SECONDS
+        while left > 0 and request.transport is not None and not request.transport.is_closing():
+            await pause(_LOOK_SECONDS)
+            left -= _LOOK_SECONDS
+        return misdeeds.drop(request)
+
+    def _own(self, instance: Instance, port: Port) -> int:
+        """The port that belongs to one endpoint, opened now if it is not yet."""
+        key = (instance.id, port.port, instance.starts)
+        if key not in self._owned:
+            bound = _bound()
+            bound.listen()
+            number = int(bound.getsockname()[1])
+            self._owned[key] = (number, port.type)
+            self._owners[number] = (self._token(instance), port.port)
+            listen = self._listen_web if port.type == "http" else self._listen_tcp
+            # Bound and listening already: a client that is faster than this task waits in the backlog.
+            task = asyncio.get_running_loop().create_task(listen(bound))
+            self._opening.add(task)
+            task.add_done_callback(self._opening.discard)
+        return self._owned[key][0]
+
+    async def _listen_web(self, bound: socket.socket) -> int:
+        await web.SockSite(self._runner, bound).start()
+        return int(bound.getsockname()[1])
+
+    async def _listen_tcp(self, bound: socket.socket) -> int:
+        server = await asyncio.start_server(self._tcp, sock=bound)
+        self._servers.append(server)
+        return int(bound.getsockname()[1])
+
+    async def _tcp(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        own = self._owners.get(writer.get_extra_info("sockname")[1])
+        instance = self._simulator.world.instances.get(own[0].partition("r")[0]) if own else None
+        if instance is not None and instance.status(self._simulator.now()) is not Status.RUNNING:
+            writer.transport.abort()
+            return
+        with contextlib.suppress(ConnectionError):
+            writer.write(_BANNER)
+            await writer.drain()
+            await reader.read(1)
+        writer.close()
+
+
+def _bound() -> socket.socket:
+    listener = socket.socket()
+    listener.setblocking(False)
+    listener.bind((_HOST, 0))
+    return listener

@@ -1,0 +1,154 @@
+"""
+The provider's HTTP side: admission, faults, the call itself, and the answer.
+
+A call is done in one go between two awaits, so calls never see each other half done. What it changed is on disk before
+the answer leaves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+import msgspec
+from aiohttp import web
+
+from novitasim import faults, misdeeds, refusal
+from novitasim.call import Answer, Route
+from novitasim.clock import pause
+from novitasim.faults import Facts, Fault, Rule
+from novitasim.order import invalid
+from novitasim.refusal import RefusalError
+from novitasim.simulator import ROUTES, Simulator
+
+Serve = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+_JSON = "application/json"
+_LATENCY_SECONDS = 1.0
+_THROTTLE_SECONDS = 5
+_THROTTLED = 429
+_SERVER_ERROR = 500
+
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(dict[str, object]).decode
+
+
+def add_routes(app: web.Application, simulator: Simulator) -> None:
+    """Serve every call of the provider."""
+    for route in ROUTES:
+        app.router.add_route(route.method, route.path, Provider(simulator, route).serve)
+
+
+class Provider:
+    """One call of the provider, as HTTP."""
+
+    def __init__(self, simulator: Simulator, route: Route) -> None:
+        self._simulator = simulator
+        self._route = route
+
+    async def serve(self, request: web.Request) -> web.StreamResponse:
+        """Answer, or fail as told."""
+        calls, endpoint = self._simulator.calls, self._route.endpoint
+        calls.arrived(endpoint, self._simulator.clock.watch())
+        content = await request.read() if request.can_read_body else b""
+        refused = self._admission(request)
+        if refused is not None:
+            calls.ended(endpoint, str(refused.status))
+            return refused
+        query = dict(request.query)
+        try:
+            body = _decode(content) if content else {}
+        except msgspec.MsgspecError:
+            calls.ended(endpoint, "400")
+            return self._refusal(invalid("invalid request body: must be a JSON object"))
+        struck = self._simulator.struck(Facts(endpoint, self._name(query, body)))
+        if not struck:
+            answer = self._do(query, body)
+            calls.ended(endpoint, str(answer.status))
+            return web.Response(body=answer.content, status=answer.status, content_type=_JSON)
+        ending = next((rule for rule in struck if rule.fault not in faults.JOINING), None)
+        response = await self._struck(request, query, body, struck, ending)
+        dropped = isinstance(response, misdeeds.Dropped)
+        calls.ended(endpoint, ending.fault.value if ending and dropped else str(response.status))
+        return response
+
+    async def _struck(
+        self,
+        request: web.Request,
+        query: dict[str, str],
+        body: dict[str, object],
+        struck: list[Rule],
+        ending: Rule | None,
+    ) -> web.StreamResponse:
+        for rule in struck:
+            if rule.fault is Fault.LATENCY:
+                await pause(_LATENCY_SECONDS if rule.seconds is None else rule.seconds)
+        if ending is not None and ending.fault in faults.BEFORE:
+            return self._undone(request, ending)
+        if ending is not None and ending.fault is Fault.HANG and not ending.done:
+            return await misdeeds.hang(request, ending)
+        answer = self._do(query, body)
+        for rule in struck:
+            if rule.fault in faults.HARMS:
+                self._simulator.harm(rule, answer)
+        self._simulator.record()
+        if ending is None:
+            return web.Response(body=answer.content, status=answer.status, content_type=_JSON)
+        if ending.fault is Fault.HANG:
+            return await misdeeds.hang(request, ending)
+        if ending.fault is Fault.CREATED_500:
+            return self._refusal(RefusalError("UNKNOWN", ending.message))
+        return await misdeeds.spoil(request, ending.fault, answer.content)
+
+    def _undone(self, request: web.Request, rule: Rule) -> web.StreamResponse:
+        match rule.fault:
+            case Fault.THROTTLE:
+                seconds = _THROTTLE_SECONDS if rule.seconds is None else int(rule.seconds)
+                return self._throttled(seconds, rule.retry_after)
+            case Fault.ERROR_500:
+                return self._refusal(RefusalError("UNKNOWN", rule.message))
+            case Fault.HTML:
+                return misdeeds.front_page()
+            case _:
+                return misdeeds.drop(request)
+
+    def _do(self, query: dict[str, str], body: dict[str, object]) -> Answer:
+        try:
+            answer = self._route.handler(self._simulator.call(query, body))
+        except RefusalError as refused:
+            metadata = self._simulator.world.settings.error_metadata
+            return Answer(_encode(refusal.body(refused, metadata=metadata)), status=refused.status)
+        self._simulator.record()
+        return answer
+
+    def _admission(self, request: web.Request) -> web.StreamResponse | None:
+        simulator = self._simulator
+        settings = simulator.world.settings
+        if settings.browser_check and request.headers.get("User-Agent", "").startswith("Python-urllib"):
+            return misdeeds.front_page()
+        kind, _, key = request.headers.get("Authorization", "").partition(" ")
+        if kind.lower() != "bearer" or not key.strip() or (simulator.keys and key.strip() not in simulator.keys):
+            if settings.bad_key_status == RefusalError("UNAUTHORIZED", "").status:
+                return self._refusal(RefusalError("UNAUTHORIZED", "unauthorized"))
+            return self._refusal(RefusalError("INVALID_API_KEY", "invalid api-key"))
+        wait = simulator.calls.admit(simulator.clock.watch(), settings.rate_limit_per_minute)
+        return None if wait is None else self._throttled(wait, None)
+
+    def _throttled(self, seconds: int, form: str | None) -> web.Response:
+        settings = self._simulator.world.settings
+        response = self._refusal(RefusalError("RATE_LIMIT_EXCEEDED", "rate limit exceeded"))
+        response.headers.update(
+            misdeeds.retry_after(form or settings.retry_after, seconds, self._simulator.clock.now())
+        )
+        return response
+
+    def _refusal(self, refused: RefusalError) -> web.Response:
+        metadata = self._simulator.world.settings.error_metadata
+        content = _encode(refusal.body(refused, metadata=metadata))
+        return web.Response(body=content, status=refused.status, content_type=_JSON)
+
+    def _name(self, query: dict[str, str], body: dict[str, object]) -> str:
+        """The name of the instance that a call is about, for rules that ask for one."""
+        if self._route.endpoint == "create":
+            return str(body.get("name") or "")
+        instance = self._simulator.world.instances.get(str(query.get("instanceId") or body.get("instanceId") or ""))
+        return instance.order.name if instance else ""

@@ -1,0 +1,163 @@
+"""
+The simulator without HTTP: a world, its clock, its file, its faults and its tally, and what may be done to them.
+
+The provider's calls (`server.py`), the control calls (`control.py`) and tests (`testing.py`) all act through this one
+object, so that each change is settled, recorded on disk and visible to the next call.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+
+from novitasim import api_account, api_catalogue, api_instances, faults, ledger, tenure
+from novitasim.call import Answer, Call, Press, Route
+from novitasim.calls import Calls
+from novitasim.clock import Clock
+from novitasim.endpoints import Endpoints, RealisticEndpoints
+from novitasim.faults import Fault, Rule
+from novitasim.instance import Instance
+from novitasim.journal import Journal
+from novitasim.life import Status
+from novitasim.world import StockSet, World
+
+ROUTES: tuple[Route, ...] = api_instances.ROUTES + api_catalogue.ROUTES + api_account.ROUTES
+ENDPOINTS = tuple(route.endpoint for route in ROUTES)
+
+_LIST_LAG_SECONDS = 30.0
+_GONE = frozenset({Status.REMOVED})
+
+
+class Simulator:
+    """One provider; `keys` empty means that any key will do."""
+
+    def __init__(self, world: World, clock: Clock, *, keys: frozenset[str] = frozenset()) -> None:
+        self.world = world
+        self.clock = clock
+        self.keys = keys
+        self.press = Press()
+        self.calls = Calls()
+        self.rules: list[Rule] = []
+        self.endpoints: Endpoints = RealisticEndpoints()
+        self._journal: Journal | None = None
+        self._dice = Random(f"{world.seed}/faults")  # noqa: S311  # repeatable on purpose
+
+    def keep_in(self, path: Path) -> None:
+        """Keep the world in a file from now on; it was loaded from there before."""
+        self._journal = Journal(path)
+        self._journal.begin(self.world, self.clock.now())
+
+    def now(self) -> float:
+        """The present instant, with everything due having happened."""
+        now = self.clock.now()
+        self.world.settle(now)
+        return now
+
+    def call(self, query: dict[str, str], body: dict[str, object]) -> Call:
+        """A call as of now."""
+        return Call(
+            world=self.world, now=self.now(), endpoints=self.endpoints, press=self.press, query=query, body=body
+        )
+
+    def record(self) -> None:
+        """Put what changed on disk."""
+        if self._journal is not None:
+            self._journal.write(self.world, self.clock.now())
+        else:
+            self.world.news.clear()
+
+    def struck(self, facts: faults.Facts) -> list[Rule]:
+        """The faults that strike a call; rules that are used up are gone."""
+        if not self.rules:
+            return []
+        hit, self.rules = faults.strike(self.rules, facts, self._dice.random)
+        return hit
+
+    def harm(self, rule: Rule, answer: Answer) -> None:
+        """Do to the instance that a call was about what the rule says."""
+        instance = self.world.instances.get(answer.instance_id or "")
+        if instance is not None:
+            self.world.put(self._harmed(rule, instance), self.now())
+
+    def add_fault(self, raw: dict[str, object]) -> int:
+        """Add a fault. Harm without a call (`on`) is done at once; returns to how many instances."""
+        rule = faults.read(raw, ENDPOINTS)
+        if rule.fault not in faults.HARMS or rule.fault is Fault.LIST_LAG or raw.get("on"):
+            self.rules.append(rule)
+            return 0
+        now = self.now()
+        meant = [
+            instance
+            for instance in self.world.instances.values()
+            if re.search(rule.name, instance.order.name)
+            and instance.status(now) not in _GONE
+            and not instance.vanished(now)
+            and (instance.spot or rule.fault not in {Fault.SPOT_NOTICE, Fault.SPOT_RECLAIM})
+        ]
+        for instance in meant:
+            self.world.put(self._harmed(rule, instance), now)
+        self.record()
+        return len(meant)
+
+    def advance(self, seconds: float) -> float:
+        """Move time forward; returns the new instant."""
+        self.clock.advance(seconds)
+        self.world.news.append(("clock", None))
+        now = self.now()
+        self.record()
+        return now
+
+    def change_settings(self, raw: dict[str, object]) -> None:
+        """Put settings in; raises SettingError and changes nothing if one is wrong."""
+        self.world.change_settings(raw, self.now())
+        self.press.forget()
+        self.record()
+
+    def set_stock(self, product_id: str, cluster_id: str, gpus: int | None) -> None:
+        """Fix the GPUs of a product in a cluster (None: as the settings say); raises KeyError for an unknown place."""
+        if cluster_id not in self.world.catalogue.products[product_id].clusters:
+            raise KeyError(cluster_id)
+        self.world.set_stock(StockSet(product_id, cluster_id, gpus))
+        self.record()
+
+    def ledger(self, pattern: str | None = None) -> ledger.Ledger:
+        """Who was billed so far; *pattern* groups names into wishes by its one group."""
+        now = self.now()
+        return ledger.read(self.world.instances.values(), now, pattern)
+
+    def reset(self) -> None:
+        """Begin again: no instances, the seeded holdings, no faults, no counts; settings stay as they are."""
+        seed, settings = self.world.seed, self.world.settings
+        # Serial numbers go on, so that no id of the forgotten world comes again.
+        last = self.world.seq
+        self.world = World(seed=seed, settings=settings)
+        self.world.seq = last
+        self.rules = []
+        self.calls = Calls()
+        self.press.forget()
+        if self._journal is not None:
+            self._journal.begin(self.world, self.clock.now())
+
+    def close(self) -> None:
+        """Let go of the file."""
+        if self._journal is not None:
+            self.record()
+            self._journal.close()
+
+    def _harmed(self, rule: Rule, instance: Instance) -> Instance:
+        now, settings = self.now(), self.world.settings
+        match rule.fault:
+            case Fault.LIST_LAG:
+                return replace(instance, listed_at=now + (_LIST_LAG_SECONDS if rule.seconds is None else rule.seconds))
+            case Fault.VANISH:
+                return tenure.vanish(instance, now, seconds=rule.seconds or 0.0)
+            case Fault.STATUS_ERROR:
+                return tenure.fail(instance, now + (rule.seconds or 0.0), rule.message)
+            case Fault.SPOT_NOTICE if instance.spot:
+                return tenure.notice(instance, settings, now, seconds=rule.seconds)
+            case Fault.SPOT_RECLAIM if instance.spot:
+                return tenure.reclaim(instance, settings, now)
+            case _:
+                return instance
