@@ -51,8 +51,10 @@ class Guests:
     async def start(self) -> None:
         """Open the shared listeners."""
         await self._runner.setup()
-        self._web_port = await self._listen_web(_bound())
-        self._tcp_port = await self._listen_tcp(_bound())
+        doors = self._simulator.world.doors
+        self._web_port = await self._listen_web(_bound(doors.get("web", 0)))
+        self._tcp_port = await self._listen_tcp(_bound(doors.get("tcp", 0)))
+        self._simulator.open_doors({"web": self._web_port, "tcp": self._tcp_port})
         # Bound and not listening: whoever connects is refused, and nobody else can take the port.
         self._closed.bind((_HOST, 0))
 
@@ -174,8 +176,13 @@ class Guests:
         writer.close()
 
 
-def _bound() -> socket.socket:
+def _bound(wanted: int = 0) -> socket.socket:
+    """A socket on the port that is wanted, or on any if it is taken meanwhile."""
     listener = socket.socket()
     listener.setblocking(False)
-    listener.bind((_HOST, 0))
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((_HOST, wanted))
+    except OSError:
+        listener.bind((_HOST, 0))
     return listener

@@ -110,6 +110,7 @@ def _line(world: World, now: float, kind: str, value: object) -> bytes:
 
 def _all(world: World) -> list[tuple[str, object]]:
     things: list[tuple[str, object]] = [("clock", None), ("settings", settings.overrides(world.settings))]
+    things.append(("doors", world.doors))
     things += [("stock", StockSet(*place, gpus)) for place, gpus in world.stock.overrides.items()]
     fresh = World()
     things += [("template_gone", Gone(key)) for key in fresh.templates if key not in world.templates]
@@ -127,6 +128,8 @@ def _restore(world: World, line: _Line) -> None:
             world.settings = settings.changed(world.settings, _value(line, dict[str, object]))
         case "stock":
             world.set_stock(_value(line, StockSet))
+        case "doors":
+            world.doors = _value(line, dict[str, int])
         case "instance":
             world.put(_value(line, Instance), line.at, told=False)
         case _ if line.kind.endswith("_gone"):

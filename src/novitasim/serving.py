@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -58,7 +58,7 @@ def build(options: Options) -> Simulator:
 
 
 @asynccontextmanager
-async def listen(options: Options) -> AsyncIterator[Listening]:
+async def listen(options: Options) -> AsyncGenerator[Listening]:
     """Serve until the block ends."""
     simulator = build(options)
     guests = Guests(simulator)

@@ -122,6 +122,12 @@ class Simulator:
         self.world.set_stock(StockSet(product_id, cluster_id, gpus))
         self.record()
 
+    def open_doors(self, doors: dict[str, int]) -> None:
+        """Remember the ports that guests are reached on."""
+        self.world.doors = doors
+        self.world.news.append(("doors", doors))
+        self.record()
+
     def ledger(self, pattern: str | None = None) -> ledger.Ledger:
         """Who was billed so far; *pattern* groups names into wishes by its one group."""
         now = self.now()
@@ -131,9 +137,9 @@ class Simulator:
         """Begin again: no instances, the seeded holdings, no faults, no counts; settings stay as they are."""
         seed, settings = self.world.seed, self.world.settings
         # Serial numbers go on, so that no id of the forgotten world comes again.
-        last = self.world.seq
+        last, doors = self.world.seq, self.world.doors
         self.world = World(seed=seed, settings=settings)
-        self.world.seq = last
+        self.world.seq, self.world.doors = last, doors
         self.rules = []
         self.calls = Calls()
         self.press.forget()

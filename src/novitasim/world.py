@@ -63,6 +63,8 @@ class World:
         self.networks: dict[str, Network] = {}
         self.jobs: dict[str, Job] = {}
         self.seq = 0
+        # The loopback ports that guests were last reached on, so that endpoints outlive a restart of the simulator.
+        self.doors: dict[str, int] = {}
         self.news: list[tuple[str, object]] = []
         self._ids: dict[int, str] = {}
         self._listed: list[int] = []

@@ -1,0 +1,50 @@
+"""How guests answer, without a socket."""
+
+from __future__ import annotations
+
+import pytest
+
+from novitasim.behaviour import Guest, guest_of, page
+from novitasim.instance import Env, Instance, Order
+from novitasim.settings import Settings, changed
+
+
+def named(name: str, told: str | None = None) -> Instance:
+    envs = (Env(key="SIM_GUEST", value=told),) if told is not None else ()
+    order = Order(name=name, product_id="p", gpus=1, rootfs_gb=10, image="i", envs=envs)
+    return Instance(id="i", seq=1, order=order, rate_e5=1, created_at=0, listed_at=0, found_at=0, course=())
+
+
+def test_the_environment_counts_more_than_a_rule_and_a_rule_more_than_the_setting() -> None:
+    chosen = changed(Settings(), {"guest": "login", "guest_rules": "^web-=slow:5;^db-=hang"})
+
+    assert guest_of(named("web-1", "status:503"), chosen) == Guest("status", 503)
+    assert guest_of(named("web-1"), chosen) == Guest("slow", 5)
+    assert guest_of(named("db-1"), chosen) == Guest("hang")
+    assert guest_of(named("other"), chosen) == Guest("login")
+    assert guest_of(named("web-1", "nonsense"), chosen) == Guest("slow", 5)
+
+
+@pytest.mark.parametrize(
+    ("guest", "running_for", "status", "words"),
+    [
+        (Guest("healthy"), 0, 200, "It works"),
+        (Guest("slow", 5), 4.9, 502, "Bad Gateway"),
+        (Guest("slow", 5), 5, 200, "It works"),
+        (Guest("gateway_200"), 0, 200, "Bad Gateway"),
+        (Guest("login"), 0, 401, "Sign in"),
+        (Guest("status", 503), 0, 503, "503"),
+        (Guest("long_page"), 0, 200, "bad gateway"),
+    ],
+)
+def test_each_behaviour_answers_in_its_way(guest: Guest, running_for: float, status: int, words: str) -> None:
+    shown = page(guest, running_for)
+
+    assert shown is not None
+    assert shown.status == status
+    assert words in shown.html
+
+
+def test_some_guests_never_answer() -> None:
+    assert page(Guest("hang"), 100) is None
+    assert page(Guest("refused"), 100) is None
