@@ -112,13 +112,16 @@ def _watch_stdin(loop: asyncio.AbstractEventLoop, ended: asyncio.Event) -> None:
 
 
 def _tell(arguments: argparse.Namespace, url: str) -> None:
-    sys.stdout.write(f"novitasim listening on {url}\n")
-    sys.stdout.flush()
     if arguments.ready_file:
-        arguments.ready_file.write_text(f"{url}\n")
+        # Renamed into place, so that whoever waits for the file never reads half a line.
+        fresh = arguments.ready_file.with_name(f"{arguments.ready_file.name}.new")
+        fresh.write_text(f"{url}\n")
+        fresh.replace(arguments.ready_file)
     if arguments.ready_fd is not None:
         with os.fdopen(arguments.ready_fd, "w") as ready:
             ready.write(f"{url}\n")
+    sys.stdout.write(f"novitasim listening on {url}\n")
+    sys.stdout.flush()
 
 
 def _complain(message: str) -> int:
