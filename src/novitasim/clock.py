@@ -21,7 +21,7 @@ class Clock(Protocol):
         ...
 
     def watch(self) -> float:
-        """Seconds as a client's own watch counts them: what rate limits and call counts are measured by."""
+        """Unix seconds by a client's own watch: what rate limits, call counts and Retry-After are measured by."""
         ...
 
     def advance(self, seconds: float) -> None:
@@ -35,15 +35,16 @@ class RunningClock:
     def __init__(self, *, speed: float = 1.0, start: float | None = None) -> None:
         self._speed = speed
         self._began = time.monotonic()
-        self._start = max(time.time(), start or 0.0)
+        self._wall = time.time()
+        self._start = max(self._wall, start or 0.0)
 
     def now(self) -> float:
         """The simulated instant."""
         return self._start + (time.monotonic() - self._began) * self._speed
 
     def watch(self) -> float:
-        """Real seconds, whatever the speed: the client's watch is not sped up."""
-        return time.monotonic()
+        """Real time, whatever the speed: the client's watch is not sped up."""
+        return self._wall + time.monotonic() - self._began
 
     def advance(self, seconds: float) -> None:
         """Jump forward; the clock then runs on from there."""

@@ -80,7 +80,8 @@ def restart(world: World, instance: Instance, now: float) -> Instance:
     """Off and on again."""
     _require(world, instance, now, Status.RUNNING)
     takes = world.settings.restart_seconds.draw(world.dice(instance.seq, f"restart-{len(instance.course)}"))
-    return world.put(_going(instance, now, life.restart(now, takes)), now)
+    renewed = _going(instance, now, life.restart(now, takes))
+    return world.put(tenure.resume(instance, renewed, world.settings, now), now)
 
 
 def delete(world: World, instance: Instance, now: float) -> Instance:
@@ -147,7 +148,8 @@ def upgrade(world: World, instance: Instance, now: float, changes: Order) -> Ins
     course = life.reset(
         now, takes=world.settings.reset_seconds.draw(dice), pull=world.settings.pull_seconds.draw(dice), claim=claim
     )
-    return world.put(dataclasses.replace(_going(instance, now, course), order=changes), now)
+    renewed = dataclasses.replace(_going(instance, now, course), order=changes)
+    return world.put(tenure.resume(instance, renewed, world.settings, now), now)
 
 
 def edit(
@@ -164,7 +166,7 @@ def edit(
 def _going(instance: Instance, now: float, future: Course) -> Instance:
     """The instance with its future replaced; a spot tenure that lies ahead is off."""
     return dataclasses.replace(
-        instance, course=(*life.past(instance.course, now), *future), spot=tenure.past(instance.spot, now)
+        instance, course=(*life.past(instance.course, now), *future), spot=tenure.called_off(instance.spot, now)
     )
 
 

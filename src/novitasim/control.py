@@ -11,6 +11,7 @@ import ipaddress
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from typing import Any
+from urllib.parse import urlsplit
 
 import msgspec
 from aiohttp import web
@@ -23,6 +24,9 @@ from novitasim.simulator import ENDPOINTS, Simulator
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(dict[str, object]).decode
+
+# A name of another site that points here would be a web page reaching into this machine.
+_LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 
 Act = Callable[["Control", web.Request], Awaitable[object]]
 
@@ -192,8 +196,8 @@ def add_routes(app: web.Application, simulator: Simulator) -> None:
 
 def _guarded(control: Control, act: Act) -> Callable[[web.Request], Awaitable[web.Response]]:
     async def serve(request: web.Request) -> web.Response:
-        if not _is_loopback(request.remote):
-            return _json({"error": "only for loopback"}, status=403)
+        if not _is_loopback(request.remote) or urlsplit(f"//{request.host}").hostname not in _LOCAL_NAMES:
+            return _json({"error": "only for loopback, by the name localhost or its address"}, status=403)
         try:
             return _json(await act(control, request))
         except (SettingError, FaultError, ValueError) as error:

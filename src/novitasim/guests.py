@@ -14,6 +14,7 @@ import asyncio
 import contextlib
 import re
 import socket
+from collections.abc import Coroutine
 
 from aiohttp import web
 
@@ -43,9 +44,10 @@ class Guests:
         self._web_port = 0
         self._tcp_port = 0
         self._closed = socket.socket()
-        self._owned: dict[tuple[str, int, int], tuple[int, str]] = {}
+        self._owned: dict[tuple[str, int, int], int] = {}
         self._owners: dict[int, tuple[str, int]] = {}
-        self._servers: list[asyncio.Server] = []
+        self._sites: dict[int, web.SockSite] = {}
+        self._servers: dict[int, asyncio.Server] = {}
         self._opening: set[asyncio.Task[int]] = set()
 
     async def start(self) -> None:
@@ -62,7 +64,7 @@ class Guests:
         """Close everything."""
         for task in self._opening:
             task.cancel()
-        for server in self._servers:
+        for server in self._servers.values():
             server.close()
         self._closed.close()
         await self._runner.cleanup()
@@ -145,23 +147,42 @@ class Guests:
             bound = _bound()
             bound.listen()
             number = int(bound.getsockname()[1])
-            self._owned[key] = (number, port.type)
+            self._owned[key] = number
             self._owners[number] = (self._token(instance), port.port)
             listen = self._listen_web if port.type == "http" else self._listen_tcp
-            # Bound and listening already: a client that is faster than this task waits in the backlog.
-            task = asyncio.get_running_loop().create_task(listen(bound))
-            self._opening.add(task)
-            task.add_done_callback(self._opening.discard)
-        return self._owned[key][0]
+            # Bound and listening already: a client that is faster than these tasks waits in the backlog.
+            self._do(listen(bound))
+            self._do(self._close_unused())
+        return self._owned[key]
+
+    def _do(self, work: Coroutine[None, None, int]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._opening.add(task)
+        task.add_done_callback(self._opening.discard)
+
+    async def _close_unused(self) -> int:
+        """Close the ports of instances that are no more; returns how many."""
+        now, instances = self._simulator.now(), self._simulator.world.instances
+        unused = [key for key in self._owned if key[0] not in instances or instances[key[0]].removed_at() <= now]
+        for key in unused:
+            number = self._owned.pop(key)
+            self._owners.pop(number, None)
+            if site := self._sites.pop(number, None):
+                await site.stop()
+            if server := self._servers.pop(number, None):
+                server.close()
+        return len(unused)
 
     async def _listen_web(self, bound: socket.socket) -> int:
-        await web.SockSite(self._runner, bound).start()
-        return int(bound.getsockname()[1])
+        number = int(bound.getsockname()[1])
+        self._sites[number] = web.SockSite(self._runner, bound)
+        await self._sites[number].start()
+        return number
 
     async def _listen_tcp(self, bound: socket.socket) -> int:
-        server = await asyncio.start_server(self._tcp, sock=bound)
-        self._servers.append(server)
-        return int(bound.getsockname()[1])
+        number = int(bound.getsockname()[1])
+        self._servers[number] = await asyncio.start_server(self._tcp, sock=bound)
+        return number
 
     async def _tcp(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         own = self._owners.get(writer.get_extra_info("sockname")[1])

@@ -1,8 +1,8 @@
 """
 What an account keeps besides instances: templates, registry credentials, storages, networks and jobs.
 
-The seeded templates are the ones a demo and a tutorial need: official ones with web ports, and a private one whose
-image needs credentials. Template ids are numeric text, as the provider's are.
+The seeded templates are the ones a demo and a tutorial need: official ones with web ports, some that misbehave, and a
+private one whose image needs credentials. Template ids are numeric text, as the provider's are.
 """
 
 from __future__ import annotations
@@ -137,6 +137,41 @@ SEEDED_TEMPLATES = (
         channel="community",
         image="docker.io/library/ubuntu:24.04",
         ports=_ports((), (22,)),
+    ),
+    Template(
+        id="150031",
+        name="Slow starter",
+        readme="Answers 502 for five seconds after it runs.",
+        channel="community",
+        image="docker.io/library/nginx:1.29",
+        ports=_ports((8080,), (22,)),
+        envs=(Env(key="SIM_GUEST", value="slow:5"),),
+    ),
+    Template(
+        id="150032",
+        name="Behind a login",
+        readme="Answers 401 with a login page: alive all the same.",
+        channel="community",
+        image="docker.io/library/nginx:1.29",
+        ports=_ports((8080,), (22,)),
+        envs=(Env(key="SIM_GUEST", value="login"),),
+    ),
+    Template(
+        id="150033",
+        name="Never healthy",
+        readme="Runs, and refuses every connection.",
+        channel="community",
+        image="docker.io/library/nginx:1.29",
+        ports=_ports((8080,), (22,)),
+        envs=(Env(key="SIM_GUEST", value="refused"),),
+    ),
+    Template(
+        id="150034",
+        name="Image that does not exist",
+        readme="Its creation fails with a statusError.",
+        channel="community",
+        image="docker.io/library/broken:1",
+        ports=_ports((8080,), (22,)),
     ),
     Template(
         id="204511",

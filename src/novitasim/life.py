@@ -111,11 +111,11 @@ def start(now: float, takes: float) -> Course:
     )
 
 
-def stop(now: float, takes: float) -> Course:
-    """From running to exited; the machine is paid until it is given back."""
+def stop(now: float, takes: float, claim: Claim = Claim.BILLED) -> Course:
+    """To exited; the machine is paid, if it was, until it is given back."""
     return (
-        Step(now, Status.TO_STOP, Claim.BILLED),
-        Step(now + takes * _QUEUEING, Status.STOPPING, Claim.BILLED),
+        Step(now, Status.TO_STOP, claim),
+        Step(now + takes * _QUEUEING, Status.STOPPING, claim),
         Step(now + takes, Status.EXITED, Claim.NOTHING),
     )
 

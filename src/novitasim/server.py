@@ -25,8 +25,6 @@ Serve = Callable[[web.Request], Awaitable[web.StreamResponse]]
 _JSON = "application/json"
 _LATENCY_SECONDS = 1.0
 _THROTTLE_SECONDS = 5
-_THROTTLED = 429
-_SERVER_ERROR = 500
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(dict[str, object]).decode
@@ -137,7 +135,7 @@ class Provider:
         settings = self._simulator.world.settings
         response = self._refusal(RefusalError("RATE_LIMIT_EXCEEDED", "rate limit exceeded"))
         response.headers.update(
-            misdeeds.retry_after(form or settings.retry_after, seconds, self._simulator.clock.now())
+            misdeeds.retry_after(form or settings.retry_after, seconds, self._simulator.clock.watch())
         )
         return response
 

@@ -19,12 +19,18 @@ from novitasim.settings import Settings
 # From reclaiming to terminated; short, because the machine is already someone else's.
 _RECLAIM_SECONDS = 2.0
 
-_ON_A_MACHINE = frozenset({Status.RUNNING, Status.PULLING, Status.STARTING, Status.RESTARTING})
-
 
 def past(spot: tuple[SpotStep, ...], now: float) -> tuple[SpotStep, ...]:
     """What has happened of a tenure by *now*."""
     return tuple(step for step in spot if step.at <= now)
+
+
+def called_off(spot: tuple[SpotStep, ...], now: float) -> tuple[SpotStep, ...]:
+    """The tenure of an instance that leaves its machine by itself: a notice not yet carried out is void."""
+    happened = past(spot, now)
+    if any(step.status is SpotStatus.RECLAIMING for step in happened):
+        return happened
+    return tuple(step for step in happened if step.status is SpotStatus.RUNNING)
 
 
 def begin(instance: Instance, settings: Settings, dice: Random) -> Instance:
@@ -41,6 +47,14 @@ def notice(instance: Instance, settings: Settings, now: float, *, seconds: float
     """Told at *now* that the machine is wanted back."""
     wait = settings.spot_notice_seconds if seconds is None else seconds
     return _leave(instance, settings, told_at=now, reclaimed_at=now + wait)
+
+
+def resume(before: Instance, after: Instance, settings: Settings, now: float) -> Instance:
+    """Carry a notice over to a new course on the same machine: a restart does not win it back."""
+    told = before.spot_deadline()
+    if told is None or not told[0] <= now < told[1]:
+        return after
+    return _leave(after, settings, told_at=told[0], reclaimed_at=told[1])
 
 
 def reclaim(instance: Instance, settings: Settings, now: float) -> Instance:
@@ -62,7 +76,7 @@ def fail(instance: Instance, now: float, message: str) -> Instance:
     return dataclasses.replace(
         instance,
         course=(*life.past(instance.course, now), stuck),
-        spot=past(instance.spot, now),
+        spot=called_off(instance.spot, now),
         failure=Failure(at=now, state="failed", message=message),
     )
 
@@ -73,17 +87,16 @@ def vanish(instance: Instance, now: float, *, seconds: float = 0.0) -> Instance:
 
 
 def _leave(instance: Instance, settings: Settings, *, told_at: float, reclaimed_at: float) -> Instance:
+    kept = tuple(step for step in instance.course if step.at <= reclaimed_at)
+    if kept[-1].claim is Claim.NOTHING or instance.removed_at() < NEVER:
+        return instance  # it will have left by itself
     terminated_at = reclaimed_at + _RECLAIM_SECONDS
     spot = (
-        *past(instance.spot, told_at),
+        *(step for step in past(instance.spot, told_at) if step.status is SpotStatus.RUNNING),
         SpotStep(told_at, SpotStatus.NOTIFIED),
         SpotStep(reclaimed_at, SpotStatus.RECLAIMING),
         SpotStep(terminated_at, SpotStatus.TERMINATED),
     )
-    kept = tuple(step for step in instance.course if step.at <= reclaimed_at)
-    claim = Claim.BILLED if kept[-1].status in _ON_A_MACHINE else kept[-1].claim
-    if settings.spot_end == "removed":
-        future = life.remove(reclaimed_at, _RECLAIM_SECONDS, claim)
-    else:
-        future = life.stop(reclaimed_at, _RECLAIM_SECONDS)
+    end = life.remove if settings.spot_end == "removed" else life.stop
+    future = end(reclaimed_at, _RECLAIM_SECONDS, kept[-1].claim)
     return dataclasses.replace(instance, spot=spot, course=(*kept, *future))

@@ -151,6 +151,20 @@ async def test_an_own_port_breaks_the_connection_once_its_instance_is_stopped(
         await get(session, where[8080])
 
 
+async def test_the_ports_of_a_removed_instance_are_closed_in_time(sim: Simulated, session: ClientSession) -> None:
+    sim.set(guest_mode="own_port")
+    instance_id = await sim.create()
+    sim.advance(5)
+    where = await endpoints(sim, instance_id)
+    await sim.ask("/gpu/instance/delete", {"instanceId": instance_id})
+    sim.advance(5)
+    other = await up(sim, "healthy")  # opening a port closes what nobody needs
+    assert (await get(session, other[8080]))[0] == 200
+
+    with pytest.raises(aiohttp.ClientConnectorError):
+        await get(session, where[8080])
+
+
 async def test_guests_may_be_told_apart_by_host_name(sim: Simulated, session: ClientSession) -> None:
     sim.set(guest_mode="localhost")
     where = (await up(sim, "login"))[8080]

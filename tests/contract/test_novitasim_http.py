@@ -345,6 +345,13 @@ async def test_a_mistake_in_a_control_call_is_explained(
     assert words in content["error"]
 
 
+async def test_the_controls_are_not_for_other_sites_that_point_here(sim: Simulated) -> None:
+    headers = {"Host": "evil.example"}
+
+    async with ClientSession(sim.root_url, headers=headers) as session, session.post("/_sim/reset") as response:
+        assert response.status == 403
+
+
 async def test_a_bad_ledger_pattern_is_explained(sim: Simulated) -> None:
     async with ClientSession(sim.root_url) as session, session.get("/_sim/ledger?pattern=x") as response:
         assert (response.status, "exactly one group" in await response.text()) == (400, True)

@@ -212,6 +212,29 @@ def test_a_spot_instance_is_told_reclaimed_and_ended(end: str, expected: Status)
     assert told.claim(now + 102) is Claim.NOTHING
 
 
+def test_a_restart_does_not_win_the_machine_back() -> None:
+    world = make_world(spot_notice_seconds=100, restart_seconds=10)
+    instance, now = running(world, billing_mode="spot")
+    told = world.put(tenure.notice(instance, world.settings, now), now)
+
+    again = commands.restart(world, told, now + 50)
+
+    assert again.status(now + 60) is Status.RUNNING
+    assert again.spot_deadline() == (now, now + 100)
+    assert again.status(now + 102) is Status.EXITED
+
+
+def test_stopping_a_noticed_instance_calls_the_reclaim_off() -> None:
+    world = make_world(spot_notice_seconds=100)
+    instance, now = running(world, billing_mode="spot")
+    told = world.put(tenure.notice(instance, world.settings, now), now)
+
+    stopped = commands.stop(world, told, now + 50)
+
+    assert [step.status for step in stopped.spot] == ["running"]
+    assert stopped.course[-1].at == now + 60
+
+
 def test_a_start_after_a_reclaim_begins_a_new_tenure_unless_refused() -> None:
     world = make_world()
     instance, now = running(world, billing_mode="spot")
