@@ -29,6 +29,17 @@ _LONG = (
 _BEHAVIOUR = re.compile(r"(healthy|login|gateway_200|long_page|refused|hang|slow|status)(?::(\d+(?:\.\d+)?))?")
 _OK, _UNAUTHORIZED, _BAD = 200, 401, 502
 
+MEANING = {
+    "`healthy`": "200 with a page",
+    "`slow:SECONDS`": "502 Bad Gateway for so long after it runs, then healthy",
+    "`gateway_200`": "200 with a Bad Gateway page, as some proxies do",
+    "`login`": "401 with a login page",
+    "`long_page`": "200 with a long page that only mentions bad gateways",
+    "`status:CODE`": "that HTTP status",
+    "`refused`": "connections are refused (its tcp ports too)",
+    "`hang`": "connections are accepted, nothing is ever answered",
+}
+
 
 @dataclass(frozen=True, slots=True)
 class Guest:

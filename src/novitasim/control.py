@@ -184,7 +184,13 @@ _ACTS: tuple[tuple[str, str, Act], ...] = (
     ("POST", "reset", Control.reset),
 )
 
-PATHS = tuple((method, f"/_sim/{name}") for method, name, _ in _ACTS)
+
+def described() -> list[tuple[str, str, str]]:
+    """(method, path, meaning) of every control call; the meaning is its docstring after the call itself."""
+    return [
+        (method, f"/_sim/{name}", " ".join((act.__doc__ or "").partition(f"/_sim/{name}")[2].strip(":. \n").split()))
+        for method, name, act in _ACTS
+    ]
 
 
 def add_routes(app: web.Application, simulator: Simulator) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -110,6 +111,14 @@ def test_sigterm_ends_it_promptly() -> None:
         process.send_signal(signal.SIGTERM)
 
         assert process.wait(timeout=5) == 0
+
+
+def test_its_url_is_told_to_a_file_descriptor() -> None:
+    reads, writes = os.pipe()
+    with running("--ready-fd", str(writes), pass_fds=(writes,)) as (_, url):
+        os.close(writes)
+        with os.fdopen(reads) as told:
+            assert told.read() == f"{url}\n"
 
 
 def test_it_ends_with_its_parent_when_told_to() -> None:
