@@ -69,6 +69,7 @@ def config() -> None:
 def migrate() -> None:
     """Bring the database's schema up to date, and say what was done."""
     settings = _configuration({}).settings
+    configure_logging("warning")
 
     async def run() -> None:
         async with wiring.opened_database(settings, SystemClock()) as (target, _):
