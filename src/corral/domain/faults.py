@@ -1,0 +1,54 @@
+"""How talking to a machine that is not ours can fail, in one word each."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class FaultCategory(StrEnum):
+    """What kind of trouble it was; the words are public."""
+
+    TIMEOUT = "timeout"
+    CONNECTION_REFUSED = "connection_refused"
+    CONNECTION_RESET = "connection_reset"
+    DNS_RESOLUTION_FAILED = "dns_resolution_failed"
+    NETWORK_UNREACHABLE = "network_unreachable"
+    BAD_GATEWAY = "bad_gateway"
+    SERVICE_UNAVAILABLE = "service_unavailable"
+    SERVER_ERROR = "server_error"
+    CLIENT_ERROR = "client_error"
+    SSL_ERROR = "ssl_error"
+    INVALID_RESPONSE = "invalid_response"
+    UNKNOWN = "unknown"
+
+    @property
+    def retryable(self) -> bool:
+        """Whether time alone may heal it: a machine that boots goes through most of these."""
+        return self not in _LASTING
+
+
+_LASTING = frozenset({FaultCategory.CLIENT_ERROR, FaultCategory.SSL_ERROR, FaultCategory.INVALID_RESPONSE})
+"""Somebody answered, and the answer itself is wrong: the same question will get the same answer."""
+
+
+def status_category(status: int) -> FaultCategory:
+    """The trouble an HTTP *status* outside the accepted ones tells of."""
+    named = _BY_STATUS.get(status)
+    if named is not None:
+        return named
+    if 500 <= status <= 599:  # noqa: PLR2004  # the class of the status is its first digit
+        return FaultCategory.SERVER_ERROR
+    if 400 <= status <= 499:  # noqa: PLR2004
+        return FaultCategory.CLIENT_ERROR
+    return FaultCategory.INVALID_RESPONSE
+
+
+_BY_STATUS = {
+    408: FaultCategory.TIMEOUT,
+    425: FaultCategory.SERVICE_UNAVAILABLE,
+    429: FaultCategory.SERVICE_UNAVAILABLE,
+    502: FaultCategory.BAD_GATEWAY,
+    503: FaultCategory.SERVICE_UNAVAILABLE,
+    504: FaultCategory.TIMEOUT,
+}
+"""Statuses that mean more than their first digit; 408, 425 and 429 ask for patience although they begin with a 4."""
