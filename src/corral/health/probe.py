@@ -1,0 +1,192 @@
+"""
+Asking the endpoints of an instance whether they work.
+
+The machines asked are not ours and may do anything: hang, drip, flood, redirect, send a compressed bomb. So every
+check ends within its time-out, at most 64 KiB of an answer are held, nothing is followed, and no answer raises.
+Certificates are verified: an endpoint its users' browsers would warn of is not ready.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import zlib
+from collections.abc import AsyncGenerator, Callable, Iterable
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Self
+
+import aiohttp
+
+from corral import __version__
+from corral.clock import Clock
+from corral.domain.catalog import PortKind
+from corral.domain.faults import FaultCategory
+from corral.domain.health import (
+    BODY_LIMIT,
+    EndpointHealth,
+    HealthCheckSpec,
+    HealthReport,
+    ProbeFailure,
+    answer_failure,
+    checkable,
+    pause_seconds,
+)
+from corral.domain.sighting import Endpoint
+from corral.health.target import http_url, tcp_place
+from corral.network import EXCHANGE_ERRORS, fault_category, fault_message
+
+BODY_PATIENCE_SECONDS = 2.0
+"""
+How long the body may take once the status is there; then what came is judged.
+
+An application that streams (events, video) never ends its body and is alive. Longer only delays such an application;
+much shorter, and an error page behind a slow proxy could be missed.
+"""
+
+
+class Prober:
+    """Checks endpoints, for all instances at once. Made by `open`."""
+
+    def __init__(self, session: aiohttp.ClientSession, *, clock: Clock, roll: Callable[[], float]) -> None:
+        self._session = session
+        self._clock = clock
+        self._roll = roll
+
+    @classmethod
+    @asynccontextmanager
+    async def open(cls, *, clock: Clock, roll: Callable[[], float] = random.random) -> AsyncGenerator[Self]:
+        """A prober for the length of the block; *roll* gives numbers in [0, 1) for the jitter of pauses."""
+        async with aiohttp.ClientSession(
+            # Every check proves a connection of its own, and none waits for a free one: jobs limit how many run.
+            connector=aiohttp.TCPConnector(force_close=True, limit=0),
+            cookie_jar=aiohttp.DummyCookieJar(),
+            timeout=aiohttp.ClientTimeout(total=None),
+            auto_decompress=False,  # `_unpacked` does it, and stops at the limit
+            headers={
+                "User-Agent": f"Corral/{__version__} (health check)",
+                "Accept": "text/html, */*",
+                "Accept-Encoding": "identity",
+            },
+        ) as session:
+            yield cls(session, clock=clock, roll=roll)
+
+    async def check(
+        self, endpoints: Iterable[Endpoint], spec: HealthCheckSpec, *, previous: HealthReport | None = None
+    ) -> HealthReport:
+        """
+        Ask every endpoint that *spec* selects once, all at the same time; takes `timeout_ms` and a little at most.
+
+        *previous* is the report of the check before, in this wait for the instance; the answer counts on from it.
+        """
+        began_at = self._clock.now()
+        seen = await asyncio.gather(*(self._ask(one, spec) for one in checkable(endpoints, spec.target_port)))
+        return HealthReport(
+            endpoints=tuple(seen),
+            first_checked_at=began_at if previous is None else previous.first_checked_at,
+            last_checked_at=self._clock.now(),
+            checks=1 if previous is None else previous.checks + 1,
+        )
+
+    async def round(
+        self, endpoints: Iterable[Endpoint], spec: HealthCheckSpec, *, previous: HealthReport | None = None
+    ) -> HealthReport:
+        """
+        Ask until all are healthy, each endpoint at most `retry_attempts` + 1 times.
+
+        Only endpoints whose error may pass are asked again, and none after `max_wait_ms` since the first check. This
+        holds its caller through the pauses; `check` and `domain.health.judge` do the same without.
+        """
+        wanted = tuple(endpoints)
+        report = await self.check(wanted, spec, previous=previous)
+        for retry in range(1, spec.retry_attempts + 1):
+            again = tuple(one for one, seen in _paired(wanted, spec, report) if seen.error and seen.error.retryable)
+            waited = (self._clock.now() - report.first_checked_at).total_seconds()
+            pause = pause_seconds(spec, checks=retry, roll=self._roll())
+            if not again or waited + pause >= spec.max_wait_ms / 1000:
+                break
+            await self._clock.sleep(pause)
+            report = _merged(report, await self.check(again, spec, previous=report))
+        return report
+
+    async def _ask(self, endpoint: Endpoint, spec: HealthCheckSpec) -> EndpointHealth:
+        began = self._clock.monotonic()
+        error = await self._failure(endpoint, spec)
+        return EndpointHealth(
+            port=endpoint.port,
+            kind=endpoint.kind,
+            address=endpoint.address,
+            response_time_ms=round((self._clock.monotonic() - began) * 1000),
+            last_checked_at=self._clock.now(),
+            error=error,
+        )
+
+    async def _failure(self, endpoint: Endpoint, spec: HealthCheckSpec) -> ProbeFailure | None:
+        if not endpoint.address:
+            return ProbeFailure(
+                category=FaultCategory.NETWORK_UNREACHABLE, message="the provider has not said where it is"
+            )
+        seconds = spec.timeout_ms / 1000
+        try:
+            if endpoint.kind is PortKind.TCP:
+                await _connect(*tcp_place(endpoint), seconds)
+                return None
+            return await self._get(http_url(endpoint, spec.path), seconds)
+        except EXCHANGE_ERRORS as error:
+            return ProbeFailure(category=fault_category(error), message=fault_message(error))
+
+    async def _get(self, url: str, seconds: float) -> ProbeFailure | None:
+        async with asyncio.timeout(seconds):
+            response = await self._session.get(url, allow_redirects=False)
+        try:
+            body = await _beginning(response.content, min(seconds, BODY_PATIENCE_SECONDS))
+        finally:
+            response.close()
+        return answer_failure(
+            response.status,
+            response.headers.get("Content-Type"),
+            _unpacked(body, response.headers.get("Content-Encoding", "")),
+        )
+
+
+async def _connect(host: str, port: int, seconds: float) -> None:
+    async with asyncio.timeout(seconds):
+        transport, _ = await asyncio.get_running_loop().create_connection(asyncio.Protocol, host, port)
+    transport.close()
+
+
+async def _beginning(stream: aiohttp.StreamReader, seconds: float) -> bytes:
+    """As much of the body as comes within *seconds*, up to the limit."""
+    body = bytearray()
+    try:
+        async with asyncio.timeout(seconds):
+            while len(body) < BODY_LIMIT and (part := await stream.read(BODY_LIMIT - len(body))):
+                body += part
+    except TimeoutError:
+        pass
+    return bytes(body)
+
+
+def _unpacked(body: bytes, encoding: str) -> bytes:
+    """The beginning of *body* without gzip or deflate, up to the limit; as it is when packed some other way."""
+    if encoding.strip().lower() not in ("gzip", "x-gzip", "deflate"):
+        return body
+    try:
+        # 32 lets zlib tell gzip from deflate by itself.
+        return zlib.decompressobj(zlib.MAX_WBITS | 32).decompress(body, BODY_LIMIT)
+    except zlib.error:
+        return b""
+
+
+def _paired(
+    endpoints: tuple[Endpoint, ...], spec: HealthCheckSpec, report: HealthReport
+) -> Iterable[tuple[Endpoint, EndpointHealth]]:
+    return zip(checkable(endpoints, spec.target_port), report.endpoints, strict=True)
+
+
+def _merged(before: HealthReport, after: HealthReport) -> HealthReport:
+    """*after*, completed by what *before* knew of the endpoints that were not asked again."""
+    asked = {(one.port, one.kind, one.address): one for one in after.endpoints}
+    return replace(
+        after, endpoints=tuple(asked.get((one.port, one.kind, one.address), one) for one in before.endpoints)
+    )

@@ -1,0 +1,111 @@
+"""
+What a failed connection or HTTP exchange means, in the words of `domain/faults.py`.
+
+The one place that reads the exceptions of aiohttp and the operating system for those who talk to machines that are
+neither ours nor the provider's API: health probes and webhooks. A test walks aiohttp's exceptions and fails on one
+that has no row here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import re
+import socket
+import ssl
+from types import MappingProxyType
+
+import aiohttp
+from aiohttp.http_exceptions import HttpProcessingError
+
+from corral.domain.faults import FaultCategory as Category
+
+NAMED_FAULTS = MappingProxyType[type[BaseException], Category](
+    {
+        aiohttp.ClientConnectorDNSError: Category.DNS_RESOLUTION_FAILED,
+        socket.gaierror: Category.DNS_RESOLUTION_FAILED,
+        aiohttp.ClientSSLError: Category.SSL_ERROR,
+        aiohttp.ServerFingerprintMismatch: Category.SSL_ERROR,
+        ssl.SSLError: Category.SSL_ERROR,
+        aiohttp.ServerTimeoutError: Category.TIMEOUT,
+        TimeoutError: Category.TIMEOUT,
+        aiohttp.ClientConnectionResetError: Category.CONNECTION_RESET,
+        aiohttp.ServerDisconnectedError: Category.CONNECTION_RESET,
+        aiohttp.ServerConnectionError: Category.CONNECTION_RESET,
+        aiohttp.ClientConnectionError: Category.CONNECTION_RESET,  # "connection closed", without an error of the system
+        aiohttp.UploadAbortedError: Category.CONNECTION_RESET,
+        asyncio.IncompleteReadError: Category.CONNECTION_RESET,
+        aiohttp.ClientPayloadError: Category.INVALID_RESPONSE,
+        aiohttp.ClientResponseError: Category.INVALID_RESPONSE,
+        aiohttp.RedirectClientError: Category.INVALID_RESPONSE,
+        HttpProcessingError: Category.INVALID_RESPONSE,
+        # An address that is none: whoever named it answered nonsense.
+        aiohttp.InvalidURL: Category.INVALID_RESPONSE,
+        aiohttp.NonHttpUrlClientError: Category.INVALID_RESPONSE,
+        UnicodeError: Category.INVALID_RESPONSE,
+        ValueError: Category.INVALID_RESPONSE,
+    }
+)
+"""Exceptions whose class says it all; the nearest class in the inheritance order counts."""
+
+SYSTEM_FAULTS = (aiohttp.ClientOSError, OSError)
+"""Exceptions whose error number says it."""
+
+_BY_NUMBER = MappingProxyType(
+    {
+        errno.ECONNREFUSED: Category.CONNECTION_REFUSED,
+        errno.ECONNRESET: Category.CONNECTION_RESET,
+        errno.ECONNABORTED: Category.CONNECTION_RESET,
+        errno.EPIPE: Category.CONNECTION_RESET,
+        errno.ETIMEDOUT: Category.TIMEOUT,
+        errno.ENETUNREACH: Category.NETWORK_UNREACHABLE,
+        errno.EHOSTUNREACH: Category.NETWORK_UNREACHABLE,
+        errno.ENETDOWN: Category.NETWORK_UNREACHABLE,
+        errno.EHOSTDOWN: Category.NETWORK_UNREACHABLE,
+        errno.EADDRNOTAVAIL: Category.NETWORK_UNREACHABLE,
+    }
+)
+
+EXCHANGE_ERRORS = (aiohttp.ClientError, HttpProcessingError, OSError, EOFError, ValueError)
+"""Everything a connection or an HTTP exchange with a stranger may raise (a time-out is an OSError)."""
+
+_MESSAGES = MappingProxyType(
+    {
+        Category.TIMEOUT: "did not answer in time",
+        Category.CONNECTION_REFUSED: "refused the connection",
+        Category.CONNECTION_RESET: "closed the connection before it answered",
+        Category.DNS_RESOLUTION_FAILED: "its host name cannot be resolved",
+        Category.NETWORK_UNREACHABLE: "cannot be reached",
+        Category.SSL_ERROR: "its TLS handshake or certificate is not valid",
+        Category.INVALID_RESPONSE: "answered something that is not valid HTTP, or its address is not valid",
+    }
+)
+
+
+def fault_category(error: BaseException) -> Category:
+    """The category of anything in `EXCHANGE_ERRORS`; UNKNOWN for what nobody foresaw."""
+    for kind in type(error).__mro__:
+        if kind in NAMED_FAULTS:
+            return NAMED_FAULTS[kind]
+        if kind in SYSTEM_FAULTS and isinstance(error, OSError):
+            return _system_category(error)
+    return Category.UNKNOWN
+
+
+def fault_message(error: BaseException) -> str:
+    """
+    What happened, for a person and for public eyes.
+
+    Written by us, because the libraries' texts carry addresses, which may carry secrets.
+    """
+    return _MESSAGES.get(fault_category(error), f"failed in an unforeseen way ({type(error).__name__})")
+
+
+def _system_category(error: OSError) -> Category:
+    if isinstance(error, aiohttp.ClientConnectorError):
+        return fault_category(error.os_error)
+    if error.errno is not None:
+        return _BY_NUMBER.get(error.errno, Category.UNKNOWN)
+    # Several addresses failed in several ways: the event loop joins the texts and drops the numbers.
+    numbers = map(int, re.findall(r"\[Errno (\d+)\]", str(error)))
+    return next((_BY_NUMBER[number] for number in numbers if number in _BY_NUMBER), Category.UNKNOWN)
