@@ -1,0 +1,64 @@
+"""What an answer to a webhook means, and when to try again. Pure."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from enum import StrEnum
+
+from corral.domain.backoff import delay, jittered
+
+MOST_TRIES = 8
+
+FIRST_PAUSE_SECONDS = 5.0
+PAUSE_GROWTH = 3.0
+LONGEST_PAUSE_SECONDS = 1800.0
+"""
+5 s, 15 s, 45 s, 2 min, 7 min, 20 min, 30 min: 60 min in all.
+
+The first pauses ride out a restart of the receiver, the last ones an outage. Shorter in all, and a lunch break of the
+receiver loses events; longer, and later events of the same instance wait behind a receiver that is gone.
+"""
+
+SPREAD = 0.2
+"""Share by which pauses vary, so that the events of an outage do not all come back in the same second."""
+
+LONGEST_WISH = timedelta(hours=1)
+"""How long a receiver may ask us to wait (`Retry-After`); more would outlast the delivery itself."""
+
+_PATIENCE_STATUSES = (408, 425, 429)
+_GONE = 410
+
+
+class Fate(StrEnum):
+    """What becomes of a delivery after an attempt."""
+
+    DELIVERED = "delivered"
+    STOP = "stop"
+    """The receiver is gone and wants nothing more."""
+    FINAL = "final"
+    """The receiver will never take this message."""
+    RETRY = "retry"
+
+
+def fate(status: int) -> Fate:
+    """What a receiver's *status* means."""
+    if 200 <= status <= 299:  # noqa: PLR2004  # the class of the status is its first digit
+        return Fate.DELIVERED
+    if status == _GONE:
+        return Fate.STOP
+    if 400 <= status <= 499 and status not in _PATIENCE_STATUSES:  # noqa: PLR2004
+        return Fate.FINAL
+    return Fate.RETRY
+
+
+def next_delay(attempt: int, *, roll: float, wished: timedelta | None = None) -> timedelta | None:
+    """
+    How long to wait after attempt number *attempt*, the first being 1; None when it was the last.
+
+    *roll* in [0, 1) decides the jitter; *wished* is what the receiver asked for, obeyed within reason.
+    """
+    if attempt >= MOST_TRIES:
+        return None
+    pause = delay(attempt, first=FIRST_PAUSE_SECONDS, most=LONGEST_PAUSE_SECONDS, factor=PAUSE_GROWTH)
+    ours = timedelta(seconds=jittered(pause, spread=SPREAD, roll=roll))
+    return max(ours, min(wished or timedelta(0), LONGEST_WISH))
