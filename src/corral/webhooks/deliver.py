@@ -1,0 +1,132 @@
+"""
+One attempt to deliver one message.
+
+The receiver is a stranger: it gets its time-out and no more, its answer counts by status alone, its redirects are not
+followed (they would lead past the guard) and its body is not read. Nothing is remembered and nothing raises; the
+outcome is an `Attempt`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Self
+
+import aiohttp
+
+from corral import __version__
+from corral.clock import Clock
+from corral.domain.faults import status_category
+from corral.network import EXCHANGE_ERRORS, fault_category, fault_message
+from corral.webhooks.guard import AddressGuard, AddressRefusedError
+from corral.webhooks.schedule import Fate, fate
+from corral.webhooks.sign import headers
+
+IDLE_CONNECTION_SECONDS = 2.0
+"""
+How long a connection is kept for the next message.
+
+Enough for the events of a burst to share one. Servers close idle connections after 5 s and more; keeping one that
+long would now and then send a message into a closing connection, and wait for the retry.
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attempt:
+    """What came of one attempt."""
+
+    fate: Fate
+    status: int | None
+    """None when there was no answer."""
+    duration_ms: int
+    error: str | None
+    """Why it was not delivered: a category and a sentence, neither with any part of the URL."""
+    wished: timedelta | None = None
+    """How long the receiver asks us to wait (`Retry-After` in seconds)."""
+
+
+class Sender:
+    """Sends messages, for all deliveries at once. Made by `open`."""
+
+    def __init__(
+        self,
+        session: aiohttp.ClientSession,
+        *,
+        clock: Clock,
+        guard: AddressGuard,
+        timeout_seconds: float,
+        key: bytes | None,
+    ) -> None:
+        self._session = session
+        self._clock = clock
+        self._guard = guard
+        self._timeout_seconds = timeout_seconds
+        self._key = key
+
+    @classmethod
+    @asynccontextmanager
+    async def open(
+        cls, *, clock: Clock, guard: AddressGuard, timeout_ms: int, key: bytes | None
+    ) -> AsyncGenerator[Self]:
+        """A sender for the length of the block; it signs with *key* when there is one."""
+        async with aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(
+                resolver=guard.pinned_resolver(),
+                socket_factory=guard.open_socket,
+                keepalive_timeout=IDLE_CONNECTION_SECONDS,
+                limit=0,  # jobs limit how many run; waiting for a free connection would eat into the time-out
+            ),
+            cookie_jar=aiohttp.DummyCookieJar(),
+            timeout=aiohttp.ClientTimeout(total=None),
+            auto_decompress=False,
+            trust_env=False,  # a proxy would connect for us, past the guard
+            headers={"User-Agent": f"Corral/{__version__} (webhook)", "Content-Type": "application/json"},
+        ) as session:
+            yield cls(session, clock=clock, guard=guard, timeout_seconds=timeout_ms / 1000, key=key)
+
+    async def send(self, url: str, body: bytes, *, message_id: str) -> Attempt:
+        """POST *body* to *url* once, signed as *message_id*; the same id for every attempt of one message."""
+        began = self._clock.monotonic()
+        fault = self._guard.fault(url)
+        if fault is not None:
+            return self._failed(began, f"address_refused: {fault}", Fate.FINAL)
+        try:
+            status, wished = await self._post(url, body, message_id)
+        except EXCHANGE_ERRORS as error:
+            return self._failed(began, _reason(error), Fate.RETRY)
+        outcome = fate(status)
+        return Attempt(
+            fate=outcome,
+            status=status,
+            duration_ms=self._since(began),
+            error=None if outcome is Fate.DELIVERED else f"{status_category(status)}: answered with status {status}",
+            wished=wished,
+        )
+
+    async def _post(self, url: str, body: bytes, message_id: str) -> tuple[int, timedelta | None]:
+        signed = headers(body, message_id=message_id, sent_at=self._clock.now(), key=self._key)
+        async with asyncio.timeout(self._timeout_seconds):
+            # Leaving the block closes the connection unless the whole answer is already here.
+            async with self._session.post(url, data=body, headers=signed, allow_redirects=False) as response:
+                return response.status, _wish(response.headers.get("Retry-After", ""))
+
+    def _failed(self, began: float, error: str, outcome: Fate) -> Attempt:
+        return Attempt(fate=outcome, status=None, duration_ms=self._since(began), error=error)
+
+    def _since(self, began: float) -> int:
+        return round((self._clock.monotonic() - began) * 1000)
+
+
+def _wish(text: str) -> timedelta | None:
+    """The seconds of a `Retry-After`; its other form, a date, is left to our own pauses."""
+    return timedelta(seconds=int(text)) if text.isascii() and text.isdigit() and len(text) <= len("86400") else None
+
+
+def _reason(error: BaseException) -> str:
+    cause = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error
+    if isinstance(cause, AddressRefusedError):
+        return f"address_refused: {cause.strerror}"
+    return f"{fault_category(error)}: {fault_message(error)}"
