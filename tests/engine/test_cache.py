@@ -1,0 +1,173 @@
+"""One load for many who ask, and what becomes of it when things change meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from support.clocks import SteppedClock
+
+from corral.cache.book import CacheBook, CacheName, cache_name
+from corral.cache.cache import Cache
+from corral.domain.errors import CloudTransientError, NotFoundError
+from corral.settings import CacheSettings
+
+
+class Source:
+    """Something slow to ask: answers when told to, and counts how often it was asked."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+        self._answers: list[asyncio.Future[str]] = []
+
+    async def load(self) -> str:
+        self.asked += 1
+        answer: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self._answers.append(answer)
+        return await answer
+
+    def answers(self, value: str, *, call: int = 0) -> None:
+        self._answers[call].set_result(value)
+
+    def fails(self, error: Exception) -> None:
+        self._answers[0].set_exception(error)
+
+
+@pytest.fixture
+def clock() -> SteppedClock:
+    return SteppedClock()
+
+
+@pytest.fixture
+def cache(clock: SteppedClock) -> Cache[str]:
+    return Cache(ttl_seconds=30, most_entries=10, clock=clock)
+
+
+async def ask(cache: Cache[str], source: Source, times: int = 1) -> list[asyncio.Task[str]]:
+    """*times* questions, all waiting."""
+    tasks = [asyncio.create_task(cache.get("k", source.load)) for _ in range(times)]
+    await settle()
+    return tasks
+
+
+async def settle() -> None:
+    """Let every task go as far as it can."""
+    for _ in range(5):
+        await asyncio.sleep(0)  # noqa: TID251  # yields, does not wait
+
+
+async def test_many_who_ask_at_once_share_one_load(cache: Cache[str]) -> None:
+    """A cold cache must not turn a burst of requests into a burst at the provider."""
+    source = Source()
+    tasks = await ask(cache, source, 200)
+    source.answers("v")
+
+    assert set(await asyncio.gather(*tasks)) == {"v"}
+    assert source.asked == 1
+    assert await cache.get("k", source.load) == "v"
+    assert (cache.stats().misses, cache.stats().hits) == (200, 1)
+
+
+async def test_a_failed_load_is_shared_and_not_kept(cache: Cache[str]) -> None:
+    """Everybody who waited learns of the failure; the next one may have better luck."""
+    source = Source()
+    tasks = await ask(cache, source, 3)
+    source.fails(CloudTransientError("down"))
+    outcomes = await asyncio.gather(*tasks, return_exceptions=True)
+
+    assert [type(outcome) for outcome in outcomes] == [CloudTransientError] * 3
+    (again,) = await ask(cache, source)
+    source.answers("v", call=1)
+    assert await again == "v"
+
+
+async def test_one_who_stops_waiting_does_not_stop_the_others(cache: Cache[str]) -> None:
+    """The first to ask may be a client that hangs up."""
+    source = Source()
+    first, second = await ask(cache, source, 2)
+    first.cancel()
+    await settle()
+    source.answers("v")
+
+    assert await second == "v"
+    assert first.cancelled()
+    assert source.asked == 1
+
+
+async def test_a_load_nobody_waits_for_is_kept_or_fails_in_silence(cache: Cache[str]) -> None:
+    """Warnings are errors here, so a complaint of the loop about a lost exception would fail the test."""
+    source = Source()
+    (task,) = await ask(cache, source)
+    task.cancel()
+    await settle()
+    source.answers("v")
+    await settle()
+
+    assert cache.stats().keys == ("k",)
+    failing = Source()
+    cache.drop("k")
+    (task,) = await ask(cache, failing)
+    task.cancel()
+    await settle()
+    failing.fails(CloudTransientError("down"))
+    await settle()
+    assert cache.stats().size == 0
+
+
+@pytest.mark.parametrize("forget", [lambda c: c.drop("k"), lambda c: c.clear()], ids=["drop", "clear"])
+async def test_what_was_dropped_while_it_loaded_is_not_kept(cache: Cache[str], forget: object) -> None:
+    """It may have been read before the change that the drop tells of."""
+    source = Source()
+    (before,) = await ask(cache, source)
+    assert callable(forget)
+    forget(cache)
+    (after,) = await ask(cache, source)
+    source.answers("new", call=1)
+    source.answers("old", call=0)
+
+    assert (await before, await after) == ("old", "new")
+    assert await cache.get("k", source.load) == "new"
+    assert source.asked == 2
+
+
+async def test_a_put_wins_over_a_load_under_way(cache: Cache[str]) -> None:
+    """What we know from a change is newer than what we asked for before it."""
+    source = Source()
+    (task,) = await ask(cache, source)
+    cache.put("k", "put")
+    source.answers("loaded")
+
+    assert await task == "loaded"
+    assert await cache.get("k", source.load) == "put"
+
+
+async def test_times_of_the_book_are_those_of_the_settings(clock: SteppedClock) -> None:
+    """CACHE_TIMEOUT and COMPREHENSIVE_CACHE_TTL have an effect, and a time of 0 keeps nothing."""
+    settings = CacheSettings.model_validate({"CACHE_TIMEOUT": 7, "COMPREHENSIVE_CACHE_TTL": 0})
+    book = CacheBook(settings, clock)
+    book[CacheName.MERGED_LISTING].put("k", "v")
+
+    assert {name.value: cache.ttl_seconds for name, cache in book} == {
+        "instanceDetails": 30,
+        "instanceStates": 60,
+        "mergedListing": 0,
+        "products": 7,
+        "optimalProducts": 7,
+        "templates": 600,
+        "clusters": 600,
+    }
+    assert book[CacheName.MERGED_LISTING].stats().size == 0
+
+
+async def test_an_answer_goes_with_what_it_was_made_from(clock: SteppedClock) -> None:
+    """Dropping products and still choosing by them would be no drop."""
+    book = CacheBook(CacheSettings(), clock)
+    for name, cache in book:
+        cache.put("k", name)
+
+    assert book.drop(CacheName.PRODUCTS, "k") is True
+    assert book[CacheName.OPTIMAL_PRODUCTS].stats().size == 0
+    assert book[CacheName.TEMPLATES].stats().size == 1
+    assert book.clear() == 5
+    with pytest.raises(NotFoundError, match="there is no cache 'nonsense'; there are instanceDetails"):
+        cache_name("nonsense")
