@@ -1,0 +1,178 @@
+"""Laws of the ranking, for every catalogue and every wish."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import product
+from random import Random
+
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from corral.domain.catalog import BillingMode, Cluster, Product
+from corral.domain.naming import find_cluster, has_name, region_order
+from corral.domain.placement import Offer, Shelf, Wish, rank
+
+CLUSTERS = (
+    Cluster(id="as-sgp-2", name="AS-SGP-02 (Singapore)"),
+    Cluster(id="cn-hongkong-1", name="CN-HK-01 (Hong Kong)"),
+    Cluster(id="cn-south-1", name="cn-south-1"),
+)
+NAMES = ("RTX 4090 24GB", " rtx 4090 24gb", "RTX 4090 24GB (High frequency)", "H100 SXM 80GB")
+REGIONS = ("AS-SGP-02", "as-sgp-02", "as-sgp-2", "CN-HK-01", "cn-south-1", "MOON-01")
+PRICES = st.sampled_from([None, 0, 180_000, 180_000, 350_000, 690_000])
+MODES = tuple(BillingMode)
+
+products = st.builds(
+    Product,
+    id=st.sampled_from(["4090.16c62g", "4090.16c96g.v2", "26", "h100"]),
+    name=st.sampled_from(NAMES),
+    cpu_per_gpu=st.sampled_from([16, 24]),
+    memory_gb_per_gpu=st.sampled_from([62, 96]),
+    available=st.booleans(),
+    regions=st.sampled_from([(), (), ("AS-SGP-02 (Singapore)", "cn-south-1"), ("CN-HK-01",), ("EU-01 (Nowhere)",)]),
+    spot_micro_usd=PRICES,
+    on_demand_micro_usd=PRICES,
+)
+shelves = st.lists(
+    st.builds(
+        lambda region, **more: Shelf(region=region, cluster=find_cluster(region, CLUSTERS), **more),
+        region=st.sampled_from(REGIONS),
+        products=st.fixed_dictionaries({mode: st.lists(products, max_size=4) for mode in MODES}),
+        unreachable_because=st.sampled_from([None, None, None, "time-out"]),
+    ),
+    max_size=5,
+    unique_by=lambda shelf: shelf.region.casefold(),
+)
+wishes = st.builds(
+    Wish,
+    product_name=st.sampled_from(NAMES),
+    regions=st.lists(st.sampled_from(REGIONS), max_size=6).map(tuple),
+    billing_mode=st.sampled_from(MODES),
+    spot_fallback=st.booleans(),
+    max_micro_usd_per_gpu=st.sampled_from([None, 100_000, 180_000, 400_000]),
+    gpu_num=st.integers(min_value=1, max_value=8),
+)
+offers = st.frozensets(
+    st.builds(
+        Offer,
+        product_id=st.sampled_from(["4090.16c62g", "26"]),
+        cluster_id=st.sampled_from([cluster.id for cluster in CLUSTERS]),
+        billing_mode=st.sampled_from(MODES),
+    )
+)
+
+
+@given(wishes, shelves, offers)
+def test_every_region_and_product_is_taken_or_explained(
+    wish: Wish, stock: list[Shelf], failed: frozenset[Offer]
+) -> None:
+    """Nobody has to guess why an offer was not taken."""
+    ranking = rank(wish, stock, failed)
+    told: set[tuple[str, str | None, BillingMode | None]]
+    told = {(c.region, c.offer.product_id, c.offer.billing_mode) for c in ranking.candidates}
+    told |= {(r.region, r.product_id, r.billing_mode) for r in ranking.rejected}
+    closed = [r.region for r in ranking.rejected if r.billing_mode is None]
+    opened = open_shelves(wish, stock)
+
+    assert {region for region, _, mode in told if mode is not None} == set(opened)
+    assert set(closed) <= set(region_order(wish.regions))
+    assert len(closed) + len(opened) == len(region_order(wish.regions))
+    assert len(told) == len(ranking.candidates) + len(ranking.rejected)
+    assert all(rejection.because for rejection in ranking.rejected)
+    for region, mode in product(opened, wish.billing_modes):
+        named: set[str | None] = {p.id for p in opened[region].products[mode] if has_name(p, wish.product_name)}
+        assert {found for r, found, m in told if (r, m) == (region, mode)} == (named or {None})
+
+
+@given(wishes, shelves, offers, st.randoms())
+def test_the_order_of_what_is_listed_does_not_matter(
+    wish: Wish, stock: list[Shelf], failed: frozenset[Offer], chance: Random
+) -> None:
+    """Two processes that read the same catalogue make the same choice."""
+    shuffled = [_shuffled(shelf, chance) for shelf in stock]
+    chance.shuffle(shuffled)
+
+    assert rank(wish, shuffled, failed) == rank(wish, stock, failed)
+
+
+@given(wishes, shelves, offers)
+def test_no_candidate_breaks_the_wish(wish: Wish, stock: list[Shelf], failed: frozenset[Offer]) -> None:
+    """Never dearer than allowed, never out of stock, never under another name, never what has just failed."""
+    for candidate in rank(wish, stock, failed).candidates:
+        limit = wish.max_micro_usd_per_gpu
+
+        assert 0 < candidate.micro_usd_per_gpu <= (limit or candidate.micro_usd_per_gpu)
+        assert candidate.product.price_micro_usd(candidate.offer.billing_mode) == candidate.micro_usd_per_gpu
+        assert candidate.micro_usd == candidate.micro_usd_per_gpu * wish.gpu_num
+        assert candidate.product.available
+        assert has_name(candidate.product, wish.product_name)
+        assert candidate.offer not in failed
+        assert candidate.offer.billing_mode in wish.billing_modes
+
+
+@given(wishes, shelves, offers)
+def test_candidates_come_by_mode_then_region_then_price(
+    wish: Wish, stock: list[Shelf], failed: frozenset[Offer]
+) -> None:
+    """The order is strict: no two offers tie."""
+    regions = list(open_shelves(wish, stock))
+    standings = [
+        (
+            wish.billing_modes.index(c.offer.billing_mode),
+            regions.index(c.region),
+            c.micro_usd_per_gpu,
+            -c.product.memory_gb_per_gpu,
+            -c.product.cpu_per_gpu,
+            c.offer.product_id,
+        )
+        for c in rank(wish, stock, failed).candidates
+    ]
+
+    assert standings == sorted(set(standings))
+
+
+@given(wishes, shelves, offers)
+def test_failures_can_be_applied_later(wish: Wish, stock: list[Shelf], failed: frozenset[Offer]) -> None:
+    """A ranking is cached for minutes, failures are looked up at once: both ways must agree."""
+    assert rank(wish, stock).without(failed) == rank(wish, stock, failed)
+
+
+@given(wishes, shelves, offers)
+def test_a_failed_offer_costs_no_other_its_place(wish: Wish, stock: list[Shelf], failed: frozenset[Offer]) -> None:
+    """Trying the next candidate and ranking anew come to the same."""
+    everything = rank(wish, stock).candidates
+
+    assert rank(wish, stock, failed).candidates == tuple(c for c in everything if c.offer not in failed)
+
+
+@given(shelves, st.booleans())
+@example([], True)
+def test_a_fallback_never_goes_before_spot(stock: list[Shelf], fallback: bool) -> None:  # noqa: FBT001  # drawn
+    """On-demand is for when no region has spot."""
+    wish = Wish(product_name=NAMES[0], regions=REGIONS, spot_fallback=fallback)
+    modes = [candidate.offer.billing_mode for candidate in rank(wish, stock).candidates]
+
+    assert modes == sorted(modes, key=wish.billing_modes.index)
+    assert fallback or BillingMode.ON_DEMAND not in modes
+
+
+def open_shelves(wish: Wish, stock: list[Shelf]) -> dict[str, Shelf]:
+    """By region code, in the wished order: what can be looked through."""
+    shelf_of = {shelf.region.casefold(): shelf for shelf in stock}
+    opened: dict[str, Shelf] = {}
+    for region in region_order(wish.regions):
+        shelf = shelf_of.get(region.casefold())
+        if shelf is not None and shelf.cluster is not None and shelf.unreachable_because is None:
+            opened.setdefault(shelf.cluster.region, shelf)
+    return opened
+
+
+def _shuffled(shelf: Shelf, chance: Random) -> Shelf:
+    def mixed(found: Sequence[Product]) -> list[Product]:
+        copy = list(found)
+        chance.shuffle(copy)
+        return copy
+
+    return replace(shelf, products={mode: mixed(found) for mode, found in shelf.products.items()})
