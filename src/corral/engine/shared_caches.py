@@ -1,0 +1,59 @@
+"""
+The caches of this process, kept true to what other processes change.
+
+Who changes a thing calls `forget_on_commit` in the same transaction; on commit every process drops what it remembers of
+it. The notice takes a moment to come back to the process that sent it, so whoever must not read its own old answer
+there also calls `book.drop` after the commit.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from corral.cache.book import CacheBook, CacheName
+from corral.store.database import Connection, Database
+from corral.store.notices import Notices, notify
+
+
+async def forget_on_commit(connection: Connection, name: CacheName, key: str | None = None) -> None:
+    """Have every process drop *key* of one cache, or all of it, when this connection's transaction commits."""
+    await notify(connection, _topic(name), key)
+
+
+class SharedCaches:
+    """One process's caches, and the way to the others'."""
+
+    def __init__(self, book: CacheBook, database: Database) -> None:
+        self.book = book
+        self._database = database
+
+    def listen(self, notices: Notices) -> None:
+        """Drop what *notices* tell of, and everything when some may have been missed."""
+        for name in CacheName:
+            notices.subscribe(_topic(name), partial(self._forget, name))
+        notices.on_gap(self.book.clear)
+
+    async def drop(self, name: CacheName, key: str) -> bool:
+        """Drop one value here and everywhere; answers whether it was held here."""
+        held = self.book.drop(name, key)
+        async with self._database.connection() as connection:
+            await forget_on_commit(connection, name, key)
+        return held
+
+    async def clear(self, name: CacheName | None = None) -> int:
+        """Clear one cache, or all, here and everywhere; answers how many values were held here."""
+        removed = self.book.clear(name)
+        async with self._database.transaction() as connection:
+            for each in CacheName if name is None else (name,):
+                await forget_on_commit(connection, each)
+        return removed
+
+    def _forget(self, name: CacheName, key: str | None) -> None:
+        if key is None:
+            self.book.clear(name)
+        else:
+            self.book.drop(name, key)
+
+
+def _topic(name: CacheName) -> str:
+    return f"cache.{name.value}"

@@ -1,0 +1,129 @@
+"""
+Telling every process that something changed, through PostgreSQL's NOTIFY.
+
+A notice is a topic and perhaps a key, and says only "look again": it carries no state. It is sent inside the
+transaction that makes the change, so it is delivered on commit and never for a change that did not happen. A process
+whose connection was away has missed an unknown number of them; after every (re)connection it is told of that gap and
+must then distrust all that it remembers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from typing import Final
+
+import asyncpg
+
+from corral.clock import Clock
+from corral.domain.backoff import delay
+from corral.store.database import CONNECT_TIMEOUT_SECONDS, UNREACHABLE, Connection
+from corral.store.target import DatabaseTarget
+from corral.telemetry import log
+
+CHANNEL: Final = "corral_notices"
+MOST_PAYLOAD_BYTES: Final = 7999
+"""PostgreSQL's own limit."""
+PULSE_SECONDS = 30.0
+"""How often the connection is tried: a server that vanished without a word is noticed after this long at most."""
+LONG_LISTEN_SECONDS = 30.0
+"""Having listened for this long, the next loss is a new one and not a repetition."""
+
+
+async def notify(connection: Connection, topic: str, key: str | None = None) -> None:
+    """Tell every process of a change, once and when this connection's transaction commits."""
+    payload = json.dumps({"topic": topic, "key": key}, ensure_ascii=False, separators=(",", ":"))
+    if len(payload.encode()) > MOST_PAYLOAD_BYTES:
+        raise ValueError(
+            f"a notice of {len(payload)} characters on {topic!r} is too long: name the thing, not its state"
+        )
+    await connection.execute("SELECT pg_notify($1, $2)", CHANNEL, payload)
+
+
+class Notices:
+    """The notices of one database, for those in this process who subscribed; their functions must be quick."""
+
+    def __init__(self, target: DatabaseTarget, clock: Clock) -> None:
+        self._target = target
+        self._clock = clock
+        self._subscribers: dict[str, list[Callable[[str | None], object]]] = {}
+        self._after_gap: list[Callable[[], object]] = []
+        self.listening = False
+        """Whether a notice sent now would be heard."""
+
+    def subscribe(self, topic: str, on_notice: Callable[[str | None], object]) -> None:
+        """Call *on_notice* with the key of every notice on *topic*."""
+        self._subscribers.setdefault(topic, []).append(on_notice)
+
+    def on_gap(self, after_gap: Callable[[], object]) -> None:
+        """Call *after_gap* whenever notices may have been missed; those that follow will be heard."""
+        self._after_gap.append(after_gap)
+
+    async def run(self) -> None:
+        """Listen until cancelled, coming back by itself whenever the database does."""
+        failures = 0
+        while True:
+            began = self._clock.monotonic()
+            try:
+                await self._listen()
+                reason = "the connection was closed"
+            except Exception as error:  # noqa: BLE001  # the outermost frame: whatever it was, listen again
+                reason = repr(error)
+            failures = 1 if self._clock.monotonic() - began > LONG_LISTEN_SECONDS else failures + 1
+            log.warning("notices.lost", failures=failures, reason=reason)
+            await self._clock.sleep(delay(failures, first=0.1, most=5.0))
+
+    async def _listen(self) -> None:
+        """Return or raise once the connection is lost."""
+        async with self._connected() as (connection, lost):
+            await connection.add_listener(CHANNEL, self._receive)
+            self.listening = True
+            log.info("notices.listening")
+            for after_gap in self._after_gap:
+                after_gap()
+            while not await self._is_set_within(lost, PULSE_SECONDS):
+                await connection.execute("SELECT 1", timeout=CONNECT_TIMEOUT_SECONDS)
+
+    @asynccontextmanager
+    async def _connected(self) -> AsyncGenerator[tuple[asyncpg.Connection, asyncio.Event]]:
+        """A connection of our own, because a pool's may be handed to others; and the word that it ended."""
+        lost = asyncio.Event()
+        connection = await asyncpg.connect(
+            **self._target.arguments(),
+            timeout=CONNECT_TIMEOUT_SECONDS,  # pyright: ignore[reportArgumentType]  # its default, 60, is no type
+            server_settings={"application_name": CHANNEL},
+        )
+
+        def on_end(_connection: object) -> None:
+            lost.set()
+
+        connection.add_termination_listener(on_end)
+        try:
+            yield connection, lost
+        finally:
+            self.listening = False
+            with contextlib.suppress(*UNREACHABLE):
+                await connection.close(timeout=CONNECT_TIMEOUT_SECONDS)
+
+    def _receive(self, _connection: object, _pid: int, _channel: str, payload: str) -> None:
+        try:
+            notice = json.loads(payload)
+            topic, key = notice["topic"], notice["key"]
+        except (ValueError, TypeError, KeyError):
+            log.warning("notices.unreadable", payload=payload[:100])
+            return
+        for on_notice in self._subscribers.get(str(topic), ()):
+            on_notice(None if key is None else str(key))
+
+    async def _is_set_within(self, event: asyncio.Event, seconds: float) -> bool:
+        told = asyncio.ensure_future(event.wait())
+        slept = asyncio.ensure_future(self._clock.sleep(seconds))
+        try:
+            await asyncio.wait({told, slept}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            told.cancel()
+            slept.cancel()
+        return event.is_set()
