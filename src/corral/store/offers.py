@@ -1,0 +1,63 @@
+"""
+Offers the provider refused for want of stock, remembered for a few minutes for every process.
+
+The catalogue says "available" for minutes after the last machine went; without this memory every create in that time
+would run into the same refusal first.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Final
+
+from corral.domain.catalog import BillingMode
+from corral.domain.placement import Offer
+from corral.store.database import Database
+
+REMEMBERED_FOR: Final = timedelta(minutes=3)
+"""Longer, and a machine that came free is overlooked; shorter, and every create pays a refused call first."""
+
+_REMEMBER = """
+INSERT INTO corral_failed_offers (product_id, cluster_id, billing_mode, failed_at, reason)
+VALUES ($1, $2, $3, $4, $5)
+ON CONFLICT (product_id, cluster_id, billing_mode) DO UPDATE
+SET failed_at = excluded.failed_at, reason = excluded.reason
+WHERE corral_failed_offers.failed_at < excluded.failed_at
+"""
+# Rows somebody else is writing are left to the next one, so that two writers never wait for each other.
+_FORGET = """
+DELETE FROM corral_failed_offers WHERE (product_id, cluster_id, billing_mode) IN (
+    SELECT product_id, cluster_id, billing_mode FROM corral_failed_offers WHERE failed_at <= $1 FOR UPDATE SKIP LOCKED
+)
+"""
+
+
+class FailedOffers:
+    """The memory of one database."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def remember(self, offer: Offer, *, reason: str, now: datetime) -> None:
+        """Keep *offer* out of every choice for the next three minutes; forgets those whose time is over."""
+        async with self._database.connection() as connection:
+            await connection.execute(
+                _REMEMBER, offer.product_id, offer.cluster_id, offer.billing_mode.value, now, reason
+            )
+            await connection.execute(_FORGET, now - REMEMBERED_FOR)
+
+    async def recent(self, now: datetime) -> frozenset[Offer]:
+        """Every offer that failed less than three minutes before *now*."""
+        async with self._database.connection() as connection:
+            rows = await connection.fetch(
+                "SELECT product_id, cluster_id, billing_mode FROM corral_failed_offers WHERE failed_at > $1",
+                now - REMEMBERED_FOR,
+            )
+        return frozenset(
+            Offer(
+                product_id=row["product_id"],
+                cluster_id=row["cluster_id"],
+                billing_mode=BillingMode(row["billing_mode"]),
+            )
+            for row in rows
+        )
