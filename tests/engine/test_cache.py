@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from prometheus_client import CollectorRegistry
 from support.clocks import SteppedClock
 
 from corral.cache.book import CacheBook, CacheName, cache_name
 from corral.cache.cache import Cache
+from corral.cache.numbers import CacheCollector
 from corral.domain.errors import CloudTransientError, NotFoundError
 from corral.settings import CacheSettings
 
@@ -171,3 +173,17 @@ async def test_an_answer_goes_with_what_it_was_made_from(clock: SteppedClock) ->
     assert book.clear() == 5
     with pytest.raises(NotFoundError, match="there is no cache 'nonsense'; there are instanceDetails"):
         cache_name("nonsense")
+
+
+async def test_prometheus_sees_what_the_caches_did(clock: SteppedClock) -> None:
+    """Read at the moment it asks."""
+    book = CacheBook(CacheSettings(), clock)
+    registry = CollectorRegistry()
+    registry.register(CacheCollector(book))
+    book[CacheName.TEMPLATES].put("k", "v")
+    await book[CacheName.TEMPLATES].get("k", Source().load)
+
+    labels = {"cache": "templates"}
+    assert registry.get_sample_value("corral_cache_entries", labels) == 1
+    assert registry.get_sample_value("corral_cache_hits_total", labels) == 1
+    assert registry.get_sample_value("corral_cache_misses_total", labels) == 0
