@@ -71,6 +71,15 @@ async def test_every_bad_query_field_is_named_at_once(service: Service) -> None:
     ]
 
 
+async def test_a_wrong_field_is_named_as_the_caller_wrote_it(service: Service) -> None:
+    """Not as our function calls it."""
+    long = "x" * 101
+    answer = await service.ask("GET", f"/api/jobs?type={long}&instanceId={long}")
+
+    error = error_of(answer, 400, "VALIDATION_ERROR")
+    assert [problem["field"] for problem in error["validationErrors"]] == ["type", "instanceId"]
+
+
 async def test_a_body_must_be_json(service: Service) -> None:
     """A form posted by a foreign page must not act here."""
     answer = await service.ask(

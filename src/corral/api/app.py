@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -14,6 +15,7 @@ from litestar.exceptions import HTTPException, ValidationException
 from litestar.openapi.config import OpenAPIConfig
 from litestar.openapi.plugins import JsonRenderPlugin
 from litestar.openapi.spec import License
+from litestar.params import ParameterKwarg
 from litestar.types import ASGIApp
 
 from corral import __version__
@@ -92,7 +94,7 @@ def _ours(request: Request[Any, Any, Any], error: Exception) -> Exception:
     path = request.scope["path"]
     match error:
         case ValidationException():
-            return errors.SpecInvalidError([_field_problem(entry) for entry in error.extra or [{}]])
+            return errors.SpecInvalidError([_field_problem(request, e) for e in error.extra or [_missing(error)]])
         case HTTPException(status_code=HTTPStatus.NOT_FOUND):
             return errors.NotFoundError(f"there is no {path}; /docs lists what there is")
         case HTTPException(status_code=HTTPStatus.METHOD_NOT_ALLOWED):
@@ -107,16 +109,29 @@ def _ours(request: Request[Any, Any, Any], error: Exception) -> Exception:
             return error
 
 
-def _field_problem(entry: Any) -> errors.FieldProblem:
+def _field_problem(request: Request[Any, Any, Any], entry: Any) -> errors.FieldProblem:
     """One of the framework's complaints; the value is not at hand, so it is not echoed."""
     entry = entry if isinstance(entry, dict) else {}
     code = "INVALID_QUERY" if entry.get("source") in {"query", "path"} else "VALIDATION_ERROR"
     return errors.FieldProblem(
-        field=str(entry.get("key", "(request)")),
+        field=_written_name(request, str(entry.get("key", "(request)"))),
         code=code,
         message=str(entry.get("message", "is not valid")),
         shows_value=False,
     )
+
+
+def _written_name(request: Request[Any, Any, Any], name: str) -> str:
+    """What callers call the parameter that our function calls *name*."""
+    parameter = request.route_handler.parsed_fn_signature.parameters.get(name)
+    definition = parameter.kwarg_definition if parameter is not None else None
+    return definition.name or name if isinstance(definition, ParameterKwarg) else name
+
+
+def _missing(error: ValidationException) -> dict[str, str]:
+    """A required parameter that was left out: the framework names it in its message only."""
+    named = re.match(r"Missing required (\w+) parameter '(.+?)'", error.detail)
+    return {"source": named[1], "key": named[2], "message": "is required"} if named else {}
 
 
 def _framework_headers(error: Exception) -> dict[str, str]:
