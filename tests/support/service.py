@@ -17,6 +17,8 @@ from corral.api.limits import Limits
 from corral.api.server import HttpServer, listen
 from corral.api.vitals import Vitals
 from corral.clock import SystemClock
+from corral.engine.catalog import Catalogue
+from corral.engine.shared_caches import SharedCaches
 from corral.jobs.queue import JobQueue
 from corral.jobs.registry import Registry
 from corral.store.database import Database
@@ -62,7 +64,13 @@ class Service:
 
 @asynccontextmanager
 async def serving(
-    database: Database, registry: Registry | None = None, *, limits: Limits | None = None, only_watching: bool = False
+    database: Database,
+    registry: Registry | None = None,
+    *,
+    limits: Limits | None = None,
+    only_watching: bool = False,
+    catalogue: Catalogue | None = None,
+    caches: SharedCaches | None = None,
 ) -> AsyncGenerator[Service]:
     """Serve over *database* for as long as this is open."""
     clock, limits = SystemClock(), limits or Limits()
@@ -77,6 +85,8 @@ async def serving(
         local_only=True,
         allowed_origins=("https://ops.example",),
         limits=limits,
+        catalogue=catalogue,
+        caches=caches,
     )
     listener = listen("127.0.0.1", 0)
     server = HttpServer(build(parts, only_watching=only_watching), listener, clock=clock, limits=limits)

@@ -22,10 +22,12 @@ from corral import __version__
 from corral.api.edge import Edge
 from corral.api.limits import Limits
 from corral.api.problems import RequestIds, problem
-from corral.api.routes import docs, health, jobs
+from corral.api.routes import caches, catalog, docs, health, jobs
 from corral.api.vitals import Vitals
 from corral.clock import Clock
 from corral.domain import errors
+from corral.engine.catalog import Catalogue
+from corral.engine.shared_caches import SharedCaches
 from corral.jobs.queue import JobQueue
 from corral.telemetry import Metrics, log
 
@@ -42,6 +44,8 @@ class Parts:
     local_only: bool
     allowed_origins: tuple[str, ...]
     limits: Limits
+    catalogue: Catalogue | None = None
+    caches: SharedCaches | None = None
 
 
 def build(parts: Parts, *, only_watching: bool = False) -> ASGIApp:
@@ -53,6 +57,8 @@ def build(parts: Parts, *, only_watching: bool = False) -> ASGIApp:
     routes = health.handlers(parts.clock, parts.vitals, parts.metrics)
     if not only_watching:
         routes += [*docs.handlers(), *jobs.handlers(parts.queue)]
+        routes += [] if parts.catalogue is None else catalog.handlers(parts.catalogue)
+        routes += [] if parts.caches is None else caches.handlers(parts.caches)
     app = Litestar(
         route_handlers=routes,
         exception_handlers={Exception: partial(_tell, parts.clock)},

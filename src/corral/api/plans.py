@@ -1,0 +1,81 @@
+"""How a choice of offers is shown: what could be had, in order, and why the rest could not."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from corral.domain.catalog import BillingMode
+from corral.domain.money import usd
+from corral.domain.placement import Candidate, Ranking, Reason, Rejection
+
+PricePerGpu = Annotated[float, Meta(description="USD per GPU-hour.")]
+
+
+class OfferDetails(msgspec.Struct, rename="camel"):
+    """One offer that would serve."""
+
+    region: Annotated[str, Meta(description="Region code, as CN-HK-01.")]
+    cluster_id: Annotated[str, Meta(description="The provider's id of that region.")]
+    product_id: Annotated[str, Meta(description="The provider's id of the product.")]
+    product_name: Annotated[str, Meta(description="Name shared by products of the same GPU.")]
+    billing_mode: Annotated[BillingMode, Meta(description="How it is paid for.")]
+    price_per_gpu: PricePerGpu
+    price: Annotated[float, Meta(description="USD per hour for the whole instance.")]
+    cpu_per_gpu: Annotated[int, Meta(description="vCPUs that come with each GPU.")]
+    memory_per_gpu: Annotated[int, Meta(description="GB of memory that come with each GPU.")]
+
+
+class RejectedOffer(msgspec.Struct, rename="camel"):
+    """One offer, or a whole region, that would not."""
+
+    region: Annotated[str, Meta(description="Region code.")]
+    product_id: Annotated[str | None, Meta(description="Null when the whole region is meant.")]
+    billing_mode: Annotated[BillingMode | None, Meta(description="Null when the whole region is meant.")]
+    price_per_gpu: Annotated[float | None, Meta(description="USD per GPU-hour; null when it has no price.")]
+    reason: Annotated[Reason, Meta(description="Why, for programs.")]
+    message: Annotated[str, Meta(description="Why, for people.")]
+
+
+class PlanDetails(msgspec.Struct):
+    """All that was considered."""
+
+    candidates: Annotated[list[OfferDetails], Meta(description="What would serve, best first.")]
+    rejected: Annotated[list[RejectedOffer], Meta(description="What would not, and why.")]
+
+
+def plan_details(ranking: Ranking) -> PlanDetails:
+    """A ranking as answers show it."""
+    return PlanDetails(
+        candidates=[offer_details(candidate) for candidate in ranking.candidates],
+        rejected=[_rejected(rejection) for rejection in ranking.rejected],
+    )
+
+
+def offer_details(candidate: Candidate) -> OfferDetails:
+    """A candidate as answers show it."""
+    return OfferDetails(
+        region=candidate.region,
+        cluster_id=candidate.offer.cluster_id,
+        product_id=candidate.offer.product_id,
+        product_name=candidate.product.name,
+        billing_mode=candidate.offer.billing_mode,
+        price_per_gpu=usd(candidate.micro_usd_per_gpu),
+        price=usd(candidate.micro_usd),
+        cpu_per_gpu=candidate.product.cpu_per_gpu,
+        memory_per_gpu=candidate.product.memory_gb_per_gpu,
+    )
+
+
+def _rejected(rejection: Rejection) -> RejectedOffer:
+    price = rejection.micro_usd_per_gpu
+    return RejectedOffer(
+        region=rejection.region,
+        product_id=rejection.product_id,
+        billing_mode=rejection.billing_mode,
+        price_per_gpu=None if price is None else usd(price),
+        reason=rejection.reason,
+        message=rejection.because,
+    )

@@ -1,0 +1,102 @@
+"""Look at the caches, and empty them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import msgspec
+from litestar import delete, get, post
+from litestar.handlers import HTTPRouteHandler
+from litestar.params import FromPath, JSONBody, PathParameter
+from msgspec import Meta
+
+from corral.cache.book import cache_name
+from corral.cache.cache import Cache
+from corral.domain.errors import NotFoundError
+from corral.engine.shared_caches import SharedCaches
+
+KEY_LENGTH = 1000
+"""No key is longer: the longest names a product and every region. A notice to other processes must also hold it."""
+
+
+class CacheNumbers(msgspec.Struct, rename="camel"):
+    """One cache of the process that answers, since it started."""
+
+    size: Annotated[int, Meta(description="Values held.")]
+    hits: Annotated[int, Meta(description="Questions answered at once.")]
+    misses: Annotated[int, Meta(description="Questions that waited for a load.")]
+    sets: Annotated[int, Meta(description="Values stored.")]
+    deletes: Annotated[int, Meta(description="Values dropped or cleared.")]
+    evictions: Annotated[int, Meta(description="Values that expired, or gave way to newer ones.")]
+    hit_ratio: Annotated[float, Meta(description="Hits among all questions, 0 to 1.")]
+    keys: Annotated[list[str], Meta(description="Last used first, at most 100.")]
+
+
+class AllCacheNumbers(msgspec.Struct):
+    """Every cache."""
+
+    caches: Annotated[dict[str, CacheNumbers], Meta(description="By the cache's name.")]
+
+
+class ClearWish(msgspec.Struct, rename="camel"):
+    """What to clear."""
+
+    cache_name: Annotated[str | None, Meta(description="One cache; all when left out.")] = None
+
+
+class RemovedValues(msgspec.Struct):
+    """What was removed."""
+
+    removed: Annotated[int, Meta(description="Values this process held; others drop theirs too, uncounted.")]
+
+
+def handlers(caches: SharedCaches) -> list[HTTPRouteHandler]:
+    """The routes of `/api/cache`."""
+
+    @get("/api/cache/stats", summary="Every cache in numbers", tags=["caches"])
+    async def all_stats() -> AllCacheNumbers:
+        """Of the process that answers; others have their own."""
+        return AllCacheNumbers(caches={name.value: _numbers(cache) for name, cache in caches.book})
+
+    @get("/api/cache/{name:str}/stats", summary="One cache in numbers", tags=["caches"])
+    async def stats(name: FromPath[str]) -> CacheNumbers:
+        """Of the process that answers; others have their own."""
+        return _numbers(caches.book[cache_name(name)])
+
+    @post("/api/cache/clear", summary="Forget all values of one cache, or of all", tags=["caches"], status_code=200)
+    async def clear(data: JSONBody[ClearWish | None] = None) -> RemovedValues:
+        """In every process."""
+        name = data.cache_name if data is not None else None
+        return RemovedValues(removed=await caches.clear(None if name is None else cache_name(name)))
+
+    @post("/api/cache/cleanup", summary="Forget what has expired", tags=["caches"], status_code=200)
+    async def clean_up() -> RemovedValues:
+        """In the process that answers. Expired values are never given out; this only frees their memory."""
+        return RemovedValues(removed=caches.book.cleanup())
+
+    @delete("/api/cache/{name:str}/{key:path}", summary="Forget one value", tags=["caches"], status_code=200)
+    async def drop(name: FromPath[str], key: Annotated[str, PathParameter(max_length=KEY_LENGTH)]) -> RemovedValues:
+        """In every process; 404 when the one that answers did not hold it."""
+        chosen, wanted = cache_name(name), key.removeprefix("/")
+        if not await caches.drop(chosen, wanted):
+            raise NotFoundError(
+                f"cache {chosen.value} of this process holds no {wanted[:100]!r}; other processes were told to drop it",
+                code="CACHE_KEY_NOT_FOUND",
+            )
+        return RemovedValues(removed=1)
+
+    return [all_stats, stats, clear, clean_up, drop]
+
+
+def _numbers(cache: Cache[Any]) -> CacheNumbers:
+    found = cache.stats()
+    return CacheNumbers(
+        size=found.size,
+        hits=found.hits,
+        misses=found.misses,
+        sets=found.sets,
+        deletes=found.deletes,
+        evictions=found.evictions,
+        hit_ratio=round(found.hit_ratio, 4),
+        keys=list(found.keys),
+    )

@@ -1,0 +1,179 @@
+"""Look at what the provider offers, as selection sees it."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Annotated
+
+import msgspec
+from litestar import get
+from litestar.handlers import HTTPRouteHandler
+from litestar.params import PathParameter, QueryParameter
+from msgspec import Meta
+
+from corral.api.plans import OfferDetails, PlanDetails, offer_details, plan_details
+from corral.domain.catalog import BillingMode, PortKind, Product, Template
+from corral.domain.money import micro_usd, usd
+from corral.domain.placement import Wish
+from corral.engine.catalog import Catalogue
+
+NAME_LENGTH = 200
+REGION_LENGTH = 100
+
+
+class ProductDetails(msgspec.Struct, rename="camel"):
+    """One product."""
+
+    id: Annotated[str, Meta(description="The provider's id.")]
+    name: Annotated[str, Meta(description="Several products may share a name and differ in what surrounds the GPU.")]
+    available: Annotated[bool, Meta(description="Whether the provider says it has stock.")]
+    regions: Annotated[list[str], Meta(description="Where it is sold, by display name; empty means everywhere.")]
+    cpu_per_gpu: Annotated[int, Meta(description="vCPUs that come with each GPU.")]
+    memory_per_gpu: Annotated[int, Meta(description="GB of memory that come with each GPU.")]
+    price_per_gpu: Annotated[float | None, Meta(description="USD per GPU-hour in the billing mode asked for.")]
+    spot_price_per_gpu: Annotated[float | None, Meta(description="USD per GPU-hour; null when it has no spot price.")]
+    on_demand_price_per_gpu: Annotated[float | None, Meta(description="USD per GPU-hour; null when not sold so.")]
+
+
+class ProductList(msgspec.Struct, rename="camel"):
+    """Products, cheapest first."""
+
+    products: list[ProductDetails]
+    total: int
+    region: Annotated[str | None, Meta(description="The region asked about; null means any.")]
+    billing_mode: BillingMode
+
+
+class OptimalProduct(PlanDetails, rename="camel"):
+    """The best offer, and all that was considered."""
+
+    product: Annotated[OfferDetails, Meta(description="What would be created: the first candidate.")]
+
+
+class OpenPort(msgspec.Struct):
+    """A port the template opens."""
+
+    port: int
+    type: PortKind
+
+
+class Tool(msgspec.Struct):
+    """A helper service beside the container."""
+
+    name: str
+    port: int
+    type: PortKind
+
+
+class TemplateDetails(msgspec.Struct, rename="camel"):
+    """What runs on the machine."""
+
+    id: Annotated[str, Meta(description="The provider's id.")]
+    name: str
+    image: Annotated[str, Meta(description="Image of the container.")]
+    image_auth_id: Annotated[str | None, Meta(description="Registry login at the provider; null for a public image.")]
+    ports: list[OpenPort]
+    tools: list[Tool]
+    env_names: Annotated[list[str], Meta(description="Names of its variables; values may be secret and are not shown.")]
+    start_command: str
+    entrypoint: str
+    min_cuda_version: Annotated[str, Meta(description="Empty when any version will do.")]
+
+
+def handlers(catalogue: Catalogue) -> list[HTTPRouteHandler]:
+    """The routes of `/api/products` and `/api/templates`."""
+
+    @get("/api/products", summary="Products for sale, cheapest first", tags=["catalogue"])
+    async def list_products(
+        name: Annotated[
+            str | None, QueryParameter(max_length=NAME_LENGTH, description="Part of the name, in any capitals.")
+        ] = None,
+        region: Annotated[
+            str | None,
+            QueryParameter(max_length=REGION_LENGTH, description="Region code; stock is then of that region."),
+        ] = None,
+        billing_mode: Annotated[
+            BillingMode, QueryParameter(name="billingMode", description="Which products and prices are listed.")
+        ] = BillingMode.SPOT,
+    ) -> ProductList:
+        """As remembered for up to `CACHE_TIMEOUT` seconds."""
+        found = await catalogue.products(region=region, billing_mode=billing_mode)
+        wanted = (name or "").strip().casefold()
+        listed = [_product(p, billing_mode) for p in found if wanted in p.name.casefold()]
+        listed.sort(key=lambda p: (p.price_per_gpu is None, p.price_per_gpu or 0, p.name, p.id))
+        return ProductList(products=listed, total=len(listed), region=region, billing_mode=billing_mode)
+
+    @get("/api/products/optimal", summary="What a create would choose now", tags=["catalogue"])
+    async def optimal_product(  # noqa: PLR0917  # Litestar calls it by name
+        name: Annotated[
+            str, QueryParameter(min_length=1, max_length=NAME_LENGTH, description="The whole name, in any capitals.")
+        ],
+        region: Annotated[
+            str | None, QueryParameter(max_length=REGION_LENGTH, description="Tried first, then the priority list.")
+        ] = None,
+        billing_mode: Annotated[
+            BillingMode, QueryParameter(name="billingMode", description="How it is to be paid for.")
+        ] = BillingMode.SPOT,
+        spot_fallback: Annotated[  # noqa: FBT002  # as above
+            bool, QueryParameter(name="spotFallback", description="Whether on-demand will do when no region has spot.")
+        ] = False,
+        max_price: Annotated[
+            float | None, QueryParameter(name="maxPrice", gt=0, le=10_000, description="Most USD per GPU-hour.")
+        ] = None,
+        gpu_num: Annotated[int, QueryParameter(name="gpuNum", ge=1, le=8, description="How many GPUs.")] = 1,
+    ) -> OptimalProduct:
+        """404 with everything that was tried when none can be had."""
+        wish = Wish(
+            product_name=name,
+            regions=catalogue.region_order(region),
+            billing_mode=billing_mode,
+            spot_fallback=spot_fallback,
+            max_micro_usd_per_gpu=None if max_price is None else micro_usd(Decimal(str(max_price))),
+            gpu_num=gpu_num,
+        )
+        ranking = await catalogue.candidates(wish)
+        plan = plan_details(ranking)
+        best = offer_details(ranking.candidates[0])
+        return OptimalProduct(product=best, candidates=plan.candidates, rejected=plan.rejected)
+
+    @get("/api/templates/{template_id:str}", summary="One template", tags=["catalogue"])
+    async def get_template(template_id: Annotated[str, PathParameter(max_length=100)]) -> TemplateDetails:
+        """As remembered for up to ten minutes."""
+        return _template(await catalogue.template(template_id.strip()))
+
+    return [list_products, optimal_product, get_template]
+
+
+def _product(product: Product, mode: BillingMode) -> ProductDetails:
+    return ProductDetails(
+        id=product.id,
+        name=product.name,
+        available=product.available,
+        regions=list(product.regions),
+        cpu_per_gpu=product.cpu_per_gpu,
+        memory_per_gpu=product.memory_gb_per_gpu,
+        price_per_gpu=_price(product, mode),
+        spot_price_per_gpu=_price(product, BillingMode.SPOT),
+        on_demand_price_per_gpu=_price(product, BillingMode.ON_DEMAND),
+    )
+
+
+def _price(product: Product, mode: BillingMode) -> float | None:
+    """The price in *mode*; zero is the provider's way to say that there is none."""
+    price = product.price_micro_usd(mode)
+    return usd(price) if price else None
+
+
+def _template(template: Template) -> TemplateDetails:
+    return TemplateDetails(
+        id=template.id,
+        name=template.name,
+        image=template.image,
+        image_auth_id=template.image_auth_id,
+        ports=[OpenPort(port=port.port, type=port.kind) for port in template.ports],
+        tools=[Tool(name=tool.name, port=tool.port, type=tool.kind) for tool in template.tools],
+        env_names=[env.key for env in template.envs],
+        start_command=template.start_command,
+        entrypoint=template.entrypoint,
+        min_cuda_version=template.min_cuda_version,
+    )
