@@ -1,0 +1,107 @@
+"""
+One request to a provider and what came of it: the seam between speaking HTTP and being careful about it.
+
+An `Exchange` sends exactly one request for each `ask`. `novita/http.py` is the bare one; `guarded.py` wraps it with the
+budget, the breaker and the retries. A `FaultError` says what is known of the request's fate; it never leaves this
+folder: `novita/client.py` turns it into a CloudError.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Literal, Protocol, TypeVar
+
+Answer = TypeVar("Answer")
+
+MEBIBYTE = 1024 * 1024
+
+
+class Fate(StrEnum):
+    """What is known of a request that did not succeed."""
+
+    DID_NOT_HAPPEN = "did_not_happen"
+    """It was certainly not carried out; the same request may succeed later."""
+    NEVER_WILL = "never_will"
+    """It was understood and refused; repeating it is useless."""
+    NOT_HERE = "not_here"
+    """This offer cannot be had; another may."""
+    MAY_HAVE_HAPPENED = "may_have_happened"
+    """Nobody can tell from here; only a look can."""
+    THROTTLED = "throttled"
+    """It was not carried out because we ask too often."""
+    GONE = "gone"
+    """What it is about does not exist."""
+    MONEY = "money"
+    """The account cannot pay for it."""
+    AUTH = "auth"
+    """The key is not accepted."""
+
+
+class FaultError(Exception):
+    """
+    A request that failed. Its text is ours: nothing the provider wrote gets in, except a reason from its own list.
+
+    `status` is None when there was no whole answer. `timed_out` tells a slow provider from a broken one.
+    """
+
+    def __init__(
+        self,
+        fate: Fate,
+        because: str,
+        *,
+        status: int | None = None,
+        reason: str = "",
+        timed_out: bool = False,
+        retry_after_seconds: float | None = None,
+    ) -> None:
+        super().__init__(because)
+        self.fate = fate
+        self.because = because
+        self.status = status
+        self.reason = reason
+        self.timed_out = timed_out
+        self.retry_after_seconds = retry_after_seconds
+
+    @property
+    def blames_provider(self) -> bool:
+        """Whether it counts towards calling the provider broken: no answer, or none to be used; never a 4xx."""
+        return self.status is None or not 400 <= self.status < 500  # noqa: PLR2004  # the range HTTP gives refusals
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """One request. The body may hold secrets, so it is kept out of `repr`."""
+
+    endpoint: str
+    """Its name in logs and numbers: few and fixed."""
+    method: Literal["GET", "POST"]
+    path: str
+    query: Mapping[str, str] = field(default_factory=dict[str, str])
+    body: bytes | None = field(default=None, repr=False)
+    about: str = ""
+    """What an error says it was about: an id or a name."""
+    missing_code: str = "NOVITA_API_ERROR"
+    """The public code when what it is about does not exist."""
+    most_bytes: int = MEBIBYTE
+    """The longest answer that is read, after unpacking."""
+
+    @property
+    def changes(self) -> bool:
+        """Whether it may change something: then it is urgent, and is repeated only if it certainly did not happen."""
+        return self.method == "POST"
+
+    def may_repeat(self, fate: Fate) -> bool:
+        """Whether sending it again is safe and of use after it met *fate*."""
+        if fate in {Fate.DID_NOT_HAPPEN, Fate.THROTTLED}:
+            return True
+        return fate is Fate.MAY_HAVE_HAPPENED and not self.changes
+
+
+class Exchange(Protocol):
+    """Something that sends requests."""
+
+    async def ask(self, call: Call, answer: type[Answer]) -> Answer:
+        """Send *call* and read what comes back as *answer*; raises FaultError, or a CloudTransientError of its own."""
+        ...

@@ -1,0 +1,138 @@
+"""
+What runs on a machine: reading the provider's templates, and writing the order of a machine from one.
+
+The create call takes no template, so its parts are copied, in another form each. A template that the create call could
+not take is refused here, before an order exists, with every fault named; values of variables are never named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, TypeGuard
+
+import msgspec
+
+from corral.cloud.novita import wire
+from corral.cloud.port import CreateOrder
+from corral.domain.catalog import EnvironmentVariable, PortKind, Template, TemplatePort, TemplateTool
+from corral.domain.errors import CloudRefusedError
+
+HIGHEST_PORT: Final = 65_535
+RESERVED_PORTS: Final = frozenset({2222, 2223, 2224})
+"""The provider's own services listen there; its create call refuses them."""
+MOST_ENVS: Final = 100
+LONGEST_ENV_KEY: Final = 511
+LONGEST_ENV_VALUE: Final = 4095
+"""Limits of the create call."""
+
+
+def template(seen: wire.Template, template_id: str) -> Template:
+    """The template; raises CloudRefusedError INVALID_TEMPLATE that says everything wrong with it."""
+    problems: list[str] = []
+    image = wire.text(seen.image)
+    if not image:
+        problems.append("it has no image")
+    found = Template(
+        id=wire.text(seen.id) or template_id,
+        name=wire.text(seen.name),
+        image=image,
+        image_auth_id=wire.text(seen.image_auth) or None,
+        ports=tuple(_ports(seen.ports or [], problems)),
+        envs=tuple(_envs(seen.envs or [], problems)),
+        tools=tuple(_tools(seen.tools or [], problems)),
+        start_command=wire.text(seen.start_command),
+        entrypoint=wire.text(seen.entrypoint),
+        min_cuda_version=wire.text(seen.min_cuda_version),
+    )
+    if problems:
+        raise CloudRefusedError(
+            f"template {found.id} cannot be used: {'; '.join(problems)}",
+            code="INVALID_TEMPLATE",
+            details={"templateId": found.id, "problems": problems},
+        )
+    return found
+
+
+def order_body(order: CreateOrder) -> bytes:
+    """The create call's JSON. It holds secrets: it is sent and forgotten."""
+    wanted = order.template
+    body: dict[str, object] = {
+        "name": order.name,
+        "productId": order.product_id,
+        "gpuNum": order.gpu_num,
+        "rootfsSize": order.rootfs_gb,
+        "imageUrl": wanted.image,
+        "clusterId": order.cluster_id,
+        "kind": "gpu",
+        "billingMode": order.billing_mode.value,
+        "ports": ", ".join(f"{port.port}/{port.kind.value}" for port in wanted.ports),
+        "envs": [{"key": env.key, "value": env.value} for env in wanted.envs],
+        "tools": [{"name": tool.name, "port": str(tool.port), "type": tool.kind.value} for tool in wanted.tools],
+        "command": wanted.start_command,
+        "entrypoint": wanted.entrypoint,
+        "minCudaVersion": wanted.min_cuda_version,
+    }
+    if order.credentials is not None:
+        body["imageAuth"] = f"{order.credentials.username}:{order.credentials.password}"
+    else:
+        body["imageAuthId"] = wanted.image_auth_id
+    # An empty value is a value to some servers, so what is not wanted is not sent.
+    return msgspec.json.encode({name: value for name, value in body.items() if value})
+
+
+def _ports(groups: Sequence[wire.TemplatePorts], problems: list[str]) -> list[TemplatePort]:
+    found: list[TemplatePort] = []
+    for group in groups:
+        kind = _kind(group.type, "a port", problems)
+        usable = [port for port in wire.wholes(group.ports) if _is_usable(port, "port", problems)]
+        if kind is not None:
+            found += [TemplatePort(port=port, kind=kind) for port in usable]
+    return found
+
+
+def _tools(tools: Sequence[wire.Tool], problems: list[str]) -> list[TemplateTool]:
+    found: list[TemplateTool] = []
+    for tool in tools:
+        name = wire.text(tool.name)
+        port = wire.whole(tool.port)
+        kind = _kind(tool.type, f"tool {name!r}", problems)
+        if _is_usable(port, f"port of tool {name!r}", problems) and kind is not None:
+            found.append(TemplateTool(name=name, port=port, kind=kind))
+    return found
+
+
+def _envs(envs: Sequence[wire.Env], problems: list[str]) -> list[EnvironmentVariable]:
+    found: list[EnvironmentVariable] = []
+    if len(envs) > MOST_ENVS:
+        problems.append(f"it has {len(envs)} environment variables, and {MOST_ENVS} are allowed")
+    for place, env in enumerate(envs, start=1):
+        key = wire.text(env.key)
+        # The value is taken as it stands: spaces around it may be meant.
+        value = env.value if isinstance(env.value, str) else wire.text(env.value)
+        if isinstance(env.value, bool):
+            value = str(env.value).lower()
+        if not key or "=" in key or "\0" in key or len(key) > LONGEST_ENV_KEY:
+            problems.append(f"environment variable number {place} has no usable name")
+        elif isinstance(env.value, (dict, list)) or "\0" in value or len(value) > LONGEST_ENV_VALUE:
+            problems.append(f"environment variable {key!r} has no usable value")
+        else:
+            found.append(EnvironmentVariable(key=key, value=value))
+    return found
+
+
+def _kind(word: wire.Scalar, whose: str, problems: list[str]) -> PortKind | None:
+    try:
+        return PortKind(wire.text(word).lower())
+    except ValueError:
+        problems.append(f"{whose} has the type {wire.text(word)[:20]!r}, which is not one of {', '.join(PortKind)}")
+        return None
+
+
+def _is_usable(port: int | None, what: str, problems: list[str]) -> TypeGuard[int]:
+    if port is None:
+        problems.append(f"a {what} is not a whole number")
+        return False
+    if not 1 <= port <= HIGHEST_PORT or port in RESERVED_PORTS:
+        problems.append(f"{what} {port} is not between 1 and {HIGHEST_PORT}, or is one of 2222 to 2224")
+        return False
+    return True

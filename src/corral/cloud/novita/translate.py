@@ -1,0 +1,172 @@
+"""
+From the provider's words to ours. What runs on a machine, and what is ordered, is in `templates.py`.
+
+Pure and total: an odd value becomes None, an unknown state MOVING; nothing here raises for what the provider says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Final
+
+from corral.cloud.novita import wire
+from corral.domain.catalog import BillingMode, Cluster, PortKind, Product
+from corral.domain.sighting import Connection, Endpoint, ProviderInstance, Sighting
+
+SIGHTINGS: Final[Mapping[str, Sighting]] = {
+    "pending": Sighting.BOOTING,
+    "tocreate": Sighting.BOOTING,
+    "creating": Sighting.BOOTING,
+    "pulling": Sighting.BOOTING,
+    "tostart": Sighting.BOOTING,
+    "starting": Sighting.BOOTING,
+    "toreset": Sighting.BOOTING,
+    "resetting": Sighting.BOOTING,
+    "running": Sighting.RUNNING,
+    "tostop": Sighting.STOPPING,
+    "stopping": Sighting.STOPPING,
+    "exited": Sighting.EXITED,
+    "torestart": Sighting.RESTARTING,
+    "restarting": Sighting.RESTARTING,
+    "toremove": Sighting.REMOVING,
+    "removing": Sighting.REMOVING,
+    "removed": Sighting.ABSENT,
+    "migrating": Sighting.MIGRATING,
+}
+"""Every word whose meaning is known, in small letters. `freezing` is documented without one, so it is not here."""
+
+MICRO_USD_PER_PRICE_UNIT: Final = 10
+"""The provider counts in 1/100000 USD."""
+
+MOST_FAILURE_LENGTH: Final = 500
+"""A failure is shown to people and kept for each instance; longer ones are traces nobody reads there."""
+
+
+def sighting(word: str) -> Sighting:
+    """Where the provider's *word* says an instance is."""
+    return SIGHTINGS.get(word.lower(), Sighting.MOVING)
+
+
+def is_known(word: str) -> bool:
+    """Whether *word* has a meaning of its own here."""
+    return word.lower() in SIGHTINGS
+
+
+def instance(seen: wire.Instance, *, detailed: bool) -> ProviderInstance | None:
+    """One instance; None without an id. Ways in are read only from a *detailed* look, which alone has them."""
+    found = wire.text(seen.id)
+    if not found:
+        return None
+    word = wire.text(seen.status)
+    return ProviderInstance(
+        id=found,
+        name=wire.text(seen.name),
+        sighting=sighting(word),
+        word=word,
+        cluster_id=wire.text(seen.cluster_id) or None,
+        cluster_name=wire.text(seen.cluster_name) or None,
+        product_id=wire.text(seen.product_id) or None,
+        product_name=wire.text(seen.product_name) or None,
+        gpu_num=wire.whole(seen.gpu_num),
+        cpu_num=wire.whole(seen.cpu_num),
+        memory_gb=wire.whole(seen.memory),
+        rootfs_gb=wire.whole(seen.rootfs_size),
+        image=wire.text(seen.image_url) or None,
+        billing_mode=wire.text(seen.billing_mode) or None,
+        endpoints=_endpoints(seen),
+        connection=_connection(seen) if detailed else None,
+        failure=_failure(seen),
+        spot_word=wire.text(seen.spot_status) or None,
+        spot_reclaim_at=instant(seen.spot_reclaim_time),
+        created_at=instant(seen.created_at),
+        started_at=instant(seen.last_started_at),
+        stopped_at=instant(seen.last_stopped_at),
+        ends_at=instant(seen.end_time),
+        env_names=tuple(key for env in wire.many(seen.envs, wire.Env) if (key := wire.text(env.key))),
+        volume_mounts=tuple(
+            path for mount in wire.many(seen.volume_mounts, wire.VolumeMount) if (path := wire.text(mount.mount_path))
+        ),
+        kind=wire.text(seen.kind) or None,
+    )
+
+
+def product(seen: wire.Product) -> Product | None:
+    """One product; None without an id."""
+    found = wire.text(seen.id)
+    if not found:
+        return None
+    ways = set(wire.texts(seen.billing_methods))
+    return Product(
+        id=found,
+        name=wire.text(seen.name),
+        cpu_per_gpu=wire.whole(seen.cpu_per_gpu) or 0,
+        memory_gb_per_gpu=wire.whole(seen.memory_per_gpu) or 0,
+        available=wire.flag(seen.available_deploy),
+        regions=tuple(wire.texts(seen.regions)),
+        spot_micro_usd=_price(seen.spot_price) if not ways or BillingMode.SPOT in ways else None,
+        on_demand_micro_usd=_price(seen.price) if not ways or BillingMode.ON_DEMAND in ways else None,
+    )
+
+
+def cluster(seen: wire.Cluster) -> Cluster | None:
+    """One cluster; None without an id. One without a name goes by its id."""
+    found = wire.text(seen.id)
+    return Cluster(id=found, name=wire.text(seen.name) or found) if found else None
+
+
+def instant(seconds: wire.Scalar) -> datetime | None:
+    """The instant of a unix time; None for "0" (never), "-1" (no end) and what is no time at all."""
+    found = wire.number(seconds)
+    if found is None or found <= 0:
+        return None
+    try:
+        return datetime.fromtimestamp(found, UTC)
+    except (ValueError, OverflowError, OSError):
+        return None
+
+
+def _price(units: wire.Scalar) -> int | None:
+    """Micro-USD; None for what costs nothing, because nothing is given away: zero means not sold so."""
+    found = wire.number(units)
+    return round(found * MICRO_USD_PER_PRICE_UNIT) or None if found is not None and found > 0 else None
+
+
+def _endpoints(seen: wire.Instance) -> tuple[Endpoint, ...]:
+    return tuple(
+        Endpoint(port=port, kind=_kind(wire.text(mapping.type)), address=wire.text(mapping.endpoint) or None)
+        for mapping in wire.many(seen.port_mappings, wire.PortMapping)
+        if (port := wire.whole(mapping.port)) is not None
+    )
+
+
+def _kind(word: str) -> PortKind:
+    """How a port is reached; a word we do not know is taken for TCP, which underlies nearly all."""
+    try:
+        return PortKind(word.lower())
+    except ValueError:
+        return PortKind.TCP
+
+
+def _connection(seen: wire.Instance) -> Connection:
+    ssh = wire.one(seen.ssh, wire.ConnectComponent)
+    jupyter = wire.one(seen.jupyter, wire.ConnectComponent)
+    terminal = wire.one(seen.web_terminal, wire.ConnectComponent)
+    return Connection(
+        ssh_command=_if_running(ssh, ssh.ssh_command),
+        ssh_password=_if_running(ssh, ssh.password),
+        jupyter_address=_if_running(jupyter, jupyter.address),
+        web_terminal_address=_if_running(terminal, terminal.address),
+    )
+
+
+def _if_running(component: wire.ConnectComponent, value: wire.Scalar) -> str | None:
+    """A way in that the provider says is shut is none; where it does not say, it is taken to be open."""
+    shut = component.is_running is not None and not wire.flag(component.is_running)
+    return None if shut else wire.text(value) or None
+
+
+def _failure(seen: wire.Instance) -> str | None:
+    error = wire.one(seen.status_error, wire.StatusError)
+    parts = [part for part in (wire.text(error.state), wire.text(error.message)) if part]
+    return ": ".join(parts)[:MOST_FAILURE_LENGTH] or None

@@ -1,0 +1,277 @@
+"""
+The shapes of the provider's answers, and nothing about their meaning.
+
+Its documentation and its behaviour differ (numbers come as strings, fields come and go, an array is null), so nothing
+here is required, unknown fields are passed over, and a part that cannot be read is left out instead of spoiling the
+rest. Only what Corral uses is named. `Any` is allowed in this file alone.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, TypeAlias, TypeVar
+
+import msgspec
+
+Scalar: TypeAlias = Any
+"""A string, number or boolean, as the provider pleases; read it with `text`, `number`, `whole` or `flag`."""
+
+Part: TypeAlias = msgspec.Raw
+"""A nested object or array; read it with `one` or `many`."""
+
+_NOTHING = msgspec.Raw(b"null")
+
+Shape = TypeVar("Shape", bound=msgspec.Struct)
+
+
+class Problem(msgspec.Struct):
+    """The body of a refusal."""
+
+    code: Scalar = None
+    reason: Scalar = None
+    message: Scalar = None
+
+
+class Nothing(msgspec.Struct):
+    """The answer to a change, whose content does not matter and may be empty."""
+
+
+class Created(msgspec.Struct):
+    """The answer to a create."""
+
+    id: Scalar = None
+
+
+class PortMapping(msgspec.Struct):
+    """Where a port is reached."""
+
+    port: Scalar = None
+    endpoint: Scalar = None
+    type: Scalar = None
+
+
+class StatusError(msgspec.Struct):
+    """Why an instance cannot be used; empty texts when it can."""
+
+    state: Scalar = None
+    message: Scalar = None
+
+
+class Env(msgspec.Struct):
+    """A variable of the container."""
+
+    key: Scalar = None
+    value: Scalar = None
+
+
+class VolumeMount(msgspec.Struct):
+    """A disk."""
+
+    mount_path: Scalar = msgspec.field(default=None, name="mountPath")
+
+
+class ConnectComponent(msgspec.Struct, rename="camel"):
+    """A way in: SSH, Jupyter or a terminal in the browser."""
+
+    ssh_command: Scalar = None
+    password: Scalar = None
+    address: Scalar = None
+    is_running: Scalar = None
+
+
+class Instance(msgspec.Struct, rename="camel"):
+    """One instance, as the list and the single look show it."""
+
+    id: Scalar = None
+    name: Scalar = None
+    status: Scalar = None
+    cluster_id: Scalar = None
+    cluster_name: Scalar = None
+    product_id: Scalar = None
+    product_name: Scalar = None
+    gpu_num: Scalar = None
+    cpu_num: Scalar = None
+    memory: Scalar = None
+    rootfs_size: Scalar = None
+    image_url: Scalar = None
+    billing_mode: Scalar = None
+    kind: Scalar = None
+    end_time: Scalar = None
+    spot_status: Scalar = None
+    spot_reclaim_time: Scalar = None
+    created_at: Scalar = None
+    last_started_at: Scalar = None
+    last_stopped_at: Scalar = None
+    port_mappings: Part = _NOTHING
+    status_error: Part = _NOTHING
+    envs: Part = _NOTHING
+    volume_mounts: Part = _NOTHING
+    ssh: Part = msgspec.field(default=_NOTHING, name="connectComponentSSH")
+    web_terminal: Part = msgspec.field(default=_NOTHING, name="connectComponentWebTerminal")
+    jupyter: Part = msgspec.field(default=_NOTHING, name="connectComponentJupyter")
+
+
+class Instances(msgspec.Struct):
+    """One page of the list."""
+
+    instances: list[Instance] | None = None
+    total: Scalar = None
+
+
+class Product(msgspec.Struct, rename="camel"):
+    """One kind of machine."""
+
+    id: Scalar = None
+    name: Scalar = None
+    cpu_per_gpu: Scalar = None
+    memory_per_gpu: Scalar = None
+    available_deploy: Scalar = None
+    regions: Part = _NOTHING
+    billing_methods: Part = _NOTHING
+    price: Scalar = None
+    spot_price: Scalar = None
+
+
+class Products(msgspec.Struct):
+    """Every product."""
+
+    data: list[Product] | None = None
+
+
+class Cluster(msgspec.Struct):
+    """One data centre."""
+
+    id: Scalar = None
+    name: Scalar = None
+
+
+class Clusters(msgspec.Struct):
+    """Every cluster."""
+
+    data: list[Cluster] | None = None
+
+
+class TemplatePorts(msgspec.Struct):
+    """The ports of one type."""
+
+    type: Scalar = None
+    ports: Part = _NOTHING
+
+
+class Tool(msgspec.Struct):
+    """A helper service."""
+
+    name: Scalar = None
+    port: Scalar = None
+    type: Scalar = None
+
+
+class Template(msgspec.Struct, rename="camel"):
+    """What runs on a machine. Here a part that cannot be read matters, so parts are typed."""
+
+    id: Scalar = msgspec.field(default=None, name="Id")
+    name: Scalar = None
+    image: Scalar = None
+    image_auth: Scalar = None
+    start_command: Scalar = None
+    entrypoint: Scalar = None
+    min_cuda_version: Scalar = None
+    ports: list[TemplatePorts] | None = None
+    envs: list[Env] | None = None
+    tools: list[Tool] | None = None
+
+
+class TemplateAnswer(msgspec.Struct):
+    """One template; null when there is none."""
+
+    template: Template | None = None
+
+
+class RegistryAuth(msgspec.Struct):
+    """The login of an image registry, password and all: read, used and dropped."""
+
+    id: Scalar = None
+    username: Scalar = None
+    password: Scalar = None
+
+    def __repr__(self) -> str:
+        return "RegistryAuth(...)"
+
+
+class RegistryAuths(msgspec.Struct):
+    """Every registry login of the account."""
+
+    data: list[RegistryAuth] | None = None
+
+    def __repr__(self) -> str:
+        return "RegistryAuths(...)"
+
+
+def text(value: Scalar) -> str:
+    """The text of *value*; empty when it is absent or not a scalar."""
+    if value is None or isinstance(value, (dict, list, bool)):
+        return ""
+    return str(value).strip()
+
+
+def number(value: Scalar) -> float | None:
+    """The finite number in *value*, be it a number or a string of one."""
+    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
+        return None
+    try:
+        found = float(value)
+    except (ValueError, OverflowError):
+        return None
+    return found if math.isfinite(found) else None
+
+
+def whole(value: Scalar) -> int | None:
+    """The whole number in *value*; None when there is none or it has a fraction."""
+    found = number(value)
+    return int(found) if found is not None and found.is_integer() else None
+
+
+def flag(value: Scalar) -> bool:
+    """Whether *value* says yes."""
+    return value is True or text(value).lower() in {"true", "1"}
+
+
+def one(part: Part, shape: type[Shape]) -> Shape:
+    """The object in *part*; an empty one when it is absent or unreadable."""
+    try:
+        return msgspec.json.decode(part, type=shape)
+    except msgspec.MsgspecError:
+        return shape()
+
+
+def many(part: Part, shape: type[Shape]) -> list[Shape]:
+    """The objects in *part* that can be read."""
+    try:
+        parts = msgspec.json.decode(part, type=list[msgspec.Raw])
+    except msgspec.MsgspecError:
+        return []
+    found: list[Shape] = []
+    for inner in parts:
+        try:
+            found.append(msgspec.json.decode(inner, type=shape))
+        except msgspec.MsgspecError:
+            continue
+    return found
+
+
+def texts(part: Part) -> list[str]:
+    """The non-empty texts of an array of scalars."""
+    try:
+        values: list[Any] = msgspec.json.decode(part, type=list[Any])
+    except msgspec.MsgspecError:
+        return []
+    return [found for found in map(text, values) if found]
+
+
+def wholes(part: Part) -> list[int | None]:
+    """The whole numbers of an array of scalars; None for each that is not one, and one None if it is no array."""
+    try:
+        values: list[Any] | None = msgspec.json.decode(part, type=list[Any] | None)
+    except msgspec.MsgspecError:
+        return [None]
+    return [whole(value) for value in values or []]
