@@ -1,0 +1,260 @@
+"""
+What a failed request to the provider means: three tables, and the way from them to our errors.
+
+By reason (the provider's own list, complete), by words in its message (it often gives a general reason and the real
+one in the text), by HTTP status; and by the HTTP library's exceptions. Whatever no table knows *may have happened*.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Final
+
+import aiohttp
+import msgspec
+
+from corral.cloud.exchange import Call, Fate, FaultError
+from corral.cloud.novita import wire
+from corral.domain.errors import (
+    CloudError,
+    CloudRefusedError,
+    CloudShortageError,
+    CloudTransientError,
+    CloudUnknownError,
+)
+
+MOST_RETRY_AFTER_SECONDS: Final = 60.0
+"""Longest pause the provider may impose: a longer one would be a mistake of its clock or ours, and stop everything."""
+
+FATE_BY_REASON: Final[Mapping[str, Fate]] = {
+    # general
+    "UNKNOWN": Fate.MAY_HAVE_HAPPENED,
+    "REQUEST": Fate.NEVER_WILL,
+    "VALIDATOR_PARAM": Fate.NEVER_WILL,
+    "RESOURCE_NOT_FOUND": Fate.GONE,
+    "CONFLICT": Fate.MAY_HAVE_HAPPENED,  # it exists already, or moves already: a look tells
+    "OPERATION_LIMIT": Fate.DID_NOT_HAPPEN,
+    "RATE_LIMIT_EXCEEDED": Fate.THROTTLED,
+    "SEND_MSG_ERROR": Fate.MAY_HAVE_HAPPENED,  # something behind the API was not told; before or after the deed?
+    # auth and user
+    "UNAUTHORIZED": Fate.AUTH,
+    "FORBIDDEN": Fate.AUTH,
+    "INVALID_API_KEY": Fate.AUTH,
+    "GET_TOKEN_FAILED": Fate.AUTH,
+    "INVALID_USER_TOKEN": Fate.AUTH,
+    "BANNED_USER": Fate.AUTH,
+    "USER_NOT_FOUND": Fate.AUTH,
+    "USER_NOT_ACTIVATED": Fate.AUTH,
+    "INVALID_USER_OR_PASSWORD": Fate.AUTH,
+    "USER_ALREADY_EXISTS": Fate.NEVER_WILL,
+    "USER_ALREADY_ACTIVATED": Fate.NEVER_WILL,
+    "INVALID_CODE": Fate.NEVER_WILL,
+    "INVALID_PUBLIC_KEY": Fate.NEVER_WILL,
+    "USER_PHONE_NOT_CONSIST": Fate.NEVER_WILL,
+    "SEND_CODE_TOO_FAST": Fate.THROTTLED,
+    "INCORRECT_USER_SYNCER_REQUIRE_PARAMS": Fate.NEVER_WILL,
+    # capacity
+    "INSUFFICIENT_RESOURCE": Fate.NOT_HERE,
+    "MIGRATE_INSUFFICIENT_RESOURCE": Fate.NOT_HERE,
+    "GPU_SPEC_USED": Fate.NOT_HERE,
+    "CLUSTER_STATUS": Fate.NOT_HERE,
+    "NODE_STATUS": Fate.NOT_HERE,
+    "DEPENDENT_RESOURCE_STATE": Fate.NOT_HERE,
+    # money
+    "BALANCE_NOT_ENOUGH": Fate.MONEY,
+    "EXPIRED_OR_BALANCE_NOT_ENOUGH": Fate.MONEY,
+    "CREATE_INSTANCE_LIMIT": Fate.MONEY,
+    "UNSUPPORTED_BILLING_MODE": Fate.NOT_HERE,  # this product is not sold so; another may be
+    "WALLET_NOT_FOUND": Fate.MONEY,
+    "WALLET_UNSUPPORT_RECHARGE_METHOD": Fate.NEVER_WILL,
+    "ORDER_NOT_FOUND": Fate.NEVER_WILL,
+    "SAVING_PLAN_ALREADY_EXISTS": Fate.NEVER_WILL,
+    # instance
+    "PREPAID_INSTANCE_NOT_SUPPORT_RELEASE": Fate.NEVER_WILL,
+    "CREATING_INSTANCE_NOT_SUPPORT_RENEWAL": Fate.NEVER_WILL,
+    "INSTANCE_LOCAL_STORAGE_NOT_FOUND": Fate.NEVER_WILL,
+    "INVALID_COMMAND_PARAM": Fate.NEVER_WILL,
+    # Storage, images, networks and jobs: what is missing here is not what the call was about, so it is not GONE.
+    "NETWORK_STORAGE_NOT_FOUND": Fate.NEVER_WILL,
+    "NETWORK_STORAGE_IN_USE": Fate.NEVER_WILL,
+    "NETWORK_STORAGE_UNAVAILABLE": Fate.NOT_HERE,
+    "NETWORK_STORAGE_TOO_LARGE": Fate.NEVER_WILL,
+    "CUR_CLUSTER_NETWORK_STORAGE_NOT_SUPPORT": Fate.NOT_HERE,
+    "IMAGE_NOT_FOUND": Fate.NEVER_WILL,
+    "IMAGE_AUTH_IN_USE": Fate.NEVER_WILL,
+    "TEMPLATE_NOT_FOUND": Fate.GONE,
+    "TEMPLATE_IS_PRIVATE": Fate.NEVER_WILL,
+    "NETWORK_NOT_FOUND": Fate.NEVER_WILL,
+    "NETWORK_IN_USE": Fate.NEVER_WILL,
+    "NETWORK_MAX_LIMIT": Fate.NEVER_WILL,
+    "JOB_NOT_FOUND": Fate.NEVER_WILL,
+    # serverless and billing: never called, listed so that the table is whole
+    "SERVERLESS_ENDPOINT_NOT_FOUND": Fate.NEVER_WILL,
+    "SERVERLESS_WORKER_NOT_FOUND": Fate.NEVER_WILL,
+    "SERVERLESS_PRODUCT_NOT_FOUND": Fate.NEVER_WILL,
+    "SERVERLESS_APP_NAME_IS_EXIST": Fate.NEVER_WILL,
+    "LIST_BILL_TOO_FAST": Fate.THROTTLED,
+    "INVALID_PRODUCT_CATEGORY": Fate.NEVER_WILL,
+    "INVALID_BILL_CYCLE": Fate.NEVER_WILL,
+    "LIST_BILL_ERROR": Fate.MAY_HAVE_HAPPENED,
+}
+
+GENERAL_REASONS: Final = frozenset({"", "REQUEST", "VALIDATOR_PARAM", "CONFLICT", "OPERATION_LIMIT"})
+"""Reasons that say little; the words of the message come before them."""
+
+FATE_BY_WORDS: Final[tuple[tuple[str, Fate], ...]] = (
+    ("invalid state change", Fate.MAY_HAVE_HAPPENED),  # often the deed was done all the same
+    ("insufficient_resource", Fate.NOT_HERE),
+    ("insufficient resource", Fate.NOT_HERE),
+    ("balance_not_enough", Fate.MONEY),
+    ("balance not enough", Fate.MONEY),
+    ("imageauth", Fate.NEVER_WILL),  # before "not found": it is the login that is missing, not the instance
+    ("image auth", Fate.NEVER_WILL),
+    ("image not foun", Fate.NEVER_WILL),
+    ("not foun", Fate.GONE),  # the provider also spells it "not fount"
+)
+
+FATE_BY_STATUS: Final[Mapping[int, Fate]] = {
+    401: Fate.AUTH,
+    403: Fate.AUTH,
+    404: Fate.GONE,
+    408: Fate.MAY_HAVE_HAPPENED,
+    409: Fate.MAY_HAVE_HAPPENED,
+    425: Fate.DID_NOT_HAPPEN,
+    429: Fate.THROTTLED,
+}
+"""Statuses that mean something without a known reason; other 4xx never will, anything else may have happened."""
+
+FATE_BY_FRONT: Final[Mapping[int, Fate]] = {403: Fate.DID_NOT_HAPPEN, 404: Fate.DID_NOT_HAPPEN}
+"""
+Answers that are not the provider's JSON come from what stands before it (Cloudflare, a proxy, a wrong address). It did
+not let the request through, and its 404 must not be taken for "this instance is gone", nor its 403 for a bad key.
+"""
+
+NOT_SENT: Final[tuple[type[BaseException], ...]] = (
+    aiohttp.ClientConnectorError,  # refused, unreachable, no such host; also TLS, which comes before the request
+    aiohttp.ServerFingerprintMismatch,
+    aiohttp.ConnectionTimeoutError,
+    aiohttp.InvalidURL,
+    aiohttp.NonHttpUrlClientError,
+)
+"""Exceptions that come before the first byte of the request is sent; every other may have come after."""
+
+TIMED_OUT: Final[tuple[type[BaseException], ...]] = (TimeoutError, aiohttp.ServerTimeoutError)
+
+_WORD = re.compile(r"[A-Z][A-Z0-9_]{0,63}")
+
+
+def refusal(status: int, body: bytes, *, retry_after: str | None, now: datetime) -> FaultError:
+    """What an answer other than 2xx means."""
+    problem = _problem(body)
+    pause = retry_after_seconds(retry_after, now)
+    if problem is None:
+        fate = FATE_BY_FRONT.get(status) or _fate_by_status(status)
+        return FaultError(fate, f"HTTP {status} without its error shape", status=status, retry_after_seconds=pause)
+    reason = wire.text(problem.reason)
+    message = wire.text(problem.message)
+    fate = _fate(status, reason, message.lower())
+    shown = reason if _WORD.fullmatch(reason) else ""
+    if fate is not Fate.GONE and _is_about_image_auth(message):
+        shown = "IMAGE_AUTH"
+    because = f"HTTP {status} {shown}".rstrip()
+    return FaultError(fate, because, status=status, reason=shown, retry_after_seconds=pause)
+
+
+def unreadable(status: int, why: str) -> FaultError:
+    """What a 2xx means whose content cannot be used: done, most likely, but what came of it is lost."""
+    return FaultError(Fate.MAY_HAVE_HAPPENED, f"HTTP {status} with {why}", status=status)
+
+
+def broken(error: BaseException) -> FaultError:
+    """What an exception of the HTTP library means."""
+    fate = Fate.DID_NOT_HAPPEN if isinstance(error, NOT_SENT) else Fate.MAY_HAVE_HAPPENED
+    return FaultError(fate, type(error).__name__, timed_out=isinstance(error, TIMED_OUT))
+
+
+def retry_after_seconds(value: str | None, now: datetime) -> float | None:
+    """The pause that a Retry-After header asks for, in seconds or as a date; None when it says nothing sensible."""
+    if not value:
+        return None
+    seconds = wire.number(value)
+    if seconds is None:
+        try:
+            until = parsedate_to_datetime(value)
+        except (ValueError, TypeError):
+            return None
+        seconds = (until.replace(tzinfo=until.tzinfo or UTC) - now).total_seconds()
+    return min(max(seconds, 0.0), MOST_RETRY_AFTER_SECONDS)
+
+
+def error_for(fault: FaultError, call: Call) -> CloudError:
+    """Our error for *fault* in answer to *call*, in our words; of the provider's only its reason is shown."""
+    what = f"{call.endpoint} {call.about}".rstrip()
+    details = {"reason": fault.reason} if fault.reason else {}
+    pause = fault.retry_after_seconds
+    match fault.fate:
+        case Fate.DID_NOT_HAPPEN | Fate.THROTTLED:
+            code = "NOVITA_API_TIMEOUT" if fault.timed_out else None
+            message = f"the provider did not carry out {what}: {fault.because}"
+            return CloudTransientError(message, code=code, details=details, retry_after_seconds=pause)
+        case Fate.MAY_HAVE_HAPPENED if call.changes:
+            code = "NOVITA_API_TIMEOUT" if fault.timed_out else "NOVITA_API_ERROR"
+            message = f"the provider may have carried out {what}: {fault.because}"
+            return CloudUnknownError(message, code=code, details=details, retry_after_seconds=pause)
+        case Fate.MAY_HAVE_HAPPENED:
+            code = "NOVITA_API_TIMEOUT" if fault.timed_out else None
+            message = f"the provider did not answer {what}: {fault.because}"
+            return CloudTransientError(message, code=code, details=details, retry_after_seconds=pause)
+        case Fate.NOT_HERE:
+            return CloudShortageError(f"the provider has no capacity for {what}: {fault.because}", details=details)
+        case Fate.GONE:
+            code = _missing_code(fault, call)
+            return CloudRefusedError(f"the provider knows no such thing: {what}", code=code, details=details)
+        case Fate.MONEY:
+            message = f"the account cannot pay for {what} ({fault.because}): recharge it or delete other instances"
+            return CloudRefusedError(message, code="INSUFFICIENT_BALANCE", details=details)
+        case Fate.AUTH:
+            message = f"the provider does not accept NOVITA_API_KEY ({fault.because})"
+            return CloudRefusedError(message, code="AUTHENTICATION_FAILED", details=details)
+        case Fate.NEVER_WILL:
+            code = "REGISTRY_AUTH_NOT_FOUND" if fault.reason == "IMAGE_AUTH" else None
+            return CloudRefusedError(f"the provider refuses {what}: {fault.because}", code=code, details=details)
+
+
+def _fate(status: int, reason: str, words: str) -> Fate:
+    if reason not in GENERAL_REASONS and reason in FATE_BY_REASON:
+        return FATE_BY_REASON[reason]
+    if status < 500:  # noqa: PLR2004  # a broken server's words prove nothing
+        for known, fate in FATE_BY_WORDS:
+            if known in words:
+                return fate
+    if reason in FATE_BY_REASON:
+        return FATE_BY_REASON[reason]
+    if reason.endswith("NOT_FOUND") and status < 500:  # noqa: PLR2004
+        return Fate.GONE
+    return _fate_by_status(status)
+
+
+def _fate_by_status(status: int) -> Fate:
+    default = Fate.NEVER_WILL if 400 <= status < 500 else Fate.MAY_HAVE_HAPPENED  # noqa: PLR2004
+    return FATE_BY_STATUS.get(status, default)
+
+
+def _missing_code(fault: FaultError, call: Call) -> str:
+    return "TEMPLATE_NOT_FOUND" if fault.reason == "TEMPLATE_NOT_FOUND" else call.missing_code
+
+
+def _is_about_image_auth(message: str) -> bool:
+    return "imageauth" in message.lower() or "image auth" in message.lower()
+
+
+def _problem(body: bytes) -> wire.Problem | None:
+    """The provider's error shape, if *body* has it."""
+    try:
+        problem = msgspec.json.decode(body, type=wire.Problem)
+    except (msgspec.MsgspecError, RecursionError):
+        return None
+    return problem if problem.reason or problem.message else None
