@@ -1,0 +1,188 @@
+"""
+Reading a list that comes in pages while it changes.
+
+The provider pages by number, does not say whether the first is 0 or 1, may give fewer than asked, and instances come
+and go between two pages: one deleted moves all after it forward, over a page's edge, where it is missed. No reading of
+each page once can tell that from a list that stood still. What makes a reading sure here:
+
+* every page says the same total, every page is as long as it must be, and no id is seen twice; and
+* what is new stands at one end of the list (newest or oldest first). With the newest first, the first page is read
+  first and once more at the end: unchanged, nothing was added and stayed; the total unchanged, nothing was taken away.
+  With the oldest first, or when the order cannot be seen, the last page is read before those between and both ends
+  once more after them.
+
+So a list of N pages costs N + 1 calls (newest first) or N + 3 at most, and one page costs one. A reading that is not
+sure is tried once more, and is then given as it is, saying so: more tries would cost most when the budget is shortest.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Final, Generic, TypeVar
+
+from corral.domain.errors import CloudRefusedError
+
+Item = TypeVar("Item")
+
+PAGE_SIZE: Final = 100
+"""The largest page that clients of the provider are known to ask for; its own cap is not published."""
+MOST_PAGES: Final = 1000
+"""A total that asks for more is taken for an error: a hundred thousand instances are beyond any account."""
+TRIES: Final = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page(Generic[Item]):
+    """One page as it was read: items by id in the list's order, and how many the whole list has."""
+
+    items: tuple[tuple[str, Item], ...]
+    total: int | None
+    newest_first: bool = False
+    """Whether the items can be seen to be ordered so, by when they were created."""
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """The ids in their order."""
+        return tuple(found for found, _ in self.items)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading(Generic[Item]):
+    """All that was read: each id once, and whether that is surely all."""
+
+    items: tuple[Item, ...]
+    complete: bool
+    calls: int
+    first_number: int | None
+    """The number of the first page, once it could be told; hand it to the next reading to save a call."""
+
+
+FetchPage = Callable[[int, int], Awaitable[Page[Item]]]
+"""Reads page *number* with *size* items to a page."""
+
+
+async def read_all(fetch: FetchPage[Item], *, size: int = PAGE_SIZE, first_number: int | None = None) -> Reading[Item]:
+    """Read the whole list; what *fetch* raises, this raises."""
+    reader = _Reader(fetch, size, first_number)
+    for _ in range(TRIES):
+        if await reader.read():
+            break
+    return Reading(
+        items=tuple(reader.seen.values()),
+        complete=reader.complete,
+        calls=reader.calls,
+        first_number=reader.first_number,
+    )
+
+
+class _Reader(Generic[Item]):
+    """One reading in progress."""
+
+    def __init__(self, fetch: FetchPage[Item], size: int, first_number: int | None) -> None:
+        self._fetch = fetch
+        self._asked_size = size
+        self.first_number = first_number
+        self.seen: dict[str, Item] = {}
+        self.complete = False
+        self.calls = 0
+
+    async def read(self) -> bool:
+        """Read once; True when there is no point in another try."""
+        first = await self._first()
+        if first.total is None:
+            await self._read_uncounted(first)
+            return True
+        if first.total <= len(first.items):
+            self._accept([first], sure=len(set(first.ids)) == first.total)
+            return self.complete
+        if not first.items:
+            return False
+        # A shorter page than asked is the provider's cap; asking for just that keeps pages and offsets in step.
+        size = min(self._asked_size, len(first.items))
+        count = math.ceil(first.total / size)
+        if count > MOST_PAGES:
+            first = Page(items=first.items, total=first.total)
+            self._accept([first, *await self._pages(range(1, MOST_PAGES), size)], sure=False)
+            return True
+        return await self._read_counted(first, size, count)
+
+    async def _first(self) -> Page[Item]:
+        """The first page; where that is page 1, page 0 is refused, empty or the same."""
+        if self.first_number is not None:
+            return await self._page(self.first_number, self._asked_size)
+        try:
+            first = await self._page(0, self._asked_size)
+        except CloudRefusedError as refused:
+            if refused.code != CloudRefusedError.code:
+                raise  # about the key or the account, not the page
+            self.first_number = 1
+            return await self._page(1, self._asked_size)
+        if not first.items and first.total:
+            self.first_number = 1
+            return await self._page(1, self._asked_size)
+        return first
+
+    async def _read_counted(self, first: Page[Item], size: int, count: int) -> bool:
+        pages: dict[int, Page[Item]] = {0: first}
+        if self.first_number is None:
+            second = await self._page(1, size)
+            # Most of it the same, rather than all: something may have been added or taken away in between.
+            if 2 * len(set(second.ids) & set(first.ids)) > len(first.items):
+                self.first_number = 1
+                pages = {0: second}
+            else:
+                self.first_number = 0
+                pages[1] = second
+        ends = {0}
+        if not pages[0].newest_first and count > 2:  # noqa: PLR2004  # with two pages the first one's steadiness says all
+            ends.add(count - 1)
+            pages = {0: pages[0], count - 1: (await self._pages([count - 1], size))[0]}
+        between = [place for place in range(count) if place not in pages]
+        pages.update(zip(between, await self._pages(between, size), strict=True))
+        again = dict(zip(sorted(ends), await self._pages(sorted(ends), size), strict=True))
+        steady = all(pages[place].ids == page.ids for place, page in again.items())
+        same_total = {page.total for page in (*pages.values(), *again.values())} == {first.total}
+        ids = [found for place in range(count) for found in pages[place].ids]
+        whole = len(ids) == len(set(ids)) == first.total
+        ordered = [pages[place] for place in range(count)]
+        self._accept([*ordered, *again.values()], sure=steady and same_total and whole)
+        return self.complete
+
+    async def _read_uncounted(self, page: Page[Item]) -> None:
+        """Without a total, read on until a page brings nothing new; sure only if the first page was the only one."""
+        pages = [page]
+        seen = set(page.ids)
+        for number in range(1, MOST_PAGES):
+            if not pages[-1].items:
+                break
+            following = await self._page((self.first_number or 0) + number, self._asked_size)
+            if number > 1 and not set(following.ids) - seen:
+                break
+            seen.update(following.ids)
+            pages.append(following)
+        self._accept(pages, sure=len(seen) == len(page.ids))
+
+    async def _pages(self, places: Sequence[int], size: int) -> list[Page[Item]]:
+        """Several pages at once, by their place in the list, the first being 0."""
+        base = self.first_number or 0
+        tasks = [asyncio.ensure_future(self._page(base + place, size)) for place in places]
+        try:
+            return list(await asyncio.gather(*tasks))
+        finally:  # a task group would do this too, but wrap the error in a group that no caller expects
+            for task in tasks:
+                task.cancel()
+
+    async def _page(self, number: int, size: int) -> Page[Item]:
+        self.calls += 1
+        return await self._fetch(number, size)
+
+    def _accept(self, pages: Sequence[Page[Item]], *, sure: bool) -> None:
+        """Keep what was read. A sure reading is all there is; an unsure one adds to what an earlier try saw."""
+        if sure:
+            self.seen.clear()
+        for page in pages:
+            self.seen.update(page.items)
+        self.complete = sure
