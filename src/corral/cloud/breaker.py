@@ -1,0 +1,108 @@
+"""
+A circuit breaker: when the provider keeps failing, it is left alone for a while.
+
+Pure: time is an argument. CLOSED lets everything through and opens after five failures in a row. OPEN lets nothing
+through until its pause is over. HALF_OPEN lets three at a time try: the first success closes it, a failure opens it
+again for twice as long. The end of a call that began before the last change of state says nothing about the present
+one, so it is ignored; tickets tell.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+FAILURES_TO_OPEN: Final = 5
+FIRST_PAUSE_SECONDS: Final = 5.0
+MOST_TRIALS: Final = 3
+
+
+class BreakerState(StrEnum):
+    """Whether the provider is asked."""
+
+    CLOSED = "CLOSED"
+    OPEN = "OPEN"
+    HALF_OPEN = "HALF_OPEN"
+
+
+@dataclass(frozen=True, slots=True)
+class Ticket:
+    """The right to one call; hand it back with how the call ended."""
+
+    era: int
+
+
+class Breaker:
+    """The breaker of one process. *most_pause_seconds* is its longest pause."""
+
+    def __init__(self, *, most_pause_seconds: float) -> None:
+        self._most_pause = max(most_pause_seconds, FIRST_PAUSE_SECONDS)
+        self._pause = 0.0
+        self._open_until: float | None = None
+        self._half_open = False
+        self._failures = 0
+        self._trials = 0
+        self._era = 0
+
+    def state(self, now: float) -> BreakerState:
+        """The state at *now*; a pause that is over counts as half open, though nobody tried yet."""
+        if self._open_until is None:
+            return BreakerState.CLOSED
+        return BreakerState.HALF_OPEN if self._half_open or now >= self._open_until else BreakerState.OPEN
+
+    def retry_after_seconds(self, now: float) -> float:
+        """How long until it is worth asking again."""
+        return max(0.0, (self._open_until or 0.0) - now)
+
+    def admits(self, now: float) -> bool:
+        """Whether a call would be let through; nothing is taken."""
+        match self.state(now):
+            case BreakerState.CLOSED:
+                return True
+            case BreakerState.OPEN:
+                return False
+            case BreakerState.HALF_OPEN:
+                return self._trials < MOST_TRIALS
+
+    def enter(self, now: float) -> Ticket | None:
+        """A ticket for one call, which must come back through `leave`; None when the provider is to be left alone."""
+        if not self.admits(now):
+            return None
+        if self.state(now) is BreakerState.HALF_OPEN:
+            if not self._half_open:
+                self._half_open = True
+                self._trials = 0
+            self._trials += 1
+        return Ticket(self._era)
+
+    def leave(self, ticket: Ticket, *, healthy: bool | None, now: float) -> None:
+        """The call ended: the provider answered (*healthy*), it failed, or nothing was learnt (None)."""
+        if ticket.era != self._era:
+            return
+        if self._half_open:
+            self._trials -= 1
+        if healthy is None:
+            return
+        if healthy:
+            self._failures = 0
+            if self._half_open:
+                self._close()
+            return
+        self._failures += 1
+        if self._half_open or self._failures >= FAILURES_TO_OPEN:
+            self._open(now)
+
+    def _open(self, now: float) -> None:
+        self._pause = min(self._most_pause, 2 * self._pause or FIRST_PAUSE_SECONDS)
+        self._open_until = now + self._pause
+        self._half_open = False
+        self._failures = 0
+        self._era += 1
+
+    def _close(self) -> None:
+        self._pause = 0.0
+        self._open_until = None
+        self._half_open = False
+        self._trials = 0
+        self._era += 1
