@@ -1,0 +1,224 @@
+"""
+How often the provider may be asked, by all processes together.
+
+Pure: a state, a time, and functions from one to the next; `BudgetLedger` keeps the state where every process sees it.
+
+*Never more than the limit in any minute.* Permits are counted by the second, and one is given only if those of the last
+62 seconds stay within the limit. That is a minute, plus one second because a second is counted whole, plus one for the
+way from the permit to the wire. A token bucket would allow its capacity on top of its rate.
+
+*Changes overtake reads.* Reads leave a fifth of the limit to changes, and are spaced evenly after a small burst, so
+that a create finds room at any time and a look at the world never waits for a minute to pass. When changes must wait
+all the same, reads of every process stand back until these had their turn.
+
+*auto* begins at 300 a minute, halves on a 429 (once for all calls that were under way), grows by a tenth with each
+minute without one, and stays between 30 and 3,000.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Final, Protocol, TypeVar
+
+import msgspec
+
+Result = TypeVar("Result")
+
+FIRST_LIMIT: Final = 300.0
+LEAST_LIMIT: Final = 30.0
+MOST_LIMIT: Final = 3000.0
+GROWTH: Final = 1.1
+GROWTH_SECONDS: Final = 60.0
+WINDOW_SECONDS: Final = 62
+RESERVED_SHARE: Final = 5
+"""One part in five is for changes: enough for a burst of creates, and reads lose little."""
+BURST_SHARE: Final = 10
+"""One part in ten may be read at once: a listing of thousands of instances fits."""
+YIELD_SECONDS: Final = 1.0
+"""How long after its turn a waiting change keeps reads back: the time in which it asks again."""
+LARGEST_SLIP_SECONDS: Final = 1.0
+"""A clock that steps back by less stands still for as long; one that steps back further was set anew."""
+EPSILON: Final = 1e-6
+
+
+class BudgetState(msgspec.Struct, frozen=True, omit_defaults=True):
+    """All there is to remember. Times are unix seconds of the ledger's clock; every field has a default."""
+
+    limit: float = FIRST_LIMIT
+    at: float = 0.0
+    """When it was last looked at."""
+    second: int = 0
+    """The second that the last of `counts` is about."""
+    counts: tuple[int, ...] = ()
+    """Permits given in each second, oldest first."""
+    reads_from: float = 0.0
+    """When the next read would be due if reads were evenly spaced."""
+    shut_until: float = 0.0
+    """The provider asked for a pause (Retry-After) until then."""
+    changes_first_until: float = 0.0
+    """Until then reads stand back, because a change waits."""
+    halved_at: float = 0.0
+    grown_at: float = 0.0
+
+
+class Grant(msgspec.Struct, frozen=True):
+    """What was given: so many changes and reads may be sent, at once; ask again for the rest after a while."""
+
+    changes: int
+    reads: int
+    at: float
+    """When, by the ledger's clock: `throttled` wants it back."""
+    wait_seconds: float
+    limit: int
+
+
+class BudgetLedger(Protocol):
+    """Where the state is kept, and whose clock counts. One revision happens after the other, whoever asks."""
+
+    async def revise(self, change: Callable[[bytes | None, float], tuple[bytes, Result]]) -> Result:
+        """
+        Replace the state by what *change* makes of it and of the present time; returns its second result.
+
+        *change* is pure and may be called again. Raises StoreUnavailableError when the state cannot be reached.
+        """
+        ...
+
+
+class Budget:
+    """The rules of one budget: a *fixed* number of calls a minute, or `auto` when it is None."""
+
+    def __init__(self, fixed: int | None) -> None:
+        self._fixed = fixed
+
+    def take(self, state: BudgetState, now: float, *, changes: int, reads: int) -> tuple[BudgetState, Grant]:
+        """Give what can be given of so many *changes* and *reads*, changes first."""
+        state = self.at(state, now)
+        now = state.at
+        limit = self.limit(state)
+        if now < state.shut_until - EPSILON:
+            return state, Grant(0, 0, now, state.shut_until - now, limit)
+        used = sum(state.counts)
+        given_changes = max(0, min(changes, limit - used))
+        state = _counted(state, given_changes)
+        wait = 0.0
+        if given_changes < changes:
+            wait = self._wait_for_room(state, limit, now)
+            state = msgspec.structs.replace(
+                state, changes_first_until=max(state.changes_first_until, now + wait + YIELD_SECONDS)
+            )
+        given_reads = 0
+        if reads and now >= state.changes_first_until - EPSILON:
+            state, given_reads, wait = self._take_reads(state, now, limit, reads)
+        elif reads and given_changes == changes:
+            wait = state.changes_first_until - now
+        return state, Grant(given_changes, given_reads, now, wait, limit)
+
+    def charge(self, state: BudgetState, now: float, permits: int) -> BudgetState:
+        """Count *permits* that were given elsewhere, while this state could not be reached."""
+        return _counted(self.at(state, now), permits)
+
+    def throttled(
+        self, state: BudgetState, now: float, *, granted_at: float, retry_after_seconds: float | None
+    ) -> BudgetState:
+        """The provider answered 429 to a call whose permit was given at *granted_at*."""
+        state = self.at(state, now)
+        now = state.at
+        if retry_after_seconds:
+            state = msgspec.structs.replace(state, shut_until=max(state.shut_until, now + retry_after_seconds))
+        halved = state.limit
+        if granted_at >= state.halved_at:  # calls that were under way at the last halving say nothing new
+            halved = max(LEAST_LIMIT, state.limit / 2)
+            state = msgspec.structs.replace(state, halved_at=now + EPSILON)
+        return msgspec.structs.replace(state, limit=halved, grown_at=now)
+
+    def limit(self, state: BudgetState) -> int:
+        """Calls a minute, as of *state*."""
+        return self._fixed if self._fixed is not None else int(state.limit + EPSILON)
+
+    def at(self, state: BudgetState, now: float) -> BudgetState:
+        """The state moved on to *now*: old permits forgotten, the limit grown. Its `at` never runs backwards unseen."""
+        if now < state.at - LARGEST_SLIP_SECONDS:
+            state = _shifted(state, now)
+        now = max(now, state.at)
+        second = math.floor(now)
+        counts = state.counts
+        gone = min(second - state.second, WINDOW_SECONDS) if state.counts else 0
+        if gone > 0:
+            counts = (*counts, *([0] * gone))
+        grown_at = state.grown_at or now
+        minutes = max(0, math.floor((now - grown_at + EPSILON) / GROWTH_SECONDS))
+        # The exponent is bounded because a hundred minutes reach the limit from anywhere.
+        grown = min(MOST_LIMIT, state.limit * GROWTH ** min(minutes, 100))
+        return msgspec.structs.replace(
+            state,
+            at=now,
+            second=second,
+            counts=counts[-WINDOW_SECONDS:],
+            limit=grown,
+            grown_at=grown_at + minutes * GROWTH_SECONDS,
+        )
+
+    def _take_reads(self, state: BudgetState, now: float, limit: int, reads: int) -> tuple[BudgetState, int, float]:
+        reserve, burst = limit // RESERVED_SHARE, max(1, limit // BURST_SHARE)
+        # Spaced over the window, not the minute: a burst and what follows then fill it without ever standing still.
+        gap = WINDOW_SECONDS / max(1, limit - reserve - burst)
+        room = max(0, limit - reserve - sum(state.counts))
+        # Even spacing with a burst: the next may be sent up to `burst` places before it is due.
+        due = max(state.reads_from, now)
+        in_step = max(0, burst - math.ceil((due - now) / gap - EPSILON))
+        given = min(reads, room, in_step)
+        if given:
+            state = _counted(msgspec.structs.replace(state, reads_from=due + given * gap), given)
+        if given == reads:
+            return state, given, 0.0
+        if room - given <= 0:
+            return state, given, self._wait_for_room(state, limit - reserve, now)
+        return state, given, max(EPSILON, state.reads_from - now - (burst - 1) * gap)
+
+    def _wait_for_room(self, state: BudgetState, allowed: int, now: float) -> float:
+        """Seconds until one more permit fits under *allowed*."""
+        excess = sum(state.counts) - allowed + 1
+        oldest = state.second - len(state.counts) + 1
+        for place, count in enumerate(state.counts):
+            excess -= count
+            if excess <= 0:
+                return max(EPSILON, oldest + place + WINDOW_SECONDS - now)
+        return 1.0
+
+
+def decoded(raw: bytes | None, now: float) -> BudgetState:
+    """The state in *raw*. One that cannot be read (another release wrote it) is taken for a minute just used up."""
+    if raw is None:
+        return BudgetState()
+    try:
+        return msgspec.json.decode(raw, type=BudgetState)
+    except msgspec.MsgspecError:
+        return BudgetState(shut_until=now + WINDOW_SECONDS)
+
+
+def encoded(state: BudgetState) -> bytes:
+    """The state as it is kept."""
+    return msgspec.json.encode(state)
+
+
+def _counted(state: BudgetState, permits: int) -> BudgetState:
+    if permits <= 0:
+        return state
+    counts = state.counts or (0,)
+    return msgspec.structs.replace(state, counts=(*counts[:-1], counts[-1] + permits))
+
+
+def _shifted(state: BudgetState, now: float) -> BudgetState:
+    """The state after the clock was set back: as if no time had passed, so that nothing is forgotten or frozen."""
+    by = now - state.at
+    return msgspec.structs.replace(
+        state,
+        at=now,
+        second=math.floor(now),
+        reads_from=state.reads_from + by,
+        shut_until=state.shut_until + by,
+        changes_first_until=state.changes_first_until + by,
+        halved_at=state.halved_at + by,
+        grown_at=state.grown_at + by if state.grown_at else 0.0,
+    )

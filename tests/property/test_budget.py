@@ -1,0 +1,168 @@
+"""The budget, for every sequence of wishes, refusals and waits."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
+
+from corral.cloud.budget import LEAST_LIMIT, MOST_LIMIT, Budget, BudgetState, Grant, decoded, encoded
+
+START = 1_890_000_000.0
+MINUTE = 60.0
+
+
+class BudgetMachine(RuleBasedStateMachine):
+    """Several processes ask one state; whatever happens, no minute holds more than its limit."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.budget = Budget(None)
+        self.state = BudgetState()
+        self.now = START
+        self.given: list[tuple[float, int]] = []
+
+    @initialize(fixed=st.one_of(st.none(), st.sampled_from([1, 2, 7, 30, 100, 3000])))
+    def begin(self, fixed: int | None) -> None:
+        self.budget = Budget(fixed)
+
+    @rule(changes=st.sampled_from([0, 1, 5, 500]), reads=st.sampled_from([0, 1, 5, 500]))
+    def take(self, changes: int, reads: int) -> None:
+        self.state, grant = self.budget.take(self.state, self.now, changes=changes, reads=reads)
+        self.state = decoded(encoded(self.state), self.now)
+        assert 0 <= grant.changes <= changes
+        assert 0 <= grant.reads <= reads
+        assert grant.reads == 0 or grant.changes == changes
+        assert grant.wait_seconds > 0 or (grant.changes, grant.reads) == (changes, reads)
+        if grant.changes + grant.reads:
+            self.given.append((self.now, grant.changes + grant.reads))
+        in_the_last_minute = sum(count for at, count in self.given if at > self.now - MINUTE - 1)
+        if grant.changes + grant.reads:
+            assert in_the_last_minute <= grant.limit
+
+    @rule(seconds=st.one_of(st.floats(0, 2), st.sampled_from([0.5, 1.0, 20.0, 59.0, 60.0, 61.0, 62.0, 300.0])))
+    def wait(self, seconds: float) -> None:
+        self.now += seconds
+
+    @rule(retry_after=st.sampled_from([None, 0.0, 5.0, 60.0]))
+    def throttle(self, retry_after: float | None) -> None:
+        before = self.state.limit
+        self.state = self.budget.throttled(self.state, self.now, granted_at=self.now, retry_after_seconds=retry_after)
+        assert self.state.limit <= max(before * 1.1**100, LEAST_LIMIT)
+        assert LEAST_LIMIT <= self.state.limit <= MOST_LIMIT
+        if retry_after:
+            _, grant = self.budget.take(self.state, self.now + retry_after - 0.1, changes=1, reads=1)
+            assert (grant.changes, grant.reads) == (0, 0)
+
+    @rule()
+    def asking_again_when_told_helps(self) -> None:
+        """A wait that leads nowhere would be a busy loop or a standstill."""
+        now, state = self.now, self.state
+        for _ in range(10):
+            state, grant = self.budget.take(state, now, changes=1, reads=0)
+            if grant.changes:
+                return
+            now += grant.wait_seconds
+        raise AssertionError("a change was never served")
+
+
+TestBudgetMachine = BudgetMachine.TestCase
+
+
+def take(
+    budget: Budget, state: BudgetState, now: float, *, changes: int = 0, reads: int = 0
+) -> tuple[BudgetState, Grant]:
+    return budget.take(state, START + now, changes=changes, reads=reads)
+
+
+def test_reads_leave_room_for_changes_and_are_spread_evenly() -> None:
+    """However hard reads push for minutes, a burst of creates goes out at once."""
+    budget, state, given = Budget(300), BudgetState(), []
+    for tenth in range(1200):
+        state, grant = take(budget, state, tenth / 10, reads=1000)
+        given.append(grant.reads)
+    state, creates = take(budget, state, 120.0, changes=60)
+
+    assert given[0] == 30
+    assert max(given[1:]) <= 1
+    assert 230 <= sum(given[600:]) + 30 <= 270
+    assert creates.changes >= 58
+
+
+def test_reads_of_every_process_stand_back_for_a_waiting_change() -> None:
+    """The state is shared, so the process whose create waits is served before another's reads."""
+    budget, state = Budget(10), BudgetState()
+    state, _ = take(budget, state, 0.0, changes=8)
+    state, _ = take(budget, state, 30.0, changes=2)
+    state, waiting = take(budget, state, 31.0, changes=3)
+    assert waiting.changes == 0
+
+    due = 31.0 + waiting.wait_seconds
+    state, other = take(budget, state, due, reads=5)
+    state, mine = take(budget, state, due + 0.5, changes=3)
+    state, afterwards = take(budget, state, due + 30, reads=1)
+
+    assert (other.reads, mine.changes, afterwards.reads) == (0, 3, 1)
+
+
+def test_it_halves_once_for_all_calls_under_way_and_grows_by_a_tenth_a_minute() -> None:
+    """Ten calls that were throttled together are one piece of news."""
+    budget, state = Budget(None), BudgetState()
+    state, grant = take(budget, state, 0.0, reads=10)
+    for _ in range(10):
+        state = budget.throttled(state, START + 1, granted_at=grant.at, retry_after_seconds=None)
+    limits = [budget.limit(budget.at(state, START + 1 + minute * 60)) for minute in range(4)]
+    again = budget.throttled(state, START + 70, granted_at=START + 69, retry_after_seconds=None)
+
+    assert limits == [150, 165, 181, 199]
+    assert budget.limit(again) == 82
+
+
+def test_it_stays_between_its_bounds() -> None:
+    """A bad day ends at 30 a minute, a good month at 3,000."""
+    budget, state = Budget(None), BudgetState(grown_at=START)
+    for second in range(20):
+        state = budget.throttled(state, START + second, granted_at=START + second, retry_after_seconds=None)
+
+    assert budget.limit(state) == 30
+    assert budget.limit(budget.at(state, START + 86_400 * 30)) == 3000
+
+
+def test_a_fixed_limit_is_not_halved_but_a_pause_is_kept() -> None:
+    """Who sets the number knows better; but Retry-After is the provider's word."""
+    budget, state = Budget(100), BudgetState()
+    state = budget.throttled(state, START, granted_at=START, retry_after_seconds=5.0)
+    state, during = take(budget, state, 4.9, changes=1)
+    state, after = take(budget, state, 5.0, changes=1)
+
+    assert (during.changes, after.changes, after.limit) == (0, 1, 100)
+
+
+@given(back=st.floats(0.001, 10_000))
+def test_a_clock_set_back_neither_forgets_nor_freezes(back: float) -> None:
+    """As if no time had passed: what was used stays used, and comes free after a minute."""
+    budget, state = Budget(5), BudgetState()
+    state, _ = take(budget, state, 0.0, changes=5)
+    state, at_once = take(budget, state, -back, changes=1)
+    state, later = take(budget, state, -back + 64, changes=1)
+
+    assert (at_once.changes, later.changes) == (0, 1)
+
+
+def test_a_state_of_another_release_counts_as_a_minute_used_up() -> None:
+    """What cannot be read cannot be trusted to be empty."""
+    budget = Budget(5)
+    state = decoded(b'{"limit": "lots"}', START)
+    state, at_once = take(budget, state, 0.0, changes=1)
+    state, later = take(budget, state, 62.0, changes=1)
+
+    assert (at_once.changes, later.changes) == (0, 1)
+
+
+def test_permits_given_elsewhere_are_charged() -> None:
+    """What a process took while the database was away counts for everybody afterwards."""
+    budget = Budget(5)
+    state = budget.charge(BudgetState(), START, 4)
+    _, grant = take(budget, state, 0.0, changes=3)
+
+    assert grant.changes == 1
