@@ -40,6 +40,14 @@ LOG_EVENTS: Final[dict[str, str]] = {
     "job.retried": "A job failed and will be tried again.",
     "job.unsaved": "A job's outcome could not be stored; it will run again on some worker.",
     "jobs.swept": "Finished jobs past their time were removed.",
+    "cloud.called": "The provider was asked once; says what, the HTTP status (or why there was none) and how long.",
+    "cloud.retried": "A call that is safe to repeat failed and is tried again.",
+    "cloud.breaker_opened": "The provider kept failing; it is left alone for a while.",
+    "cloud.breaker_closed": "The provider answers again.",
+    "cloud.budget_halved": "The provider said we ask too often; the calls a minute were halved.",
+    "cloud.budget_unshared": "The shared budget cannot be reached; a part of it is used without asking.",
+    "cloud.budget_shared_again": "The shared budget is back; what was used meanwhile was charged to it.",
+    "cloud.word_unknown": "The provider used a word for an instance's state that has no meaning here; it is in motion.",
     "request.failed": "A request ended in an error that is ours.",
     "request.served": "A request was answered.",
     "library.logged": "A library we use logged something.",
@@ -69,6 +77,37 @@ class Metrics:
         self.job_seconds = Histogram("corral_job_seconds", "Time one job run took.", ("type",), registry=self.registry)
         self.jobs_waiting = Gauge(
             "corral_jobs_waiting", "Jobs not finished, by status.", ("status",), registry=self.registry
+        )
+        self.provider_calls = Counter(
+            "corral_provider_calls_total",
+            "Requests sent to the provider, by how they ended.",
+            ("endpoint", "outcome"),
+            registry=self.registry,
+        )
+        self.provider_call_seconds = Histogram(
+            "corral_provider_call_seconds", "Time the provider took to answer.", ("endpoint",), registry=self.registry
+        )
+        self.provider_retries = Counter(
+            "corral_provider_retries_total", "Requests repeated.", ("endpoint",), registry=self.registry
+        )
+        self.provider_budget = Gauge(
+            "corral_provider_budget_per_minute", "Calls a minute the provider may be asked.", registry=self.registry
+        )
+        self.provider_permits_unshared = Counter(
+            "corral_provider_permits_unshared_total",
+            "Calls allowed without asking the shared budget, because it could not be reached.",
+            registry=self.registry,
+        )
+        self.provider_permits_refused = Counter(
+            "corral_provider_permits_refused_total",
+            "Calls given up because the budget had no room for too long.",
+            registry=self.registry,
+        )
+        self.provider_breaker = Gauge(
+            "corral_provider_breaker_state",
+            "1 for the present state of the circuit breaker.",
+            ("state",),
+            registry=self.registry,
         )
         self.database_up = Gauge("corral_database_up", "1 when the database answers.", registry=self.registry)
 

@@ -1,0 +1,252 @@
+"""
+The way to the provider: requests wait here for a permit of the shared budget, changes before reads.
+
+One task asks the ledger for all who wait, so a burst costs one revision, not one each. Where the ledger cannot be
+reached, a quarter of the last known limit is given locally, on top of what was known to be used; the permits given so
+are charged to the ledger when it is back. That is the one case in which several processes together might exceed the
+limit, and it is counted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import deque
+from collections.abc import Callable
+from typing import Final, TypeVar
+
+from corral.clock import Clock
+from corral.cloud import budget
+from corral.cloud.budget import Budget, BudgetLedger, BudgetState, Grant
+from corral.domain.errors import CloudTransientError, StoreError
+from corral.telemetry import Metrics, log
+
+Result = TypeVar("Result")
+
+MOST_IN_FLIGHT: Final = 100
+"""Requests on their way at once. More would queue in the connection pool, with their permits growing old there."""
+MOST_READS_IN_FLIGHT: Final = 80
+"""Reads that hang must not keep changes from being sent."""
+PATIENCE_SECONDS: Final = 30.0
+"""How long a request waits for a permit; after that its caller had better come back later than hold on."""
+LOCAL_SHARE: Final = 4
+"""Without the ledger a process takes one part in four: a few processes stay within the limit together."""
+LOCAL_SECONDS: Final = 5.0
+"""How long the ledger is left alone after it failed; finding out again costs up to a connection's time-out."""
+
+
+class Permit:
+    """The right to send one request now."""
+
+    __slots__ = ("change", "granted_at")
+
+    def __init__(self, *, change: bool, granted_at: float) -> None:
+        self.change = change
+        self.granted_at = granted_at
+
+
+class _Waiter:
+    __slots__ = ("change", "deadline", "future")
+
+    def __init__(self, *, change: bool, deadline: float) -> None:
+        self.change = change
+        self.deadline = deadline
+        self.future: asyncio.Future[Permit] = asyncio.get_running_loop().create_future()
+
+
+class Gate:
+    """The gate of one process. *fixed* is a limit a minute, None learns it."""
+
+    def __init__(self, ledger: BudgetLedger, *, fixed: int | None, clock: Clock, metrics: Metrics) -> None:
+        self._ledger = ledger
+        self._fixed = fixed
+        self._budget = Budget(fixed)
+        self._clock = clock
+        self._metrics = metrics
+        self._waiting: dict[bool, deque[_Waiter]] = {True: deque(), False: deque()}
+        self._in_flight = {True: 0, False: 0}
+        self._stirred = asyncio.Event()
+        self._pump: asyncio.Task[None] | None = None
+        self._known = BudgetState()
+        self._ledger_away_until: float | None = None
+        self._owed = 0
+        self._short = False
+        self._note_limit()
+
+    async def enter(self, *, change: bool) -> Permit:
+        """
+        Wait for a permit; hand it back through `leave` when the request ended.
+
+        Raises CloudTransientError when none could be had in time.
+        """
+        waiter = _Waiter(change=change, deadline=self._clock.monotonic() + PATIENCE_SECONDS)
+        self._waiting[change].append(waiter)
+        self._stir(change=change)
+        if self._pump is None or self._pump.done():
+            self._pump = asyncio.create_task(self._run())
+        try:
+            return await waiter.future
+        except asyncio.CancelledError:
+            # The permit may have been given in the same instant; its place must not stay taken.
+            if waiter.future.done() and not waiter.future.cancelled() and waiter.future.exception() is None:
+                self.leave(waiter.future.result())
+            raise
+
+    def leave(self, permit: Permit) -> None:
+        """The request ended."""
+        self._in_flight[permit.change] -= 1
+        self._stir(change=bool(self._waiting[True]))
+
+    async def throttled(self, permit: Permit, retry_after_seconds: float | None) -> None:
+        """The provider answered 429 to the request of *permit*."""
+
+        def change(state: BudgetState, now: float) -> tuple[BudgetState, None]:
+            granted_at = min(permit.granted_at, now)
+            return self._budget.throttled(
+                state, now, granted_at=granted_at, retry_after_seconds=retry_after_seconds
+            ), None
+
+        before = self.limit
+        await self._revise(change)
+        if self.limit < before:
+            log.warning("cloud.budget_halved", limit=self.limit, before=before)
+
+    async def close(self) -> None:
+        """Turn everybody away."""
+        if self._pump is not None:
+            self._pump.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._pump
+        for waiter in self._waiters():
+            waiter.future.set_exception(CloudTransientError("this process no longer asks the provider"))
+
+    async def _run(self) -> None:
+        """Give permits until nobody waits."""
+        try:
+            while self._waiters():
+                self._short = False
+                self._stirred.clear()
+                wait = await self._serve()
+                self._short = wait is not None
+                if self._waiters():
+                    await self._pause(wait)
+        except Exception as error:  # noqa: BLE001  # this task's outermost frame: it must reach those who wait
+            for waiter in self._waiters():
+                waiter.future.set_exception(error)
+
+    def _stir(self, *, change: bool) -> None:
+        """Have a look at those who wait; when the budget is short, only a change is worth asking the ledger again."""
+        if change or not self._short:
+            self._stirred.set()
+
+    async def _serve(self) -> float | None:
+        """One round; returns the seconds to wait for more permits, or None when only an end in flight can help."""
+        self._drop_the_late()
+        changes, reads = self._admissible()
+        if not changes and not reads:
+            return None
+
+        def take(state: BudgetState, now: float) -> tuple[BudgetState, Grant]:
+            return self._budget_now().take(state, now, changes=changes, reads=reads)
+
+        grant = await self._revise(take)
+        self._hand_out(change=True, count=grant.changes, granted_at=grant.at)
+        self._hand_out(change=False, count=grant.reads, granted_at=grant.at)
+        unserved = grant.changes < changes or grant.reads < reads
+        return max(grant.wait_seconds, budget.EPSILON) if unserved else None
+
+    def _admissible(self) -> tuple[int, int]:
+        """How many of those who wait may be sent, as far as requests in flight allow."""
+        self._waiters()
+        free = MOST_IN_FLIGHT - sum(self._in_flight.values())
+        changes = min(len(self._waiting[True]), free)
+        reads = min(len(self._waiting[False]), free - changes, MOST_READS_IN_FLIGHT - self._in_flight[False])
+        return max(0, changes), max(0, reads)
+
+    def _hand_out(self, *, change: bool, count: int, granted_at: float) -> None:
+        queue = self._waiting[change]
+        while count and queue:
+            waiter = queue.popleft()
+            if waiter.future.done():
+                continue
+            self._in_flight[change] += 1
+            waiter.future.set_result(Permit(change=change, granted_at=granted_at))
+            count -= 1
+
+    async def _pause(self, wait: float | None) -> None:
+        """Until the time is up, somebody arrives, a request ends, or the most patient loses patience."""
+        patience = min(waiter.deadline for waiter in self._waiters()) - self._clock.monotonic()
+        seconds = patience if wait is None else min(wait, patience)
+        stirred = asyncio.create_task(self._stirred.wait())
+        slept = asyncio.ensure_future(self._clock.sleep(max(seconds, budget.EPSILON)))
+        try:
+            await asyncio.wait({stirred, slept}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in (stirred, slept):
+                task.cancel()
+
+    def _drop_the_late(self) -> None:
+        now = self._clock.monotonic()
+        for waiter in self._waiters():
+            if waiter.deadline <= now:
+                self._metrics.provider_permits_refused.inc()
+                waiter.future.set_exception(
+                    CloudTransientError(
+                        f"the budget of {self.limit} provider calls a minute is used up; ask again later",
+                        retry_after_seconds=PATIENCE_SECONDS,
+                    )
+                )
+
+    def _waiters(self) -> list[_Waiter]:
+        """Those who still wait; who got a permit, was turned away or left is forgotten."""
+        for change, queue in self._waiting.items():
+            self._waiting[change] = deque(waiter for waiter in queue if not waiter.future.done())
+        return [*self._waiting[True], *self._waiting[False]]
+
+    def _budget_now(self) -> Budget:
+        if self._ledger_away_until is None:
+            return self._budget
+        return Budget(max(1, self._budget.limit(self._known) // LOCAL_SHARE))
+
+    async def _revise(self, change: Callable[[BudgetState, float], tuple[BudgetState, Result]]) -> Result:
+        """Revise the shared state; while it cannot be reached, our copy of it."""
+        if self._ledger_away_until is not None and self._clock.monotonic() < self._ledger_away_until:
+            return self._revise_locally(change)
+        was_away, self._ledger_away_until = self._ledger_away_until is not None, None
+        # Permits older than the window are nobody's concern any more.
+        owed = min(self._owed, sum(self._budget.at(self._known, self._local_now()).counts)) if self._owed else 0
+
+        def shared(raw: bytes | None, now: float) -> tuple[bytes, tuple[BudgetState, Result]]:
+            state = self._budget.charge(budget.decoded(raw, now), now, owed)
+            state, result = change(state, now)
+            return budget.encoded(state), (state, result)
+
+        try:
+            self._known, result = await self._ledger.revise(shared)
+        except StoreError:
+            self._ledger_away_until = self._clock.monotonic() + LOCAL_SECONDS
+            if not was_away:
+                log.warning("cloud.budget_unshared", limit=self._budget_now().limit(self._known))
+            return self._revise_locally(change)
+        if was_away:
+            log.info("cloud.budget_shared_again", owed=owed)
+        self._owed = 0
+        self._note_limit()
+        return result
+
+    def _revise_locally(self, change: Callable[[BudgetState, float], tuple[BudgetState, Result]]) -> Result:
+        self._known, result = change(self._known, self._local_now())
+        if isinstance(result, Grant):
+            given = result.changes + result.reads
+            self._owed += given
+            self._metrics.provider_permits_unshared.inc(given)
+        self._note_limit()
+        return result
+
+    def _local_now(self) -> float:
+        """Our own clock, but never before what the ledger's last said."""
+        return max(self._known.at, self._clock.now().timestamp())
+
+    def _note_limit(self) -> None:
+        self.limit = self._budget_now().limit(self._known)
+        self._metrics.provider_budget.set(self.limit)

@@ -1,0 +1,38 @@
+"""
+The provider's budget, where every process sees it.
+
+One row, locked for as long as a pure function takes. The time is the database's, because the clocks of several machines
+differ and a minute must be the same minute for all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, TypeVar
+
+from corral.store.database import Database
+
+Result = TypeVar("Result")
+
+_READ: Final = """
+SELECT state, extract(epoch FROM clock_timestamp())::double precision AS now
+FROM corral_provider_budget FOR UPDATE
+"""
+_WRITE: Final = "UPDATE corral_provider_budget SET state = $1"
+
+
+class DatabaseLedger:
+    """A BudgetLedger (see `cloud/budget.py`) in the database."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def revise(self, change: Callable[[bytes | None, float], tuple[bytes, Result]]) -> Result:
+        """Replace the state by what *change* makes of it; raises StoreUnavailableError when it cannot be reached."""
+        async with self._database.transaction() as connection:
+            row = await connection.fetchrow(_READ)
+            state: str | None = row["state"]
+            # The statement's time was read before the lock was granted; the budget never lets its time run backwards.
+            revised, result = change(state.encode() if state is not None else None, float(row["now"]))
+            await connection.execute(_WRITE, revised.decode())
+        return result

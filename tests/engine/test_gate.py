@@ -1,0 +1,211 @@
+"""The gate to the provider: who goes first, how many at once, and what if the shared budget is away."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TypeVar
+
+import pytest
+from support.clocks import SteppedClock
+from support.waiting import until
+
+from corral.cloud.gate import MOST_IN_FLIGHT, MOST_READS_IN_FLIGHT, PATIENCE_SECONDS, Gate, Permit
+from corral.cloud.local_ledger import LocalLedger
+from corral.domain.errors import CloudTransientError, StoreUnavailableError
+from corral.store.budget import DatabaseLedger
+from corral.store.database import Database
+from corral.telemetry import Metrics
+
+Result = TypeVar("Result")
+
+
+class CrankyLedger(LocalLedger):
+    """A ledger that goes away when told."""
+
+    away = False
+    asked = 0
+
+    async def revise(self, change: Callable[[bytes | None, float], tuple[bytes, Result]]) -> Result:
+        self.asked += 1
+        if self.away:
+            raise StoreUnavailableError("gone")
+        return await super().revise(change)
+
+
+async def settle() -> None:
+    """Let everything run that can."""
+    for _ in range(50):
+        await asyncio.sleep(0)  # noqa: TID251  # gives way, does not wait
+
+
+class Crowd:
+    """Requests at a gate, and in which order they were let through."""
+
+    def __init__(self, gate: Gate) -> None:
+        self.gate = gate
+        self.through: list[str] = []
+        self.refused: list[str] = []
+        self.permits: list[Permit] = []
+        self.tasks: list[asyncio.Task[None]] = []
+
+    def come(self, name: str, *, change: bool) -> None:
+        self.tasks.append(asyncio.create_task(self._one(name, change=change)))
+
+    async def _one(self, name: str, *, change: bool) -> None:
+        try:
+            permit = await self.gate.enter(change=change)
+        except CloudTransientError:
+            self.refused.append(name)
+            return
+        self.permits.append(permit)
+        self.through.append(name)
+
+    def all_leave(self) -> None:
+        for permit in self.permits:
+            self.gate.leave(permit)
+        self.permits.clear()
+
+
+@pytest.fixture
+def clock() -> SteppedClock:
+    return SteppedClock()
+
+
+async def test_a_create_overtakes_reads_that_came_before(clock: SteppedClock) -> None:
+    """Within a process by the queue, against other processes by the reserve."""
+    crowd = Crowd(Gate(LocalLedger(clock), fixed=10, clock=clock, metrics=Metrics()))
+    for n in range(20):
+        crowd.come(f"read {n}", change=False)
+    await settle()
+    for n in range(2):
+        crowd.come(f"create {n}", change=True)
+    await settle()
+    await crowd.gate.close()
+
+    assert crowd.through == ["read 0", "create 0", "create 1"]
+
+
+async def test_reads_go_on_at_their_pace_as_time_passes(clock: SteppedClock) -> None:
+    """A hundred a minute leave eighty for reads: ten at once, then one every 0.9 s."""
+    crowd = Crowd(Gate(LocalLedger(clock), fixed=100, clock=clock, metrics=Metrics()))
+    for n in range(50):
+        crowd.come(f"read {n}", change=False)
+    await settle()
+    at_once = len(crowd.through)
+    for _ in range(20):
+        clock.advance(1.0)
+        await settle()
+    await crowd.gate.close()
+
+    assert at_once == 10
+    assert 30 <= len(crowd.through) <= 33
+
+
+async def test_hanging_reads_do_not_keep_changes_back(clock: SteppedClock) -> None:
+    """Only so many are under way at once, and some of those places are for changes."""
+    crowd = Crowd(Gate(LocalLedger(clock), fixed=100_000, clock=clock, metrics=Metrics()))
+    for n in range(200):
+        crowd.come(f"read {n}", change=False)
+    await settle()
+    assert len(crowd.through) == MOST_READS_IN_FLIGHT
+
+    for n in range(30):
+        crowd.come(f"create {n}", change=True)
+    await settle()
+    assert len(crowd.through) == MOST_IN_FLIGHT
+
+    crowd.all_leave()
+    await settle()
+    await crowd.gate.close()
+
+    assert [name for name in crowd.through if name.startswith("create")] == [f"create {n}" for n in range(30)]
+
+
+async def test_patience_ends(clock: SteppedClock) -> None:
+    """A caller is better told to come back than kept for an hour."""
+    crowd = Crowd(Gate(LocalLedger(clock), fixed=1, clock=clock, metrics=Metrics()))
+    for n in range(3):
+        crowd.come(f"{n}", change=True)
+    await settle()
+    clock.advance(PATIENCE_SECONDS)
+    await settle()
+
+    assert (crowd.through, crowd.refused) == (["0"], ["1", "2"])
+
+
+async def test_who_leaves_the_queue_takes_no_place(clock: SteppedClock) -> None:
+    """Also when it leaves in the very moment of its turn."""
+    gate = Gate(LocalLedger(clock), fixed=100_000, clock=clock, metrics=Metrics())
+    crowd = Crowd(gate)
+    for n in range(MOST_IN_FLIGHT * 3):
+        crowd.come(f"{n}", change=True)
+        for _ in range(n % 5):
+            await asyncio.sleep(0)  # noqa: TID251  # gives way, does not wait
+        crowd.tasks[-1].cancel()
+    await settle()
+    crowd.all_leave()
+    for n in range(MOST_IN_FLIGHT):
+        crowd.come(f"late {n}", change=True)
+    await settle()
+
+    assert len([name for name in crowd.through if name.startswith("late")]) == MOST_IN_FLIGHT
+
+
+async def test_without_the_ledger_a_part_is_given_and_charged_later(clock: SteppedClock) -> None:
+    """The database's absence must neither stop the creates nor let the limit be exceeded."""
+    ledger, metrics = CrankyLedger(clock), Metrics()
+    crowd = Crowd(Gate(ledger, fixed=40, clock=clock, metrics=metrics))
+    ledger.away = True
+    for n in range(40):
+        crowd.come(f"{n}", change=True)
+    await settle()
+    without = len(crowd.through)
+    limit_without = crowd.gate.limit
+    asked = ledger.asked
+    ledger.away = False
+    clock.advance(6.0)
+    crowd.come("one more", change=True)
+    await settle()
+    await crowd.gate.close()
+
+    assert (without, limit_without, asked) == (10, 10, 1)
+    assert metrics.provider_permits_unshared._value.get() == 10
+    assert len(crowd.through) == 40
+
+
+async def test_what_broke_reaches_those_who_wait(clock: SteppedClock) -> None:
+    """A fault in the ledger is an error for the callers, not silence for ever."""
+
+    class BrokenLedger(LocalLedger):
+        async def revise(self, _change: Callable[[bytes | None, float], tuple[bytes, Result]]) -> Result:
+            raise ZeroDivisionError
+
+    gate = Gate(BrokenLedger(clock), fixed=40, clock=clock, metrics=Metrics())
+    with pytest.raises(ZeroDivisionError):
+        await gate.enter(change=False)
+
+
+async def test_processes_on_one_database_share_one_limit(database: Database, clock: SteppedClock) -> None:
+    """Four gates, forty wishes each, thirty permits: together, not each."""
+    crowds = [Crowd(Gate(DatabaseLedger(database), fixed=30, clock=clock, metrics=Metrics())) for _ in range(4)]
+    for crowd in crowds:
+        for n in range(40):
+            crowd.come(f"{n}", change=True)
+    await until(lambda: all(crowd.gate._short for crowd in crowds), what="each gate being told to wait")
+    for crowd in crowds:
+        await crowd.gate.close()
+        await asyncio.gather(*crowd.tasks)
+
+    assert sum(len(crowd.through) for crowd in crowds) == 30
+
+
+async def test_a_throttled_process_slows_the_others(database: Database, clock: SteppedClock) -> None:
+    """What one learns, all know with their next call."""
+    one, other = (Gate(DatabaseLedger(database), fixed=None, clock=clock, metrics=Metrics()) for _ in range(2))
+    permit = await one.enter(change=True)
+    await one.throttled(permit, None)
+    one.leave(permit)
+    other.leave(await other.enter(change=True))
+
+    assert (one.limit, other.limit) == (150, 150)
