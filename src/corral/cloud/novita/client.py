@@ -1,0 +1,210 @@
+"""
+The provider novita.ai as a `Cloud`.
+
+Each method is one call (a listing: one for each page) and its translation. Care, that is budget, breaker and retries,
+is the exchange's matter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Final
+from urllib.parse import quote
+
+import msgspec
+
+from corral.cloud.exchange import MEBIBYTE, Answer, Call, Exchange, Fate, FaultError
+from corral.cloud.novita import templates, translate, wire
+from corral.cloud.novita.faults import error_for
+from corral.cloud.novita.paging import Page, read_all
+from corral.cloud.port import CreateOrder, Credentials, Listing
+from corral.domain.catalog import BillingMode, Cluster, Product, Template
+from corral.domain.errors import CloudRefusedError
+from corral.domain.sighting import ProviderInstance
+from corral.telemetry import log
+
+MOST_LISTING_BYTES: Final = 32 * MEBIBYTE
+"""A page of 100 instances is some 200 KB; a server that gives all 10,000 at once still fits, a bomb does not."""
+MOST_CATALOGUE_BYTES: Final = 8 * MEBIBYTE
+"""A few hundred products of a kilobyte each, ten times over."""
+MOST_STRANGE_WORDS: Final = 100
+"""Unknown words are logged once each; past so many somebody is inventing them."""
+
+
+class NovitaCloud:
+    """One account at novita.ai."""
+
+    def __init__(self, exchange: Exchange) -> None:
+        self._exchange = exchange
+        self._first_page: int | None = None
+        self._strange_words: set[str] = set()
+
+    async def products(
+        self, *, cluster_id: str | None, name: str | None, billing_mode: BillingMode
+    ) -> Sequence[Product]:
+        """Products for sale; *name* is matched loosely by the provider, so look at what comes."""
+        wanted = {"clusterId": cluster_id, "productName": name, "billingMethod": billing_mode.value}
+        call = _read_call(
+            "products",
+            "/v1/products",
+            {key: value for key, value in wanted.items() if value},
+            about=name or "",
+            missing_code="PRODUCT_NOT_FOUND",
+            most_bytes=MOST_CATALOGUE_BYTES,
+        )
+        answer = await self._ask(call, wire.Products)
+        return tuple(found for seen in answer.data or [] if (found := translate.product(seen)) is not None)
+
+    async def clusters(self) -> Sequence[Cluster]:
+        """Every cluster."""
+        call = _read_call("clusters", "/v1/clusters", {}, most_bytes=MOST_CATALOGUE_BYTES)
+        answer = await self._ask(call, wire.Clusters)
+        return tuple(found for seen in answer.data or [] if (found := translate.cluster(seen)) is not None)
+
+    async def template(self, template_id: str) -> Template:
+        """One template; raises CloudRefusedError TEMPLATE_NOT_FOUND or INVALID_TEMPLATE."""
+        call = _read_call(
+            "template",
+            "/v1/template",
+            {"templateId": template_id},
+            about=template_id,
+            missing_code="TEMPLATE_NOT_FOUND",
+        )
+        answer = await self._ask(call, wire.TemplateAnswer)
+        if answer.template is None:
+            raise CloudRefusedError(f"the provider knows no template {template_id}", code="TEMPLATE_NOT_FOUND")
+        return templates.template(answer.template, template_id)
+
+    async def registry_credentials(self, auth_id: str) -> Credentials | None:
+        """The login behind *auth_id*, read anew each time; None when there is no such auth."""
+        call = _read_call("registry_auths", "/v1/repository/auths", {}, most_bytes=MOST_CATALOGUE_BYTES)
+        answer = await self._ask(call, wire.RegistryAuths)
+        for auth in answer.data or []:
+            if wire.text(auth.id) == auth_id:
+                return Credentials(username=wire.text(auth.username), password=str(auth.password or ""))
+        return None
+
+    async def create(self, order: CreateOrder) -> str:
+        """Ask for an instance and return the provider's id of it. Never repeated once it may have happened."""
+        call = Call(
+            endpoint="create",
+            method="POST",
+            path="/v1/gpu/instance/create",
+            body=templates.order_body(order),
+            about=order.name,
+            missing_code="PRODUCT_NOT_FOUND",
+        )
+        answer = await self._ask(call, wire.Created)
+        found = wire.text(answer.id)
+        if not found:
+            raise error_for(FaultError(Fate.MAY_HAVE_HAPPENED, "an answer without an id"), call)
+        return found
+
+    async def instance(self, provider_id: str) -> ProviderInstance | None:
+        """One instance with its connection details; None when the provider says there is none."""
+        call = _read_call("instance", "/v1/gpu/instance", {"instanceId": provider_id}, about=provider_id)
+        try:
+            answer = await self._exchange.ask(call, wire.Instance)
+        except FaultError as fault:
+            if fault.fate is Fate.GONE:
+                return None
+            raise error_for(fault, call) from fault
+        found = translate.instance(answer, detailed=True)
+        if found is None:
+            # An empty answer is no proof of absence.
+            raise error_for(FaultError(Fate.MAY_HAVE_HAPPENED, "an answer without an id"), call)
+        self._note_word(found.word)
+        return found
+
+    async def instances(self) -> Listing:
+        """Every instance of the account, over all pages."""
+        reading = await read_all(self._page, first_number=self._first_page)
+        self._first_page = reading.first_number
+        return Listing(instances=reading.items, complete=reading.complete, pages=reading.calls)
+
+    async def start(self, provider_id: str) -> None:
+        """Ask for a start."""
+        await self._act("start", provider_id)
+
+    async def stop(self, provider_id: str) -> None:
+        """Ask for a stop."""
+        await self._act("stop", provider_id)
+
+    async def delete(self, provider_id: str) -> None:
+        """Ask for deletion; one that is already gone counts as done."""
+        try:
+            await self._act("delete", provider_id)
+        except CloudRefusedError as refused:
+            if refused.code != "INSTANCE_NOT_FOUND":
+                raise
+
+    async def _act(self, verb: str, provider_id: str) -> None:
+        call = Call(
+            endpoint=verb,
+            method="POST",
+            path=f"/v1/gpu/instance/{quote(verb)}",
+            body=msgspec.json.encode({"instanceId": provider_id}),
+            about=provider_id,
+            missing_code="INSTANCE_NOT_FOUND",
+        )
+        await self._ask(call, wire.Nothing)
+
+    async def _page(self, number: int, size: int) -> Page[ProviderInstance]:
+        query = {"pageNum": str(number), "pageSize": str(size)}
+        call = _read_call("instances", "/v1/gpu/instances", query, most_bytes=MOST_LISTING_BYTES)
+        answer = await self._ask(call, wire.Instances)
+        total = wire.whole(answer.total)
+        if answer.instances is None and total is None:
+            # An object with neither is not an empty account; taking it for one would make everything vanish.
+            raise error_for(FaultError(Fate.MAY_HAVE_HAPPENED, "an answer without instances"), call)
+        items: list[tuple[str, ProviderInstance]] = []
+        for seen in answer.instances or []:
+            found = translate.instance(seen, detailed=False)
+            if found is not None:
+                self._note_word(found.word)
+                items.append((found.id, found))
+        return Page(items=tuple(items), total=total, newest_first=_is_newest_first([found for _, found in items]))
+
+    async def _ask(self, call: Call, answer: type[Answer]) -> Answer:
+        try:
+            return await self._exchange.ask(call, answer)
+        except FaultError as fault:
+            raise error_for(fault, call) from fault
+
+    def _note_word(self, word: str) -> None:
+        """Log a word of no known meaning, the first time it is heard."""
+        known = translate.is_known(word) or word in self._strange_words
+        if not known and len(self._strange_words) < MOST_STRANGE_WORDS:
+            self._strange_words.add(word)
+            log.warning("cloud.word_unknown", word=word[:64])
+
+
+def _read_call(
+    endpoint: str,
+    path: str,
+    query: dict[str, str],
+    *,
+    about: str = "",
+    missing_code: str = "NOVITA_API_ERROR",
+    most_bytes: int = MEBIBYTE,
+) -> Call:
+    return Call(
+        endpoint=endpoint,
+        method="GET",
+        path=path,
+        query=query,
+        about=about,
+        missing_code=missing_code,
+        most_bytes=most_bytes,
+    )
+
+
+def _is_newest_first(page: Sequence[ProviderInstance]) -> bool:
+    """Whether creation times go down, and not all the same (which would tell nothing)."""
+    times = [found.created_at for found in page if found.created_at is not None]
+    return (
+        len(times) == len(page) > 1
+        and all(earlier >= later for earlier, later in pairwise(times))
+        and times[0] > times[-1]
+    )

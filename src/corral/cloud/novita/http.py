@@ -1,0 +1,146 @@
+"""
+One HTTP request to the provider, and its answer within bounds.
+
+Nothing here repeats, waits its turn or knows what an instance is. An answer is read up to the limit the call names,
+counted after unpacking, so that neither an endless body nor a small one that unpacks to gigabytes can hurt. Redirects
+are not followed: the key must not travel. Neither bodies nor keys are logged.
+"""
+
+from __future__ import annotations
+
+import zlib
+from types import TracebackType
+from typing import Final, Self
+
+import aiohttp
+import msgspec
+from pydantic import SecretStr
+
+from corral import __version__
+from corral.clock import Clock
+from corral.cloud.exchange import Answer, Call, FaultError
+from corral.cloud.gate import MOST_IN_FLIGHT
+from corral.cloud.novita import faults, wire
+from corral.telemetry import log
+
+MOST_PROBLEM_BYTES: Final = 64 * 1024
+"""A refusal is a few hundred bytes; of a longer one only the status counts."""
+MOST_CONNECT_SECONDS: Final = 10.0
+"""A host that is there accepts within a round trip or two; and what fails here was certainly not sent."""
+KEEP_IDLE_SECONDS: Final = 15.0
+"""Shorter than servers keep idle connections, so that a request seldom meets one that is being closed."""
+_SUCCESS: Final = range(200, 300)
+_ANY_ZLIB: Final = 32 + zlib.MAX_WBITS
+_CHUNK: Final = 64 * 1024
+
+
+class HttpExchange:
+    """An Exchange over HTTP; use it as an asynchronous context, or close it."""
+
+    def __init__(self, *, base_url: str, api_key: SecretStr, timeout_seconds: float, clock: Clock) -> None:
+        self._base_url = base_url.rstrip("/")
+        self._api_key = api_key
+        self._clock = clock
+        self._timeout = aiohttp.ClientTimeout(
+            total=timeout_seconds, connect=min(MOST_CONNECT_SECONDS, timeout_seconds / 2)
+        )
+        self._session: aiohttp.ClientSession | None = None
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, _kind: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close every connection."""
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+    async def ask(self, call: Call, answer: type[Answer]) -> Answer:
+        """Send *call* once; raises FaultError."""
+        began = self._clock.monotonic()
+        status: int | None = None
+        because: str | None = None
+        try:
+            status, content = await self._send(call)
+            return _read(status, content, answer)
+        except FaultError as fault:
+            status, because = fault.status, fault.because
+            raise
+        finally:
+            seconds = round(self._clock.monotonic() - began, 4)
+            log.debug("cloud.called", endpoint=call.endpoint, status=status, because=because, seconds=seconds)
+
+    async def _send(self, call: Call) -> tuple[int, bytes]:
+        """The status and content of a success."""
+        session = self._opened()
+        try:
+            async with session.request(
+                call.method, self._base_url + call.path, params=call.query, data=call.body, allow_redirects=False
+            ) as response:
+                if response.status in _SUCCESS:
+                    content = await _content(response, call.most_bytes)
+                    if content is None:
+                        raise faults.unreadable(response.status, f"an answer of more than {call.most_bytes} bytes")
+                    return response.status, content
+                problem = await _content(response, MOST_PROBLEM_BYTES) or b""
+                retry_after = response.headers.get("Retry-After")
+                raise faults.refusal(response.status, problem, retry_after=retry_after, now=self._clock.now())
+        except aiohttp.ClientResponseError as error:
+            raise faults.broken(error) from None  # it carries the request's headers, and with them the key
+        except (aiohttp.ClientError, TimeoutError, OSError, zlib.error) as error:
+            raise faults.broken(error) from error
+
+    def _opened(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            self._session = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(limit=MOST_IN_FLIGHT, keepalive_timeout=KEEP_IDLE_SECONDS),
+                timeout=self._timeout,
+                # Unpacked by us, within bounds, so only what we can unpack is asked for.
+                auto_decompress=False,
+                cookie_jar=aiohttp.DummyCookieJar(),
+                headers={
+                    "Authorization": f"Bearer {self._api_key.get_secret_value()}",
+                    "User-Agent": f"corral/{__version__}",
+                    "Accept": "application/json",
+                    "Accept-Encoding": "gzip, deflate",
+                    "Content-Type": "application/json",
+                },
+            )
+            # aiohttp repeats a GET by itself when a kept connection breaks; that one would be outside the budget.
+            self._session._retry_connection = False  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+        return self._session
+
+
+async def _content(response: aiohttp.ClientResponse, most: int) -> bytes | None:
+    """The body, unpacked; None when it is longer than *most*, and then the connection is of no more use."""
+    packed = response.headers.get("Content-Encoding", "identity").lower() not in {"", "identity"}
+    if not packed and (response.content_length or 0) > most:
+        response.close()
+        return None
+    unpack = zlib.decompressobj(_ANY_ZLIB) if packed else None
+    content = bytearray()
+    # No answer that is read in whole is packed to more than its unpacked limit, so one number bounds both.
+    received = 0
+    async for chunk in response.content.iter_chunked(_CHUNK):
+        received += len(chunk)
+        content += chunk if unpack is None else unpack.decompress(chunk, most + 1 - len(content))
+        if len(content) > most or received > most:
+            response.close()
+            return None
+    return bytes(content)
+
+
+def _read(status: int, content: bytes, answer: type[Answer]) -> Answer:
+    """The content as *answer*; an answer that says nothing may be empty."""
+    if issubclass(answer, wire.Nothing):
+        return answer()
+    try:
+        return msgspec.json.decode(content, type=answer)
+    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
+        # The reader's message quotes no content, but its cause is of no use either: the class says enough.
+        raise faults.unreadable(status, f"an answer that cannot be read ({type(error).__name__})") from None
