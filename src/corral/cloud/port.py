@@ -71,7 +71,7 @@ class Cloud(Protocol):
         ...
 
     async def create(self, order: CreateOrder) -> str:
-        """Ask for an instance and return the provider's id of it. Never repeated by itself."""
+        """Ask for an instance and return the provider's id of it. Never repeated once it may have happened."""
         ...
 
     async def instance(self, provider_id: str) -> ProviderInstance | None:

@@ -1,0 +1,171 @@
+"""
+Asking the provider with care: within the budget, not while it is failing, and again where that is safe.
+
+`GuardedExchange` wraps a bare exchange, request by request, so that every page of a listing and every repetition takes
+its own permit and tells the breaker how it went. Repeated is what is safe only: reads, and changes that certainly did
+not happen. Whatever may have happened goes back to the caller, who looks first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from corral.clock import Clock
+from corral.cloud.breaker import Breaker, BreakerState
+from corral.cloud.exchange import Answer, Call, Exchange, Fate, FaultError
+from corral.cloud.gate import Gate
+from corral.domain.backoff import delay, jittered
+from corral.domain.errors import CircuitOpenError
+from corral.telemetry import Metrics, log
+
+FIRST_DELAY_SECONDS: Final = 1.0
+MOST_DELAY_SECONDS: Final = 30.0
+JITTER: Final = 0.25
+"""A quarter either way keeps callers that failed together from coming back together."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reachability:
+    """What `/health` tells of the provider."""
+
+    breaker: BreakerState
+    calls_per_minute: int
+    """The present limit."""
+    last_answer_at: datetime | None
+    """When it last answered anything, even a refusal."""
+    last_failure_at: datetime | None
+    """When a request last failed by its fault."""
+    last_failure: str | None
+
+    @property
+    def is_reachable(self) -> bool:
+        """Whether it can be asked, as far as we know; before the first call nothing speaks against it."""
+        return self.breaker is not BreakerState.OPEN
+
+
+class GuardedExchange:
+    """An Exchange around another. *roll* gives numbers in [0, 1)."""
+
+    def __init__(
+        self,
+        bare: Exchange,
+        *,
+        gate: Gate,
+        breaker: Breaker,
+        most_retries: int,
+        clock: Clock,
+        roll: Callable[[], float],
+        metrics: Metrics,
+    ) -> None:
+        self._bare = bare
+        self._gate = gate
+        self._breaker = breaker
+        self._most_retries = most_retries
+        self._clock = clock
+        self._roll = roll
+        self._metrics = metrics
+        self._last_answer_at: datetime | None = None
+        self._last_failure_at: datetime | None = None
+        self._last_failure: str | None = None
+        self._shown_state: BreakerState | None = None
+        self._show_breaker()
+
+    async def ask(self, call: Call, answer: type[Answer]) -> Answer:
+        """
+        Send *call*, repeating it where that is safe.
+
+        Raises what the bare exchange last raised, CircuitOpenError without asking, or CloudTransientError when no
+        permit could be had in time.
+        """
+        attempt = 1
+        while True:
+            try:
+                return await self._once(call, answer)
+            except FaultError as fault:
+                if attempt > self._most_retries or not call.may_repeat(fault.fate):
+                    raise
+                pause = self._pause(attempt, fault)
+                log.debug(
+                    "cloud.retried", endpoint=call.endpoint, attempt=attempt, seconds=pause, because=fault.because
+                )
+                self._metrics.provider_retries.labels(call.endpoint).inc()
+            await self._clock.sleep(pause)
+            attempt += 1
+
+    def snapshot(self) -> Reachability:
+        """How it stands with the provider."""
+        return Reachability(
+            breaker=self._show_breaker(),
+            calls_per_minute=self._gate.limit,
+            last_answer_at=self._last_answer_at,
+            last_failure_at=self._last_failure_at,
+            last_failure=self._last_failure,
+        )
+
+    async def _once(self, call: Call, answer: type[Answer]) -> Answer:
+        # Looked at before the wait, to fail fast; entered after it, because the world may have changed meanwhile.
+        if not self._breaker.admits(self._clock.monotonic()):
+            raise self._circuit_open(call)
+        permit = await self._gate.enter(change=call.changes)
+        try:
+            ticket = self._breaker.enter(self._clock.monotonic())
+            if ticket is None:
+                raise self._circuit_open(call)
+            healthy: bool | None = None
+            began = self._clock.monotonic()
+            try:
+                found = await self._bare.ask(call, answer)
+                healthy = True
+            except FaultError as fault:
+                healthy = not fault.blames_provider
+                self._note_failure(call, fault)
+                if fault.fate is Fate.THROTTLED:
+                    await self._gate.throttled(permit, fault.retry_after_seconds)
+                raise
+            finally:
+                ended = self._clock.monotonic()
+                self._metrics.provider_call_seconds.labels(call.endpoint).observe(ended - began)
+                self._breaker.leave(ticket, healthy=healthy, now=ended)
+                self._show_breaker()
+        finally:
+            self._gate.leave(permit)
+        self._last_answer_at = self._clock.now()
+        self._metrics.provider_calls.labels(call.endpoint, "ok").inc()
+        return found
+
+    def _note_failure(self, call: Call, fault: FaultError) -> None:
+        self._metrics.provider_calls.labels(call.endpoint, fault.fate.value).inc()
+        if fault.blames_provider:
+            self._last_failure_at = self._clock.now()
+            self._last_failure = fault.because
+        else:
+            self._last_answer_at = self._clock.now()
+
+    def _pause(self, attempt: int, fault: FaultError) -> float:
+        """Seconds before the next attempt: what the provider asked for, or doubling from 1 s to 30 s."""
+        ours = delay(attempt, first=FIRST_DELAY_SECONDS, most=MOST_DELAY_SECONDS)
+        return max(jittered(ours, spread=JITTER, roll=self._roll()), fault.retry_after_seconds or 0.0)
+
+    def _circuit_open(self, call: Call) -> CircuitOpenError:
+        self._metrics.provider_calls.labels(call.endpoint, "circuit_open").inc()
+        return CircuitOpenError(
+            f"the provider keeps failing, so it was not asked for {call.endpoint}",
+            retry_after_seconds=max(1.0, self._breaker.retry_after_seconds(self._clock.monotonic())),
+        )
+
+    def _show_breaker(self) -> BreakerState:
+        """Tell the numbers and the log when the state changed."""
+        now = self._clock.monotonic()
+        state = self._breaker.state(now)
+        if state is not self._shown_state:
+            for each in BreakerState:
+                self._metrics.provider_breaker.labels(each.value).set(each is state)
+            if state is BreakerState.OPEN:
+                log.warning("cloud.breaker_opened", seconds=self._breaker.retry_after_seconds(now))
+            elif state is BreakerState.CLOSED and self._shown_state is not None:
+                log.info("cloud.breaker_closed")
+            self._shown_state = state
+        return state

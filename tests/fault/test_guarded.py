@@ -1,0 +1,176 @@
+"""What is asked again, when, and what is not."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+
+import pytest
+from aiohttp import web
+from support.guarding import Guarding, guarding
+from support.racing import RacingClock
+from support.upstream import answering, never, upstream
+
+from corral.cloud.breaker import BreakerState
+from corral.domain.errors import (
+    CircuitOpenError,
+    CloudRefusedError,
+    CloudTransientError,
+    CloudUnknownError,
+)
+
+Respond = Callable[[], web.StreamResponse]
+
+
+def refusing(status: int, reason: str = "", message: str = "no", **headers: str) -> Respond:
+    body = {"code": status, "reason": reason, "message": message}
+    return lambda: web.json_response(
+        body, status=status, headers={name.replace("_", "-"): value for name, value in headers.items()}
+    )
+
+
+def good() -> web.StreamResponse:
+    return web.json_response({"data": [{"id": "us-ca-6", "name": "US-CA-06 (California)"}]})
+
+
+@asynccontextmanager
+async def provider(*responses: Respond, most_retries: int = 3) -> AsyncGenerator[tuple[Guarding, RacingClock]]:
+    answer, _ = answering(*responses)
+    clock = RacingClock()
+    async with (
+        upstream(answer) as address,
+        guarding(address, clock, most_retries=most_retries) as parts,
+        clock.racing(is_busy=parts.is_busy),
+    ):
+        yield parts, clock
+
+
+async def test_a_read_is_repeated_until_it_succeeds() -> None:
+    """After 1 s, then 2 s, by the injected clock and dice."""
+    async with provider(refusing(500), refusing(502), good) as (parts, clock):
+        clusters = await parts.cloud.clusters()
+        elapsed = clock.monotonic()
+
+    assert [cluster.id for cluster in clusters] == ["us-ca-6"]
+    assert parts.counted.sent == 3
+    assert elapsed == pytest.approx(3.0, abs=0.01)
+
+
+async def test_a_read_is_repeated_only_so_often() -> None:
+    """Then its caller learns that the provider is in trouble."""
+    async with provider(refusing(500)) as (parts, _):
+        with pytest.raises(CloudTransientError) as caught:
+            await parts.cloud.clusters()
+
+    assert (parts.counted.sent, caught.value.code) == (4, "NOVITA_API_ERROR")
+
+
+async def test_retry_after_is_obeyed() -> None:
+    """Not earlier than the provider asked for, by this call or any other."""
+    async with provider(refusing(429, Retry_After="17"), good) as (parts, clock):
+        await parts.cloud.clusters()
+
+        assert clock.monotonic() == pytest.approx(17.0, abs=0.01)
+    assert parts.guard.snapshot().calls_per_minute == 100_000
+
+
+@pytest.mark.parametrize(
+    ("first", "sent", "error"),
+    [
+        (refusing(429), 2, None),
+        (refusing(500), 1, CloudUnknownError),
+        (refusing(400, "CONFLICT", "invalid state change"), 1, CloudUnknownError),
+        (refusing(400, "VALIDATOR_PARAM"), 1, CloudRefusedError),
+        (refusing(400, "RESOURCE_NOT_FOUND"), 1, CloudRefusedError),
+    ],
+)
+async def test_a_change_is_repeated_only_if_it_certainly_did_not_happen(
+    first: Respond, sent: int, error: type[Exception] | None
+) -> None:
+    """A throttled one was not carried out; a broken answer may hide a deed."""
+    async with provider(first, lambda: web.json_response({})) as (parts, _):
+        if error is None:
+            await parts.cloud.start("abc")
+        else:
+            with pytest.raises(error):
+                await parts.cloud.start("abc")
+
+    assert parts.counted.sent == sent
+
+
+async def test_deleting_what_is_gone_is_done() -> None:
+    """Not found is what a delete wants to hear."""
+    async with provider(refusing(400, "RESOURCE_NOT_FOUND", "instance not found")) as (parts, _):
+        await parts.cloud.delete("abc")
+        assert await parts.cloud.instance("abc") is None
+
+    assert parts.guard.snapshot().breaker is BreakerState.CLOSED
+
+
+async def test_a_failing_provider_is_left_alone_and_tried_again() -> None:
+    """Five failures open the breaker; nothing is sent for 5 s; one success closes it."""
+    responses = [refusing(500)] * 5 + [good]
+    async with provider(*responses, most_retries=4) as (parts, clock):
+        with pytest.raises(CloudTransientError):
+            await parts.cloud.clusters()
+        opened = parts.guard.snapshot()
+        with pytest.raises(CircuitOpenError) as caught:
+            await parts.cloud.clusters()
+        sent = parts.counted.sent
+        await clock.sleep(5.0)
+        half_open = parts.guard.snapshot().breaker
+        await parts.cloud.clusters()
+        closed = parts.guard.snapshot()
+
+    assert (opened.breaker, opened.is_reachable, opened.last_failure) == (BreakerState.OPEN, False, "HTTP 500")
+    assert sent == 5
+    assert caught.value.retry_after_seconds == pytest.approx(5.0)
+    assert (half_open, closed.breaker, closed.is_reachable) == (BreakerState.HALF_OPEN, BreakerState.CLOSED, True)
+    assert closed.last_answer_at is not None
+
+
+async def test_refusals_never_open_the_breaker() -> None:
+    """A provider that says no is there."""
+    async with provider(refusing(400, "VALIDATOR_PARAM")) as (parts, _):
+        for _attempt in range(10):
+            with pytest.raises(CloudRefusedError):
+                await parts.cloud.start("abc")
+
+    assert parts.guard.snapshot().breaker is BreakerState.CLOSED
+
+
+async def test_a_time_out_of_a_read_says_so() -> None:
+    """The API answers 504 for it."""
+    clock = RacingClock()
+    async with (
+        upstream(never) as address,
+        guarding(address, clock, most_retries=1, timeout_seconds=0.1) as parts,
+        clock.racing(is_busy=parts.is_busy),
+    ):
+        with pytest.raises(CloudTransientError) as caught:
+            await parts.cloud.clusters()
+
+    assert (caught.value.code, parts.counted.sent) == ("NOVITA_API_TIMEOUT", 2)
+
+
+async def test_calls_are_counted_by_endpoint_and_outcome() -> None:
+    """For the numbers page."""
+    async with provider(refusing(500), good) as (parts, _):
+        await parts.cloud.clusters()
+
+    def count(outcome: str) -> float:
+        return float(parts.metrics.provider_calls.labels("clusters", outcome)._value.get())
+
+    assert (count("ok"), count("may_have_happened")) == (1, 1)
+    assert parts.metrics.provider_retries.labels("clusters")._value.get() == 1
+    assert parts.metrics.provider_breaker.labels("CLOSED")._value.get() == 1
+
+
+@pytest.mark.parametrize("body", [b"{}", b'{"instances":null}', b"[]"])
+async def test_an_empty_answer_is_not_an_empty_account(body: bytes) -> None:
+    """Taking it for one would make every instance vanish."""
+    async with provider(lambda: web.Response(body=body), most_retries=1) as (parts, _):
+        with pytest.raises(CloudTransientError):
+            await parts.cloud.instances()
+        with pytest.raises(CloudTransientError):
+            await parts.cloud.instance("abc")
