@@ -200,6 +200,32 @@ async def test_processes_on_one_database_share_one_limit(database: Database, clo
     assert sum(len(crowd.through) for crowd in crowds) == 30
 
 
+async def test_a_process_that_hangs_with_the_budget_in_its_hands_stops_nobody(
+    database: Database, clock: SteppedClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A holder that was suspended keeps the row locked; the others go on with their part."""
+    monkeypatch.setattr("corral.store.budget.LOCK_SECONDS", 0.1)
+    gate = Gate(DatabaseLedger(database), fixed=40, clock=clock, metrics=Metrics())
+    async with database.transaction() as holder:
+        await holder.execute("SELECT 1 FROM corral_provider_budget FOR UPDATE")
+        gate.leave(await gate.enter(change=True))
+        while_held = gate.limit
+    clock.advance(6.0)
+    gate.leave(await gate.enter(change=True))
+
+    assert (while_held, gate.limit) == (10, 40)
+
+
+async def test_a_closed_database_leaves_a_part_of_the_budget(database: Database, clock: SteppedClock) -> None:
+    """Creates go on while the database restarts."""
+    gate = Gate(DatabaseLedger(database), fixed=40, clock=clock, metrics=Metrics())
+    gate.leave(await gate.enter(change=True))
+    await database.pool.close()
+    gate.leave(await gate.enter(change=True))
+
+    assert gate.limit == 10
+
+
 async def test_a_throttled_process_slows_the_others(database: Database, clock: SteppedClock) -> None:
     """What one learns, all know with their next call."""
     one, other = (Gate(DatabaseLedger(database), fixed=None, clock=clock, metrics=Metrics()) for _ in range(2))

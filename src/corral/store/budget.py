@@ -14,6 +14,9 @@ from corral.store.database import Database
 
 Result = TypeVar("Result")
 
+LOCK_SECONDS: Final = 2.0
+"""The row is held for a millisecond; where it takes longer, its holder hangs, and the budget is as good as away."""
+
 _READ: Final = """
 SELECT state, extract(epoch FROM clock_timestamp())::double precision AS now
 FROM corral_provider_budget FOR UPDATE
@@ -30,9 +33,9 @@ class DatabaseLedger:
     async def revise(self, change: Callable[[bytes | None, float], tuple[bytes, Result]]) -> Result:
         """Replace the state by what *change* makes of it; raises StoreUnavailableError when it cannot be reached."""
         async with self._database.transaction() as connection:
-            row = await connection.fetchrow(_READ)
+            row = await connection.fetchrow(_READ, timeout=LOCK_SECONDS)
             state: str | None = row["state"]
             # The statement's time was read before the lock was granted; the budget never lets its time run backwards.
             revised, result = change(state.encode() if state is not None else None, float(row["now"]))
-            await connection.execute(_WRITE, revised.decode())
+            await connection.execute(_WRITE, revised.decode(), timeout=LOCK_SECONDS)
         return result
