@@ -93,6 +93,7 @@ def test_the_table_holds_nothing_undocumented_but_the_image_apis_bad_key() -> No
         (403, "INVALID_API_KEY", "invalid api-key", CloudRefusedError, "AUTHENTICATION_FAILED"),
         (403, "", "who are you", CloudRefusedError, "AUTHENTICATION_FAILED"),
         (400, "VALIDATOR_PARAM", "invalid imageAuthId: not supported", CloudRefusedError, "REGISTRY_AUTH_NOT_FOUND"),
+        (400, "RESOURCE_NOT_FOUND", "image auth not found", CloudRefusedError, "REGISTRY_AUTH_NOT_FOUND"),
         (400, "VALIDATOR_PARAM", "bad gpuNum", CloudRefusedError, "NOVITA_API_ERROR"),
         (400, "IMAGE_NOT_FOUND", "image not found", CloudRefusedError, "NOVITA_API_ERROR"),
         (418, "", "teapot", CloudRefusedError, "NOVITA_API_ERROR"),
@@ -123,9 +124,12 @@ def test_a_broken_answer_to_a_read_is_only_worth_another_try() -> None:
 
 
 @pytest.mark.parametrize("status", [403, 404])
-def test_the_front_s_own_pages_prove_nothing(status: int) -> None:
+@pytest.mark.parametrize(
+    "body", [b"<html>error code: 1010</html>", b"404 page not found", b'{"message":"404 Route Not Found"}', b"{}", b""]
+)
+def test_the_front_s_own_pages_prove_nothing(status: int, body: bytes) -> None:
     """A proxy's 404 must not read as "the instance is gone", nor its 403 as a bad key."""
-    fault = faults.refusal(status, b"<html>error code: 1010</html>", retry_after=None, now=NOW)
+    fault = faults.refusal(status, body, retry_after=None, now=NOW)
 
     assert fault.fate is Fate.DID_NOT_HAPPEN
 

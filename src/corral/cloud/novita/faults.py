@@ -111,11 +111,13 @@ FATE_BY_WORDS: Final[tuple[tuple[str, Fate], ...]] = (
     ("insufficient resource", Fate.NOT_HERE),
     ("balance_not_enough", Fate.MONEY),
     ("balance not enough", Fate.MONEY),
-    ("imageauth", Fate.NEVER_WILL),  # before "not found": it is the login that is missing, not the instance
-    ("image auth", Fate.NEVER_WILL),
     ("image not foun", Fate.NEVER_WILL),
     ("not foun", Fate.GONE),  # the provider also spells it "not fount"
 )
+
+IMAGE_AUTH: Final = "IMAGE_AUTH"
+"""Our own reason for a refusal that is about the login of the image's registry."""
+IMAGE_AUTH_WORDS: Final = ("imageauth", "image auth", "registry auth", "repository auth")
 
 FATE_BY_STATUS: Final[Mapping[int, Fate]] = {
     401: Fate.AUTH,
@@ -153,14 +155,16 @@ def refusal(status: int, body: bytes, *, retry_after: str | None, now: datetime)
     problem = _problem(body)
     pause = retry_after_seconds(retry_after, now)
     if problem is None:
-        fate = FATE_BY_FRONT.get(status) or _fate_by_status(status)
-        return FaultError(fate, f"HTTP {status} without its error shape", status=status, retry_after_seconds=pause)
+        return FaultError(
+            _fate_by_front(status), f"HTTP {status} without its error shape", status=status, retry_after_seconds=pause
+        )
     reason = wire.text(problem.reason)
     message = wire.text(problem.message)
-    fate = _fate(status, reason, message.lower())
+    fate = _fate(status, reason, message.lower(), is_its_own=bool(reason) or problem.code is not None)
     shown = reason if _WORD.fullmatch(reason) else ""
-    if fate is not Fate.GONE and _is_about_image_auth(message):
-        shown = "IMAGE_AUTH"
+    if fate in {Fate.GONE, Fate.NEVER_WILL} and any(words in message.lower() for words in IMAGE_AUTH_WORDS):
+        # It is the login that is refused or missing, not what the call was about.
+        fate, shown = Fate.NEVER_WILL, IMAGE_AUTH
     because = f"HTTP {status} {shown}".rstrip()
     return FaultError(fate, because, status=status, reason=shown, retry_after_seconds=pause)
 
@@ -220,22 +224,27 @@ def error_for(fault: FaultError, call: Call) -> CloudError:
             message = f"the provider does not accept NOVITA_API_KEY ({fault.because})"
             return CloudRefusedError(message, code="AUTHENTICATION_FAILED", details=details)
         case Fate.NEVER_WILL:
-            code = "REGISTRY_AUTH_NOT_FOUND" if fault.reason == "IMAGE_AUTH" else None
+            code = "REGISTRY_AUTH_NOT_FOUND" if fault.reason == IMAGE_AUTH else None
             return CloudRefusedError(f"the provider refuses {what}: {fault.because}", code=code, details=details)
 
 
-def _fate(status: int, reason: str, words: str) -> Fate:
+def _fate(status: int, reason: str, words: str, *, is_its_own: bool) -> Fate:
+    """The fate by the first table that knows. JSON without a code or reason may be some gateway's, and proves less."""
     if reason not in GENERAL_REASONS and reason in FATE_BY_REASON:
         return FATE_BY_REASON[reason]
     if status < 500:  # noqa: PLR2004  # a broken server's words prove nothing
         for known, fate in FATE_BY_WORDS:
-            if known in words:
+            if known in words and (is_its_own or fate is not Fate.GONE):
                 return fate
     if reason in FATE_BY_REASON:
         return FATE_BY_REASON[reason]
     if reason.endswith("NOT_FOUND") and status < 500:  # noqa: PLR2004
         return Fate.GONE
-    return _fate_by_status(status)
+    return _fate_by_status(status) if is_its_own else _fate_by_front(status)
+
+
+def _fate_by_front(status: int) -> Fate:
+    return FATE_BY_FRONT.get(status) or _fate_by_status(status)
 
 
 def _fate_by_status(status: int) -> Fate:
@@ -245,10 +254,6 @@ def _fate_by_status(status: int) -> Fate:
 
 def _missing_code(fault: FaultError, call: Call) -> str:
     return "TEMPLATE_NOT_FOUND" if fault.reason == "TEMPLATE_NOT_FOUND" else call.missing_code
-
-
-def _is_about_image_auth(message: str) -> bool:
-    return "imageauth" in message.lower() or "image auth" in message.lower()
 
 
 def _problem(body: bytes) -> wire.Problem | None:
