@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 
 from support.clocks import SteppedClock
 
-IDLE_TURNS = 30
+IDLE_TURNS = 12
 """Turns of the event loop without a request under way after which everything that could run has run."""
 
 
