@@ -10,7 +10,6 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 
 import pytest
-from novitasim.testing import Simulated, start_simulator
 from support.guarding import KEY, Guarding, guarding
 from support.racing import RacingClock
 
@@ -25,6 +24,7 @@ from corral.domain.errors import (
 )
 from corral.domain.sighting import ProviderInstance, Sighting
 from corral.telemetry import configure_logging
+from novitasim.testing import Simulated, start_simulator
 
 SECRET = "hush-hush-value"
 TEMPLATE = Template(

@@ -9,7 +9,7 @@ import pytest
 from corral.webhooks.addresses import is_public, read_address
 
 INSIDE = [
-    "0.0.0.0",  # noqa: S104  # an address to refuse, not to listen on
+    "0.0.0.0",  # an address to refuse, not to listen on
     "0.1.2.3",
     "10.0.0.1",
     "100.64.0.1",
