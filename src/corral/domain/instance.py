@@ -1,0 +1,127 @@
+"""What we remember about one instance."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import NewType
+
+from corral.domain.catalog import BillingMode
+from corral.domain.health import HealthCheckSpec, HealthReport
+from corral.domain.lifecycle import Goal, Phase
+from corral.domain.sighting import Endpoint, Sighting
+
+InstanceId = NewType("InstanceId", str)
+OperationId = NewType("OperationId", str)
+ProviderId = NewType("ProviderId", str)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """What the user asked for; it never changes."""
+
+    name: str
+    product_name: str
+    template_id: str
+    gpu_num: int = 1
+    rootfs_gb: int = 60
+    regions: tuple[str, ...]
+    """In the order to try: the wished one first."""
+    billing_mode: BillingMode = BillingMode.SPOT
+    spot_fallback: bool = False
+    max_micro_usd_per_gpu: int | None = None
+    health: HealthCheckSpec = field(default_factory=HealthCheckSpec)
+    webhook_url: str | None = field(default=None, repr=False)
+    """May carry a token in its path, so it is kept out of `repr`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placement:
+    """Where an attempt went."""
+
+    region: str
+    cluster_id: str
+    product_id: str
+    billing_mode: BillingMode
+    micro_usd: int
+    """Per hour, for the whole instance."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tried:
+    """An offer that was considered and not taken, and why."""
+
+    region: str
+    product_id: str | None
+    micro_usd_per_gpu: int | None
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """Why an instance is failed; the code is public and stable."""
+
+    code: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ways:
+    """Ways for a person to get in, as they are shown; passwords are not kept."""
+
+    ssh: str | None = None
+    jupyter: str | None = None
+    web_terminal: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Instance:
+    """One instance as we last recorded it."""
+
+    id: InstanceId
+    order: Order
+    goal: Goal
+    phase: Phase
+    generation: int = 0
+    """+1 on every write; a write names the generation it read."""
+    operation_id: OperationId
+    created_at: datetime
+    phase_since: datetime
+    deadline_at: datetime | None
+    """Until when the present operation must have brought it up."""
+
+    attempt: int = 0
+    """How many create calls were recorded; each has a provider-side name of its own."""
+    create_sent_at: datetime | None = None
+    """Set with the intent, before the call; None once the outcome of the last call is known."""
+    listings_since_sent: int = 0
+    """Complete listings, begun after the call, that did not show its name."""
+    provider_id: ProviderId | None = None
+    placement: Placement | None = None
+    tried: tuple[Tried, ...] = ()
+
+    sighting: Sighting | None = None
+    """The provider's last word; ABSENT only when that was confirmed. None: never seen."""
+    word: str | None = None
+    sighted_at: datetime | None = None
+    provider_failure: str | None = None
+    missing_since: datetime | None = None
+    """When a complete listing first lacked it; None while it is listed."""
+    missing_checks: int = 0
+    """How often a direct look-up confirmed that it is missing."""
+    missing_checked_at: datetime | None = None
+    acted_at: datetime | None = None
+    """When the provider was last asked to stop or delete it."""
+
+    endpoints: tuple[Endpoint, ...] = ()
+    ways: Ways | None = None
+    health: HealthReport | None = None
+    failure: Failure | None = None
+    started_at: datetime | None = None
+    ready_at: datetime | None = None
+    stopped_at: datetime | None = None
+
+    @property
+    def create_in_doubt(self) -> bool:
+        """Whether a create call may have happened that we do not know the outcome of."""
+        return self.provider_id is None and self.create_sent_at is not None

@@ -1,0 +1,138 @@
+"""
+The life of one instance, as data.
+
+Rule 1: which phase may follow which is decided in this file and nowhere else.
+Rule 2: this file has no clock, no database, no provider, and never awaits.
+
+Three words, never mixed. A *goal* is what the user wants. A *sighting* is what the provider says (`sighting.py`). A
+*phase* is what Corral says; its values are the public statuses. Facts cannot be refused, so both tables are total:
+every cell is a decision somebody made, and a new member of any enum fails the tests until its row is filled in.
+
+An ABSENT sighting reaches the first table only when it is confirmed; `decide.py` says when that is.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Final
+
+from corral.domain.sighting import Sighting
+
+
+class Goal(StrEnum):
+    """What the user wants of an instance."""
+
+    RUNNING = "running"
+    STOPPED = "stopped"
+    GONE = "gone"
+
+
+class Phase(StrEnum):
+    """Where Corral says an instance is."""
+
+    CREATING = "creating"
+    """Wanted; not yet seen at the provider."""
+    STARTING = "starting"
+    """The provider knows it and is booting it."""
+    RUNNING = "running"
+    """The provider says it runs; its endpoints are not known yet."""
+    HEALTH_CHECKING = "health_checking"
+    """It runs; its endpoints are being probed."""
+    READY = "ready"
+    STOPPING = "stopping"
+    EXITED = "exited"
+    """Stopped; its disk is kept."""
+    RESTARTING = "restarting"
+    MIGRATING = "migrating"
+    """The provider moves it."""
+    DELETING = "deleting"
+    """To be gone; may still be billed."""
+    TERMINATED = "terminated"
+    """The provider says that it is gone."""
+    FAILED = "failed"
+    """It did not come up, or not in time. Still watched: a later sighting may heal it."""
+
+
+class Action(StrEnum):
+    """What the engine may do about an instance."""
+
+    CREATE = "create"
+    FIND = "find"
+    """Wait for a create that may have happened to show, or for proof that it did not."""
+    INSPECT = "inspect"
+    """Look closely: endpoints and connection details are told only of a single instance."""
+    PROBE = "probe"
+    CONFIRM = "confirm"
+    """Ask directly whether an instance missing in the list is really gone."""
+    START = "start"
+    STOP = "stop"
+    DELETE = "delete"
+
+
+cr, st, ru, hc, rd, sp, ex, rs, mg, de, te, fa = Phase
+"""The phases by two letters, in the order above, so that the tables can be read as tables."""
+
+AFTER_SIGHTING: Final[dict[Phase, dict[Sighting, Phase]]] = {
+    phase: dict(zip(Sighting, row, strict=True))
+    for phase, row in {
+        #    ABSENT BOOTING RUNNING RESTARTING STOPPING EXITED REMOVING MIGRATING MOVING
+        cr: (cr,    st,     ru,     st,        sp,      ex,    st,      mg,       st),
+        st: (fa,    st,     ru,     st,        st,      st,    st,      mg,       st),
+        ru: (fa,    st,     ru,     rs,        sp,      ex,    ru,      mg,       ru),
+        hc: (fa,    st,     hc,     rs,        sp,      ex,    hc,      mg,       hc),
+        rd: (fa,    st,     rd,     rs,        sp,      ex,    rd,      mg,       rd),
+        sp: (fa,    sp,     sp,     sp,        sp,      ex,    sp,      sp,       sp),
+        ex: (fa,    st,     ru,     rs,        sp,      ex,    ex,      mg,       ex),
+        rs: (fa,    st,     ru,     rs,        rs,      rs,    rs,      mg,       rs),
+        mg: (fa,    st,     ru,     rs,        sp,      ex,    mg,      mg,       mg),
+        de: (te,    de,     de,     de,        de,      de,    de,      de,       de),
+        te: (te,    de,     de,     de,        de,      de,    de,      de,       de),
+        fa: (fa,    fa,     ru,     fa,        fa,      fa,    fa,      fa,       fa),
+    }.items()
+}  # fmt: skip
+"""What a sighting makes of a phase."""
+
+PLAN: Final[dict[Phase, dict[Goal, Action | None]]] = {
+    phase: dict(zip(Goal, row, strict=True))
+    for phase, row in {
+        #    want RUNNING    want STOPPED  want GONE
+        cr: (Action.CREATE,  Action.FIND,  Action.FIND),
+        st: (None,           Action.STOP,  Action.DELETE),
+        ru: (Action.INSPECT, Action.STOP,  Action.DELETE),
+        hc: (Action.PROBE,   Action.STOP,  Action.DELETE),
+        rd: (None,           Action.STOP,  Action.DELETE),
+        sp: (None,           Action.STOP,  Action.DELETE),
+        ex: (None,           None,         Action.DELETE),
+        rs: (None,           Action.STOP,  Action.DELETE),
+        mg: (None,           None,         Action.DELETE),
+        de: (Action.DELETE,  Action.DELETE, Action.DELETE),
+        te: (None,           None,         None),
+        fa: (None,           None,         Action.DELETE),
+    }.items()
+}  # fmt: skip
+"""What a goal asks for in a phase."""
+
+SETTLED: Final = frozenset({rd, ex, te, fa})
+"""Nothing is expected to happen by itself."""
+IN_MOTION: Final = frozenset(Phase) - SETTLED
+"""Something is expected to happen; the provider is looked at often."""
+COMING_UP: Final = frozenset({cr, st, ru, hc, rs, mg})
+"""On the way to ready, under a deadline."""
+
+
+def mermaid() -> str:
+    """The machine as a Mermaid diagram; `docs/reference/lifecycle.md` is made from this."""
+    arrows: dict[tuple[Phase, Phase], list[str]] = {}
+    for before, row in AFTER_SIGHTING.items():
+        for sighting, after in row.items():
+            if after is not before:
+                arrows.setdefault((before, after), []).append(sighting.value)
+    lines = [f"    {a} --> {b}: sees {', '.join(seen)}" for (a, b), seen in sorted(arrows.items())]
+    steps = [
+        f"    {cr} --> {st}: created",
+        f"    {ru} --> {hc}: endpoints known",
+        f"    {hc} --> {rd}: healthy",
+        f"    {hc} --> {fa}: unhealthy for too long",
+        f"    {cr} --> {te}: not wanted, never created",
+    ]
+    return "\n".join(["stateDiagram-v2", f"    [*] --> {cr}", *lines, *steps])

@@ -1,0 +1,37 @@
+"""
+The names we give instances at the provider: ours to choose, so that a lost create can be found.
+
+`corral-<installation>-<instance>-<attempt>`: unique for each create call, and telling, from the name alone, whose it is
+and which attempt made it. The provider allows letters, digits and hyphens.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from corral.domain.instance import InstanceId
+
+_FORM = re.compile(r"corral-([0-9a-f]{6})-inst-([0-9a-z]+)-([0-9]+)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mark:
+    """Whose a provider instance is."""
+
+    installation: str
+    instance_id: InstanceId
+    attempt: int
+
+
+def provider_name(mark: Mark) -> str:
+    """The name of the attempt at the provider."""
+    return f"corral-{mark.installation}-{mark.instance_id.replace('_', '-')}-{mark.attempt}"
+
+
+def read_mark(name: str) -> Mark | None:
+    """Whose the instance of this name is; None when it carries no mark of any Corral."""
+    found = _FORM.fullmatch(name)
+    if found is None:
+        return None
+    return Mark(installation=found[1], instance_id=InstanceId(f"inst_{found[2]}"), attempt=int(found[3]))

@@ -1,0 +1,87 @@
+"""
+What somebody asked to be done to an instance, and how far it is.
+
+An operation is told in the words of its own contract (`initiated`, `monitoring`, …); they follow from the phases its
+instance goes through, and from nothing else.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from enum import StrEnum
+
+from corral.domain.instance import Failure, Instance, InstanceId, OperationId
+from corral.domain.lifecycle import Phase
+
+
+class OperationKind(StrEnum):
+    """What was asked."""
+
+    CREATE = "create"
+    START = "start"
+    STOP = "stop"
+    RESTART = "restart"
+    DELETE = "delete"
+
+
+class OperationStatus(StrEnum):
+    """How far it is."""
+
+    INITIATED = "initiated"
+    MONITORING = "monitoring"
+    HEALTH_CHECKING = "health_checking"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+ENDED = frozenset({OperationStatus.COMPLETED, OperationStatus.FAILED, OperationStatus.CANCELLED})
+
+_AIM = {
+    OperationKind.CREATE: Phase.READY,
+    OperationKind.START: Phase.READY,
+    OperationKind.RESTART: Phase.READY,
+    OperationKind.STOP: Phase.EXITED,
+    OperationKind.DELETE: Phase.TERMINATED,
+}
+_STAMPS = {
+    Phase.CREATING: "startRequested",
+    Phase.STARTING: "instanceStarting",
+    Phase.RUNNING: "instanceRunning",
+    Phase.HEALTH_CHECKING: "healthCheckStarted",
+    Phase.READY: "ready",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operation:
+    """One thing asked for."""
+
+    id: OperationId
+    instance_id: InstanceId
+    kind: OperationKind
+    status: OperationStatus
+    created_at: datetime
+    stamps: dict[str, datetime] = field(default_factory=dict[str, datetime])
+    """When each step was reached, by its public name."""
+    error: Failure | None = None
+
+
+def advanced(operation: Operation, instance: Instance, now: datetime) -> Operation:
+    """The operation after its instance entered its present phase; one that has ended stays as it is."""
+    if operation.status in ENDED:
+        return operation
+    stamps = dict(operation.stamps)
+    if instance.phase in _STAMPS:
+        stamps.setdefault(_STAMPS[instance.phase], now)
+    if instance.phase is Phase.READY:
+        stamps.setdefault("healthCheckCompleted", now)
+    if instance.phase is _AIM[operation.kind]:
+        return replace(operation, status=OperationStatus.COMPLETED, stamps=stamps)
+    if instance.phase is Phase.FAILED and operation.kind is not OperationKind.DELETE:
+        return replace(operation, status=OperationStatus.FAILED, stamps=stamps, error=instance.failure)
+    if instance.phase is Phase.HEALTH_CHECKING:
+        return replace(operation, status=OperationStatus.HEALTH_CHECKING, stamps=stamps)
+    moved = instance.phase is not Phase.CREATING
+    return replace(operation, status=OperationStatus.MONITORING if moved else operation.status, stamps=stamps)

@@ -1,0 +1,196 @@
+"""
+The instances we remember.
+
+A write names the generation it read; if somebody else wrote meanwhile it changes nothing and raises StaleError, and our
+result is void. Instances are encoded as a whole: the columns beside the record are only what is searched by.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from corral.domain.errors import StaleError
+from corral.domain.instance import Instance, InstanceId
+from corral.domain.lifecycle import Phase
+from corral.store.database import Connection
+
+_COLUMNS = "id, name, goal, phase, region, provider_id, generation, create_in_doubt, created_at, look_at, record"
+_INSERT = f"""
+INSERT INTO corral_instances ({_COLUMNS})
+SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::int[], $8::bool[],
+                     $9::timestamptz[], $10::timestamptz[], $11::jsonb[])
+"""  # noqa: S608  # constants
+_UPDATE = """
+UPDATE corral_instances AS i
+SET goal = n.goal, phase = n.phase, region = n.region, provider_id = n.provider_id, generation = i.generation + 1,
+    create_in_doubt = n.create_in_doubt, look_at = n.look_at, record = n.record
+FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::int[], $8::bool[],
+            $9::timestamptz[], $10::timestamptz[], $11::jsonb[])
+  AS n (id, name, goal, phase, region, provider_id, generation, create_in_doubt, created_at, look_at, record)
+WHERE i.id = n.id AND i.generation = n.generation
+RETURNING i.id
+"""
+
+_decoder = msgspec.json.Decoder(Instance)
+
+
+async def add(connection: Connection, instances: Sequence[Instance], look_at: datetime | None = None) -> None:
+    """Remember new instances."""
+    await connection.execute(_INSERT, *_columns(instances, [look_at] * len(instances)))
+
+
+async def write(connection: Connection, instance: Instance, *, look_at: datetime | None) -> Instance:
+    """Replace what is remembered of *instance*; raises StaleError if it changed since it was read."""
+    if not await write_many(connection, [instance], [look_at]):
+        raise StaleError(f"{instance.id} was changed by somebody else meanwhile")
+    return replace(instance, generation=instance.generation + 1)
+
+
+async def write_many(
+    connection: Connection, instances: Sequence[Instance], look_at: Sequence[datetime | None]
+) -> set[InstanceId]:
+    """Replace what is remembered of each that did not change since it was read; answers which those were."""
+    rows = await connection.fetch(_UPDATE, *_columns(instances, look_at))
+    return {InstanceId(row["id"]) for row in rows}
+
+
+async def load(connection: Connection, instance_id: str) -> Instance | None:
+    """One instance, by our id or the provider's."""
+    row = await connection.fetchrow(
+        "SELECT record, generation FROM corral_instances WHERE id = $1 OR provider_id = $1", instance_id
+    )
+    return None if row is None else _instance(row)
+
+
+async def lock(connection: Connection, instance_id: InstanceId) -> Instance | None:
+    """
+    Take the instance's lock and load it; None when another pass has the lock or there is no such instance.
+
+    The lock belongs to the connection, not to a transaction: it is held during calls to the provider, and is gone with
+    the process that held it.
+    """
+    row = await connection.fetchrow(
+        "SELECT record, generation, pg_try_advisory_lock(hashtextextended(id, 0)) AS locked"
+        " FROM corral_instances WHERE id = $1",
+        instance_id,
+    )
+    return _instance(row) if row is not None and row["locked"] else None
+
+
+async def unlock(connection: Connection, instance_id: InstanceId) -> None:
+    """Give the lock back."""
+    await connection.execute("SELECT pg_advisory_unlock(hashtextextended($1, 0))", instance_id)
+
+
+async def watched(connection: Connection) -> list[Instance]:
+    """Every instance whose provider instance exists, may exist or may come back."""
+    rows = await connection.fetch(
+        "SELECT record, generation FROM corral_instances"
+        " WHERE phase <> $1 AND (provider_id IS NOT NULL OR create_in_doubt)",
+        Phase.TERMINATED.value,
+    )
+    return [_instance(row) for row in rows]
+
+
+async def named(connection: Connection, ids: Sequence[InstanceId]) -> dict[InstanceId, Instance]:
+    """Those of *ids* that exist."""
+    rows = await connection.fetch("SELECT record, generation FROM corral_instances WHERE id = ANY($1)", list(ids))
+    return {instance.id: instance for instance in map(_instance, rows)}
+
+
+async def due(connection: Connection, now: datetime, limit: int = 500) -> list[InstanceId]:
+    """Instances that are to be looked at by now, whose reminder is hereby taken down."""
+    rows = await connection.fetch(
+        "UPDATE corral_instances SET look_at = NULL WHERE id IN"
+        " (SELECT id FROM corral_instances WHERE look_at <= $1 ORDER BY look_at LIMIT $2 FOR UPDATE SKIP LOCKED)"
+        " RETURNING id",
+        now,
+        limit,
+    )
+    return [InstanceId(row["id"]) for row in rows]
+
+
+async def in_motion(connection: Connection, phases: Sequence[Phase]) -> bool:
+    """Whether any instance is in one of *phases*."""
+    found: bool = await connection.fetchval(
+        "SELECT EXISTS (SELECT FROM corral_instances WHERE phase = ANY($1))", [phase.value for phase in phases]
+    )
+    return found
+
+
+async def page(
+    connection: Connection,
+    *,
+    phases: Sequence[Phase] | None,
+    name: str | None,
+    region: str | None,
+    limit: int,
+    offset: int,
+) -> tuple[list[Instance], int]:
+    """One page, newest first, and how many there are in all."""
+    filters = (None if phases is None else [phase.value for phase in phases], name, region)
+    condition = (
+        "($1::text[] IS NULL OR phase = ANY($1)) AND ($2::text IS NULL OR name = $2)"
+        " AND ($3::text IS NULL OR region = $3)"
+    )
+    total: int = await connection.fetchval(f"SELECT count(*) FROM corral_instances WHERE {condition}", *filters)  # noqa: S608
+    rows = await connection.fetch(
+        f"SELECT record, generation FROM corral_instances WHERE {condition}"  # noqa: S608  # a constant
+        " ORDER BY created_at DESC, id LIMIT $4 OFFSET $5",
+        *filters,
+        limit,
+        offset,
+    )
+    return [_instance(row) for row in rows], total
+
+
+async def mark(connection: Connection) -> str:
+    """What marks provider instances as this installation's."""
+    found: str = await connection.fetchval("SELECT mark FROM corral_installation")
+    return found
+
+
+async def remember_ready(connection: Connection, product_name: str, seconds: float) -> None:
+    """Learn how long an instance of this product took to become ready."""
+    await connection.execute(
+        "INSERT INTO corral_ready_times (product_name, seconds) VALUES ($1, $2)", product_name, seconds
+    )
+
+
+async def usual_ready_seconds(connection: Connection, product_name: str) -> float | None:
+    """The median of the last twenty; None while none is known."""
+    found: float | None = await connection.fetchval(
+        "SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY seconds) FROM"
+        " (SELECT seconds FROM corral_ready_times WHERE product_name = $1 ORDER BY id DESC LIMIT 20) AS latest",
+        product_name,
+    )
+    return found
+
+
+def _instance(row: Any) -> Instance:
+    return replace(_decoder.decode(row["record"]), generation=row["generation"])
+
+
+def _columns(instances: Sequence[Instance], look_at: Sequence[datetime | None]) -> list[list[Any]]:
+    rows = [
+        (
+            i.id,
+            i.order.name,
+            i.goal.value,
+            i.phase.value,
+            None if i.placement is None else i.placement.region,
+            i.provider_id,
+            i.generation,
+            i.create_in_doubt,
+            i.created_at,
+            look,
+            msgspec.json.encode(i).decode(),
+        )
+        for i, look in zip(instances, look_at, strict=True)
+    ]
+    return [list(column) for column in zip(*rows, strict=True)]

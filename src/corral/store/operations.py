@@ -1,0 +1,85 @@
+"""The operations we remember: what was asked of an instance, and how far it is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from corral.domain.instance import Failure, InstanceId, OperationId
+from corral.domain.operation import Operation, OperationKind, OperationStatus
+from corral.store.database import Connection
+
+_COLUMNS = "id, instance_id, kind, status, phases, error, created_at"
+
+
+async def add(connection: Connection, operations: Sequence[Operation]) -> None:
+    """Remember new operations."""
+    await connection.execute(
+        f"INSERT INTO corral_operations ({_COLUMNS}) SELECT * FROM unnest"  # noqa: S608  # constants
+        "($1::text[], $2::text[], $3::text[], $4::text[], $5::jsonb[], $6::jsonb[], $7::timestamptz[])",
+        *(list(column) for column in zip(*map(_row, operations), strict=True)),
+    )
+
+
+async def write(connection: Connection, operation: Operation) -> None:
+    """Replace what is remembered of *operation*; its instance's generation guards it."""
+    _, _, _, status, phases, error, _ = _row(operation)
+    await connection.execute(
+        "UPDATE corral_operations SET status = $2, phases = $3::jsonb, error = $4::jsonb WHERE id = $1",
+        operation.id,
+        status,
+        phases,
+        error,
+    )
+
+
+async def load(connection: Connection, operation_id: str) -> Operation | None:
+    """One operation."""
+    row = await connection.fetchrow(f"SELECT {_COLUMNS} FROM corral_operations WHERE id = $1", operation_id)  # noqa: S608
+    return None if row is None else _operation(row)
+
+
+async def of_instance(connection: Connection, instance_id: InstanceId, limit: int = 100) -> list[Operation]:
+    """The operations of one instance, newest first."""
+    rows = await connection.fetch(
+        f"SELECT {_COLUMNS} FROM corral_operations WHERE instance_id = $1"  # noqa: S608  # constants
+        " ORDER BY created_at DESC LIMIT $2",
+        instance_id,
+        limit,
+    )
+    return [_operation(row) for row in rows]
+
+
+async def of_many(connection: Connection, ids: Sequence[OperationId]) -> dict[OperationId, Operation]:
+    """Those of *ids* that exist."""
+    rows = await connection.fetch(f"SELECT {_COLUMNS} FROM corral_operations WHERE id = ANY($1)", list(ids))  # noqa: S608
+    return {operation.id: operation for operation in map(_operation, rows)}
+
+
+def _row(operation: Operation) -> tuple[Any, ...]:
+    error = None if operation.error is None else msgspec.json.encode(operation.error).decode()
+    return (
+        operation.id,
+        operation.instance_id,
+        operation.kind.value,
+        operation.status.value,
+        msgspec.json.encode(operation.stamps).decode(),
+        error,
+        operation.created_at,
+    )
+
+
+def _operation(row: Any) -> Operation:
+    from_json = msgspec.json.decode
+    return Operation(
+        id=OperationId(row["id"]),
+        instance_id=InstanceId(row["instance_id"]),
+        kind=OperationKind(row["kind"]),
+        status=OperationStatus(row["status"]),
+        stamps=from_json(row["phases"], type=dict[str, datetime]),
+        error=None if row["error"] is None else from_json(row["error"], type=Failure),
+        created_at=row["created_at"],
+    )

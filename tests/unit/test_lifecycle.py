@@ -1,0 +1,166 @@
+"""The life of an instance: tables without holes, and the rules around them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from corral.domain.decide import Decision, Policy, decide, recorded
+from corral.domain.instance import Failure, Instance, InstanceId, OperationId, Order, ProviderId
+from corral.domain.lifecycle import AFTER_SIGHTING, PLAN, Action, Goal, Phase
+from corral.domain.marks import Mark, provider_name, read_mark
+from corral.domain.sighting import Sighting
+
+NOW = datetime(2030, 1, 1, tzinfo=UTC)
+POLICY = Policy()
+FRESH = Instance(
+    id=InstanceId("inst_a1"),
+    order=Order(name="a", product_name="RTX 4090 24GB", template_id="1", regions=("CN-HK-01",)),
+    goal=Goal.RUNNING,
+    phase=Phase.CREATING,
+    operation_id=OperationId("op_1"),
+    created_at=NOW,
+    phase_since=NOW,
+    deadline_at=NOW + timedelta(minutes=20),
+)
+BORN = replace(FRESH, provider_id=ProviderId("p1"), attempt=1, phase=Phase.STARTING, sighting=Sighting.BOOTING)
+
+
+def seconds(count: float) -> timedelta:
+    return timedelta(seconds=count)
+
+
+def test_the_tables_are_total() -> None:
+    """A new phase, sighting or goal fails here until someone decides."""
+    assert set(AFTER_SIGHTING) == set(PLAN) == set(Phase)
+    assert all(set(row) == set(Sighting) for row in AFTER_SIGHTING.values())
+    assert all(set(row) == set(Goal) for row in PLAN.values())
+
+
+def test_terminated_is_entered_from_a_confirmed_absence_only() -> None:
+    """Gone means gone."""
+    ways_in = {
+        (before, sighting)
+        for before, row in AFTER_SIGHTING.items()
+        for sighting, after in row.items()
+        if after is Phase.TERMINATED
+    }
+
+    assert ways_in == {(Phase.DELETING, Sighting.ABSENT), (Phase.TERMINATED, Sighting.ABSENT)}
+
+
+def test_what_is_wanted_and_was_never_asked_for_is_created() -> None:
+    """The first pass after a wish."""
+    assert decide(FRESH, NOW, POLICY).action is Action.CREATE
+
+
+@pytest.mark.parametrize(
+    ("waited", "listings", "action"),
+    [(0, 0, Action.FIND), (59, 9, Action.FIND), (600, 1, Action.FIND), (60, 2, Action.CREATE)],
+)
+def test_a_create_in_doubt_is_repeated_only_when_settled(waited: float, listings: int, action: Action) -> None:
+    """Both the time and the listings must have passed; either alone proves nothing."""
+    doubtful = replace(FRESH, attempt=1, create_sent_at=NOW, listings_since_sent=listings)
+
+    assert decide(doubtful, NOW + seconds(waited), POLICY).action is action
+
+
+def test_deleting_a_create_in_doubt_first_finds_out() -> None:
+    """What may be billed must be looked for before it is called gone."""
+    doubtful = replace(FRESH, goal=Goal.GONE, attempt=1, create_sent_at=NOW)
+    settled = replace(doubtful, listings_since_sent=2)
+
+    assert decide(doubtful, NOW, POLICY).action is Action.FIND
+    assert decide(doubtful, NOW, POLICY).phase is Phase.DELETING
+    assert decide(settled, NOW + seconds(60), POLICY).phase is Phase.TERMINATED
+
+
+def test_deleting_what_was_never_asked_for_is_done_at_once() -> None:
+    """There is nothing to wait for."""
+    assert decide(replace(FRESH, goal=Goal.GONE), NOW, POLICY).phase is Phase.TERMINATED
+
+
+def test_one_missing_listing_changes_nothing() -> None:
+    """It leads to a direct look, and no further."""
+    missing = replace(BORN, phase=Phase.READY, sighting=Sighting.RUNNING, missing_since=NOW)
+    decision = decide(missing, NOW, POLICY)
+
+    assert (decision.phase, decision.action) == (Phase.READY, Action.CONFIRM)
+
+
+def test_the_second_look_at_a_missing_instance_comes_thirty_seconds_later() -> None:
+    """A hiccup of the provider is shorter than that."""
+    once = replace(BORN, phase=Phase.READY, missing_since=NOW, missing_checks=1, missing_checked_at=NOW)
+
+    assert decide(once, NOW + seconds(29), POLICY).action is None
+    assert decide(once, NOW + seconds(30), POLICY).action is Action.CONFIRM
+
+
+def test_a_confirmed_absence_is_told_as_vanished() -> None:
+    """With the word of the contract."""
+    decision = decide(replace(BORN, phase=Phase.READY, sighting=Sighting.ABSENT, missing_since=NOW), NOW, POLICY)
+
+    assert decision.phase is Phase.FAILED
+    assert decision.failure is not None
+    assert decision.failure.code == "INSTANCE_VANISHED"
+
+
+def test_past_its_deadline_it_is_failed_and_still_heals() -> None:
+    """Late is not lost: if it comes up after all it goes on to become ready."""
+    late = NOW + timedelta(minutes=21)
+    failed = recorded(BORN, decide(BORN, late, POLICY), late)
+    assert failed.phase is Phase.FAILED
+    assert failed.failure is not None
+    assert failed.failure.code == "STARTUP_TIMEOUT"
+
+    seen = replace(failed, sighting=Sighting.RUNNING, word="running")
+    healed = recorded(seen, decide(seen, late + seconds(1), POLICY), late + seconds(1))
+
+    assert (healed.phase, healed.failure, healed.deadline_at) == (Phase.RUNNING, None, None)
+    assert decide(healed, late + seconds(2), POLICY).action is Action.INSPECT
+
+
+def test_an_unhealthy_instance_is_not_healed_by_the_providers_word() -> None:
+    """It ran all the while; going round in circles would tell the same news for ever."""
+    unhealthy = replace(
+        BORN,
+        phase=Phase.FAILED,
+        sighting=Sighting.RUNNING,
+        failure=Failure(code="HEALTH_CHECK_TIMEOUT", message="no"),
+    )
+
+    assert decide(unhealthy, NOW, POLICY).phase is Phase.FAILED
+
+
+def test_the_providers_own_failure_fails_it_at_once() -> None:
+    """Nobody should wait twenty minutes for what is known now."""
+    decision = decide(replace(BORN, provider_failure="image not found"), NOW, POLICY)
+
+    assert decision.failure == Failure(code="PROVISIONING_FAILED", message="the provider reports: image not found")
+
+
+def test_a_delete_is_repeated_only_after_a_while() -> None:
+    """For ever, but not without pause."""
+    leaving = replace(BORN, goal=Goal.GONE, phase=Phase.DELETING, acted_at=NOW)
+
+    assert decide(leaving, NOW + seconds(14), POLICY).action is None
+    assert decide(leaving, NOW + seconds(15), POLICY).action is Action.DELETE
+
+
+def test_a_decision_that_changes_nothing_is_recorded_as_nothing() -> None:
+    """The same phase keeps its hour."""
+    same = Decision(phase=BORN.phase, action=None, because="", look_again=None)
+
+    assert recorded(BORN, same, NOW + seconds(5)) is BORN
+
+
+def test_a_provider_name_tells_whose_it_is() -> None:
+    """And foreign names tell nothing."""
+    mark = Mark(installation="0a1b2c", instance_id=InstanceId("inst_7f3k"), attempt=12)
+
+    assert provider_name(mark) == "corral-0a1b2c-inst-7f3k-12"
+    assert read_mark(provider_name(mark)) == mark
+    for foreign in ("worker-1", "corral-demo", "corral-0a1b2c-inst-7f3k", "my-corral-0a1b2c-inst-7f3k-1", ""):
+        assert read_mark(foreign) is None
