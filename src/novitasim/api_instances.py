@@ -34,9 +34,9 @@ def list_all(call: Call) -> Answer:
     if settings.list_needs_paging and not ("pageSize" in query and "pageNum" in query):
         raise invalid("invalid pageSize: required")
     part = page(call, base=settings.page_base)
-    wanted = tuple(query.get(name, "") for name in ("name", "productName", "status"))
-    if any(wanted):
-        found = [instance for instance in call.world.listed() if _matches(call, instance, *wanted)]
+    name, product_name, status = (query.get(key, "") for key in ("name", "productName", "status"))
+    if name or product_name or status:
+        found = [item for item in call.world.listed(name) if _matches(call, item, product_name.lower(), status)]
         shown, total = found[part.first : part.first + part.count], len(found)
     else:
         shown, total = call.world.listed_slice(part.first, part.count)
@@ -156,15 +156,13 @@ def _acted(call: Call, instance: Instance) -> Answer:
     return acted(call.world.settings.act_answer, instance, call.now)
 
 
-def _matches(call: Call, instance: Instance, name: str, product_name: str, status: str) -> bool:
-    if name.lower() not in instance.order.name.lower():
-        return False
+def _matches(call: Call, instance: Instance, product_name: str, status: str) -> bool:
     if status and instance.status(call.now) != status:
         return False
     if not product_name:
         return True
     product = call.world.catalogue.products.get(instance.order.product_id)
-    return product is not None and product_name.lower() in product.name.lower()
+    return product is not None and product_name in product.name.lower()
 
 
 ROUTES = (

@@ -136,12 +136,10 @@ class Instance:
         return max((step.at for step in self.course if step.status is status and step.at <= now), default=0.0)
 
     def steady_until(self, now: float) -> float:
-        """The next instant at which any answer above may change."""
-        failing = (self.failure.at,) if self.failure else ()
+        """The next instant at which any answer above may change; a failure always comes with a step."""
         instants = (
             *(step.at for step in self.course),
             *(step.at for step in self.spot),
-            *failing,
             self.listed_at,
             self.found_at,
             self.hidden_from,

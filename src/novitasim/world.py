@@ -67,6 +67,7 @@ class World:
         self.doors: dict[str, int] = {}
         self.news: list[tuple[str, object]] = []
         self._ids: dict[int, str] = {}
+        self._names: dict[int, str] = {}
         self._listed: list[int] = []
         self._holding: dict[int, tuple[Place, int]] = {}
         self._agenda: list[tuple[float, int]] = []
@@ -98,6 +99,7 @@ class World:
         """Keep *instance* as it is now, and count it anew."""
         self.instances[instance.id] = instance
         self._ids[instance.seq] = instance.id
+        self._names[instance.seq] = instance.order.name.lower()
         self.seq = max(self.seq, instance.seq)
         self._count(instance, now)
         if told:
@@ -121,10 +123,11 @@ class World:
         chosen = self.settings
         return RefusalError(reason, f"{what} {chosen.not_found_words}", status=chosen.not_found_status)
 
-    def listed(self) -> list[Instance]:
-        """What the list shows, in its order, unfiltered; as of the last `settle`."""
+    def listed(self, name: str = "") -> list[Instance]:
+        """What the list shows of names that contain *name* in any case, in its order; as of the last `settle`."""
         order = self._listed if self.settings.list_order == "oldest" else reversed(self._listed)
-        return [self.instances[self._ids[seq]] for seq in order]
+        wanted, names = name.lower(), self._names
+        return [self.instances[self._ids[seq]] for seq in order if wanted in names[seq]]
 
     def listed_slice(self, first: int, count: int) -> tuple[list[Instance], int]:
         """Part of the list and its whole length, without walking all of it."""

@@ -231,6 +231,19 @@ async def test_the_front_refuses_urllib_with_a_page_that_is_not_json(sim: Simula
     assert "error code: 1010" in text
 
 
+@pytest.mark.parametrize(("meaning", "after"), [("deadline", 105), ("notice", 5)])
+async def test_the_reclaim_time_is_zero_until_the_notice_and_means_what_is_set(meaning: str, after: int) -> None:
+    async with start_simulator(spot_life_seconds=5, spot_notice_seconds=100, spot_reclaim_time=meaning) as sim:
+        instance_id = await sim.create(billingMode="spot")
+        up = sim.advance(5)
+        before = await shown(sim, instance_id)
+        sim.advance(5)
+        told = await shown(sim, instance_id)
+
+    assert (before["spotStatus"], before["spotReclaimTime"]) == ("running", "0")
+    assert (told["spotStatus"], told["spotReclaimTime"]) == ("notified", str(int(up + after)))
+
+
 async def test_upgrade_clears_what_is_omitted(sim: Simulated) -> None:
     instance_id = await sim.create(envs=[{"key": "A", "value": "1"}], command="run")
     sim.advance(10)
@@ -343,6 +356,14 @@ async def test_a_mistake_in_a_control_call_is_explained(
 
     assert response.status == 400
     assert words in content["error"]
+
+
+async def test_a_reset_world_repeats_no_id(sim: Simulated) -> None:
+    before = await sim.create()
+    sim.simulator.reset()
+
+    assert await sim.create() != before
+    assert len(sim.instances()) == 1
 
 
 async def test_the_controls_are_not_for_other_sites_that_point_here(sim: Simulated) -> None:

@@ -42,6 +42,17 @@ async def test_a_lost_reply_drops_the_connection_after_doing_the_call(sim: Simul
     assert sim.calls()["endpoints"]["create"]["outcomes"] == {"lost_reply": 1}
 
 
+async def test_a_dropped_connection_is_reset_not_ended(sim: Simulated) -> None:
+    """An orderly end could be taken for an empty answer."""
+    sim.fault("lost_reply", on="clusters")
+    reader, writer = await asyncio.open_connection(*sim.root_url.removeprefix("http://").split(":"))
+    writer.write(b"GET /gpu-instance/openapi/v1/clusters HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer k\r\n\r\n")
+
+    with pytest.raises(ConnectionResetError):
+        await reader.read()
+    writer.close()
+
+
 async def test_a_refused_connection_does_nothing(sim: Simulated) -> None:
     sim.fault("refuse", on="create")
 

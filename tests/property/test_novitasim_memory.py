@@ -20,7 +20,13 @@ from novitasim.settings import Settings, changed
 from novitasim.world import StockSet, World
 
 T0 = 1_790_000_000.0
-QUIRKS: dict[str, object] = {"stock": 3, "spot_notice_seconds": 10, "list_lag_seconds": 3, "get_lag_seconds": 1}
+QUIRKS: dict[str, object] = {
+    "stock": 3,
+    "spot_notice_seconds": 10,
+    "list_lag_seconds": 3,
+    "get_lag_seconds": 1,
+    "spot_life_seconds": "1-8",
+}
 ACTS = ("create", "stop", "start", "restart", "delete", "migrate", "upgrade", "notice", "reclaim", "fail", "hide")
 
 stories = st.lists(st.tuples(st.sampled_from(ACTS), st.integers(0, 5), st.floats(0, 12)), max_size=25)
@@ -42,7 +48,7 @@ def do(world: World, act: str, which: int, now: float) -> None:
         case "reclaim" if instance.spot:
             world.put(tenure.reclaim(instance, world.settings, now), now)
         case "fail":
-            world.put(tenure.fail(instance, now, "broke"), now)
+            world.put(tenure.fail(instance, now + which, "broke"), now)
         case "hide":
             world.put(tenure.vanish(instance, now, seconds=which), now)
         case "stop" | "start" | "restart" | "delete" | "migrate":

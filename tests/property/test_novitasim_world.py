@@ -14,7 +14,7 @@ from novitasim import commands, ledger, tenure
 from novitasim.api_instances import list_all
 from novitasim.call import Call, Press
 from novitasim.endpoints import RealisticEndpoints
-from novitasim.instance import Instance, Order
+from novitasim.instance import NEVER, Instance, Order
 from novitasim.life import Claim
 from novitasim.refusal import RefusalError
 from novitasim.settings import Settings, changed
@@ -127,9 +127,10 @@ def test_billed_seconds_are_the_time_spent_in_billed_claims(story: list[Deed]) -
 
 @given(deeds)
 @settings(deadline=None)
-def test_a_course_never_goes_back_in_time_and_its_past_is_kept(story: list[Deed]) -> None:
+def test_a_course_keeps_its_order_its_past_and_a_promised_removal(story: list[Deed]) -> None:
     world = World(settings=changed(Settings(), {"stock": 4, "spot_notice_seconds": 10}))
     seen: dict[str, list[object]] = {}
+    promised: dict[str, float] = {}
     now = T0
     for deed in story:
         now += deed[2]
@@ -144,6 +145,9 @@ def test_a_course_never_goes_back_in_time_and_its_past_is_kept(story: list[Deed]
             assert instants == sorted(instants)
             assert past[: len(seen.get(instance.id, []))] == seen.get(instance.id, [])
             seen[instance.id] = list(past)
+            assert instance.removed_at() == promised.get(instance.id, instance.removed_at())
+            if instance.removed_at() < NEVER:
+                promised[instance.id] = instance.removed_at()
 
 
 @given(

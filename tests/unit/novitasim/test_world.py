@@ -235,6 +235,43 @@ def test_stopping_a_noticed_instance_calls_the_reclaim_off() -> None:
     assert stopped.course[-1].at == now + 60
 
 
+def test_a_foreseen_notice_is_an_instant_at_which_the_instance_changes() -> None:
+    world = make_world(spot_life_seconds=50, spot_notice_seconds=100)
+    instance, now = running(world, billing_mode="spot")
+
+    assert instance.steady_until(now) == now + 50
+    assert instance.steady_until(now + 50) == now + 150
+
+
+def test_a_reclaim_cannot_undo_a_removal() -> None:
+    world = make_world()
+    instance, now = running(world, billing_mode="spot")
+    leaving = commands.delete(world, instance, now)
+
+    assert tenure.reclaim(leaving, world.settings, now + 1) == leaving
+    assert tenure.notice(leaving, world.settings, now + 1) == leaving
+
+
+def test_a_second_notice_replaces_the_first() -> None:
+    world = make_world(spot_notice_seconds=100)
+    instance, now = running(world, billing_mode="spot")
+    told = tenure.notice(instance, world.settings, now)
+
+    again = tenure.notice(told, world.settings, now + 10)
+
+    assert again.spot_deadline() == (now + 10, now + 110)
+    assert [step.status for step in again.spot] == ["running", "notified", "reclaiming", "terminated"]
+
+
+def test_get_may_lag_too() -> None:
+    world = make_world(get_lag_seconds=5)
+    instance = commands.create(world, make_order(), T0)
+
+    with pytest.raises(RefusalError, match="not found"):
+        world.find(instance.id, T0 + 4.9)
+    assert world.find(instance.id, T0 + 5) == instance
+
+
 def test_a_start_after_a_reclaim_begins_a_new_tenure_unless_refused() -> None:
     world = make_world()
     instance, now = running(world, billing_mode="spot")
