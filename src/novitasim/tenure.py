@@ -19,6 +19,8 @@ from novitasim.settings import Settings
 # From reclaiming to terminated; short, because the machine is already someone else's.
 _RECLAIM_SECONDS = 2.0
 
+_LEAVING = frozenset({Status.TO_REMOVE, Status.REMOVING, Status.REMOVED})
+
 
 def past(spot: tuple[SpotStep, ...], now: float) -> tuple[SpotStep, ...]:
     """What has happened of a tenure by *now*."""
@@ -87,8 +89,10 @@ def vanish(instance: Instance, now: float, *, seconds: float = 0.0) -> Instance:
 
 
 def _leave(instance: Instance, settings: Settings, *, told_at: float, reclaimed_at: float) -> Instance:
-    kept = tuple(step for step in instance.course if step.at <= reclaimed_at)
-    if kept[-1].claim is Claim.NOTHING or instance.removed_at() < NEVER:
+    planned = instance.spot_deadline()
+    until = planned[1] if planned and planned[1] > told_at else NEVER  # an earlier plan gives way to this one
+    kept = tuple(step for step in instance.course if step.at <= reclaimed_at and step.at < until)
+    if kept[-1].claim is Claim.NOTHING or kept[-1].status in _LEAVING:
         return instance  # it will have left by itself
     terminated_at = reclaimed_at + _RECLAIM_SECONDS
     spot = (

@@ -263,6 +263,16 @@ def test_a_second_notice_replaces_the_first() -> None:
     assert [step.status for step in again.spot] == ["running", "notified", "reclaiming", "terminated"]
 
 
+def test_a_reclaim_may_come_before_its_announced_time() -> None:
+    world = make_world(spot_notice_seconds=100, spot_end="removed")
+    instance, now = running(world, billing_mode="spot")
+    told = tenure.notice(instance, world.settings, now)
+
+    early = tenure.reclaim(told, world.settings, now + 10)
+
+    assert (told.removed_at(), early.removed_at()) == (now + 102, now + 12)
+
+
 def test_get_may_lag_too() -> None:
     world = make_world(get_lag_seconds=5)
     instance = commands.create(world, make_order(), T0)
