@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from novitasim import order, wire
+from novitasim import order, wire_catalogue
 from novitasim.call import Answer, Call, Route, answer, page
 from novitasim.holdings import Template
 from novitasim.instance import Port
@@ -21,7 +21,7 @@ def products(call: Call) -> Answer:
     cluster_id, name, method = (query.get(key, "") for key in ("clusterId", "productName", "billingMethod"))
     least = {key: _number(call, key) for key in ("gpuNum", "minCpuPerGpu", "minMemoryPerGpu", "minRootFSSize")}
     shown = [
-        wire.product(call.world, product, call.now, cluster_id=cluster_id, gpus=least["gpuNum"])
+        wire_catalogue.product(call.world, product, call.now, cluster_id=cluster_id, gpus=least["gpuNum"])
         for product in call.world.catalogue.products.values()
         if (not cluster_id or cluster_id in product.clusters)
         and name.lower() in product.name.lower()
@@ -36,13 +36,19 @@ def products(call: Call) -> Answer:
 def cpu_products(call: Call) -> Answer:
     """GET /cpu/products."""
     name = call.query.get("productName", "").lower()
-    shown = [wire.cpu_product(item) for item in call.world.catalogue.cpu_products.values() if name in item.name.lower()]
+    shown = [
+        wire_catalogue.cpu_product(item)
+        for item in call.world.catalogue.cpu_products.values()
+        if name in item.name.lower()
+    ]
     return answer({"data": shown} if call.world.settings.cpu_products_wrapped else shown)
 
 
 def clusters(call: Call) -> Answer:
     """GET /clusters."""
-    return answer({"data": [wire.cluster(call.world, item) for item in call.world.catalogue.clusters.values()]})
+    return answer(
+        {"data": [wire_catalogue.cluster(call.world, item) for item in call.world.catalogue.clusters.values()]}
+    )
 
 
 def templates(call: Call) -> Answer:
@@ -62,13 +68,13 @@ def templates(call: Call) -> Answer:
         and (not kind or kind == template.type)
     ]
     part = page(call, base=call.world.settings.template_page_base)
-    shown = [wire.template(template) for template in found[part.first : part.first + part.count]]
+    shown = [wire_catalogue.template(template) for template in found[part.first : part.first + part.count]]
     return answer({"template": shown, "pageSize": part.count, "pageNum": part.number, "total": len(found)})
 
 
 def template(call: Call) -> Answer:
     """GET /template."""
-    return answer({"template": wire.template(_find(call, call.query.get("templateId", "")))})
+    return answer({"template": wire_catalogue.template(_find(call, call.query.get("templateId", "")))})
 
 
 def template_create(call: Call) -> Answer:
