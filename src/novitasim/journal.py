@@ -9,6 +9,7 @@ file is written anew without what is out of date. Faults and call counts are not
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 from pathlib import Path
 from typing import IO, Any, TypeVar
@@ -28,6 +29,32 @@ _SLACK_LINES = 20_000
 
 class JournalError(Exception):
     """The state file cannot be used; the message says which one and why."""
+
+
+class Lock:
+    """Keeps a second simulator from the same file. A killed process holds nothing."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path.with_name(f"{path.name}.lock")
+        self._file: IO[bytes] | None = None
+
+    def take(self) -> bool:
+        """Try to have the file for ourselves."""
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        file = self._path.open("ab")
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.close()
+            return False
+        self._file = file
+        return True
+
+    def release(self) -> None:
+        """Let others have it."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
 
 
 class _Line(msgspec.Struct):

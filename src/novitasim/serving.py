@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from aiohttp import web
 
 from novitasim import control, server, settings
-from novitasim.clock import Clock, RunningClock, SteppedClock
+from novitasim.clock import Clock, RunningClock, SteppedClock, pause
 from novitasim.guests import Guests
-from novitasim.journal import Journal
+from novitasim.journal import Journal, JournalError, Lock
 from novitasim.simulator import Simulator
 from novitasim.world import World
 
 # Bodies of the provider's calls are small; a template's readme is the largest part (100 KiB).
 _MOST_BODY_BYTES = 4 * 1024 * 1024
+
+# Twice as long as a simulator needs to notice that its parent is gone, and to end.
+_LOCK_TRIES, _LOCK_WAIT_SECONDS = 40, 0.05
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,21 +63,30 @@ def build(options: Options) -> Simulator:
 @asynccontextmanager
 async def listen(options: Options) -> AsyncGenerator[Listening]:
     """Serve until the block ends."""
-    simulator = build(options)
-    guests = Guests(simulator)
-    app = web.Application(client_max_size=_MOST_BODY_BYTES)
-    server.add_routes(app, simulator)
-    control.add_routes(app, simulator)
-    runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
-    try:
+    async with AsyncExitStack() as closing:
+        if options.state:
+            closing.callback((await _locked(options.state)).release)
+        simulator = build(options)
+        closing.callback(simulator.close)
+        guests = Guests(simulator)
+        closing.push_async_callback(guests.stop)
         await guests.start()
         simulator.endpoints = guests
+        app = web.Application(client_max_size=_MOST_BODY_BYTES)
+        server.add_routes(app, simulator)
+        control.add_routes(app, simulator)
+        runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
+        closing.push_async_callback(runner.cleanup)
         await runner.setup()
-        site = web.TCPSite(runner, options.host, options.port)
-        await site.start()
-        port = int(runner.addresses[0][1])
-        yield Listening(simulator, f"http://{options.host}:{port}")
-    finally:
-        await runner.cleanup()
-        await guests.stop()
-        simulator.close()
+        await web.TCPSite(runner, options.host, options.port).start()
+        yield Listening(simulator, f"http://{options.host}:{int(runner.addresses[0][1])}")
+
+
+async def _locked(state: Path) -> Lock:
+    """The state file for ourselves; a predecessor that is just ending is waited for."""
+    lock = Lock(state)
+    for _ in range(_LOCK_TRIES):
+        if lock.take():
+            return lock
+        await pause(_LOCK_WAIT_SECONDS)
+    raise JournalError(f"{state} is in use by another simulator")

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from aiohttp import ClientSession
 
+from novitasim.journal import JournalError
 from novitasim.testing import PLAIN, start_simulator
 
 KEY = {"Authorization": "Bearer any-key"}
@@ -93,6 +94,19 @@ async def test_a_line_torn_by_a_kill_is_ignored_and_a_spoilt_one_is_not(tmp_path
 
     assert process.returncode == 2
     assert b"world.jsonl, line 1" in complaint
+
+
+async def test_two_simulators_cannot_share_a_file_and_a_successor_waits_a_little(tmp_path: Path) -> None:
+    state = tmp_path / "world.jsonl"
+    async with start_simulator(state=state):
+        with pytest.raises(JournalError, match="in use by another simulator"):
+            async with start_simulator(state=state):
+                pytest.fail("both have it")
+
+    with running("--state", str(state)) as (process, _):
+        process.terminate()
+        async with start_simulator(state=state) as sim:
+            assert sim.instances() == []
 
 
 async def test_a_stepped_clock_goes_on_where_it_stood(tmp_path: Path) -> None:
