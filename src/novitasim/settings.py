@@ -64,8 +64,8 @@ class Settings:
     cpu_products_wrapped: bool = _setting(True, yes_no(), 'CPU products come as {"data": [...]}, not as a bare array')
     region_names: str = _setting(
         "place",
-        choice("place", "short", "id"),
-        "regions of a product: `US-CA-06 (California)`, `US-CA-06` or `us-ca-6`",
+        choice("place", "short", "id", "empty"),
+        "regions of a product: `US-CA-06 (California)`, `US-CA-06`, `us-ca-6`, or none, which means everywhere",
     )
     endpoints_when_down: str = _setting(
         "empty", choice("empty", "absent", "kept"), "endpoint of a port while the instance is not running"

@@ -34,7 +34,7 @@ def product(world: World, item: Product, now: float, *, cluster_id: str, gpus: i
         "maxRootFS": item.max_rootfs_gb,
         "minLocalStorage": 1,
         "maxLocalStorage": item.disk_gb,
-        "regions": [region(world, world.catalogue.clusters[cluster]) for cluster in item.clusters],
+        "regions": _regions(world, item),
         "price": str(item.price_e5) if as_text else item.price_e5,
         "monthlyPrice": [{"price": price, "month": months} for months, price in item.monthly_prices],
         "billingMethods": list(item.billing_methods),
@@ -42,11 +42,6 @@ def product(world: World, item: Product, now: float, *, cluster_id: str, gpus: i
         "inventoryState": _inventory(left) if deployable else "none",
         "canBuy": deployable,
     }
-
-
-def region(world: World, item: Cluster) -> str:
-    """How a product names a cluster."""
-    return {"place": item.name, "short": item.code, "id": item.id}[world.settings.region_names]
 
 
 def cpu_product(item: CpuProduct) -> Json:
@@ -149,6 +144,19 @@ def job(item: Job, now: float) -> Json:
         "createdAt": unix(item.created_at),
         "instanceId": item.instance_id,
     }
+
+
+def _regions(world: World, item: Product) -> list[str]:
+    clusters = [world.catalogue.clusters[cluster] for cluster in item.clusters]
+    match world.settings.region_names:
+        case "place":
+            return [cluster.name for cluster in clusters]
+        case "short":
+            return [cluster.code for cluster in clusters]
+        case "id":
+            return [cluster.id for cluster in clusters]
+        case _:
+            return []
 
 
 def _inventory(left: int) -> str:

@@ -139,6 +139,7 @@ def _first_price(body: Any) -> Any:
         ({"price_type": "number"}, "/products", _first_price, 35000),
         ({"region_names": "short"}, "/products", lambda body: body["data"][0]["regions"][0], "US-CA-06"),
         ({"region_names": "id"}, "/products", lambda body: body["data"][0]["regions"][0], "us-ca-6"),
+        ({"region_names": "empty"}, "/products", lambda body: body["data"][0]["regions"], []),
         ({"cpu_products_wrapped": False}, "/cpu/products", lambda body: body[0]["price"], 4000),
         ({"templates_need_channel": True}, "/templates", lambda body: body["reason"], "VALIDATOR_PARAM"),
         ({"list_needs_paging": True}, "/gpu/instances", lambda body: body["reason"], "VALIDATOR_PARAM"),
