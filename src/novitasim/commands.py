@@ -164,14 +164,17 @@ def edit(
 
 
 def _going(instance: Instance, now: float, future: Course) -> Instance:
-    """The instance with its future replaced; a spot tenure that lies ahead is off."""
+    """The instance with its future replaced; a failure or the end of a spot tenure that lay ahead is off."""
     return dataclasses.replace(
-        instance, course=(*life.past(instance.course, now), *future), spot=tenure.called_off(instance.spot, now)
+        instance,
+        course=(*life.past(instance.course, now), *future),
+        spot=tenure.called_off(instance.spot, now),
+        failure=instance.failed_by(now),
     )
 
 
 def _require(world: World, instance: Instance, now: float, *allowed: Status) -> None:
-    if instance.status(now) not in allowed or (instance.failure is not None and instance.failure.at <= now):
+    if instance.status(now) not in allowed or instance.failed_by(now):
         raise _invalid_state(world)
 
 

@@ -118,6 +118,10 @@ class Instance:
             return None
         return at[SpotStatus.NOTIFIED], at[SpotStatus.RECLAIMING]
 
+    def failed_by(self, at: float) -> Failure | None:
+        """The failure that is shown at an instant, if any."""
+        return self.failure if self.failure and self.failure.at <= at else None
+
     def hidden(self, now: float) -> bool:
         """The provider denies it for the time being."""
         return self.hidden_from <= now < self.hidden_until
@@ -136,10 +140,12 @@ class Instance:
         return max((step.at for step in self.course if step.status is status and step.at <= now), default=0.0)
 
     def steady_until(self, now: float) -> float:
-        """The next instant at which any answer above may change; a failure always comes with a step."""
+        """The next instant at which any answer above may change."""
+        failing = (self.failure.at,) if self.failure else ()
         instants = (
             *(step.at for step in self.course),
             *(step.at for step in self.spot),
+            *failing,
             self.listed_at,
             self.found_at,
             self.hidden_from,

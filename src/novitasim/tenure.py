@@ -103,4 +103,4 @@ def _leave(instance: Instance, settings: Settings, *, told_at: float, reclaimed_
     )
     end = life.remove if settings.spot_end == "removed" else life.stop
     future = end(reclaimed_at, _RECLAIM_SECONDS, kept[-1].claim)
-    return dataclasses.replace(instance, spot=spot, course=(*kept, *future))
+    return dataclasses.replace(instance, spot=spot, course=(*kept, *future), failure=instance.failed_by(reclaimed_at))

@@ -87,7 +87,7 @@ def exposed(instance: Instance) -> tuple[Port, ...]:
 
 def _both(world: World, instance: Instance, now: float) -> Json:
     order = instance.order
-    failure = instance.failure if instance.failure and instance.failure.at <= now else None
+    failure = instance.failed_by(now)
     early = instance.step(now).claim is Claim.HOST and world.settings.billing_mode_early == "empty"
     cpus, memory = _size(world, instance)
     return {

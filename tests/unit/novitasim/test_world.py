@@ -189,6 +189,18 @@ def test_a_broken_image_fails_with_a_status_error_and_is_never_billed() -> None:
     assert instance.claim(T0 + 1000) is Claim.HOST
 
 
+def test_a_stop_calls_off_a_failure_that_lay_ahead() -> None:
+    world = make_world()
+    instance, now = running(world)
+    doomed = world.put(tenure.fail(instance, now + 60, "host failed"), now)
+
+    stopped = commands.stop(world, doomed, now + 10)
+
+    assert doomed.steady_until(now) == now + 60
+    assert stopped.failure is None
+    assert stopped.status(now + 60) is Status.EXITED
+
+
 @pytest.mark.parametrize(
     ("fields", "fails"),
     [({}, True), ({"image_auth_id": "3f0c9d0e"}, False), ({"image_auth": "acme:s3cret-s3cret"}, False)],
