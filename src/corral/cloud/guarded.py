@@ -114,6 +114,7 @@ class GuardedExchange:
             ticket = self._breaker.enter(self._clock.monotonic())
             if ticket is None:
                 raise self._circuit_open(call)
+            self._show_breaker()
             healthy: bool | None = None
             began = self._clock.monotonic()
             try:
