@@ -125,6 +125,9 @@ async def test_a_life_from_create_to_gone(quirks: dict[str, object]) -> None:
         booting = await look(parts, found)
         await clock.sleep(10)
         running = await look(parts, found)
+        await parts.cloud.restart(found)
+        restarting = await look(parts, found)
+        await clock.sleep(10)
         await parts.cloud.stop(found)
         stopping = await look(parts, found)
         await clock.sleep(10)
@@ -140,10 +143,11 @@ async def test_a_life_from_create_to_gone(quirks: dict[str, object]) -> None:
         gone = await parts.cloud.instance(found)
         bill = sim.billed_at_once("corral-a1")
 
-    words = [each.sighting for each in (booting, running, stopping, exited, again, removing)]
+    words = [each.sighting for each in (booting, running, restarting, stopping, exited, again, removing)]
     assert words == [
         Sighting.BOOTING,
         Sighting.RUNNING,
+        Sighting.RESTARTING,
         Sighting.STOPPING,
         Sighting.EXITED,
         Sighting.RUNNING,

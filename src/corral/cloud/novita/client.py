@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Final
-from urllib.parse import quote
 
 import msgspec
 
@@ -131,6 +130,10 @@ class NovitaCloud:
         """Ask for a stop."""
         await self._act("stop", provider_id)
 
+    async def restart(self, provider_id: str) -> None:
+        """Ask for a restart."""
+        await self._act("restart", provider_id)
+
     async def delete(self, provider_id: str) -> None:
         """Ask for deletion; one that is already gone counts as done."""
         try:
@@ -143,7 +146,7 @@ class NovitaCloud:
         call = Call(
             endpoint=verb,
             method="POST",
-            path=f"/v1/gpu/instance/{quote(verb)}",
+            path=f"/v1/gpu/instance/{verb}",
             body=msgspec.json.encode({"instanceId": provider_id}),
             about=provider_id,
             missing_code="INSTANCE_NOT_FOUND",
