@@ -1,0 +1,67 @@
+"""The account at novita.ai, put together: HTTP, the guard around it, and the client on top."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+
+from pydantic import SecretStr
+
+from corral.clock import Clock
+from corral.cloud.breaker import Breaker
+from corral.cloud.budget import BudgetLedger
+from corral.cloud.gate import Gate
+from corral.cloud.guarded import GuardedExchange, Reachability
+from corral.cloud.novita.client import NovitaCloud
+from corral.cloud.novita.http import HttpExchange
+from corral.settings import ProviderSettings
+from corral.telemetry import Metrics
+
+
+class GuardedCloud(NovitaCloud):
+    """A `Cloud` that keeps to the budget, leaves a failing provider alone, and repeats what is safe to repeat."""
+
+    def __init__(self, guard: GuardedExchange) -> None:
+        super().__init__(guard)
+        self._guard = guard
+
+    def snapshot(self) -> Reachability:
+        """How it stands with the provider, for `/health`."""
+        return self._guard.snapshot()
+
+
+@asynccontextmanager
+async def opened_account(
+    settings: ProviderSettings,
+    *,
+    base_url: str,
+    api_key: SecretStr,
+    ledger: BudgetLedger,
+    clock: Clock,
+    metrics: Metrics,
+    roll: Callable[[], float],
+) -> AsyncGenerator[GuardedCloud]:
+    """
+    The account for as long as this is open.
+
+    Address and key are apart from *settings* because the simulator may stand in for the provider; *roll* gives numbers
+    in [0, 1).
+    """
+    limit = settings.rate_limit_per_minute
+    gate = Gate(ledger, fixed=None if limit == "auto" else limit, clock=clock, metrics=metrics)
+    breaker = Breaker(most_pause_seconds=settings.breaker_recovery_ms / 1000)
+    timeout_seconds = settings.request_timeout_ms / 1000
+    async with HttpExchange(base_url=base_url, api_key=api_key, timeout_seconds=timeout_seconds, clock=clock) as bare:
+        guard = GuardedExchange(
+            bare,
+            gate=gate,
+            breaker=breaker,
+            most_retries=settings.max_retry_attempts,
+            clock=clock,
+            roll=roll,
+            metrics=metrics,
+        )
+        try:
+            yield GuardedCloud(guard)
+        finally:
+            await gate.close()
