@@ -89,6 +89,17 @@ def test_reads_leave_room_for_changes_and_are_spread_evenly() -> None:
     assert creates.changes >= 58
 
 
+def test_reads_wait_until_changes_have_left_the_window() -> None:
+    """When changes took what reads may use, the wait says when that comes free again."""
+    budget, state = Budget(100), BudgetState()
+    state, _ = take(budget, state, 0.0, changes=85)
+    state, early = take(budget, state, 10.0, reads=1)
+    state, still = take(budget, state, 10.0 + early.wait_seconds - 0.1, reads=1)
+    state, due = take(budget, state, 10.0 + early.wait_seconds, reads=1)
+
+    assert (early.reads, early.wait_seconds, still.reads, due.reads) == (0, 52.0, 0, 1)
+
+
 def test_reads_of_every_process_stand_back_for_a_waiting_change() -> None:
     """The state is shared, so the process whose create waits is served before another's reads."""
     budget, state = Budget(10), BudgetState()

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from itertools import accumulate
 from typing import Final, Protocol, TypeVar
 
 import msgspec
@@ -177,14 +178,11 @@ class Budget:
         return state, given, max(EPSILON, state.reads_from - now - (burst - 1) * gap)
 
     def _wait_for_room(self, state: BudgetState, allowed: int, now: float) -> float:
-        """Seconds until one more permit fits under *allowed*."""
+        """Seconds until one more permit fits under *allowed*, which is at least 1 and used up."""
         excess = sum(state.counts) - allowed + 1
         oldest = state.second - len(state.counts) + 1
-        for place, count in enumerate(state.counts):
-            excess -= count
-            if excess <= 0:
-                return max(EPSILON, oldest + place + WINDOW_SECONDS - now)
-        return 1.0
+        place = next(place for place, gone in enumerate(accumulate(state.counts)) if gone >= excess)
+        return max(EPSILON, oldest + place + WINDOW_SECONDS - now)
 
 
 def decoded(raw: bytes | None, now: float) -> BudgetState:
