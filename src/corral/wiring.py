@@ -1,41 +1,59 @@
-"""The only file that knows every part: it puts one process together, runs it, and takes it apart again."""
+"""The only file that knows every part: it puts one process together and takes it apart again."""
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
-import signal
-from collections.abc import AsyncGenerator, Callable
+import random
+from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 from enum import StrEnum
 
 from litestar.types import ASGIApp
+from pydantic import SecretStr
 
 from corral import __version__
 from corral.api import app
 from corral.api.limits import Limits
 from corral.api.server import HttpServer, listen
 from corral.api.vitals import Vitals
+from corral.cache.book import CacheBook
+from corral.cache.numbers import CacheCollector
 from corral.clock import Clock, SystemClock
-from corral.cloud.simulated import SimulatedProvider
-from corral.domain.errors import CloudTransientError, SettingsError, StoreUnavailableError
+from corral.cloud.novita.account import GuardedCloud, opened_account
+from corral.cloud.simulated import API_KEY, SimulatedProvider
+from corral.domain.decide import Policy
+from corral.domain.errors import SettingsError
+from corral.engine import news
+from corral.engine.acts import Acts
+from corral.engine.births import Births
+from corral.engine.catalog import Catalogue
+from corral.engine.observe import Observer, removal
+from corral.engine.reconcile import Reconciler
+from corral.engine.record import Recorder
+from corral.engine.shared_caches import SharedCaches
+from corral.health.probe import Prober
 from corral.jobs import retention, tables
-from corral.jobs.queue import JobQueue, JobStatus
+from corral.jobs.queue import JobQueue
 from corral.jobs.registry import Registry
 from corral.jobs.worker import Worker
+from corral.process import Process, Watch
 from corral.settings import Settings
+from corral.store import instances
+from corral.store.budget import DatabaseLedger
 from corral.store.database import Database
 from corral.store.embedded import EmbeddedServer
+from corral.store.leadership import Leadership
 from corral.store.migrate import Migration, migrate
+from corral.store.notices import Notices
+from corral.store.offers import FailedOffers
 from corral.store.target import DatabaseTarget
 from corral.telemetry import Metrics, log
 
-WATCH_SECONDS = 1.0
-"""How often the database's health is looked at; a probe of our own `/health` is at most this much behind."""
 API_CONNECTIONS = 10
-SPARE_CONNECTIONS = 4
-"""Beside one for each running job: the queue's listener, its bookkeeping, and the watch."""
+SPARE_CONNECTIONS = 6
+"""Beside one for each running job: the queue's listener, its bookkeeping, the observer, the budget and the watch."""
 
 
 class Role(StrEnum):
@@ -59,12 +77,40 @@ async def serve(settings: Settings, role: Role, *, on_ready: Callable[[str], Non
         listener = stack.enter_context(contextlib.closing(listen(settings.http.host, settings.http.port)))
         target, embedded = await stack.enter_async_context(opened_database(settings, clock))
         await migrate_database(target)
-        provider = await stack.enter_async_context(_provider(settings, clock))
         database = await Database.connect(target, most_connections=_connections(settings, role))
         stack.push_async_callback(database.close)
-        process = _assemble(settings, role, clock, database)
-        server = HttpServer(process.app, listener, clock=clock, limits=Limits())
-        await _run(process, server, _Watch(process, database, embedded, provider, clock), on_ready)
+        ground = _lay_ground(settings, role, clock=clock, target=target, database=database)
+        simulated, base_url, api_key = await stack.enter_async_context(_provider(settings, clock))
+        cloud = await stack.enter_async_context(
+            opened_account(
+                settings.provider,
+                base_url=base_url,
+                api_key=api_key,
+                ledger=DatabaseLedger(database),
+                clock=clock,
+                metrics=ground.metrics,
+                roll=random.random,
+            )
+        )
+        catalogue = _catalogue(ground, cloud)
+        background = await _engine(ground, cloud, catalogue, await stack.enter_async_context(Prober.open(clock=clock)))
+        process = Process(
+            server=HttpServer(_app(ground, catalogue), listener, clock=clock, limits=ground.limits),
+            worker=_worker(ground),
+            watch=Watch(
+                database=database,
+                embedded=embedded,
+                simulated=simulated,
+                reachability=cloud.snapshot,
+                queue=ground.queue,
+                vitals=ground.vitals,
+                metrics=ground.metrics,
+                clock=clock,
+            ),
+            vitals=ground.vitals,
+            background=(ground.notices.run(), *background),
+        )
+        await process.run(on_ready)
     log.info("service.stopped")
 
 
@@ -90,28 +136,60 @@ async def opened_database(
 
 
 @asynccontextmanager
-async def _provider(settings: Settings, clock: Clock) -> AsyncGenerator[SimulatedProvider | None]:
-    """The simulator, running for as long as this is open, when there is no key for the real provider."""
+async def _provider(
+    settings: Settings, clock: Clock
+) -> AsyncGenerator[tuple[SimulatedProvider | None, str, SecretStr]]:
+    """Where the provider is and the key to it; without a key, a simulator runs for as long as this is open."""
     if settings.provider.api_key is not None:
-        yield None
+        yield None, settings.provider.base_url, settings.provider.api_key
         return
     simulated = SimulatedProvider(settings.store.data_dir, clock)
     try:
-        await simulated.ensure()
-        yield simulated
+        yield simulated, await simulated.ensure(), SecretStr(API_KEY)
     finally:
         await simulated.stop()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Process:
-    """The parts of one running process."""
+class _Ground:
+    """What every other part stands on."""
 
-    app: ASGIApp
-    vitals: Vitals
+    settings: Settings
+    role: Role
+    clock: Clock
+    target: DatabaseTarget
+    database: Database
     metrics: Metrics
+    registry: Registry
+    policy: Policy
+    limits: Limits
+    vitals: Vitals
     queue: JobQueue
-    worker: Worker | None
+    caches: SharedCaches
+    notices: Notices
+
+
+def _lay_ground(settings: Settings, role: Role, *, clock: Clock, target: DatabaseTarget, database: Database) -> _Ground:
+    metrics, registry, book = Metrics(), Registry(), CacheBook(settings.caches, clock)
+    metrics.registry.register(CacheCollector(book))
+    queue, caches, notices = JobQueue(database, registry), SharedCaches(book, database), Notices(target, clock)
+    caches.listen(notices)
+    registry.add(retention.sweep(queue))
+    return _Ground(
+        settings=settings,
+        role=role,
+        clock=clock,
+        target=target,
+        database=database,
+        metrics=metrics,
+        registry=registry,
+        policy=Policy(),
+        limits=Limits(),
+        vitals=Vitals(started_at=clock.now()),
+        queue=queue,
+        caches=caches,
+        notices=notices,
+    )
 
 
 def _connections(settings: Settings, role: Role) -> int:
@@ -120,117 +198,88 @@ def _connections(settings: Settings, role: Role) -> int:
     return for_api + for_jobs + SPARE_CONNECTIONS
 
 
-def _assemble(settings: Settings, role: Role, clock: Clock, database: Database) -> _Process:
-    metrics = Metrics()
-    vitals = Vitals(started_at=clock.now())
-    registry = Registry()
-    queue = JobQueue(database, registry)
-    registry.add(retention.sweep(queue))
-    worker = None
-    if role is not Role.API:
-        concurrency = settings.jobs.max_concurrent
-        worker = Worker(database, registry, queue, clock=clock, metrics=metrics, concurrency=concurrency)
-    parts = app.Parts(
+def _catalogue(ground: _Ground, cloud: GuardedCloud) -> Catalogue:
+    chosen = ground.settings.instances
+    return Catalogue(
+        cloud,
+        ground.caches.book,
+        FailedOffers(ground.database),
+        ground.clock,
+        default_region=chosen.default_region,
+        regions=chosen.regions,
+    )
+
+
+async def _engine(
+    ground: _Ground, cloud: GuardedCloud, catalogue: Catalogue, prober: Prober
+) -> list[Coroutine[None, None, None]]:
+    """Register what jobs do; answers what runs beside them."""
+    async with ground.database.connection() as connection:
+        installation = await instances.mark(connection)
+    clock, policy = ground.clock, ground.policy
+    recorder = Recorder(news=news)
+    births = Births(
+        cloud=cloud,
+        catalogue=catalogue,
+        offers=FailedOffers(ground.database),
+        recorder=recorder,
         clock=clock,
-        metrics=metrics,
-        vitals=vitals,
-        queue=queue,
-        is_stopping=lambda: vitals.stopping,
-        local_only=settings.http.is_loopback,
-        allowed_origins=settings.http.allowed_origins,
-        limits=Limits(),
+        installation=installation,
+        policy=policy,
     )
-    served = app.build(parts, only_watching=role is Role.WORKER)
-    return _Process(app=served, vitals=vitals, metrics=metrics, queue=queue, worker=worker)
-
-
-class _Watch:
-    """Looks after what this process depends on, and reports how it fares."""
-
-    def __init__(
-        self,
-        process: _Process,
-        database: Database,
-        embedded: EmbeddedServer | None,
-        simulated: SimulatedProvider | None,
-        clock: Clock,
-    ) -> None:
-        self._process = process
-        self._database = database
-        self._embedded = embedded
-        self._simulated = simulated
-        self._clock = clock
-
-    async def look(self) -> None:
-        """Start again what died, and report."""
-        await self._look_at_database()
-        await self._look_at_provider()
-
-    async def run(self) -> None:
-        """Look for ever."""
-        while True:
-            await self._clock.sleep(WATCH_SECONDS)
-            await self.look()
-
-    async def _look_at_database(self) -> None:
-        vitals, metrics = self._process.vitals, self._process.metrics
-        if self._embedded is not None and self._embedded.needs_attention():
-            with contextlib.suppress(StoreUnavailableError):
-                await self._embedded.ensure()
-        answers = await self._database.answers()
-        match vitals.up.get("database"), answers:
-            case None, True:
-                log.info("database.ready")
-            case False, True:
-                log.info("database.regained")
-            case ((None | True), False):
-                log.warning("database.lost")
-            case _:
-                pass
-        vitals.report("database", up=answers, kind="server" if self._embedded is None else "embedded")
-        vitals.report("jobQueue", up=answers)
-        metrics.database_up.set(answers)
-        if answers:
-            with contextlib.suppress(StoreUnavailableError):
-                stats = await self._process.queue.stats()
-                for status in (JobStatus.PENDING, JobStatus.PROCESSING, JobStatus.FAILED):
-                    metrics.jobs_waiting.labels(status.value).set(stats.by_status[status])
-
-    async def _look_at_provider(self) -> None:
-        if self._simulated is None:
-            return
-        if self._simulated.needs_attention():
-            with contextlib.suppress(CloudTransientError):
-                await self._simulated.ensure()
-        up = not self._simulated.needs_attention()
-        self._process.vitals.report("novitaApi", up=up, kind="simulator")
-
-
-async def _run(process: _Process, server: HttpServer, watch: _Watch, on_ready: Callable[[str], None]) -> None:
-    """Serve and work until a signal; then stop taking, let end what runs, and leave."""
-    stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for wish in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(wish, stop.set)
-    await watch.look()
-    stopped, watching, serving = (
-        asyncio.create_task(coroutine) for coroutine in (stop.wait(), watch.run(), server.serve())
+    acts = Acts(
+        cloud=cloud,
+        births=births,
+        prober=prober,
+        recorder=recorder,
+        clock=clock,
+        policy=policy,
+        roll=random.random,
     )
-    working = asyncio.create_task(process.worker.run()) if process.worker is not None else None
-    ending = [serving, *([working] if working is not None else [])]
-    log.info("service.ready", address=server.address)
-    on_ready(server.address)
-    await asyncio.wait({stopped, watching, *ending}, return_when=asyncio.FIRST_COMPLETED)
+    reconciler = Reconciler(database=ground.database, acts=acts, recorder=recorder, clock=clock, policy=policy)
+    for job_type in (*reconciler.job_types(ground.settings.provider.max_retry_attempts), removal(cloud)):
+        ground.registry.add(job_type)
+    if ground.role is Role.API:
+        return []
+    observer = Observer(
+        cloud=cloud,
+        database=ground.database,
+        queue=ground.queue,
+        leadership=Leadership(ground.target, clock, matter="corral observer"),
+        clock=clock,
+        policy=policy,
+        installation=installation,
+        idle_interval=timedelta(seconds=ground.settings.instances.poll_interval_seconds),
+        calls_per_minute=lambda: cloud.snapshot().calls_per_minute,
+    )
+    ground.notices.subscribe("events", lambda _key: observer.wake())
+    return [observer.run()]
 
-    log.info("service.stopping")
-    process.vitals.stopping = True
-    for wish in (signal.SIGTERM, signal.SIGINT):
-        loop.remove_signal_handler(wish)  # a second signal ends the process at once
-    server.stop()
-    if process.worker is not None:
-        await process.worker.stop()
-    await asyncio.gather(*ending)
-    for task in (stopped, watching):
-        task.cancel()
-    with contextlib.suppress(asyncio.CancelledError):
-        await watching  # if the watch itself failed, that is why we are here: let it be seen
+
+def _worker(ground: _Ground) -> Worker | None:
+    if ground.role is Role.API:
+        return None
+    return Worker(
+        ground.database,
+        ground.registry,
+        ground.queue,
+        clock=ground.clock,
+        metrics=ground.metrics,
+        concurrency=ground.settings.jobs.max_concurrent,
+    )
+
+
+def _app(ground: _Ground, catalogue: Catalogue) -> ASGIApp:
+    parts = app.Parts(
+        clock=ground.clock,
+        metrics=ground.metrics,
+        vitals=ground.vitals,
+        queue=ground.queue,
+        is_stopping=lambda: ground.vitals.stopping,
+        local_only=ground.settings.http.is_loopback,
+        allowed_origins=ground.settings.http.allowed_origins,
+        limits=ground.limits,
+        catalogue=catalogue,
+        caches=ground.caches,
+    )
+    return app.build(parts, only_watching=ground.role is Role.WORKER)

@@ -22,6 +22,8 @@ class Vitals:
     notes: dict[str, Mapping[str, object]] = field(default_factory=dict)
     """By dependency: what else a person wants to know of it."""
     stopping: bool = False
+    last_look_at: datetime | None = None
+    """When the provider's whole list was last read, by any process."""
 
     def report(self, service: str, *, up: bool, **notes: object) -> None:
         """Remember how *service* fares."""

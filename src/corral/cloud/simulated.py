@@ -49,6 +49,7 @@ class SimulatedProvider:
                 self._child = self._spawn()
             address = self._address()
             if address is not None:
+                self._port_file.write_text(address.rsplit(":", 1)[-1], encoding="utf-8")
                 return address + API_PATH
             await self._clock.sleep(_POLL_SECONDS)
         raise CloudTransientError(f"the provider simulator did not start; see {self._directory / 'log'}")
@@ -73,6 +74,10 @@ class SimulatedProvider:
     def _address_file(self) -> Path:
         return self._directory / "address"
 
+    @property
+    def _port_file(self) -> Path:
+        return self._directory / "port"
+
     def _is_alive(self) -> bool:
         return self._child is not None and self._child.poll() is None
 
@@ -82,14 +87,28 @@ class SimulatedProvider:
         except FileNotFoundError:
             return None
 
+    def _last_port(self) -> str:
+        """
+        The port it last had, so that addresses handed out stay true; any free one when that did not work.
+
+        The note is taken down as it is read: if the port is taken by now, the next try finds no note.
+        """
+        try:
+            port = self._port_file.read_text(encoding="utf-8").strip()
+        except FileNotFoundError:
+            return "0"
+        self._port_file.unlink()
+        return port if port.isdigit() else "0"
+
     def _spawn(self) -> subprocess.Popen[bytes]:
         if self._child is not None:
             log.warning("simulator.ended", status=self._child.returncode)
         state = self._directory / "account"
+        port = self._last_port()
         with (self._directory / "log").open("ab") as output:
             child = subprocess.Popen(  # noqa: S603  # our own program and arguments
                 [
-                    *(sys.executable, "-m", "novitasim", "--port", "0", "--state", str(state)),
+                    *(sys.executable, "-m", "novitasim", "--port", port, "--state", str(state)),
                     *("--ready-file", str(self._address_file), "--exit-with-parent"),
                 ],
                 stdin=subprocess.PIPE,

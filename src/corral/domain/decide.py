@@ -119,8 +119,9 @@ def _unborn(instance: Instance, now: datetime, policy: Policy) -> Decision:
     wanted = instance.goal is Goal.RUNNING and instance.phase is not Phase.FAILED
     if instance.create_in_doubt and not _settled(instance, now, policy):
         phase = Phase.DELETING if instance.goal is Goal.GONE else instance.phase
+        because = "a create call may have happened"
         return Decision(
-            phase=phase, action=Action.FIND, because="a create call may have happened", look_again=policy.poll
+            phase=phase, action=Action.FIND, because=because, look_again=_until_settled(instance, now, policy)
         )
     if instance.goal is Goal.GONE:
         return Decision(phase=Phase.TERMINATED, action=None, because="never came to be", look_again=None)
@@ -137,6 +138,12 @@ def _settled(instance: Instance, now: datetime, policy: Policy) -> bool:
     sent = instance.create_sent_at
     waited = sent is not None and now - sent >= policy.settle
     return waited and instance.listings_since_sent >= policy.settle_listings
+
+
+def _until_settled(instance: Instance, now: datetime, policy: Policy) -> timedelta:
+    """How long the doubt lasts at least; a listing that shows the name ends it earlier."""
+    sent = instance.create_sent_at
+    return policy.poll if sent is None else max(policy.settle - (now - sent), policy.poll)
 
 
 def _missing(instance: Instance, now: datetime, policy: Policy) -> Decision:

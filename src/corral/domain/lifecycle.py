@@ -64,7 +64,6 @@ class Action(StrEnum):
     PROBE = "probe"
     CONFIRM = "confirm"
     """Ask directly whether an instance missing in the list is really gone."""
-    START = "start"
     STOP = "stop"
     DELETE = "delete"
 
@@ -76,7 +75,7 @@ AFTER_SIGHTING: Final[dict[Phase, dict[Sighting, Phase]]] = {
     phase: dict(zip(Sighting, row, strict=True))
     for phase, row in {
         #    ABSENT BOOTING RUNNING RESTARTING STOPPING EXITED REMOVING MIGRATING MOVING
-        cr: (cr,    st,     ru,     st,        sp,      ex,    st,      mg,       st),
+        cr: (fa,    st,     ru,     st,        sp,      ex,    st,      mg,       st),
         st: (fa,    st,     ru,     st,        st,      st,    st,      mg,       st),
         ru: (fa,    st,     ru,     rs,        sp,      ex,    ru,      mg,       ru),
         hc: (fa,    st,     hc,     rs,        sp,      ex,    hc,      mg,       hc),

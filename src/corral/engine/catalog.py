@@ -157,7 +157,7 @@ class Catalogue:
         if not ranking.candidates and not any(_has_product_id(r) for r in ranking.rejected):
             await self._check_name(wish.product_name)
         # A ranking that lacks a region because the provider stumbled is used once and not kept.
-        read_at = _NEVER_FRESH if trouble is not None else min((at for _, at, _ in visits), default=_NEVER_FRESH)
+        read_at = min((at for _, at, _ in visits), default=_NEVER_FRESH)
         return _Ranked(ranking=ranking, read_at=read_at)
 
     async def _visit(

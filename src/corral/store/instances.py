@@ -67,19 +67,15 @@ async def load(connection: Connection, instance_id: str) -> Instance | None:
     return None if row is None else _instance(row)
 
 
-async def lock(connection: Connection, instance_id: InstanceId) -> Instance | None:
+async def lock(connection: Connection, instance_id: InstanceId) -> bool:
     """
-    Take the instance's lock and load it; None when another pass has the lock or there is no such instance.
+    Take the instance's lock; False when another pass has it.
 
     The lock belongs to the connection, not to a transaction: it is held during calls to the provider, and is gone with
-    the process that held it.
+    the process that held it. What was read before the lock was ours may be old: load the instance after.
     """
-    row = await connection.fetchrow(
-        "SELECT record, generation, pg_try_advisory_lock(hashtextextended(id, 0)) AS locked"
-        " FROM corral_instances WHERE id = $1",
-        instance_id,
-    )
-    return _instance(row) if row is not None and row["locked"] else None
+    locked: bool = await connection.fetchval("SELECT pg_try_advisory_lock(hashtextextended($1, 0))", instance_id)
+    return locked
 
 
 async def unlock(connection: Connection, instance_id: InstanceId) -> None:
@@ -101,6 +97,13 @@ async def named(connection: Connection, ids: Sequence[InstanceId]) -> dict[Insta
     """Those of *ids* that exist."""
     rows = await connection.fetch("SELECT record, generation FROM corral_instances WHERE id = ANY($1)", list(ids))
     return {instance.id: instance for instance in map(_instance, rows)}
+
+
+async def remind(connection: Connection, instance_id: InstanceId, at: datetime) -> None:
+    """See to it that the instance is looked at by *at*; an earlier reminder stands."""
+    await connection.execute(
+        "UPDATE corral_instances SET look_at = $2 WHERE id = $1 AND (look_at IS NULL OR look_at > $2)", instance_id, at
+    )
 
 
 async def due(connection: Connection, now: datetime, limit: int = 500) -> list[InstanceId]:

@@ -47,3 +47,11 @@ CREATE TABLE corral_installation (
 );
 
 INSERT INTO corral_installation (mark) VALUES (left(replace(gen_random_uuid()::text, '-', ''), 6));
+
+-- When the provider's whole list was last read, by whichever process leads.
+CREATE TABLE corral_last_look (
+    at timestamptz,
+    single_row boolean PRIMARY KEY DEFAULT true CHECK (single_row)
+);
+
+INSERT INTO corral_last_look DEFAULT VALUES;

@@ -1,0 +1,116 @@
+"""
+What one listing of the whole account tells about the instances we remember. Pure.
+
+A listing that is complete is the only thing that can show an absence; any listing can show a presence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from corral.domain.instance import Instance, InstanceId, ProviderId
+from corral.domain.lifecycle import Goal
+from corral.domain.marks import Mark, read_mark
+from corral.domain.sighting import ProviderInstance, Sighting
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Survey:
+    """What follows from a listing."""
+
+    changed: tuple[Instance, ...]
+    """Instances as they are to be written down; each is due a pass."""
+    counted: tuple[Instance, ...]
+    """Instances of which only the count of listings without them changed."""
+    duplicates: tuple[tuple[Mark, ProviderInstance], ...]
+    """Provider instances that an earlier or lost attempt of ours left behind."""
+
+
+def marked(listed: Iterable[ProviderInstance], installation: str) -> list[tuple[Mark, ProviderInstance]]:
+    """Those of *listed* that this installation made."""
+    found = ((read_mark(seen.name), seen) for seen in listed)
+    return [(mark, seen) for mark, seen in found if mark is not None and mark.installation == installation]
+
+
+def survey(
+    remembered: Mapping[InstanceId, Instance],
+    listed: Sequence[ProviderInstance],
+    *,
+    complete: bool,
+    began: datetime,
+    installation: str,
+    settle: timedelta,
+) -> Survey:
+    """
+    Compare what is *remembered* with what is *listed*.
+
+    *remembered* holds every instance that is watched and every one that a listed mark names. An instance that was never
+    seen is given *settle* to show before its absence means anything.
+    """
+    by_provider = {i.provider_id: i for i in remembered.values() if i.provider_id is not None}
+    after = {
+        known.id: _seen(known, seen, began)
+        for seen in listed
+        if (known := by_provider.get(ProviderId(seen.id))) is not None
+    }
+    duplicates: list[tuple[Mark, ProviderInstance]] = []
+    for mark, seen in marked(listed, installation):
+        claimed = after.get(mark.instance_id) or remembered.get(mark.instance_id)
+        if claimed is None or ProviderId(seen.id) in by_provider:
+            continue
+        if claimed.provider_id is None and mark.attempt <= claimed.attempt:
+            after[claimed.id] = _adopted(claimed, seen, began)
+        elif seen.sighting not in {Sighting.REMOVING, Sighting.ABSENT}:
+            duplicates.append((mark, seen))
+    unseen = [i for i in remembered.values() if i.id not in after] if complete else []
+    counted = [replace(i, listings_since_sent=i.listings_since_sent + 1) for i in unseen if _counts(i, began)]
+    after |= {i.id: _unseen(i, began, settle) for i in unseen if i.provider_id is not None}
+    return Survey(
+        changed=tuple(new for new in after.values() if new is not remembered[new.id]),
+        counted=tuple(counted),
+        duplicates=tuple(duplicates),
+    )
+
+
+def _counts(instance: Instance, began: datetime) -> bool:
+    """Whether a listing without it, begun at *began*, speaks against a create call in doubt."""
+    sent = instance.create_sent_at
+    return instance.create_in_doubt and sent is not None and began > sent
+
+
+def _seen(instance: Instance, seen: ProviderInstance, at: datetime) -> Instance:
+    same = (
+        instance.sighting is seen.sighting
+        and instance.word == seen.word
+        and instance.provider_failure == seen.failure
+        and instance.missing_since is None
+    )
+    if same:
+        return instance
+    return replace(
+        instance,
+        sighting=seen.sighting,
+        word=seen.word,
+        sighted_at=at,
+        provider_failure=seen.failure,
+        missing_since=None,
+        missing_checks=0,
+        missing_checked_at=None,
+    )
+
+
+def _adopted(instance: Instance, seen: ProviderInstance, at: datetime) -> Instance:
+    """A create that was in doubt, or long given up, did happen: it is ours."""
+    adopted = replace(instance, provider_id=ProviderId(seen.id), create_sent_at=None, started_at=at)
+    return _seen(adopted, seen, at)
+
+
+def _unseen(instance: Instance, at: datetime, settle: timedelta) -> Instance:
+    if instance.missing_since is not None or instance.sighting is Sighting.ABSENT:
+        return instance
+    never_seen = instance.sighting is None
+    if never_seen and at - instance.phase_since < settle and instance.goal is not Goal.GONE:
+        return instance
+    return replace(instance, missing_since=at)

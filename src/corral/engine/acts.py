@@ -1,0 +1,170 @@
+"""
+What is done about an instance: one short function an action.
+
+Each answers the instance as it is then, and when to look again if nothing is heard. What is about to be asked is
+recorded before it is asked; what came of it is recorded after. No transaction is open while the provider is asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import assert_never
+
+from corral.clock import Clock
+from corral.cloud.port import Cloud
+from corral.domain.catalog import PortKind
+from corral.domain.decide import Policy
+from corral.domain.errors import CloudRefusedError, CloudUnknownError
+from corral.domain.health import CheckAgain, GivenUp, Passed, judge
+from corral.domain.instance import Failure, Instance, ProviderId, Ways
+from corral.domain.lifecycle import Action, Goal, Phase
+from corral.domain.sighting import ProviderInstance, Sighting
+from corral.engine.births import Births
+from corral.engine.record import Recorder
+from corral.health.probe import Prober
+from corral.store.database import Connection
+from corral.telemetry import log
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What came of an action."""
+
+    instance: Instance
+    look_again: timedelta | None = None
+    """When to look again; None: decide anew at once if the instance changed, else wait to hear."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Acts:
+    """Does what was decided."""
+
+    cloud: Cloud
+    births: Births
+    prober: Prober
+    recorder: Recorder
+    clock: Clock
+    policy: Policy
+    roll: Callable[[], float]
+
+    async def do(self, action: Action, connection: Connection, instance: Instance) -> Outcome:
+        """Do *action*; may raise CloudTransientError (later) and StaleError (somebody else moved it: look anew)."""
+        match action:
+            case Action.CREATE:
+                return Outcome(instance=await self.births.create(connection, instance))
+            case Action.FIND:
+                return Outcome(instance=instance)  # the observer looks for the name in every listing
+            case Action.INSPECT:
+                return await self._inspect(connection, instance)
+            case Action.PROBE:
+                return await self._probe(connection, instance)
+            case Action.CONFIRM:
+                return await self._confirm(connection, instance)
+            case Action.STOP:
+                return await self._ask(connection, instance, self.cloud.stop)
+            case Action.DELETE:
+                return await self._ask(connection, instance, self.cloud.delete)
+            case _:
+                assert_never(action)
+
+    async def _inspect(self, connection: Connection, instance: Instance) -> Outcome:
+        """Learn the endpoints and the ways in; ready to be probed once every endpoint has an address."""
+        seen = await self.cloud.instance(_provider_id(instance))
+        now = self.clock.now()
+        if seen is None:
+            missing = replace(instance, missing_since=instance.missing_since or now)
+            return Outcome(instance=await self._write(connection, instance, missing, "not found by its id"))
+        if seen.sighting is not Sighting.RUNNING:
+            return Outcome(
+                instance=await self._write(connection, instance, sighted(instance, seen, self.clock), "seen")
+            )
+        known = replace(sighted(instance, seen, self.clock), endpoints=seen.endpoints, ways=_ways(seen), health=None)
+        if any(e.address is None for e in seen.endpoints if e.kind is not PortKind.UDP):
+            return Outcome(instance=instance, look_again=self.policy.poll)
+        checking = replace(known, phase=Phase.HEALTH_CHECKING, phase_since=now)
+        return Outcome(instance=await self._write(connection, instance, checking, "its endpoints are known"))
+
+    async def _probe(self, connection: Connection, instance: Instance) -> Outcome:
+        """Check every endpoint once, and judge."""
+        report = await self.prober.check(instance.endpoints, instance.order.health, previous=instance.health)
+        now = self.clock.now()
+        probed = replace(instance, health=report)
+        match judge(report, instance.order.health, now=now, roll=self.roll()):
+            case Passed():
+                ready = replace(
+                    probed, phase=Phase.READY, phase_since=now, ready_at=instance.ready_at or now, deadline_at=None
+                )
+                return Outcome(instance=await self._write(connection, instance, ready, "healthy"))
+            case CheckAgain() as again:
+                return Outcome(
+                    instance=await self._write(connection, instance, probed, "not healthy yet"), look_again=again.after
+                )
+            case GivenUp() as given_up:
+                failure = Failure(code=given_up.code, message=given_up.message)
+                failed = replace(probed, phase=Phase.FAILED, phase_since=now, failure=failure)
+                return Outcome(instance=await self._write(connection, instance, failed, failure.message))
+
+    async def _confirm(self, connection: Connection, instance: Instance) -> Outcome:
+        """Ask directly for one that is missing in the list; its absence is confirmed by enough such answers."""
+        seen = await self.cloud.instance(_provider_id(instance))
+        now = self.clock.now()
+        if seen is not None:
+            found = await self._write(connection, instance, sighted(instance, seen, self.clock), "found by its id")
+            return Outcome(instance=found)
+        checks = instance.missing_checks + 1
+        missing = replace(instance, missing_checks=checks, missing_checked_at=now)
+        if instance.goal is Goal.GONE or checks >= self.policy.vanish_checks:
+            missing = replace(missing, sighting=Sighting.ABSENT, word="gone", sighted_at=now)
+        return Outcome(instance=await self._write(connection, instance, missing, "not found by its id"))
+
+    async def _ask(self, connection: Connection, instance: Instance, ask: Callable[[str], object]) -> Outcome:
+        """Record that the provider is about to be asked, and ask; only a later sighting tells whether it helped."""
+        now = self.clock.now()
+        asked = await self.recorder.write(
+            connection,
+            instance,
+            replace(instance, acted_at=now),
+            because="about to ask",
+            now=now,
+            look_again=self.policy.repeat_after,
+        )
+        try:
+            await ask(_provider_id(instance))  # type: ignore[misc]  # an async method of the port
+        except CloudUnknownError as error:
+            log.info("instance.ask_in_doubt", instance_id=instance.id, why=error.message)
+        except CloudRefusedError as error:
+            # Asked again for as long as it takes: a machine that cannot be deleted is a bill somebody must see.
+            log.error("instance.ask_refused", instance_id=instance.id, why=error.message)
+        return Outcome(instance=asked, look_again=self.policy.repeat_after)
+
+    async def _write(self, connection: Connection, before: Instance, after: Instance, because: str) -> Instance:
+        return await self.recorder.write(connection, before, after, because=because, now=self.clock.now())
+
+
+def sighted(instance: Instance, seen: ProviderInstance, clock: Clock) -> Instance:
+    """The instance with what the provider now says of it."""
+    return replace(
+        instance,
+        sighting=seen.sighting,
+        word=seen.word,
+        sighted_at=clock.now(),
+        provider_failure=seen.failure,
+        missing_since=None,
+        missing_checks=0,
+        missing_checked_at=None,
+    )
+
+
+def _provider_id(instance: Instance) -> ProviderId:
+    if instance.provider_id is None:  # pragma: no cover  # decide() asks this only of instances that have one
+        raise RuntimeError(f"{instance.id} has no provider instance")
+    return instance.provider_id
+
+
+def _ways(seen: ProviderInstance) -> Ways | None:
+    way = seen.connection
+    if way is None:
+        return None
+    return Ways(ssh=way.ssh_command, jupyter=way.jupyter_address, web_terminal=way.web_terminal_address)

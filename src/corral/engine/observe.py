@@ -1,0 +1,144 @@
+"""
+Looking at the world: one list call for all instances, by one leader, as often as something moves.
+
+The listing is compared with what we remember; only what changed is written, in one statement, and only those instances
+get a pass. Cost grows with pages of the listing, not with instances. One failed look changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from corral.clock import Clock
+from corral.cloud.port import Cloud, Listing
+from corral.domain.decide import Policy
+from corral.domain.errors import CloudError, StoreUnavailableError
+from corral.domain.instance import InstanceId
+from corral.domain.lifecycle import IN_MOTION
+from corral.domain.survey import Survey, marked, survey
+from corral.jobs.queue import JobQueue, Wanted
+from corral.jobs.registry import JobRun, JobType
+from corral.store import instances, looks
+from corral.store.database import Connection, Database
+from corral.store.leadership import Leadership
+from corral.telemetry import log
+
+TICK_SECONDS = 0.5
+"""How often reminders are swept, and how soon a wish wakes the observer."""
+SHARE_OF_BUDGET = 0.5
+"""At most this share of the provider's budget goes into looking; the rest is for doing."""
+
+
+@dataclass(kw_only=True)
+class Observer:
+    """Keeps what we remember true to what the provider says."""
+
+    cloud: Cloud
+    database: Database
+    queue: JobQueue
+    leadership: Leadership
+    clock: Clock
+    policy: Policy
+    installation: str
+    idle_interval: timedelta
+    calls_per_minute: Callable[[], int]
+    _pages: int = field(default=1, init=False)
+    _due: float = field(default=0.0, init=False)
+
+    def wake(self) -> None:
+        """Look soon: something is about to move."""
+        self._due = min(self._due, self.clock.monotonic() + self.policy.poll.total_seconds())
+
+    async def run(self) -> None:
+        """Look for ever, whenever this process leads."""
+        while True:
+            try:
+                async with self.leadership.won():
+                    log.info("observer.leading")
+                    await self._lead()
+            except StoreUnavailableError:
+                log.warning("observer.interrupted")
+                await self.clock.sleep(TICK_SECONDS)
+
+    async def _lead(self) -> None:
+        self._due = self.clock.monotonic()
+        while True:
+            await self.leadership.check()
+            await self.sweep()
+            if self.clock.monotonic() >= self._due:
+                began = self.clock.monotonic()
+                await self.look()
+                self._due = began + await self._interval()
+            await self.clock.sleep(TICK_SECONDS)
+
+    async def sweep(self) -> None:
+        """Turn reminders that are due into passes."""
+        async with self.database.transaction() as connection:
+            await self._enqueue(connection, await instances.due(connection, self.clock.now()))
+
+    async def look(self) -> None:
+        """List the whole account once and act on the difference; an unreachable provider changes nothing."""
+        began = self.clock.now()
+        try:
+            listing = await self.cloud.instances()
+        except CloudError as error:
+            log.warning("observer.look_failed", why=error.message)
+            return
+        self._pages = max(1, listing.pages)
+        async with self.database.transaction() as connection:
+            watched = {i.id: i for i in await instances.watched(connection)}
+            strangers = {mark.instance_id for mark, _ in marked(listing.instances, self.installation)} - set(watched)
+            remembered = watched | await instances.named(connection, sorted(strangers))
+            found = survey(
+                remembered,
+                listing.instances,
+                complete=listing.complete,
+                began=began,
+                installation=self.installation,
+                settle=self.policy.settle,
+            )
+            await self._record(connection, found, listing)
+
+    async def _record(self, connection: Connection, found: Survey, listing: Listing) -> None:
+        # One that somebody else changed meanwhile is left as it is; the next look compares anew.
+        if found.changed:
+            written = await instances.write_many(connection, found.changed, [None] * len(found.changed))
+            await self._enqueue(connection, [i.id for i in found.changed if i.id in written])
+        if found.counted:
+            await instances.write_many(connection, found.counted, [self.clock.now()] * len(found.counted))
+        for mark, seen in found.duplicates:
+            log.warning("instance.duplicate_found", instance_id=mark.instance_id, provider_id=seen.id)
+        await self.queue.enqueue(
+            connection,
+            [
+                Wanted(
+                    type="remove_duplicate",
+                    payload={"instanceId": mark.instance_id, "novitaInstanceId": seen.id},
+                    only_one=f"duplicate:{seen.id}",
+                )
+                for mark, seen in found.duplicates
+            ],
+        )
+        if listing.complete:
+            await looks.remember(connection, self.clock.now())
+
+    async def _enqueue(self, connection: Connection, ids: Sequence[InstanceId]) -> None:
+        await self.queue.enqueue(connection, [Wanted(type="monitor_instance", payload={"instanceId": i}) for i in ids])
+
+    async def _interval(self) -> float:
+        """Short while anything moves, long otherwise; and never more than its share of the budget."""
+        async with self.database.connection() as connection:
+            moving = await instances.in_motion(connection, sorted(IN_MOTION))
+        wished = self.policy.poll if moving else self.idle_interval
+        return max(wished.total_seconds(), self._pages * 60 / (self.calls_per_minute() * SHARE_OF_BUDGET))
+
+
+def removal(cloud: Cloud) -> JobType:
+    """The job that deletes what a lost attempt left behind; every listing that still shows it asks for it again."""
+
+    async def handler(run: JobRun) -> None:
+        await cloud.delete(str(run.payload["novitaInstanceId"]))
+
+    return JobType(name="remove_duplicate", handler=handler)

@@ -1,0 +1,92 @@
+"""
+One pass over one instance: read what is, decide, record, act; and again while something follows at once.
+
+A job says only "look at this instance now". So a lost, late or doubled job is harmless, and a pass after a crash is the
+same as any other.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+import structlog
+
+from corral.clock import Clock
+from corral.domain.decide import Policy, decide, recorded
+from corral.domain.errors import StaleError
+from corral.domain.instance import Instance, InstanceId
+from corral.engine.acts import Acts
+from corral.engine.record import Recorder
+from corral.jobs.registry import JobRun, JobType, LookAgainError, Priority
+from corral.store import instances
+from corral.store.database import Connection, Database
+from corral.telemetry import log
+
+SOON = timedelta(seconds=10)
+"""A look due sooner than this is the same job, later; one due after it is a reminder that the leader sweeps."""
+BUSY_PAUSE = timedelta(milliseconds=250)
+MOST_STEPS = 12
+"""More steps than this in one pass would be a circle."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reconciler:
+    """Makes what is come to what is wanted, one pass at a time."""
+
+    database: Database
+    acts: Acts
+    recorder: Recorder
+    clock: Clock
+    policy: Policy
+
+    def job_types(self, retries: int) -> list[JobType]:
+        """The jobs that are passes; their names say why somebody asked for one."""
+        names = {"create_instance": Priority.HIGH, "monitor_instance": Priority.NORMAL}
+        return [JobType(name=n, handler=self.look, priority=p, retries=retries) for n, p in names.items()]
+
+    async def look(self, run: JobRun) -> None:
+        """Make one pass; raises LookAgainError to be called again soon."""
+        instance_id = InstanceId(str(run.payload["instanceId"]))
+        with structlog.contextvars.bound_contextvars(instance_id=instance_id):
+            async with self.database.connection() as connection:
+                if not await instances.lock(connection, instance_id):
+                    raise LookAgainError(BUSY_PAUSE, "another pass has it")
+                try:
+                    await self._pass(connection, instance_id)
+                except StaleError as error:
+                    raise LookAgainError(timedelta(0), error.message) from error
+                finally:
+                    await instances.unlock(connection, instance_id)
+
+    async def _pass(self, connection: Connection, instance_id: InstanceId) -> None:
+        instance = await instances.load(connection, instance_id)
+        if instance is None:
+            return
+        for _ in range(MOST_STEPS):
+            before = instance
+            now = self.clock.now()
+            decision = decide(instance, now, self.policy)
+            after = recorded(instance, decision, now)
+            if after is not instance:
+                instance = await self.recorder.write(
+                    connection, instance, after, because=decision.because, now=now, look_again=decision.look_again
+                )
+                log.info("instance.phase_changed", old=before.phase, new=after.phase, because=decision.because)
+            elif decision.look_again is not None:
+                await instances.remind(connection, instance.id, now + decision.look_again)
+            if decision.action is None:
+                return
+            outcome = await self.acts.do(decision.action, connection, instance)
+            if outcome.look_again is not None:
+                await self._come_back(connection, outcome.instance, outcome.look_again)
+                return
+            if outcome.instance.generation == instance.generation:
+                return
+            instance = outcome.instance
+        log.error("instance.going_in_circles", phase=instance.phase)
+
+    async def _come_back(self, connection: Connection, instance: Instance, after: timedelta) -> None:
+        if after < SOON:
+            raise LookAgainError(after, f"still {instance.phase}")
+        await instances.remind(connection, instance.id, self.clock.now() + after)

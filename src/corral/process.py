@@ -1,0 +1,142 @@
+"""
+One running process: it serves and works until a signal, looks after what it depends on, and leaves in good order.
+
+`wiring.py` puts the parts together; this file only runs them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+
+from corral.api.server import HttpServer
+from corral.api.times import iso
+from corral.api.vitals import Vitals
+from corral.clock import Clock
+from corral.cloud.guarded import Reachability
+from corral.cloud.simulated import SimulatedProvider
+from corral.domain.errors import CloudTransientError, StoreUnavailableError
+from corral.jobs.queue import JobQueue, JobStatus
+from corral.jobs.worker import Worker
+from corral.store import looks
+from corral.store.database import Database
+from corral.store.embedded import EmbeddedServer
+from corral.telemetry import Metrics, log
+
+WATCH_SECONDS = 1.0
+"""How often our dependencies are looked at; `/health` is at most this much behind."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Process:
+    """The parts of one process, ready to run."""
+
+    server: HttpServer
+    worker: Worker | None
+    watch: Watch
+    vitals: Vitals
+    background: tuple[Coroutine[None, None, None], ...]
+    """What else runs until the end."""
+
+    async def run(self, on_ready: Callable[[str], None]) -> None:
+        """Serve and work until SIGTERM or SIGINT; then stop taking, let end what runs, and return."""
+        stop = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        for wish in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(wish, stop.set)
+        await self.watch.look()
+        stopped = asyncio.create_task(stop.wait())
+        behind = [asyncio.create_task(coroutine) for coroutine in (self.watch.run(), *self.background)]
+        ending = [asyncio.create_task(self.server.serve())]
+        if self.worker is not None:
+            ending.append(asyncio.create_task(self.worker.run()))
+        log.info("service.ready", address=self.server.address)
+        on_ready(self.server.address)
+        await asyncio.wait({stopped, *behind, *ending}, return_when=asyncio.FIRST_COMPLETED)
+
+        log.info("service.stopping")
+        self.vitals.stopping = True
+        for wish in (signal.SIGTERM, signal.SIGINT):
+            loop.remove_signal_handler(wish)  # a second signal ends the process at once
+        self.server.stop()
+        if self.worker is not None:
+            await self.worker.stop()
+        await asyncio.gather(*ending)
+        for task in (stopped, *behind):
+            task.cancel()
+        for outcome in await asyncio.gather(*behind, return_exceptions=True):
+            if isinstance(outcome, Exception):
+                raise outcome  # one of them failed, and that is why we are here: let it be seen
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Watch:
+    """Looks after what a process depends on, and reports how it fares."""
+
+    database: Database
+    embedded: EmbeddedServer | None
+    simulated: SimulatedProvider | None
+    reachability: Callable[[], Reachability]
+    queue: JobQueue
+    vitals: Vitals
+    metrics: Metrics
+    clock: Clock
+
+    async def run(self) -> None:
+        """Look for ever."""
+        while True:
+            await self.clock.sleep(WATCH_SECONDS)
+            await self.look()
+
+    async def look(self) -> None:
+        """Start again what died, and report."""
+        await self._look_at_database()
+        await self._look_at_provider()
+
+    async def _look_at_database(self) -> None:
+        if self.embedded is not None and self.embedded.needs_attention():
+            with contextlib.suppress(StoreUnavailableError):
+                await self.embedded.ensure()
+        answers = await self.database.answers()
+        match self.vitals.up.get("database"), answers:
+            case None, True:
+                log.info("database.ready")
+            case False, True:
+                log.info("database.regained")
+            case ((None | True), False):
+                log.warning("database.lost")
+            case _:
+                pass
+        self.vitals.report("database", up=answers, kind="server" if self.embedded is None else "embedded")
+        self.vitals.report("jobQueue", up=answers)
+        self.metrics.database_up.set(answers)
+        if answers:
+            with contextlib.suppress(StoreUnavailableError):
+                await self._count()
+
+    async def _count(self) -> None:
+        stats = await self.queue.stats()
+        for status in (JobStatus.PENDING, JobStatus.PROCESSING, JobStatus.FAILED):
+            self.metrics.jobs_waiting.labels(status.value).set(stats.by_status[status])
+        async with self.database.connection() as connection:
+            self.vitals.last_look_at = await looks.last(connection)
+
+    async def _look_at_provider(self) -> None:
+        if self.simulated is not None and self.simulated.needs_attention():
+            with contextlib.suppress(CloudTransientError):
+                await self.simulated.ensure()
+        seen = self.reachability()
+        self.vitals.report("cache", up=True)
+        self.vitals.report(
+            "novitaApi",
+            up=seen.is_reachable,
+            kind="novita" if self.simulated is None else "simulator",
+            breaker=seen.breaker.value,
+            callsPerMinute=seen.calls_per_minute,
+            lastAnswerAt=iso(seen.last_answer_at),
+            lastFailureAt=iso(seen.last_failure_at),
+            lastFailure=seen.last_failure,
+        )
