@@ -1,0 +1,234 @@
+"""
+The whole engine over the real database and a simulated provider, stepped by the test: no worker, no waiting.
+
+Jobs are taken from the real queue and run here, in order; a job that asks to be called again is called when the stepped
+clock says so. One step is what two seconds of a running service do.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+from pydantic import SecretStr
+
+from corral.cache.book import CacheBook
+from corral.cloud.novita.client import NovitaCloud
+from corral.cloud.novita.http import HttpExchange
+from corral.cloud.port import Cloud
+from corral.domain.decide import Policy
+from corral.domain.errors import CloudTransientError
+from corral.domain.events import Change
+from corral.domain.instance import Instance, InstanceId, OperationId, Order
+from corral.domain.lifecycle import Goal, Phase
+from corral.domain.operation import Operation, OperationKind, OperationStatus
+from corral.engine import news
+from corral.engine.acts import Acts
+from corral.engine.births import Births
+from corral.engine.catalog import Catalogue
+from corral.engine.observe import Observer, removal
+from corral.engine.reconcile import Reconciler
+from corral.engine.record import Recorder
+from corral.health.probe import Prober
+from corral.jobs.queue import JobQueue, Wanted
+from corral.jobs.registry import JobId, JobRun, LookAgainError, Registry
+from corral.settings import CacheSettings
+from corral.store import instances, operations
+from corral.store.database import Database
+from corral.store.leadership import Leadership
+from corral.store.offers import FailedOffers
+from corral.store.target import DatabaseTarget
+from novitasim.testing import Simulated, start_simulator
+from support.clocks import SteppedClock
+
+ORDER = Order(name="worker", product_name="RTX 4090 24GB", template_id="107672", regions=("CN-HK-01", "AS-SGP-02"))
+OUTAGE_PAUSE = 5.0
+
+
+@dataclass(kw_only=True)
+class Herd:
+    """The engine, in the hands of a test."""
+
+    sim: Simulated
+    clock: SteppedClock
+    database: Database
+    queue: JobQueue
+    registry: Registry
+    observer: Observer
+    installation: str
+    pending: list[tuple[float, str, dict[str, Any]]] = field(default_factory=list)
+    _numbers: Any = field(default_factory=lambda: itertools.count(1))
+
+    async def wish(self, order: Order = ORDER, *, minutes: float = 20) -> InstanceId:
+        """What the create command stores: instance, operation, event and job."""
+        number, now = next(self._numbers), self.clock.now()
+        operation = OperationId(f"op_{number}")
+        instance = Instance(
+            id=InstanceId(f"inst_{number}"),
+            order=order,
+            goal=Goal.RUNNING,
+            phase=Phase.CREATING,
+            operation_id=operation,
+            created_at=now,
+            phase_since=now,
+            deadline_at=now + timedelta(minutes=minutes),
+        )
+        async with self.database.transaction() as connection:
+            await instances.add(connection, [instance])
+            await operations.add(connection, [_operation(instance, OperationKind.CREATE)])
+            await news.tell(connection, [Change(before=None, after=instance, because="wished", at=now)])
+            await self.queue.enqueue(connection, [Wanted(type="create_instance", payload={"instanceId": instance.id})])
+        return instance.id
+
+    async def unwish(self, instance_id: InstanceId) -> None:
+        """What the delete command stores."""
+        before = await self.get(instance_id)
+        after = replace(before, goal=Goal.GONE, phase=Phase.DELETING, phase_since=self.clock.now(), deadline_at=None)
+        async with self.database.transaction() as connection:
+            await instances.write(connection, after, look_at=None)
+            await self.queue.enqueue(connection, [Wanted(type="monitor_instance", payload={"instanceId": before.id})])
+
+    async def get(self, instance_id: InstanceId) -> Instance:
+        async with self.database.connection() as connection:
+            found = await instances.load(connection, instance_id)
+        assert found is not None
+        return found
+
+    async def phase(self, instance_id: InstanceId) -> Phase:
+        return (await self.get(instance_id)).phase
+
+    async def step(self, seconds: float = 2.0) -> None:
+        """Let time pass, look at the provider, and do what is due."""
+        self.clock.advance(seconds)
+        self.sim.advance(seconds)
+        await self.work()
+        await self.observer.sweep()
+        await self.observer.look()
+        await self.work()
+
+    async def steps(self, count: int, seconds: float = 2.0) -> None:
+        for _ in range(count):
+            await self.step(seconds)
+
+    async def until(self, instance_id: InstanceId, phase: Phase, *, steps: int = 60, seconds: float = 2.0) -> Instance:
+        """Step until the instance is in *phase*."""
+        await self.work()
+        for _ in range(steps):
+            if (found := await self.get(instance_id)).phase is phase:
+                return found
+            await self.step(seconds)
+        raise AssertionError(f"{instance_id} is {(await self.get(instance_id)).phase}, not {phase}")
+
+    async def work(self) -> None:
+        """Run every job that is due, until none is."""
+        while True:
+            await self._fetch()
+            now = self.clock.monotonic()
+            due = [job for job in self.pending if job[0] <= now]
+            if not due:
+                return
+            self.pending = [job for job in self.pending if job[0] > now]
+            for _, name, payload in due:
+                await self._run(name, payload)
+
+    async def _fetch(self) -> None:
+        async with self.database.connection() as connection:
+            rows = await connection.fetch("DELETE FROM corral_pgqueuer RETURNING id, priority, entrypoint, payload")
+        for row in sorted(rows, key=lambda r: (-r["priority"], r["id"])):
+            self.pending.append((self.clock.monotonic(), row["entrypoint"], msgspec.json.decode(row["payload"])))
+
+    async def _run(self, name: str, payload: dict[str, Any]) -> None:
+        job_type = self.registry.get(name)
+        assert job_type is not None
+        later: float | None = None
+        try:
+            await job_type.handler(JobRun(id=JobId(1), type=name, payload=payload, attempt=1))
+        except LookAgainError as again:
+            later = again.after.total_seconds()
+        except CloudTransientError as error:
+            later = error.retry_after_seconds or OUTAGE_PAUSE
+        if later is not None:
+            # A millisecond at least, or a job that asks for "at once" would never let time pass.
+            self.pending.append((self.clock.monotonic() + max(later, 0.001), name, payload))
+
+
+def _operation(instance: Instance, kind: OperationKind) -> Operation:
+    return Operation(
+        id=instance.operation_id,
+        instance_id=instance.id,
+        kind=kind,
+        status=OperationStatus.INITIATED,
+        created_at=instance.created_at,
+        stamps={"startRequested": instance.created_at},
+    )
+
+
+@asynccontextmanager
+async def herding(database: Database, target: DatabaseTarget, **quirks: Any) -> AsyncGenerator[Herd]:
+    """An engine over *database* and a simulator with these *quirks*."""
+    clock, policy, registry = SteppedClock(), Policy(), Registry()
+    async with start_simulator(**quirks) as sim:
+        key = SecretStr("key")
+        async with (
+            HttpExchange(base_url=sim.base_url, api_key=key, timeout_seconds=5, clock=clock) as exchange,
+            Prober.open(clock=clock, roll=lambda: 0.5) as prober,
+        ):
+            cloud: Cloud = NovitaCloud(exchange)
+            offers = FailedOffers(database)
+            catalogue = Catalogue(
+                cloud,
+                CacheBook(CacheSettings(), clock),
+                offers,
+                clock,
+                default_region="CN-HK-01",
+                regions=("AS-SGP-02",),
+            )
+            queue, recorder = JobQueue(database, registry), Recorder(news=news)
+            async with database.connection() as connection:
+                installation = await instances.mark(connection)
+            births = Births(
+                cloud=cloud,
+                catalogue=catalogue,
+                offers=offers,
+                recorder=recorder,
+                clock=clock,
+                installation=installation,
+                policy=policy,
+            )
+            acts = Acts(
+                cloud=cloud,
+                births=births,
+                prober=prober,
+                recorder=recorder,
+                clock=clock,
+                policy=policy,
+                roll=lambda: 0.5,
+            )
+            reconciler = Reconciler(database=database, acts=acts, recorder=recorder, clock=clock, policy=policy)
+            for job_type in (*reconciler.job_types(3), removal(cloud)):
+                registry.add(job_type)
+            observer = Observer(
+                cloud=cloud,
+                database=database,
+                queue=queue,
+                leadership=Leadership(target, clock, matter="test"),
+                clock=clock,
+                policy=policy,
+                installation=installation,
+                idle_interval=timedelta(seconds=30),
+                calls_per_minute=lambda: 10_000,
+            )
+            yield Herd(
+                sim=sim,
+                clock=clock,
+                database=database,
+                queue=queue,
+                registry=registry,
+                observer=observer,
+                installation=installation,
+            )
