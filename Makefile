@@ -36,6 +36,9 @@ fix: .venv/.dev ## format, and apply safe lint fixes
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
 
+bench: .venv/.dev ## compare Corral with the bare libraries, side by side, into bench/RESULTS.md (3 minutes)
+	@$(BIN)/python -m bench
+
 lock: .venv/.dev ## resolve the dependencies anew into locks/
 	@sh tools/lock.sh
 

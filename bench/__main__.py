@@ -1,0 +1,84 @@
+"""`python -m bench [TOPIC]...`: compare, print the table; a run of every topic is also written to `RESULTS.md`."""
+
+from __future__ import annotations
+
+import sys
+import textwrap
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+
+import uvloop
+
+from bench import jobs
+from bench.contest import Contest, hold
+from bench.figures import Row, table
+from bench.ground import Ground, laid_out
+from bench.machine import described, load_average
+from corral.telemetry import configure_logging
+
+TOPICS: Mapping[str, Callable[[Ground], AbstractAsyncContextManager[list[Contest]]]] = {
+    "jobs": jobs.contests,
+}
+RESULTS = Path(__file__).with_name("RESULTS.md")
+PREAMBLE = """\
+# What it costs, measured
+
+Written by `make bench`; do not edit. Both sides of a row, Corral and the bare library it stands on, took turns on one
+machine. The columns Corral and bare are medians over the rounds; the ratio is the median of the ratios of each round,
+and the range shows the lowest and the highest of them. Other work may run on the machine at the same time (see the load
+average): trust a ratio as far as its range is narrow, and no single figure.
+"""
+
+
+async def main(wanted: Sequence[str]) -> None:
+    """Hold every contest of the *wanted* topics, or of all."""
+    configure_logging("warning")
+    began, busy = time.monotonic(), load_average()
+    held: list[Contest] = []
+    rows: list[Row] = []
+    async with laid_out() as ground:
+        day = ground.clock.now().date()
+        machine = described(await ground.postgresql_version())
+        for topic in wanted or TOPICS:
+            async with TOPICS[topic](ground) as contests:
+                for contest in contests:
+                    print(f"{topic}: {contest.title} ...", file=sys.stderr, flush=True)
+                    rows += await hold(contest)
+                    held.append(contest)
+    facts = {
+        "command": "`make bench`",
+        "date": str(day),
+        **machine,
+        "load average before": f"{busy:.1f}",
+        "duration": f"{time.monotonic() - began:.0f} s",
+    }
+    print(table(rows))
+    if not wanted:
+        RESULTS.write_text(report(facts, held, rows), encoding="utf-8")
+
+
+def report(facts: Mapping[str, str], held: Sequence[Contest], rows: Sequence[Row]) -> str:
+    """The whole page."""
+    lines = [
+        PREAMBLE,
+        *(f"- {name}: {value}" for name, value in facts.items()),
+        "",
+        table(rows),
+        "## What a round does",
+        "",
+        *(_item(f"**{contest.title}** ({contest.rounds} rounds): {contest.work}") for contest in held),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _item(text: str) -> str:
+    return textwrap.fill(f"- {text}", width=120, subsequent_indent="  ", break_on_hyphens=False)
+
+
+if __name__ == "__main__":
+    unknown = sorted(set(sys.argv[1:]) - set(TOPICS))
+    if unknown:
+        sys.exit(f"bench: no topic {', '.join(unknown)}; there are {', '.join(TOPICS)}")
+    uvloop.run(main(sys.argv[1:]))

@@ -1,0 +1,99 @@
+"""The arithmetic and the table: pure, so that a test can hold them to account."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+UNKNOWN = "-"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figure:
+    """One thing that is measured in every round of a contest."""
+
+    name: str
+    unit: str
+    more_is_better: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spread:
+    """The middle of some values, and how far apart they lie."""
+
+    median: float
+    lowest: float
+    highest: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One figure of one contest: what each side showed, round by round."""
+
+    title: str
+    figure: Figure
+    corral: Sequence[float]
+    bare: Sequence[float]
+
+    @property
+    def ratios(self) -> list[float]:
+        """Corral by bare, each round by itself: neighbours in time meet the same noise."""
+        return [ours / theirs for ours, theirs in zip(self.corral, self.bare, strict=True)]
+
+
+def spread(values: Sequence[float]) -> Spread:
+    """Median and range of *values*, of which there must be some."""
+    return Spread(median=statistics.median(values), lowest=min(values), highest=max(values))
+
+
+def percentile(values: Sequence[float], share: float) -> float:
+    """The smallest of *values* that at least *share* (0 to 1) of them do not exceed."""
+    rank = max(1, math.ceil(share * len(values)))
+    return sorted(values)[rank - 1]
+
+
+def number(value: float) -> str:
+    """*value* with three significant digits, and thousands apart; an unknown one is a dash."""
+    if math.isnan(value):
+        return UNKNOWN
+    if value == 0:
+        return "0"
+    rounded = float(f"{value:.2e}")
+    return f"{rounded:,.{max(0, 2 - math.floor(math.log10(abs(rounded))))}f}"
+
+
+def table(rows: Sequence[Row]) -> str:
+    """Every row, as aligned Markdown."""
+    head = ("what", "unit", "better", "Corral", "bare", "Corral ÷ bare", "range of the rounds")
+    cells = [head, *(_cells(row) for row in rows)]
+    widths = [max(len(line[column]) for line in cells) for column in range(len(head))]
+    rule = [("-" * width) if column < _WORDS else "-" * (width - 1) + ":" for column, width in enumerate(widths)]
+    return "\n".join(_line(line, widths) for line in [head, rule, *cells[1:]]) + "\n"
+
+
+_WORDS = 3
+"""So many columns are words and stand left; the rest are numbers and stand right."""
+
+
+def _cells(row: Row) -> tuple[str, ...]:
+    ratio = spread(row.ratios)
+    span = UNKNOWN if math.isnan(ratio.median) else f"{number(ratio.lowest)} to {number(ratio.highest)}"
+    return (
+        f"{row.title}: {row.figure.name}",
+        row.figure.unit,
+        "more" if row.figure.more_is_better else "less",
+        number(spread(row.corral).median),
+        number(spread(row.bare).median),
+        number(ratio.median),
+        span,
+    )
+
+
+def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
+    padded = [
+        cell.ljust(width) if column < _WORDS else cell.rjust(width)
+        for column, (cell, width) in enumerate(zip(cells, widths, strict=True))
+    ]
+    return f"| {' | '.join(padded)} |"

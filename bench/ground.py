@@ -1,0 +1,60 @@
+"""Where a run takes place: a directory that is removed afterwards, and in it a PostgreSQL as the product runs it."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import asyncpg
+
+from corral.clock import Clock, SystemClock
+from corral.store.embedded import EmbeddedServer
+from corral.store.target import DatabaseTarget
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ground:
+    """What every topic is given."""
+
+    directory: Path
+    server: DatabaseTarget
+    clock: Clock
+
+    async def new_database(self, name: str) -> DatabaseTarget:
+        """An empty database called *name*."""
+        await self.execute(self.server, f"CREATE DATABASE {name}")
+        return self.server.named(name)
+
+    async def execute(self, target: DatabaseTarget, statement: str) -> None:
+        """Run one statement on a connection of its own."""
+        connection = await asyncpg.connect(**target.arguments())
+        try:
+            await connection.execute(statement)
+        finally:
+            await connection.close()
+
+    async def postgresql_version(self) -> str:
+        """The release of the server."""
+        connection = await asyncpg.connect(**self.server.arguments())
+        try:
+            return str(await connection.fetchval("SHOW server_version"))
+        finally:
+            await connection.close()
+
+
+@asynccontextmanager
+async def laid_out() -> AsyncGenerator[Ground]:
+    """A fresh ground; its server has the product's own settings, syncing to disk included."""
+    directory = Path(tempfile.mkdtemp(prefix="corral-bench-"))
+    directory.chmod(0o711)  # as root, the server runs under another account that must pass through
+    clock = SystemClock()
+    embedded = EmbeddedServer(directory / "data", clock)
+    try:
+        yield Ground(directory=directory, server=await embedded.ensure(), clock=clock)
+    finally:
+        await embedded.stop()
+        shutil.rmtree(directory, ignore_errors=True)
