@@ -1,0 +1,53 @@
+"""Starting: how long until requests are served, and how much memory that takes."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from bench import servers
+from bench.contest import Contest, Sample
+from bench.figures import Figure
+from bench.ground import Ground
+
+_FIRST = Figure(name="first start", unit="s")
+_SECOND = Figure(name="second start", unit="s")
+_MEMORY = Figure(name="memory of the service", unit="MB")
+
+
+@asynccontextmanager
+async def contests(ground: Ground) -> AsyncGenerator[list[Contest]]:
+    """One contest of three figures."""
+    numbers = itertools.count()
+
+    async def corral() -> Sample:
+        directory = ground.directory / f"start-{next(numbers)}"
+        first, _ = await _start_corral(directory, ground)
+        second, memory = await _start_corral(directory, ground)
+        return {_FIRST.name: first, _SECOND.name: second, _MEMORY.name: memory}
+
+    async def bare() -> Sample:
+        async with servers.bare(ground.directory / "start-bare", ground.clock, {"/": b"{}"}) as served:
+            took, memory = served.came_up_in, served.resident_megabytes()
+        return {_FIRST.name: took, _SECOND.name: took, _MEMORY.name: memory}
+
+    yield [
+        Contest(
+            title="start to ready",
+            work="`corral serve` in an empty directory (initdb, migrations, simulator), and again on what that left, "
+            "from the start of the process to a 200 of /health/ready; resident memory of the service without "
+            "PostgreSQL and simulator; bare: Litestar on uvicorn with one route and no database.",
+            figures=(_FIRST, _SECOND, _MEMORY),
+            corral=corral,
+            bare=bare,
+            warm_up=False,
+        )
+    ]
+
+
+async def _start_corral(directory: Path, ground: Ground) -> tuple[float, float]:
+    """Start it once; answers seconds and megabytes."""
+    async with servers.corral(directory, ground.clock) as served:
+        return served.came_up_in, served.resident_megabytes()
