@@ -65,8 +65,8 @@ async def test_it_costs_one_create_and_one_close_look(herd: Herd) -> None:
         await herd.until(wish, Phase.READY)
 
     endpoints = herd.sim.calls()["endpoints"]
-    assert endpoints["create"]["calls"] == 5
-    assert endpoints["get"]["calls"] == 5
+    assert endpoints["create"]["total"] == 5
+    assert endpoints["get"]["total"] == 5
 
 
 async def test_a_ready_instance_is_deleted_and_only_then_called_terminated(herd: Herd) -> None:
