@@ -19,7 +19,7 @@ from corral.clock import Clock
 from corral.cloud.guarded import Reachability
 from corral.cloud.simulated import SimulatedProvider
 from corral.domain.errors import CloudTransientError, StoreUnavailableError
-from corral.jobs.queue import JobQueue, JobStatus
+from corral.jobs.queue import JobQueue
 from corral.jobs.worker import Worker
 from corral.store import looks
 from corral.store.database import Database
@@ -118,9 +118,8 @@ class Watch:
                 await self._count()
 
     async def _count(self) -> None:
-        stats = await self.queue.stats()
-        for status in (JobStatus.PENDING, JobStatus.PROCESSING, JobStatus.FAILED):
-            self.metrics.jobs_waiting.labels(status.value).set(stats.by_status[status])
+        for status, jobs in (await self.queue.unfinished()).items():
+            self.metrics.jobs_waiting.labels(status.value).set(jobs)
         async with self.database.connection() as connection:
             self.vitals.last_look_at = await looks.last(connection)
 

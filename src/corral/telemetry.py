@@ -71,6 +71,7 @@ class Metrics:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
+        self._request_counters: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
         self.requests = Counter(
             "corral_http_requests_total",
             "Requests answered.",
@@ -119,6 +120,16 @@ class Metrics:
             registry=self.registry,
         )
         self.database_up = Gauge("corral_database_up", "1 when the database answers.", registry=self.registry)
+
+    def count_request(self, method: str, route: str, status: int, seconds: float) -> None:
+        """Count one answered request; looking its counters up by label every time would cost more than counting."""
+        key = (method, route, status)
+        counters = self._request_counters.get(key)
+        if counters is None:
+            counters = self.requests.labels(method, route, str(status)), self.request_seconds.labels(route)
+            self._request_counters[key] = counters
+        counters[0].inc()
+        counters[1].observe(seconds)
 
 
 def configure_logging(level: str, *, stream: TextIO | None = None) -> None:

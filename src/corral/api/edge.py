@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import re
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, cast
@@ -56,7 +56,8 @@ class _Exchange:
 
     def __init__(self, edge: Edge, scope: HTTPScope, receive: Receive, send: Send) -> None:
         self._edge, self._scope, self._receive, self._send = edge, scope, receive, send
-        self._ids = request_ids(scope)
+        self._headers = dict(scope["headers"])
+        self._ids = request_ids(self._headers)
         self._status: int | None = None
         self._body_bytes = 0
         self._body_ended = False
@@ -67,7 +68,7 @@ class _Exchange:
         self._scope.setdefault("state", {})["ids"] = self._ids
         with structlog.contextvars.bound_contextvars(request_id=self._ids.request_id):
             try:
-                _admit(self._edge, self._scope)
+                _admit(self._edge, self._scope, self._headers)
                 await self._edge.app(self._scope, self._limited_receive, self._named_send)
             except Exception as error:  # noqa: BLE001  # the outermost frame
                 await self._answer(error)
@@ -112,14 +113,12 @@ class _Exchange:
     def _count(self, status: int, seconds: float) -> None:
         method, path = self._scope["method"], self._scope["path"]
         route = self._scope.get("path_template") or "(none)"
-        self._edge.metrics.requests.labels(method, route, str(status)).inc()
-        self._edge.metrics.request_seconds.labels(route).observe(seconds)
+        self._edge.metrics.count_request(method, route, status, seconds)
         log.debug("request.served", method=method, path=path, status=status, seconds=round(seconds, 6))
 
 
-def _admit(edge: Edge, scope: HTTPScope) -> None:
+def _admit(edge: Edge, scope: HTTPScope, headers: Mapping[bytes, bytes]) -> None:
     """Raise if this request may not even reach a route."""
-    headers = dict(scope["headers"])
     if edge.local_only and not _is_local(headers.get(b"host", b"").decode("latin-1")):
         raise ForbiddenError("this Corral serves this machine only: use http://localhost or http://127.0.0.1")
     if edge.is_stopping() and not scope["path"].startswith("/health"):
@@ -137,9 +136,8 @@ def _too_large(limits: Limits) -> MalformedError:
     return MalformedError(f"the body may have at most {limits.body_bytes} bytes", code="BODY_TOO_LARGE")
 
 
-def request_ids(scope: HTTPScope) -> RequestIds:
+def request_ids(headers: Mapping[bytes, bytes]) -> RequestIds:
     """The ids the caller sent, where well-formed; new ones where not."""
-    headers = dict(scope["headers"])
     request_id = _given(headers.get(b"x-request-id")) or f"req_{secrets.token_hex(12)}"
     return RequestIds(request_id=request_id, correlation_id=_given(headers.get(b"x-correlation-id")) or request_id)
 

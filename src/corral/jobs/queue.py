@@ -109,6 +109,8 @@ UNION ALL
 SELECT 'successful', type, count(*), NULL FROM corral_finished_jobs GROUP BY 2
 """  # noqa: S608  # constants
 
+_UNFINISHED = f"SELECT status::text AS status, count(*) AS jobs FROM {QUEUE} GROUP BY 1"  # noqa: S608  # a constant
+
 _CLEANUP = f"""
 WITH finished AS (
     DELETE FROM corral_finished_jobs WHERE finished_at < now() - $1::interval RETURNING id
@@ -187,6 +189,12 @@ class JobQueue:
         oldest = min((row["oldest_due"] for row in rows if row["oldest_due"] is not None), default=None)
         age = None if oldest is None else now - oldest
         return QueueStats(by_status=by_status, by_type=by_type, oldest_pending_age=age)
+
+    async def unfinished(self) -> Mapping[JobStatus, int]:
+        """How many jobs wait, run or failed; unlike `stats` it costs the same however many have finished."""
+        async with self._database.connection() as connection:
+            rows = await connection.fetch(_UNFINISHED)
+        return {**dict.fromkeys(_STATUSES.values(), 0), **{_STATUSES[row["status"]]: row["jobs"] for row in rows}}
 
     async def cleanup(self, older_than: timedelta) -> int:
         """Remove jobs that finished or failed more than *older_than* ago; answers how many."""

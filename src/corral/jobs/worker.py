@@ -114,12 +114,13 @@ class Worker:
             executor = Executor(job_type, self._running, metrics=self._metrics, clock=self._clock)
             manager.register_executor(job_type.name, executor)
         self._manager = manager
-        # PgQueuer insists on at least twice the batch; for a limit of one, `RunningJobs` holds the second back.
-        most = max(2, self._concurrency)
+        # `RunningJobs` holds the limit. PgQueuer may take twice as many, so that the next ones are at hand when a seat
+        # is free (half as many round trips a job); more would keep them from other workers.
+        most = 2 * self._concurrency
         log.info("worker.started", concurrency=self._concurrency)
         await manager.run(
             dequeue_timeout=self._dequeue_timeout,
-            batch_size=max(1, most // 2),
+            batch_size=self._concurrency,
             max_concurrent_tasks=most,
             shutdown_on_listener_failure=True,
             heartbeat_timeout=self._heartbeat_timeout,

@@ -18,6 +18,7 @@ from corral.jobs.queue import JobQueue, JobStatus, JobView
 from corral.jobs.registry import JobId, Priority
 
 DEFAULT_AGE_MS = 24 * 60 * 60 * 1000
+_PRIORITY_WORDS = {priority.value: priority.name.lower() for priority in Priority}
 
 
 class PriorityWord(StrEnum):
@@ -140,7 +141,7 @@ def _details(view: JobView) -> JobDetails:
         id=f"job_{view.id}",
         type=view.type,
         status=view.status,
-        priority=_priority_word(view.priority),
+        priority=_PRIORITY_WORDS.get(view.priority, str(view.priority)),
         attempts=view.attempts,
         max_attempts=view.max_attempts,
         created_at=iso(view.created_at),
@@ -150,7 +151,3 @@ def _details(view: JobView) -> JobDetails:
         error=view.error,
         payload=dict(view.payload),
     )
-
-
-def _priority_word(number: int) -> str:
-    return Priority(number).name.lower() if number in set(Priority) else str(number)
