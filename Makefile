@@ -23,7 +23,7 @@ run: .venv/.run ## serve on http://127.0.0.1:3000 (simulated provider unless NOV
 	@exec $(BIN)/corral serve
 
 test: lint ## lint, types, layers, then every test
-	@$(BIN)/pytest
+	@$(BIN)/pytest -n 2 --dist worksteal
 
 lint: .venv/.dev ## ruff, mypy, pyright, import-linter
 	@$(BIN)/ruff format --check .
