@@ -7,9 +7,10 @@ Pure: a state, a time, and functions from one to the next; `BudgetLedger` keeps 
 62 seconds stay within the limit. That is a minute, plus one second because a second is counted whole, plus one for the
 way from the permit to the wire. A token bucket would allow its capacity on top of its rate.
 
-*Changes overtake reads.* Reads leave a fifth of the limit to changes, and are spaced evenly after a small burst, so
-that a create finds room at any time and a look at the world never waits for a minute to pass. When changes must wait
-all the same, reads of every process stand back until these had their turn.
+*Changes overtake reads.* Reads take seven tenths of the limit at most, spaced evenly after a small burst, so that a
+create finds room at any time and a look at the world never waits for a minute to pass. When changes must wait
+all the same, reads of every process stand back until these had their turn, but for a tenth of the limit that changes
+never take: a flood of creates is worth nothing while nobody sees what came of them.
 
 *auto* begins at 300 a minute, halves on a 429 (once for all calls that were under way), grows by a tenth with each
 minute without one, and stays between 30 and 3,000.
@@ -34,6 +35,8 @@ GROWTH_SECONDS: Final = 60.0
 WINDOW_SECONDS: Final = 62
 RESERVED_SHARE: Final = 5
 """One part in five is for changes: enough for a burst of creates, and reads lose little."""
+KEPT_SHARE: Final = 10
+"""One part in ten is for reads alone; at 300 a minute that is a page every two seconds, whatever else is asked."""
 BURST_SHARE: Final = 10
 """One part in ten may be read at once: a listing of thousands of instances fits."""
 YIELD_SECONDS: Final = 1.0
@@ -55,6 +58,8 @@ class BudgetState(msgspec.Struct, frozen=True, omit_defaults=True):
     """Permits given in each second, oldest first."""
     reads_from: float = 0.0
     """When the next read would be due if reads were evenly spaced."""
+    kept_from: float = 0.0
+    """When the next read may take from what is kept for reads."""
     shut_until: float = 0.0
     """The provider asked for a pause (Retry-After) until then."""
     changes_first_until: float = 0.0
@@ -99,20 +104,25 @@ class Budget:
         limit = self.limit(state)
         if now < state.shut_until - EPSILON:
             return state, Grant(0, 0, now, state.shut_until - now, limit)
-        used = sum(state.counts)
-        given_changes = max(0, min(changes, limit - used))
+        kept = limit // KEPT_SHARE
+        given_changes = max(0, min(changes, limit - kept - sum(state.counts)))
         state = _counted(state, given_changes)
         wait = 0.0
         if given_changes < changes:
-            wait = self._wait_for_room(state, limit, now)
+            wait = self._wait_for_room(state, limit - kept, now)
             state = msgspec.structs.replace(
                 state, changes_first_until=max(state.changes_first_until, now + wait + YIELD_SECONDS)
             )
         given_reads = 0
-        if reads and now >= state.changes_first_until - EPSILON:
-            state, given_reads, wait = self._take_reads(state, now, limit, reads)
-        elif reads and given_changes == changes:
-            wait = state.changes_first_until - now
+        shared = limit - limit // RESERVED_SHARE - kept
+        stand_back = now < state.changes_first_until - EPSILON
+        if reads and not stand_back and sum(state.counts) < shared:
+            state, given_reads, wait = self._take_reads(state, now, limit, shared, reads)
+        elif reads and kept:
+            state, given_reads, until_next = self._take_kept(state, now, limit, kept, reads)
+            wait = min(filter(None, (wait, until_next)), default=0.0)
+        elif reads:
+            wait = max(wait, state.changes_first_until - now, self._wait_for_room(state, shared, now))
         return state, Grant(given_changes, given_reads, now, wait, limit)
 
     def charge(self, state: BudgetState, now: float, permits: int) -> BudgetState:
@@ -160,11 +170,13 @@ class Budget:
             grown_at=grown_at + minutes * GROWTH_SECONDS,
         )
 
-    def _take_reads(self, state: BudgetState, now: float, limit: int, reads: int) -> tuple[BudgetState, int, float]:
-        reserve, burst = limit // RESERVED_SHARE, max(1, limit // BURST_SHARE)
+    def _take_reads(
+        self, state: BudgetState, now: float, limit: int, shared: int, reads: int
+    ) -> tuple[BudgetState, int, float]:
+        burst = max(1, limit // BURST_SHARE)
         # Spaced over the window, not the minute: a burst and what follows then fill it without ever standing still.
-        gap = WINDOW_SECONDS / max(1, limit - reserve - burst)
-        room = max(0, limit - reserve - sum(state.counts))
+        gap = WINDOW_SECONDS / max(1, shared - burst)
+        room = shared - sum(state.counts)
         # Even spacing with a burst: the next may be sent up to `burst` places before it is due.
         due = max(state.reads_from, now)
         in_step = max(0, burst - math.ceil((due - now) / gap - EPSILON))
@@ -174,8 +186,21 @@ class Budget:
         if given == reads:
             return state, given, 0.0
         if room - given <= 0:
-            return state, given, self._wait_for_room(state, limit - reserve, now)
+            return state, given, self._wait_for_room(state, shared, now)
         return state, given, max(EPSILON, state.reads_from - now - (burst - 1) * gap)
+
+    def _take_kept(
+        self, state: BudgetState, now: float, limit: int, kept: int, reads: int
+    ) -> tuple[BudgetState, int, float]:
+        """Reads while changes wait: one at a time, evenly over the window, out of what is kept for them."""
+        gap = WINDOW_SECONDS / kept
+        due = max(state.kept_from, now)
+        if due > now + EPSILON:
+            return state, 0, due - now
+        if sum(state.counts) >= limit:
+            return state, 0, self._wait_for_room(state, limit, now)
+        state = _counted(msgspec.structs.replace(state, kept_from=due + gap), 1)
+        return state, 1, gap if reads > 1 else 0.0
 
     def _wait_for_room(self, state: BudgetState, allowed: int, now: float) -> float:
         """Seconds until one more permit fits under *allowed*, which is at least 1 and used up."""
@@ -215,6 +240,7 @@ def _shifted(state: BudgetState, now: float) -> BudgetState:
         at=now,
         second=math.floor(now),
         reads_from=state.reads_from + by,
+        kept_from=state.kept_from + by,
         shut_until=state.shut_until + by,
         changes_first_until=state.changes_first_until + by,
         halved_at=state.halved_at + by,
