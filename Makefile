@@ -1,6 +1,6 @@
 # The menu. Everything happens in .venv, which the first target that needs it makes (tools/setup.sh).
 .DEFAULT_GOAL := help
-.PHONY: help install run test lint fix lock demo bench clean
+.PHONY: help install run test lint fix docs lock demo bench clean
 SHELL := /bin/sh
 PYTHON ?=
 export PYTHON
@@ -38,6 +38,9 @@ fix: .venv/.dev ## format, and apply safe lint fixes
 
 bench: .venv/.dev ## compare Corral with the bare libraries, side by side, into bench/RESULTS.md (3 minutes)
 	@$(BIN)/python -m bench
+
+docs: .venv/.dev ## make docs/reference anew from the program's own tables
+	@$(BIN)/python tools/reference.py
 
 lock: .venv/.dev ## resolve the dependencies anew into locks/
 	@sh tools/lock.sh

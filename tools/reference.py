@@ -1,0 +1,130 @@
+"""
+Writes docs/reference/ from the tables the program runs on: `make docs`. A test fails when the pages are out of date.
+
+Run as `python tools/reference.py` to write, `python tools/reference.py --check` to compare.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from corral.api.problems import STATUS_BY_CLASS, STATUS_BY_CODE
+from corral.configuration import load
+from corral.domain.events import EventType
+from corral.domain.lifecycle import Action, Goal, Phase, mermaid
+from corral.telemetry import LOG_EVENTS
+
+HOME = Path(__file__).parent.parent / "docs" / "reference"
+
+
+def settings_page() -> str:
+    """Every setting."""
+    rows = [
+        f"| `{s.name}` | {f'`{s.default}`' if s.default else ''} | {s.accepts} | {s.meaning} |" for s in load({}).shown
+    ]
+    return _page(
+        "Settings",
+        "From the command line, the environment and `.env`, in that order of strength. An empty value counts as unset; "
+        "an unknown name that begins with `CORRAL_` is an error. `corral config` prints the values in force.",
+        ["| name | default | accepted | meaning |", "|---|---|---|---|", *rows],
+    )
+
+
+def lifecycle_page() -> str:
+    """The life of an instance."""
+    words = [f"- `{phase}`: {_meaning(Phase, phase.name)}" for phase in Phase]
+    return _page(
+        "The life of an instance",
+        "Drawn from the tables in `domain/lifecycle.py`, which are the only place that decides what follows what.",
+        [
+            "```mermaid",
+            mermaid(),
+            "```",
+            "",
+            "## Statuses",
+            "",
+            *words,
+            "",
+            _words("Goals", Goal),
+            "",
+            _words("Actions", Action),
+        ],
+    )
+
+
+def errors_page() -> str:
+    """Every error's status."""
+    codes = {kind.code: (int(status), _first_line(kind.__doc__)) for kind, status in STATUS_BY_CLASS.items()}
+    codes |= {code: (int(status), codes.get(code, (0, ""))[1]) for code, status in STATUS_BY_CODE.items()}
+    rows = [
+        f"| {status} | `{code}` | {meaning} |"
+        for code, (status, meaning) in sorted(codes.items(), key=lambda c: (c[1][0], c[0]))
+    ]
+    return _page(
+        "Errors",
+        "One shape for every error; `retryable` says whether the same request may succeed later, `retryAfter` (and the "
+        "`Retry-After` header) when.",
+        ["| HTTP | code | meaning |", "|--:|---|---|", *rows],
+    )
+
+
+def events_page() -> str:
+    """What is logged, and what is told."""
+    told = [f"- `{event}`" for event in EventType]
+    logged = [f"| `{event}` | {meaning} |" for event, meaning in sorted(LOG_EVENTS.items())]
+    return _page(
+        "Events",
+        "What is told of instances (the event log), and what the service logs about itself.",
+        ["## Of instances", "", *told, "", "## In the log", "", "| event | meaning |", "|---|---|", *logged],
+    )
+
+
+PAGES = {
+    "settings.md": settings_page,
+    "lifecycle.md": lifecycle_page,
+    "errors.md": errors_page,
+    "events.md": events_page,
+}
+
+
+def main(arguments: list[str]) -> int:
+    """Write the pages, or say which are out of date."""
+    stale = [name for name, page in PAGES.items() if _present(name) != page()]
+    if "--check" in arguments:
+        for name in stale:
+            sys.stderr.write(f"docs/reference/{name} is out of date; run `make docs`\n")
+        return 1 if stale else 0
+    HOME.mkdir(parents=True, exist_ok=True)
+    for name in stale:
+        (HOME / name).write_text(PAGES[name](), encoding="utf-8")
+    return 0
+
+
+def _present(name: str) -> str | None:
+    path = HOME / name
+    return path.read_text(encoding="utf-8") if path.exists() else None
+
+
+def _page(title: str, lead: str, lines: list[str]) -> str:
+    return "\n".join([f"# {title}", "", "<!-- made by tools/reference.py -->", "", lead, "", *lines, ""])
+
+
+def _words(title: str, enum: type[Goal | Action]) -> str:
+    return f"{title}: " + ", ".join(f"`{member}`" for member in enum) + "."
+
+
+def _meaning(enum: type[Phase], name: str) -> str:
+    """The docstring under a member, which Python forgets, from the source."""
+    source = (Path(__file__).parent.parent / "src" / "corral" / "domain" / "lifecycle.py").read_text(encoding="utf-8")
+    body = source.split(f"class {enum.__name__}(StrEnum)")[1].split("\nclass ")[0]
+    following = body.split(f"    {name} = ")[1].split("\n")[1].strip()
+    return following.strip('"') if following.startswith('"""') else name.lower().replace("_", " ").capitalize() + "."
+
+
+def _first_line(doc: str | None) -> str:
+    return (doc or "").strip().split("\n")[0]
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
