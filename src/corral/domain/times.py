@@ -1,0 +1,17 @@
+"""How instants are written: ISO 8601, UTC, milliseconds and `Z`."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import overload
+
+
+@overload
+def iso(instant: datetime) -> str: ...
+@overload
+def iso(instant: None) -> None: ...
+def iso(instant: datetime | None) -> str | None:
+    """*instant* as every answer and every webhook writes it; None stays None."""
+    if instant is None:
+        return None
+    return instant.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
