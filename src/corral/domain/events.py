@@ -1,13 +1,21 @@
-"""What is told of an instance, and when: each real change once, in the words of the contract."""
+"""
+What is told of an instance, and when: each real change once, in the words of the contract.
+
+Most changes have one name, that of the phase entered. A change that also moves a *start* operation has a second one
+(`instance.startup_…`), told once each because an operation begins and ends once; for that the one who tells passes the
+operation's `Progress` along. Creates, stops, restarts and deletes have no names of their own besides the phases'.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from datetime import datetime
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from enum import StrEnum
 
-from corral.domain.instance import Instance
+from corral.domain.instance import Failure, Instance, InstanceId, OperationId, ProviderId
 from corral.domain.lifecycle import Phase
+from corral.domain.operation import Operation, OperationKind, OperationStatus
 
 
 class EventType(StrEnum):
@@ -31,6 +39,14 @@ class EventType(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """How a change moved an operation; `before` is None when the change began it."""
+
+    before: Operation | None
+    after: Operation
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
     """One recorded change of an instance; `before` is None when it is new."""
 
@@ -38,6 +54,38 @@ class Change:
     after: Instance
     because: str
     at: datetime
+    progress: Progress | None = None
+    """Only what happens to a `start` operation is told by it; leaving it out tells of the instance alone."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Happening:
+    """One thing to tell of a change."""
+
+    type: EventType
+    change: Change
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """One entry of the log."""
+
+    id: str
+    """Unique everywhere, not only in this database: receivers remember it to recognise what they already have."""
+    seq: int
+    """Its place in the one order of all events; there are no gaps."""
+    type: EventType
+    instance_id: InstanceId
+    provider_id: ProviderId | None
+    phase: Phase
+    previous_phase: Phase | None
+    operation_id: OperationId
+    reason: str
+    failure: Failure | None
+    at: datetime
+    since_asked: timedelta | None
+    """How long after its operation was asked for; None when that operation is not remembered."""
+    data: Mapping[str, object] = field(default_factory=dict[str, object])
 
 
 _BY_PHASE = {
@@ -49,10 +97,19 @@ _BY_PHASE = {
     Phase.TERMINATED: EventType.TERMINATED,
 }
 _BY_FAILURE = {"STARTUP_TIMEOUT": EventType.TIMEOUT, "INSTANCE_VANISHED": EventType.VANISHED}
+_BY_OUTCOME = {
+    OperationStatus.COMPLETED: EventType.STARTUP_COMPLETED,
+    OperationStatus.FAILED: EventType.STARTUP_FAILED,
+}
+
+
+def happenings(changes: Iterable[Change]) -> list[Happening]:
+    """Everything to tell of *changes*, in the order it happened."""
+    return [Happening(type=kind, change=change) for change in changes for kind in _names(change)]
 
 
 def event_of(change: Change) -> EventType:
-    """The name of *change*."""
+    """The name of what *change* did to its instance."""
     if change.before is None:
         return EventType.CREATED
     if change.after.phase is change.before.phase:
@@ -61,3 +118,24 @@ def event_of(change: Change) -> EventType:
         code = "" if change.after.failure is None else change.after.failure.code
         return _BY_FAILURE.get(code, EventType.FAILED)
     return _BY_PHASE.get(change.after.phase, EventType.CHANGED)
+
+
+def startup_event(progress: Progress) -> EventType | None:
+    """The name of what happened to a start; None for other operations, and while it only goes on."""
+    before, after = progress.before, progress.after
+    if after.kind is not OperationKind.START:
+        return None
+    if before is None:
+        return EventType.STARTUP_INITIATED
+    return None if before.status is after.status else _BY_OUTCOME.get(after.status)
+
+
+def _names(change: Change) -> list[EventType]:
+    of_instance = event_of(change)
+    of_start = None if change.progress is None else startup_event(change.progress)
+    if of_start is None:
+        return [of_instance]
+    if of_instance is EventType.CHANGED:
+        return [of_start]
+    # A start is asked for before anything comes of it, and over only after.
+    return [of_start, of_instance] if of_start is EventType.STARTUP_INITIATED else [of_instance, of_start]

@@ -1,0 +1,115 @@
+"""What is told of a change, and that each is told once."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pytest
+
+from corral.domain.events import Change, EventType, Progress, event_of, happenings
+from corral.domain.instance import Failure, Instance, InstanceId, OperationId, Order
+from corral.domain.lifecycle import Goal, Phase
+from corral.domain.operation import Operation, OperationKind, OperationStatus
+
+NOW = datetime(2030, 1, 1, tzinfo=UTC)
+FRESH = Instance(
+    id=InstanceId("inst_a1"),
+    order=Order(name="a", product_name="RTX 4090 24GB", template_id="1", regions=("CN-HK-01",)),
+    goal=Goal.RUNNING,
+    phase=Phase.CREATING,
+    operation_id=OperationId("op_1"),
+    created_at=NOW,
+    phase_since=NOW,
+    deadline_at=None,
+)
+START = Operation(
+    id=OperationId("op_2"),
+    instance_id=FRESH.id,
+    kind=OperationKind.START,
+    status=OperationStatus.INITIATED,
+    created_at=NOW,
+)
+GOING_ON = replace(START, status=OperationStatus.MONITORING)
+
+
+def change(before: Phase | None, after: Phase, *, code: str | None = None, progress: Progress | None = None) -> Change:
+    failure = None if code is None else Failure(code=code, message="why")
+    return Change(
+        before=None if before is None else replace(FRESH, phase=before),
+        after=replace(FRESH, phase=after, failure=failure),
+        because="so",
+        at=NOW,
+        progress=progress,
+    )
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "code", "expected"),
+    [
+        (None, Phase.CREATING, None, EventType.CREATED),
+        (Phase.CREATING, Phase.STARTING, None, EventType.STARTING),
+        (Phase.STARTING, Phase.RUNNING, None, EventType.RUNNING),
+        (Phase.RUNNING, Phase.HEALTH_CHECKING, None, EventType.HEALTH_CHECKING),
+        (Phase.HEALTH_CHECKING, Phase.READY, None, EventType.READY),
+        (Phase.HEALTH_CHECKING, Phase.FAILED, "HEALTH_CHECK_FAILED", EventType.FAILED),
+        (Phase.STARTING, Phase.FAILED, "STARTUP_TIMEOUT", EventType.TIMEOUT),
+        (Phase.READY, Phase.FAILED, "INSTANCE_VANISHED", EventType.VANISHED),
+        (Phase.STOPPING, Phase.EXITED, None, EventType.STOPPED),
+        (Phase.DELETING, Phase.TERMINATED, None, EventType.TERMINATED),
+        (Phase.READY, Phase.DELETING, None, EventType.CHANGED),
+        (Phase.READY, Phase.READY, None, EventType.CHANGED),
+    ],
+)
+def test_a_change_is_called_by_the_phase_it_enters(
+    before: Phase | None, after: Phase, code: str | None, expected: EventType
+) -> None:
+    """The words of the contract; staying in a phase has none."""
+    assert event_of(change(before, after, code=code)) is expected
+
+
+@pytest.mark.parametrize("after", Phase)
+def test_no_phase_is_told_twice(after: Phase) -> None:
+    """A poll that finds what was already known tells no receiver."""
+    assert event_of(change(after, after)) is EventType.CHANGED
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "moved", "expected"),
+    [
+        (Phase.EXITED, Phase.STARTING, (None, START), [EventType.STARTUP_INITIATED, EventType.STARTING]),
+        (Phase.EXITED, Phase.EXITED, (None, START), [EventType.STARTUP_INITIATED]),
+        (Phase.STARTING, Phase.RUNNING, (START, GOING_ON), [EventType.RUNNING]),
+        (
+            Phase.HEALTH_CHECKING,
+            Phase.READY,
+            (GOING_ON, replace(START, status=OperationStatus.COMPLETED)),
+            [EventType.READY, EventType.STARTUP_COMPLETED],
+        ),
+        (
+            Phase.STARTING,
+            Phase.FAILED,
+            (GOING_ON, replace(START, status=OperationStatus.FAILED)),
+            [EventType.FAILED, EventType.STARTUP_FAILED],
+        ),
+        (
+            Phase.STARTING,
+            Phase.STOPPING,
+            (GOING_ON, replace(START, status=OperationStatus.CANCELLED)),
+            [EventType.CHANGED],
+        ),
+        (
+            Phase.STARTING,
+            Phase.READY,
+            (None, replace(START, kind=OperationKind.CREATE)),
+            [EventType.READY],
+        ),
+    ],
+)
+def test_a_start_is_told_when_it_begins_and_ends(
+    before: Phase, after: Phase, moved: tuple[Operation | None, Operation], expected: list[EventType]
+) -> None:
+    """Beside the phases, and for starts alone."""
+    told = happenings([change(before, after, progress=Progress(before=moved[0], after=moved[1]))])
+
+    assert [one.type for one in told] == expected
