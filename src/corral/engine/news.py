@@ -1,15 +1,62 @@
-"""Telling of changes: the event log, in the transaction of the change itself."""
+"""
+Telling of changes, in the transaction of the change itself: the log, the outbox, and the job that empties it.
+
+All three are there if and only if the change is. `CHANGED`, which has no name in the contract, is in the log alone.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
+from urllib.parse import urlsplit
 
-from corral.domain.events import Change
-from corral.store import events
+from corral.domain.events import Change, EventType, Happening, happenings
+from corral.jobs.queue import JobQueue, Wanted
+from corral.store import deliveries, events
 from corral.store.database import Connection
+from corral.store.deliveries import Outgoing
+
+SEND_WEBHOOK: Final = "send_webhook"
+"""The job type that sends what is pending for one instance; its payload names the instance."""
 
 
-async def tell(connection: Connection, changes: Sequence[Change]) -> None:
-    """Record that *changes* happened, within the transaction that made them."""
-    if changes:
-        await events.append(connection, changes)
+class News:
+    """Who is told what."""
+
+    def __init__(self, queue: JobQueue, *, default_webhook_url: str | None = None) -> None:
+        self._queue = queue
+        self._default_url = default_webhook_url
+
+    async def tell(self, connection: Connection, changes: Sequence[Change]) -> None:
+        """
+        Record that *changes* happened, within the transaction that made them and after it wrote them.
+
+        One statement a table, however many there are.
+        """
+        told = happenings(changes)
+        if not told:
+            return
+        rows = await events.append(connection, told)
+        outgoing = [out for row, one in zip(rows, told, strict=True) if (out := self._outgoing(row, one)) is not None]
+        if not outgoing:
+            return
+        await deliveries.add(connection, outgoing)
+        # No `only_one` key: a job that is just ending would swallow this one, and with it the wake-up.
+        ids = dict.fromkeys(out.instance_id for out in outgoing)
+        await self._queue.enqueue(
+            connection, [Wanted(type=SEND_WEBHOOK, payload={"instanceId": instance_id}) for instance_id in ids]
+        )
+
+    def _outgoing(self, row: int, told: Happening) -> Outgoing | None:
+        url = told.change.after.order.webhook_url or self._default_url
+        if url is None or told.type is EventType.CHANGED:
+            return None
+        return Outgoing(event_row=row, instance_id=told.change.after.id, url=url, host=_host(url), at=told.change.at)
+
+
+def _host(url: str) -> str:
+    """The part of *url* that may be shown."""
+    try:
+        return urlsplit(url).hostname or ""
+    except ValueError:
+        return ""

@@ -1,43 +1,131 @@
 """
 The log of everything that happened: one order for all, without gaps, the same for every reader.
 
-A reader that has seen number n never later finds a new event with a number up to n: numbers are given after commit.
+A reader that has seen number n never later finds a new event with a number up to n. Numbers are given after commit, by
+whoever reads next (`corral_number_events`), one at a time; so a writer whose transaction stays open for long holds
+nobody up, and is numbered when it is done. The events of one instance are in the order of its changes, because a change
+locks the instance's row before it tells of itself.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
-from corral.domain.events import Change, event_of
+from corral.domain.events import Event, EventType, Happening
+from corral.domain.instance import Failure, InstanceId, OperationId, ProviderId
+from corral.domain.lifecycle import Phase
 from corral.store.database import Connection
+from corral.store.notices import notify
+
+TOPIC: Final = "events"
+"""The notice on commit of events; it wakes whoever follows the log, in every process."""
 
 _APPEND = """
 INSERT INTO corral_events (instance_id, type, status, previous_status, operation_id, reason, at, data)
-SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::timestamptz[],
-                     $8::jsonb[])
+SELECT instance_id, type, status, previous_status, operation_id, reason, at, data
+FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::timestamptz[], $8::jsonb[])
+  WITH ORDINALITY AS new (instance_id, type, status, previous_status, operation_id, reason, at, data, place)
+ORDER BY place
 RETURNING id
 """
 
+# Nothing to number is the usual case of a quiet service; it is found out without taking the lock.
+_NUMBER = "SELECT corral_number_events() WHERE EXISTS (SELECT FROM corral_events WHERE seq IS NULL)"
 
-async def append(connection: Connection, changes: Sequence[Change]) -> list[int]:
-    """Write one event for each change, within the transaction that made it; answers their ids, in order."""
-    columns = [list(column) for column in zip(*map(_row, changes), strict=True)]
-    return sorted(row["id"] for row in await connection.fetch(_APPEND, *columns))
+_READ = """
+SELECT e.key, e.seq, e.instance_id, e.type, e.status, e.previous_status, e.operation_id, e.reason, e.at, e.data,
+       e.at - o.created_at AS since_asked
+FROM corral_events AS e LEFT JOIN corral_operations AS o ON o.id = e.operation_id
+"""
+_PAGE = _READ + "WHERE e.seq > $1 ORDER BY e.seq LIMIT $2"
+_PAGE_OF_INSTANCE = _READ + "WHERE e.seq > $1 AND e.instance_id = $3 ORDER BY e.seq LIMIT $2"
+_ONE = _READ + "WHERE e.id = $1"
 
 
-def _row(change: Change) -> tuple[Any, ...]:
+class _Kept(msgspec.Struct, rename="camel", omit_defaults=True):
+    """What an event keeps of its instance, beside what has a column."""
+
+    provider_id: str | None = None
+    failure: Failure | None = None
+    data: dict[str, object] = {}
+
+
+_kept = msgspec.json.Decoder(_Kept)
+
+
+async def append(connection: Connection, told: Sequence[Happening]) -> list[int]:
+    """
+    Write one event each, within the transaction of the change; answers their row ids, in order.
+
+    The change itself must have been written before in that transaction.
+    """
+    columns = [list(column) for column in zip(*map(_row, told), strict=True)]
+    rows = await connection.fetch(_APPEND, *columns)
+    await notify(connection, TOPIC)
+    return sorted(row["id"] for row in rows)
+
+
+async def page(
+    connection: Connection, *, after_seq: int, limit: int, instance_id: InstanceId | None = None
+) -> list[Event]:
+    """The next events after number *after_seq*, in order: everything committed before this call, up to *limit*."""
+    await connection.execute(_NUMBER)
+    if instance_id is None:
+        rows = await connection.fetch(_PAGE, after_seq, limit)
+    else:
+        rows = await connection.fetch(_PAGE_OF_INSTANCE, after_seq, limit, instance_id)
+    return [_event(row) for row in rows]
+
+
+async def last(connection: Connection) -> int:
+    """The number of the newest committed event; 0 when there is none."""
+    await connection.execute(_NUMBER)
+    number: int = await connection.fetchval("SELECT coalesce(max(seq), 0) FROM corral_events")
+    return number
+
+
+async def one(connection: Connection, row_id: int) -> Event:
+    """The committed event of this row, which must exist."""
+    await connection.execute(_NUMBER)
+    return _event(await connection.fetchrow(_ONE, row_id))
+
+
+def _row(told: Happening) -> tuple[Any, ...]:
+    change = told.change
     after, before = change.after, change.before
-    data = {"providerId": after.provider_id, "failure": after.failure}
+    data: dict[str, object] = {"name": after.order.name}
+    if after.placement is not None:
+        data |= {"region": after.placement.region, "productId": after.placement.product_id}
     return (
         after.id,
-        event_of(change).value,
+        told.type.value,
         after.phase.value,
         None if before is None else before.phase.value,
         after.operation_id,
         change.because,
         change.at,
-        msgspec.json.encode({key: value for key, value in data.items() if value is not None}).decode(),
+        msgspec.json.encode(_Kept(provider_id=after.provider_id, failure=after.failure, data=data)).decode(),
+    )
+
+
+def _event(row: Any) -> Event:
+    kept = _kept.decode(row["data"])
+    before = row["previous_status"]
+    return Event(
+        id=f"evt_{row['key'].hex}",
+        seq=row["seq"],
+        type=EventType(row["type"]),
+        instance_id=InstanceId(row["instance_id"]),
+        provider_id=None if kept.provider_id is None else ProviderId(kept.provider_id),
+        phase=Phase(row["status"]),
+        previous_phase=None if before is None else Phase(before),
+        operation_id=OperationId(row["operation_id"]),
+        reason=row["reason"],
+        failure=kept.failure,
+        at=row["at"],
+        since_asked=row["since_asked"],
+        data=kept.data,
     )

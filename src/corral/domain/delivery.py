@@ -1,0 +1,58 @@
+"""One event on its way to one receiver."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import NewType
+
+from corral.domain.events import EventType
+from corral.domain.instance import InstanceId
+
+DeliveryId = NewType("DeliveryId", int)
+
+
+class DeliveryStatus(StrEnum):
+    """What became of a delivery."""
+
+    PENDING = "pending"
+    """To be sent, or sent again."""
+    DELIVERED = "delivered"
+    FAILED = "failed"
+    """Refused for good, or tried as often as we try."""
+    STOPPED = "stopped"
+    """The receiver wants to hear no more of this instance."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeliveryAttempt:
+    """What came of sending it once."""
+
+    at: datetime
+    http_status: int | None
+    """None when there was no answer."""
+    duration_ms: int
+    error: str | None
+    fate: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delivery:
+    """A delivery as it is shown: of the receiver's address, which may be a secret, only the host."""
+
+    id: DeliveryId
+    event_id: str
+    seq: int | None
+    """None until the event has been read for the first time."""
+    event: EventType
+    instance_id: InstanceId
+    host: str
+    status: DeliveryStatus
+    attempts: int
+    next_at: datetime | None
+    """When it is sent next; None when it will not be."""
+    created_at: datetime
+    ended_at: datetime | None
+    history: tuple[DeliveryAttempt, ...] = ()
+    """The last attempts, newest first."""

@@ -1,0 +1,255 @@
+"""
+The outbox: what is to be sent to whom, what came of each attempt, and who wants to hear no more.
+
+A delivery is written in the transaction of its event, so nothing is sent of a change that did not happen and nothing
+that happened goes unsent. The addresses are read here for one purpose, to be called; what is shown has the host alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from corral.domain.delivery import Delivery, DeliveryAttempt, DeliveryId, DeliveryStatus
+from corral.domain.events import EventType
+from corral.domain.instance import InstanceId
+from corral.store.database import Connection
+
+HISTORY = 20
+"""Attempts shown of one delivery: two rounds of eight and some."""
+
+_ADD = """
+INSERT INTO corral_deliveries (event_id, instance_id, url, host, next_at, created_at)
+SELECT event_id, instance_id, url, host, at, at
+FROM unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::timestamptz[])
+  AS new (event_id, instance_id, url, host, at)
+ORDER BY event_id
+"""
+_OLDEST = """
+SELECT d.id, d.event_id, e.key, d.url, d.body, d.tries, d.next_at,
+       EXISTS (SELECT FROM corral_silenced_receivers AS s WHERE s.instance_id = d.instance_id AND s.url = d.url)
+         AS silenced
+FROM corral_deliveries AS d JOIN corral_events AS e ON e.id = d.event_id
+WHERE d.instance_id = $1 AND d.status = 'pending'
+ORDER BY d.event_id LIMIT 1
+"""
+_RECORD = """
+WITH moved AS (
+    UPDATE corral_deliveries
+    SET attempts = attempts + 1, tries = tries + 1, status = $2::text, next_at = $3,
+        ended_at = CASE WHEN $2::text = 'pending' THEN NULL ELSE $4::timestamptz END
+    WHERE id = $1
+    RETURNING id, attempts, instance_id, url
+), silenced AS (
+    INSERT INTO corral_silenced_receivers (instance_id, url)
+    SELECT instance_id, url FROM moved WHERE $2::text = 'stopped'
+    ON CONFLICT DO NOTHING
+)
+INSERT INTO corral_delivery_attempts (delivery_id, number, at, http_status, duration_ms, error, fate)
+SELECT id, attempts, $4::timestamptz, $5, $6, $7, $8 FROM moved
+"""
+_STOP = """
+UPDATE corral_deliveries AS d SET status = 'stopped', ended_at = $2
+WHERE d.instance_id = $1 AND d.status = 'pending' AND EXISTS (
+    SELECT FROM corral_silenced_receivers AS s WHERE s.instance_id = d.instance_id AND s.url = d.url
+)
+"""
+_ASK_AGAIN = """
+WITH asked AS (
+    UPDATE corral_deliveries SET status = 'pending', tries = 0, next_at = $2, ended_at = NULL WHERE id = $1
+    RETURNING instance_id, url
+), heard AS (
+    DELETE FROM corral_silenced_receivers AS s USING asked WHERE s.instance_id = asked.instance_id AND s.url = asked.url
+)
+SELECT instance_id FROM asked
+"""
+_MATCHING = """
+($1::bigint IS NULL OR d.id = $1) AND ($2::text IS NULL OR d.instance_id = $2) AND ($3::text IS NULL OR d.status = $3)
+"""
+_PAGE = f"""
+SELECT d.id, d.instance_id, d.host, d.status, d.attempts, d.next_at, d.created_at, d.ended_at, e.key, e.seq, e.type
+FROM corral_deliveries AS d JOIN corral_events AS e ON e.id = d.event_id
+WHERE {_MATCHING} ORDER BY d.id DESC LIMIT $4 OFFSET $5
+"""  # noqa: S608  # constants
+_HISTORY = """
+SELECT delivery_id, at, http_status, duration_ms, error, fate FROM (
+    SELECT *, row_number() OVER (PARTITION BY delivery_id ORDER BY number DESC) AS age
+    FROM corral_delivery_attempts WHERE delivery_id = ANY($1)
+) AS latest WHERE age <= $2 ORDER BY delivery_id, age
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outgoing:
+    """An event to be sent to a receiver."""
+
+    event_row: int
+    instance_id: InstanceId
+    url: str = field(repr=False)
+    host: str
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pending:
+    """The delivery that is next in line for an instance."""
+
+    id: DeliveryId
+    event_row: int
+    event_id: str
+    url: str = field(repr=False)
+    body: bytes | None
+    """None until it is first sent."""
+    tries: int
+    """Attempts since it was last asked for."""
+    next_at: datetime
+    silenced: bool
+    """Whether its receiver said meanwhile that it wants to hear no more of this instance."""
+
+
+async def add(connection: Connection, outgoing: Sequence[Outgoing]) -> None:
+    """Put deliveries into the outbox, within the transaction of their events."""
+    rows = [(o.event_row, o.instance_id, o.url, o.host, o.at) for o in outgoing]
+    await connection.execute(_ADD, *(list(column) for column in zip(*rows, strict=True)))
+
+
+@asynccontextmanager
+async def sole_sender(connection: Connection, instance_id: InstanceId) -> AsyncGenerator[bool]:
+    """
+    Whether nobody else sends for this instance for the length of the block; never waits.
+
+    The lock belongs to the connection, not to a transaction: it is held while a receiver answers, and is gone with the
+    process that held it.
+    """
+    name = f"deliveries:{instance_id}"
+    alone: bool = await connection.fetchval("SELECT pg_try_advisory_lock(hashtextextended($1, 0))", name)
+    try:
+        yield alone
+    finally:
+        if alone:
+            await connection.execute("SELECT pg_advisory_unlock(hashtextextended($1, 0))", name)
+
+
+async def oldest(connection: Connection, instance_id: InstanceId) -> Pending | None:
+    """The delivery that must be dealt with before any other of this instance; None when nothing is pending."""
+    row = await connection.fetchrow(_OLDEST, instance_id)
+    if row is None:
+        return None
+    return Pending(
+        id=DeliveryId(row["id"]),
+        event_row=row["event_id"],
+        event_id=f"evt_{row['key'].hex}",
+        url=row["url"],
+        body=row["body"],
+        tries=row["tries"],
+        next_at=row["next_at"],
+        silenced=row["silenced"],
+    )
+
+
+async def keep_body(connection: Connection, delivery_id: DeliveryId, body: bytes) -> None:
+    """Remember what is sent, before it is."""
+    await connection.execute("UPDATE corral_deliveries SET body = $2 WHERE id = $1", delivery_id, body)
+
+
+async def record(
+    connection: Connection,
+    delivery_id: DeliveryId,
+    attempt: DeliveryAttempt,
+    *,
+    status: DeliveryStatus,
+    next_at: datetime,
+) -> None:
+    """Remember an attempt and what follows from it; STOPPED also silences the receiver for the instance."""
+    await connection.execute(
+        _RECORD,
+        delivery_id,
+        status.value,
+        next_at,
+        attempt.at,
+        attempt.http_status,
+        attempt.duration_ms,
+        attempt.error,
+        attempt.fate,
+    )
+
+
+async def stop_silenced(connection: Connection, instance_id: InstanceId, now: datetime) -> None:
+    """Stop what is pending for receivers that want to hear no more of this instance."""
+    await connection.execute(_STOP, instance_id, now)
+
+
+async def ask_again(connection: Connection, delivery_id: DeliveryId, now: datetime) -> InstanceId | None:
+    """
+    Make a delivery pending again, with all its tries, and hear its receiver again; answers whose it is.
+
+    None when there is no such delivery.
+    """
+    found: str | None = await connection.fetchval(_ASK_AGAIN, delivery_id, now)
+    return None if found is None else InstanceId(found)
+
+
+async def page(
+    connection: Connection,
+    *,
+    delivery_id: DeliveryId | None = None,
+    instance_id: str | None = None,
+    status: DeliveryStatus | None = None,
+    limit: int = 1,
+    offset: int = 0,
+) -> tuple[list[Delivery], int]:
+    """One page, newest first, and how many there are in all."""
+    filters = (delivery_id, instance_id, None if status is None else status.value)
+    total: int = await connection.fetchval(f"SELECT count(*) FROM corral_deliveries AS d WHERE {_MATCHING}", *filters)  # noqa: S608
+    rows = await connection.fetch(_PAGE, *filters, limit, offset)
+    history: dict[int, list[DeliveryAttempt]] = {}
+    for attempt in await connection.fetch(_HISTORY, [row["id"] for row in rows], HISTORY):
+        history.setdefault(attempt["delivery_id"], []).append(_attempt(attempt))
+    return [_delivery(row, history.get(row["id"], [])) for row in rows], total
+
+
+async def overdue(connection: Connection, before: datetime, limit: int = 500) -> list[InstanceId]:
+    """Instances with a delivery that should have been sent before this instant."""
+    rows = await connection.fetch(
+        "SELECT DISTINCT instance_id FROM corral_deliveries WHERE status = 'pending' AND next_at < $1 LIMIT $2",
+        before,
+        limit,
+    )
+    return [InstanceId(row["instance_id"]) for row in rows]
+
+
+async def remove_ended(connection: Connection, before: datetime) -> int:
+    """Forget deliveries that ended before this instant, and their attempts; answers how many."""
+    done: str = await connection.execute("DELETE FROM corral_deliveries WHERE ended_at < $1", before)
+    return int(done.removeprefix("DELETE "))
+
+
+def _attempt(row: Any) -> DeliveryAttempt:
+    return DeliveryAttempt(
+        at=row["at"],
+        http_status=row["http_status"],
+        duration_ms=row["duration_ms"],
+        error=row["error"],
+        fate=row["fate"],
+    )
+
+
+def _delivery(row: Any, history: Sequence[DeliveryAttempt]) -> Delivery:
+    status = DeliveryStatus(row["status"])
+    return Delivery(
+        id=DeliveryId(row["id"]),
+        event_id=f"evt_{row['key'].hex}",
+        seq=row["seq"],
+        event=EventType(row["type"]),
+        instance_id=InstanceId(row["instance_id"]),
+        host=row["host"],
+        status=status,
+        attempts=row["attempts"],
+        next_at=row["next_at"] if status is DeliveryStatus.PENDING else None,
+        created_at=row["created_at"],
+        ended_at=row["ended_at"],
+        history=tuple(history),
+    )

@@ -1,0 +1,168 @@
+"""The log on the real database: one order, no gaps, nothing that turns up late."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+
+import pytest
+from support.clocks import SteppedClock
+from support.newsroom import UP, Newsroom
+from support.waiting import until
+
+from corral.domain.events import Change
+from corral.domain.instance import Failure
+from corral.domain.lifecycle import Phase
+from corral.store import events, instances
+from corral.store.database import Database
+from corral.store.notices import Notices
+from corral.store.target import DatabaseTarget
+
+WRITERS = 8
+EACH = 12
+
+
+@pytest.fixture
+def room(database: Database) -> Newsroom:
+    return Newsroom(database, SteppedClock())
+
+
+async def test_what_happened_to_an_instance_is_told_in_order(room: Newsroom) -> None:
+    """In public words, with the time since it was asked for."""
+    (instance,) = await room.create("a1")
+    assert isinstance(room.clock, SteppedClock)
+    room.clock.advance(90)
+    await room.move(instance, *UP)
+
+    told = await room.log.page(after=0, limit=100)
+
+    assert [(e.seq, e.event.value, e.previous_status, e.status) for e in told] == [
+        (1, "instance.created", None, "creating"),
+        (2, "instance.starting", "creating", "starting"),
+        (3, "instance.running", "starting", "running"),
+        (4, "instance.health_checking", "running", "health_checking"),
+        (5, "instance.ready", "health_checking", "ready"),
+    ]
+    assert [e.elapsed_time for e in told] == [0, 90_000, 90_000, 90_000, 90_000]
+    assert (told[0].novita_instance_id, told[4].novita_instance_id) == (None, "n-inst_a1")
+    assert told[4].data == {"name": "a1", "region": "CN-HK-01", "productId": "p-1"}
+    assert told[4].timestamp == "2030-01-01T00:01:30.000Z"
+    assert len({e.id for e in told}) == 5
+    assert all(e.id.startswith("evt_") for e in told)
+
+
+async def test_a_failure_says_why(room: Newsroom) -> None:
+    """Code and message, as the instance has them."""
+    (instance,) = await room.create("a1")
+    await room.move(instance, Phase.FAILED, failure=Failure(code="RESOURCE_CONSTRAINTS", message="no stock"))
+
+    (told,) = await room.log.page(after=1, limit=1)
+
+    assert (told.event.value, told.error and told.error.code) == ("instance.failed", "RESOURCE_CONSTRAINTS")
+
+
+async def test_a_batch_is_told_in_the_order_it_was_given(room: Newsroom) -> None:
+    """One statement for all of them must not shuffle."""
+    names = [f"n{number}" for number in range(200)]
+    await room.create(*names)
+
+    told = await room.log.page(after=0, limit=500)
+
+    assert [e.data["name"] for e in told] == names
+
+
+async def test_pages_follow_each_other(room: Newsroom) -> None:
+    """Also of one instance, among others."""
+    made = await room.create("a1", "b2")
+    for instance in made:
+        await room.move(instance, *UP)
+
+    first = await room.log.page(after=0, limit=3, instance_id="inst_b2")
+    second = await room.log.page(after=first[-1].seq, limit=3, instance_id="inst_b2")
+
+    assert [e.status for e in first + second] == ["creating", *UP]
+    assert await room.log.page(after=second[-1].seq, limit=3, instance_id="inst_b2") == []
+    assert [e.seq for e in await room.log.page(after=4, limit=2)] == [5, 6]
+    assert await room.log.last() == 10
+
+
+async def test_an_open_transaction_is_numbered_when_it_ends(room: Newsroom, database: Database) -> None:
+    """It began first and commits last: readers who went on meanwhile find it after what they have seen."""
+    slow = room.fresh("slow")
+    async with database.transaction() as connection:
+        await instances.add(connection, [slow])
+        await room.news.tell(connection, [Change(before=None, after=slow, because="wanted", at=room.clock.now())])
+        await room.create("quick")
+        seen = await room.log.page(after=0, limit=10)
+
+    assert [e.data["name"] for e in seen] == ["quick"]
+    assert [(e.seq, e.data["name"]) for e in await room.log.page(after=1, limit=10)] == [(2, "slow")]
+
+
+async def test_a_reader_never_finds_anything_behind_it(room: Newsroom, database: Database) -> None:
+    """Many writers whose transactions overlap and end in odd orders, many readers: each reads every event, in order."""
+    dice = random.Random(7)  # noqa: S311  # an order, not a secret
+    done = asyncio.Event()
+
+    async def write(writer: int) -> None:
+        for number in range(EACH):
+            name = f"w{writer}-{number}"
+            instance = room.fresh(name)
+            async with database.transaction() as connection:
+                await instances.add(connection, [instance])
+                change = Change(before=None, after=instance, because="wanted", at=room.clock.now())
+                await room.news.tell(connection, [change])
+                for _ in range(dice.randrange(6)):  # hold it open for a while
+                    await connection.execute("SELECT pg_sleep(0.001)")
+
+    async def read() -> list[int]:
+        seen: list[int] = []
+        while True:
+            ended = done.is_set()
+            found = await room.log.page(after=seen[-1] if seen else 0, limit=7)
+            seen += [event.seq for event in found]
+            if ended and not found:
+                return seen
+
+    readers = [asyncio.create_task(read()) for _ in range(3)]
+    await asyncio.gather(*(write(writer) for writer in range(WRITERS)))
+    done.set()
+
+    expected = list(range(1, WRITERS * EACH + 1))
+    assert [expected] * 3 == await asyncio.gather(*readers)
+
+
+async def test_a_quiet_log_is_read_without_the_lock(room: Newsroom, database: Database) -> None:
+    """Readers of a log that has nothing new do not queue up behind whoever numbers."""
+    await room.create("a1")
+    await room.log.last()
+    async with database.transaction() as holder:
+        await holder.execute("SELECT pg_advisory_xact_lock(hashtext('corral_number_events'))")
+
+        assert len(await asyncio.wait_for(room.log.page(after=0, limit=10), 10)) == 1
+
+
+async def test_a_rolled_back_change_is_not_told(room: Newsroom, database: Database) -> None:
+    """And leaves no hole in the numbers."""
+    with pytest.raises(RuntimeError, match="changed my mind"):
+        async with database.transaction() as connection:
+            lost = room.fresh("lost")
+            await room.news.tell(connection, [Change(before=None, after=lost, because="wanted", at=room.clock.now())])
+            raise RuntimeError("changed my mind")
+    await room.create("kept")
+
+    assert [(e.seq, e.data["name"]) for e in await room.log.page(after=0, limit=10)] == [(1, "kept")]
+
+
+async def test_every_process_hears_of_a_commit(room: Newsroom, target: DatabaseTarget) -> None:
+    """Streams wake by it; nothing told, nothing heard."""
+    notices, heard = Notices(target, SteppedClock()), list[str | None]()
+    notices.subscribe(events.TOPIC, heard.append)
+    task = asyncio.create_task(notices.run())
+    await until(lambda: notices.listening)
+
+    await room.create("a1", "b2")
+
+    await until(lambda: heard == [None])
+    task.cancel()
+    await asyncio.wait([task])

@@ -1,0 +1,98 @@
+"""Instances that change, and everything that tells of it, over one test's database."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+from corral.clock import Clock
+from corral.domain.catalog import BillingMode
+from corral.domain.events import Change
+from corral.domain.instance import Failure, Instance, InstanceId, OperationId, Order, Placement, ProviderId
+from corral.domain.lifecycle import Goal, Phase
+from corral.domain.operation import Operation, OperationKind, OperationStatus
+from corral.engine.event_log import EventLog
+from corral.engine.news import SEND_WEBHOOK, News
+from corral.jobs.queue import JobQueue
+from corral.jobs.registry import JobRun, JobType, Registry
+from corral.store import instances, operations
+from corral.store.database import Database
+
+UP = (Phase.STARTING, Phase.RUNNING, Phase.HEALTH_CHECKING, Phase.READY)
+"""What an instance goes through on its way up, after its creation."""
+
+
+async def _unsent(_run: JobRun) -> None:
+    """Do no work: tests that send do so themselves."""
+
+
+class Newsroom:
+    """Makes changes and tells of them, as the engine does."""
+
+    def __init__(self, database: Database, clock: Clock, *, default_url: str | None = None) -> None:
+        self.database = database
+        self.clock = clock
+        self.registry = Registry()
+        self.queue = JobQueue(database, self.registry)
+        self.news = News(self.queue, default_webhook_url=default_url)
+        self.log = EventLog(database)
+        self.registry.add(JobType(name=SEND_WEBHOOK, handler=_unsent))
+
+    def fresh(self, name: str = "a1", *, url: str | None = None) -> Instance:
+        """An instance that somebody has just wished for."""
+        now = self.clock.now()
+        return Instance(
+            id=InstanceId(f"inst_{name}"),
+            order=Order(
+                name=name, product_name="RTX 4090 24GB", template_id="1", regions=("CN-HK-01",), webhook_url=url
+            ),
+            goal=Goal.RUNNING,
+            phase=Phase.CREATING,
+            operation_id=OperationId(f"op_{name}"),
+            created_at=now,
+            phase_since=now,
+            deadline_at=now + timedelta(minutes=20),
+        )
+
+    async def create(self, *names: str, url: str | None = None) -> list[Instance]:
+        """Remember new instances and tell of them, all in one transaction."""
+        made = [self.fresh(name, url=url) for name in names]
+        now = self.clock.now()
+        wishes = [
+            Operation(
+                id=instance.operation_id,
+                instance_id=instance.id,
+                kind=OperationKind.CREATE,
+                status=OperationStatus.INITIATED,
+                created_at=now,
+            )
+            for instance in made
+        ]
+        async with self.database.transaction() as connection:
+            await instances.add(connection, made)
+            await operations.add(connection, wishes)
+            changes = [Change(before=None, after=instance, because="wanted", at=now) for instance in made]
+            await self.news.tell(connection, changes)
+        return made
+
+    async def move(self, instance: Instance, *phases: Phase, failure: Failure | None = None) -> Instance:
+        """Take *instance* through *phases*, each in a transaction of its own."""
+        for phase in phases:
+            instance = await self._step(instance, phase, failure)
+        return instance
+
+    async def _step(self, before: Instance, phase: Phase, failure: Failure | None) -> Instance:
+        placed = Placement(
+            region="CN-HK-01", cluster_id="c", product_id="p-1", billing_mode=BillingMode.SPOT, micro_usd=180_000
+        )
+        after = replace(
+            before, phase=phase, failure=failure, provider_id=ProviderId(f"n-{before.id}"), placement=placed
+        )
+        async with self.database.transaction() as connection:
+            after = await instances.write(connection, after, look_at=None)
+            change = Change(before=before, after=after, because=f"now {phase}", at=self.clock.now())
+            await self.news.tell(connection, [change])
+        return after
+
+    async def jobs_waiting(self) -> int:
+        return len(await self.queue.find(type=SEND_WEBHOOK))
