@@ -57,6 +57,10 @@ LOG_EVENTS: Final[dict[str, str]] = {
     "observer.leading": "This process is the one that looks at the provider.",
     "observer.interrupted": "The lead was lost, usually because the database went away; it is sought again.",
     "observer.look_failed": "The provider could not be listed; what is known stands, marked stale.",
+    "webhook.delivered": "A receiver took a message.",
+    "webhook.retried": "A receiver did not take a message; it is sent again later.",
+    "webhook.given_up": "A message is not sent any more; it is listed, and can be sent again by hand.",
+    "deliveries.swept": "Old deliveries were removed, and pending ones that nobody came for put in line again.",
     "request.failed": "A request ended in an error that is ours.",
     "request.served": "A request was answered.",
     "library.logged": "A library we use logged something.",
@@ -117,6 +121,12 @@ class Metrics:
             "corral_provider_breaker_state",
             "1 for the present state of the circuit breaker.",
             ("state",),
+            registry=self.registry,
+        )
+        self.webhook_attempts = Counter(
+            "corral_webhook_attempts_total",
+            "Webhook messages sent, by what came of it.",
+            ("fate",),
             registry=self.registry,
         )
         self.database_up = Gauge("corral_database_up", "1 when the database answers.", registry=self.registry)

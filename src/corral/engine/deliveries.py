@@ -1,0 +1,192 @@
+"""
+Emptying the outbox: every event to its receiver, in order per instance.
+
+Each job sends what is pending for one instance, oldest first, and a later event waits until the one before it is
+delivered or given up. One worker at a time sends for an instance (a lock of its connection). No transaction is open
+while a receiver answers.
+
+A message is delivered once, and again only in one case: this process ends between the receiver's 2xx and our record of
+it. Nobody can close that gap alone; so every attempt carries the event's id as `webhook-id` and the same bytes, and a
+receiver that remembers ids takes each event once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+
+import msgspec
+
+from corral.clock import Clock
+from corral.domain.delivery import Delivery, DeliveryAttempt, DeliveryId, DeliveryStatus
+from corral.domain.errors import NotFoundError
+from corral.domain.events import EventType
+from corral.domain.instance import Instance, InstanceId
+from corral.engine.event_log import EventDetails, EventLog
+from corral.engine.news import SEND_WEBHOOK
+from corral.jobs.queue import JobQueue, Wanted
+from corral.jobs.registry import JobRun, JobType, LookAgainError
+from corral.store import deliveries, events, instances
+from corral.store.database import Connection, Database
+from corral.store.deliveries import Pending
+from corral.telemetry import Metrics, log
+from corral.webhooks.deliver import Attempt, Sender
+from corral.webhooks.schedule import Fate, next_delay
+
+Describe = Callable[[Instance], Mapping[str, object]]
+"""An instance as the API shows it (InstanceDetails)."""
+
+BUSY_PAUSE = timedelta(seconds=1)
+"""Another worker sends for the instance and will most likely send ours too; we look again, in case it was ending."""
+CROWDED_PAUSE = timedelta(seconds=5)
+SLOW_SECONDS = 1.0
+"""Receivers answer within this; those that take longer may not take every seat of the worker."""
+
+_ABOUT_HEALTH = frozenset({EventType.HEALTH_CHECKING, EventType.READY, EventType.FAILED, EventType.TIMEOUT})
+_ENDS = {
+    Fate.DELIVERED: DeliveryStatus.DELIVERED,
+    Fate.STOP: DeliveryStatus.STOPPED,
+    Fate.FINAL: DeliveryStatus.FAILED,
+    Fate.RETRY: DeliveryStatus.FAILED,
+}
+
+
+class Deliveries:
+    """
+    Sends and shows the outbox; a process that only shows it has no *sender*.
+
+    *roll* in [0, 1) decides the jitter; *most_slow* is how many jobs may wait for slow receivers at once.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        queue: JobQueue,
+        event_log: EventLog,
+        *,
+        sender: Sender | None,
+        describe: Describe,
+        clock: Clock,
+        metrics: Metrics,
+        roll: Callable[[], float],
+        most_slow: int = 5,
+    ) -> None:
+        self._database = database
+        self._queue = queue
+        self._log = event_log
+        self._sender = sender
+        self._describe = describe
+        self._clock = clock
+        self._metrics = metrics
+        self._roll = roll
+        self._most_slow = most_slow
+        self._sending: dict[DeliveryId, float] = {}
+
+    def job_type(self) -> JobType:
+        """The job type that sends; a receiver's failure is not the job's."""
+        return JobType(name=SEND_WEBHOOK, handler=self.send)
+
+    async def send(self, run: JobRun) -> None:
+        """Send what is pending for the instance the job names; raises LookAgainError while some of it must wait."""
+        instance_id = InstanceId(str(run.payload["instanceId"]))
+        if self._is_crowded():
+            raise LookAgainError(CROWDED_PAUSE, "too many receivers are slow to answer")
+        async with (
+            self._database.connection() as connection,
+            deliveries.sole_sender(connection, instance_id) as alone,
+        ):
+            if not alone:
+                raise LookAgainError(BUSY_PAUSE, "another worker sends for this instance")
+            while (pending := await deliveries.oldest(connection, instance_id)) is not None:
+                if pending.silenced:
+                    await deliveries.stop_silenced(connection, instance_id, self._clock.now())
+                    continue
+                wait = pending.next_at - self._clock.now()
+                if wait > timedelta(0):
+                    raise LookAgainError(wait, "its receiver did not take the last message yet")
+                await self._send(connection, instance_id, pending)
+
+    async def redeliver(self, delivery_id: DeliveryId) -> Delivery:
+        """Have a delivery sent again, whatever became of it, with all its tries; raises NotFoundError."""
+        async with self._database.transaction() as connection:
+            instance_id = await deliveries.ask_again(connection, delivery_id, self._clock.now())
+            if instance_id is None:
+                raise NotFoundError(
+                    f"there is no delivery dlv_{delivery_id}; they are kept for 30 days after their end"
+                )
+            await self._queue.enqueue(connection, [Wanted(type=SEND_WEBHOOK, payload={"instanceId": instance_id})])
+            (found,), _ = await deliveries.page(connection, delivery_id=delivery_id)
+        return found
+
+    async def page(
+        self, *, instance_id: str | None, status: DeliveryStatus | None, limit: int, offset: int
+    ) -> tuple[list[Delivery], int]:
+        """Deliveries, newest first, and how many there are in all."""
+        async with self._database.connection() as connection:
+            return await deliveries.page(connection, instance_id=instance_id, status=status, limit=limit, offset=offset)
+
+    def _is_crowded(self) -> bool:
+        long_ago = self._clock.monotonic() - SLOW_SECONDS
+        return sum(began < long_ago for began in self._sending.values()) >= self._most_slow
+
+    async def _send(self, connection: Connection, instance_id: InstanceId, pending: Pending) -> None:
+        """Make one attempt and remember it."""
+        if self._sender is None:
+            raise RuntimeError("this process has no sender: it must not run jobs")
+        body = pending.body
+        if body is None:
+            body = await self._compose(connection, instance_id, pending)
+            await deliveries.keep_body(connection, pending.id, body)
+        at = self._clock.now()
+        self._sending[pending.id] = self._clock.monotonic()
+        try:
+            attempt = await self._sender.send(pending.url, body, message_id=pending.event_id)
+        finally:
+            del self._sending[pending.id]
+        pause = None
+        if attempt.fate is Fate.RETRY:
+            pause = next_delay(pending.tries + 1, roll=self._roll(), wished=attempt.wished)
+        status = _ENDS[attempt.fate] if pause is None else DeliveryStatus.PENDING
+        await deliveries.record(
+            connection,
+            pending.id,
+            DeliveryAttempt(
+                at=at,
+                http_status=attempt.status,
+                duration_ms=attempt.duration_ms,
+                error=attempt.error,
+                fate=attempt.fate.value,
+            ),
+            status=status,
+            next_at=self._clock.now() + (pause or timedelta(0)),
+        )
+        self._tell(instance_id, pending, attempt, status)
+
+    async def _compose(self, connection: Connection, instance_id: InstanceId, pending: Pending) -> bytes:
+        """The message: the event as it happened, and the instance as it is at the first sending."""
+        details = self._log.shown(await events.one(connection, pending.event_row))
+        instance = await instances.load(connection, instance_id)
+        return message(details, None if instance is None else self._describe(instance))
+
+    def _tell(self, instance_id: InstanceId, pending: Pending, attempt: Attempt, status: DeliveryStatus) -> None:
+        self._metrics.webhook_attempts.labels(attempt.fate.value).inc()
+        facts = {"instance_id": instance_id, "delivery_id": f"dlv_{pending.id}", "tries": pending.tries + 1}
+        if status is DeliveryStatus.DELIVERED:
+            log.debug("webhook.delivered", **facts)
+        elif status is DeliveryStatus.PENDING:
+            log.info("webhook.retried", reason=attempt.error, **facts)
+        else:
+            log.warning("webhook.given_up", reason=attempt.error, status=status.value, **facts)
+
+
+def message(event: EventDetails, instance: Mapping[str, object] | None) -> bytes:
+    """The body of a webhook. `error` and `healthCheck` are there when the event is about them."""
+    told = msgspec.to_builtins(event)
+    data = told.pop("data")
+    error = told.pop("error")
+    if error is not None:
+        told["error"] = error
+    health = None if instance is None else instance.get("healthCheck")
+    if health is not None and event.event in _ABOUT_HEALTH:
+        told["healthCheck"] = health
+    return msgspec.json.encode({**told, "instance": instance, "data": data})

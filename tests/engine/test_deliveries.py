@@ -1,0 +1,340 @@
+"""Each change is told once, in order, to receivers that are strangers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from datetime import timedelta
+
+import pytest
+from standardwebhooks import Webhook
+from support.clocks import SteppedClock
+from support.newsroom import UP, Newsroom
+from support.outbox import SECRET, run_out, sending, sent
+from support.receiver import Receiver
+from support.servers import serving
+from support.waiting import until
+
+from corral.clock import SystemClock
+from corral.domain.delivery import Delivery, DeliveryId, DeliveryStatus
+from corral.domain.errors import NotFoundError, StoreUnavailableError
+from corral.domain.instance import Failure, Instance
+from corral.domain.lifecycle import Phase
+from corral.engine.deliveries import BUSY_PAUSE, CROWDED_PAUSE, Deliveries
+from corral.store.database import Database
+from corral.webhooks.schedule import MOST_TRIES
+
+EVENTS = ["created", "starting", "running", "health_checking", "ready"]
+
+
+@pytest.fixture
+def clock() -> SteppedClock:
+    return SteppedClock(SystemClock().now())
+
+
+@pytest.fixture
+def room(database: Database, clock: SteppedClock) -> Newsroom:
+    return Newsroom(database, clock)
+
+
+@pytest.fixture
+async def deliveries(room: Newsroom) -> AsyncGenerator[Deliveries]:
+    async with sending(room) as deliveries:
+        yield deliveries
+
+
+async def risen(room: Newsroom, url: str, *names: str) -> list[Instance]:
+    """Instances that came up while nobody sent anything."""
+    return [await room.move(instance, *UP) for instance in await room.create(*(names or ("a1",)), url=url)]
+
+
+async def listed(deliveries: Deliveries) -> list[Delivery]:
+    """All deliveries, oldest first."""
+    found, total = await deliveries.page(instance_id=None, status=None, limit=500, offset=0)
+    assert len(found) == total
+    return found[::-1]
+
+
+async def test_each_change_is_told_once_and_in_order(room: Newsroom, deliveries: Deliveries) -> None:
+    """However often the job runs: what is recorded as delivered is not sent again."""
+    async with Receiver().serving() as receiver:
+        await risen(room, receiver.url)
+        assert await room.jobs_waiting() == 5
+        for _ in range(5):
+            assert await sent(deliveries) is None
+
+    assert receiver.events == EVENTS
+    assert [m.json["seq"] for m in receiver.messages] == [1, 2, 3, 4, 5]
+    assert {d.status for d in await listed(deliveries)} == {DeliveryStatus.DELIVERED}
+    assert [d.attempts for d in await listed(deliveries)] == [1] * 5
+
+
+async def test_a_message_is_what_the_contract_says(room: Newsroom, deliveries: Deliveries) -> None:
+    """And the official library takes it."""
+    async with Receiver().serving() as receiver:
+        (instance,) = await room.create("a1", url=receiver.url)
+        await room.move(instance, Phase.FAILED, failure=Failure(code="STARTUP_TIMEOUT", message="too slow"))
+        await sent(deliveries)
+    created, failed = receiver.messages
+    (event,) = await room.log.page(after=1, limit=1)
+
+    assert " ".join(failed.json) == (
+        "id seq event instanceId novitaInstanceId status previousStatus timestamp elapsedTime operationId reason"
+        " error healthCheck instance data"
+    )
+    assert failed.json["error"] == {"code": "STARTUP_TIMEOUT", "message": "too slow"}
+    assert (failed.json["event"], failed.json["previousStatus"]) == ("instance.timeout", "creating")
+    assert failed.json["instance"]["id"] == "inst_a1"
+    assert failed.id == failed.json["id"] == event.id
+    assert {"error", "healthCheck"}.isdisjoint(created.json)
+    stamp = SystemClock().now()
+    headers = {"webhook-id": failed.id, "webhook-timestamp": str(int(stamp.timestamp()))}
+    headers["webhook-signature"] = Webhook(SECRET).sign(failed.id, stamp, failed.body.decode())
+    assert Webhook(SECRET).verify(failed.body, headers) == failed.json
+
+
+async def test_a_receiver_that_fails_gets_the_same_message_again_later(
+    room: Newsroom, deliveries: Deliveries, clock: SteppedClock
+) -> None:
+    """The same bytes under the same id, although the instance went on; later events wait behind it."""
+    async with Receiver(500, 503, 200).serving() as receiver:
+        (instance,) = await room.create("a1", url=receiver.url)
+        assert await sent(deliveries) == timedelta(seconds=5)
+        await room.move(instance, *UP)
+        assert await sent(deliveries) == timedelta(seconds=5)
+        clock.advance(5)
+        assert await sent(deliveries) == timedelta(seconds=15)
+        clock.advance(15)
+        assert await sent(deliveries) is None
+
+    assert receiver.events == ["created", "created", *EVENTS]
+    assert len({(m.id, m.body) for m in receiver.messages[:3]}) == 1
+    first = (await listed(deliveries))[0]
+    assert (first.status, first.attempts, first.next_at) == (DeliveryStatus.DELIVERED, 3, None)
+    assert [(a.http_status, a.fate) for a in first.history] == [(200, "delivered"), (503, "retry"), (500, "retry")]
+    assert first.history[1].error == "service_unavailable: answered with status 503"
+
+
+async def test_a_receiver_may_ask_for_patience(room: Newsroom, deliveries: Deliveries) -> None:
+    """Its wish is longer than our pause, so it is obeyed."""
+    async with Receiver(429, headers={"Retry-After": "120"}).serving() as receiver:
+        await room.create("a1", url=receiver.url)
+
+        assert await sent(deliveries) == timedelta(minutes=2)
+
+
+async def test_after_the_last_try_it_goes_on_with_the_next(
+    room: Newsroom, deliveries: Deliveries, clock: SteppedClock
+) -> None:
+    """A message nobody takes is given up after about an hour; what follows is not lost with it."""
+    began = clock.now()
+    async with Receiver(*[500] * MOST_TRIES, 200).serving() as receiver:
+        await risen(room, receiver.url)
+        await run_out(deliveries, clock.advance)
+
+    assert receiver.events == ["created"] * MOST_TRIES + EVENTS[1:]
+    assert [d.status.value for d in await listed(deliveries)] == ["failed", *["delivered"] * 4]
+    assert timedelta(minutes=50) < clock.now() - began < timedelta(minutes=70)
+
+
+async def test_a_refusal_is_final_for_its_message_alone(room: Newsroom, deliveries: Deliveries) -> None:
+    """No second try; the next event may be one it takes."""
+    async with Receiver(400, 200).serving() as receiver:
+        await risen(room, receiver.url)
+        assert await sent(deliveries) is None
+
+    assert receiver.events == EVENTS
+    assert [d.status.value for d in await listed(deliveries)] == ["failed", *["delivered"] * 4]
+
+
+async def test_a_receiver_that_is_gone_hears_no_more_of_the_instance(room: Newsroom, deliveries: Deliveries) -> None:
+    """Neither what is waiting nor what comes later; other instances are another matter."""
+    async with Receiver(200, 410, 200).serving() as receiver:
+        (instance, _) = await risen(room, receiver.url, "a1", "b2")
+        await sent(deliveries)
+        await room.move(instance, Phase.STOPPING, Phase.EXITED)
+        assert await sent(deliveries) is None
+        await sent(deliveries, "inst_b2")
+
+    assert receiver.events == ["created", "starting", *EVENTS]
+    of_a1 = [d for d in await listed(deliveries) if d.instance_id == "inst_a1"]
+    assert [(d.status.value, d.attempts) for d in of_a1] == [
+        ("delivered", 1),
+        ("stopped", 1),
+        *[("stopped", 0)] * 4,
+    ]
+
+
+async def test_a_redirect_is_tried_again_and_not_followed(room: Newsroom, deliveries: Deliveries) -> None:
+    """It would lead past the guard."""
+    async with Receiver(307, headers={"Location": "http://127.0.0.1:1/"}).serving() as receiver:
+        await room.create("a1", url=receiver.url)
+        assert await sent(deliveries) == timedelta(seconds=5)
+
+    assert len(receiver.messages) == 1
+    assert [a.http_status for a in (await listed(deliveries))[0].history] == [307]
+
+
+async def test_a_receiver_that_hangs_is_tried_again(room: Newsroom) -> None:
+    """It costs its time-out and no more."""
+    async with Receiver().serving() as receiver, sending(room, timeout_ms=100) as deliveries:
+        receiver.open.clear()
+        await room.create("a1", url=receiver.url)
+        assert await sent(deliveries) == timedelta(seconds=5)
+
+    (attempt,) = (await listed(deliveries))[0].history
+    assert (attempt.http_status, attempt.error) == (None, "timeout: did not answer in time")
+
+
+async def test_a_receiver_that_answers_twice_confuses_nobody(room: Newsroom, deliveries: Deliveries) -> None:
+    """What it says unasked is not taken for the answer to the next message."""
+    heads: list[bytes] = []
+
+    async def answer_twice(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while True:
+            try:
+                head = await reader.readuntil(b"\r\n\r\n")
+            except asyncio.IncompleteReadError:
+                return
+            heads.append(head)
+            length = next(int(line.split(b":")[1]) for line in head.splitlines() if line.startswith(b"Content-Length:"))
+            await reader.readexactly(length)
+            good = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
+            writer.write(good + b"HTTP/1.1 500 No\r\nContent-Length: 0\r\n\r\n")
+            await writer.drain()
+
+    async with serving(answer_twice) as port:
+        await risen(room, f"http://127.0.0.1:{port}/")
+        assert await sent(deliveries) is None
+
+    assert len(heads) == 5
+    assert {d.status for d in await listed(deliveries)} == {DeliveryStatus.DELIVERED}
+
+
+async def test_two_workers_never_send_for_one_instance_at_once(room: Newsroom, deliveries: Deliveries) -> None:
+    """The second leaves it to the first, and looks again."""
+    async with Receiver().serving() as receiver:
+        receiver.open.clear()
+        await risen(room, receiver.url)
+        first = asyncio.create_task(sent(deliveries))
+        await until(lambda: receiver.messages)
+        assert [await sent(deliveries) for _ in range(3)] == [BUSY_PAUSE] * 3
+        receiver.open.set()
+        assert await first is None
+
+    assert receiver.events == EVENTS
+
+
+async def test_no_transaction_is_open_while_a_receiver_answers(
+    room: Newsroom, deliveries: Deliveries, database: Database
+) -> None:
+    """A slow stranger must not hold our rows."""
+    open_ones: list[int] = []
+
+    async def look() -> None:
+        async with database.connection() as connection:
+            open_ones.append(
+                await connection.fetchval(
+                    "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
+                    " AND state LIKE 'idle in transaction%'"
+                )
+            )
+
+    async with Receiver().serving() as receiver:
+        receiver.on_message = look
+        await risen(room, receiver.url)
+        await sent(deliveries)
+
+    assert open_ones == [0] * 5
+
+
+async def test_who_dies_before_writing_it_down_sends_the_same_again(
+    room: Newsroom, deliveries: Deliveries, database: Database
+) -> None:
+    """The one case of a second delivery: the receiver has it, our record is lost. The id tells the receiver."""
+
+    async def lose_memory() -> None:
+        receiver.on_message = None
+        async with database.connection() as connection:
+            await connection.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+                " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+            )
+
+    async with Receiver().serving() as receiver:
+        await risen(room, receiver.url)
+        receiver.on_message = lose_memory
+        with pytest.raises(StoreUnavailableError):
+            await sent(deliveries)
+        assert await sent(deliveries) is None
+
+    assert receiver.events == ["created", *EVENTS]
+    assert len({(m.id, m.body) for m in receiver.messages[:2]}) == 1
+
+
+async def test_slow_receivers_do_not_take_every_seat(room: Newsroom, clock: SteppedClock) -> None:
+    """Jobs for others come back later instead of waiting in line; fast receivers never notice."""
+    async with Receiver().serving() as receiver, sending(room, most_slow=1) as deliveries:
+        receiver.open.clear()
+        await room.create("a1", "b2", url=receiver.url)
+        first = asyncio.create_task(sent(deliveries))
+        await until(lambda: receiver.messages)
+        clock.advance(2)
+        assert await sent(deliveries, "inst_b2") == CROWDED_PAUSE
+        receiver.open.set()
+        await first
+        assert await sent(deliveries, "inst_b2") is None
+
+    assert receiver.events == ["created", "created"]
+
+
+async def test_who_names_no_receiver_is_told_to_the_default_one(database: Database, clock: SteppedClock) -> None:
+    """And who names one, to that one alone."""
+    async with Receiver().serving() as own, Receiver().serving() as default:
+        room = Newsroom(database, clock, default_url=default.url)
+        async with sending(room) as deliveries:
+            await room.create("a1", url=own.url)
+            await room.create("b2")
+            for name in ("inst_a1", "inst_b2"):
+                await sent(deliveries, name)
+
+    assert [m.json["instanceId"] for m in own.messages] == ["inst_a1"]
+    assert [m.json["instanceId"] for m in default.messages] == ["inst_b2"]
+
+
+async def test_with_no_receiver_at_all_nothing_is_put_in_line(room: Newsroom, deliveries: Deliveries) -> None:
+    """No delivery, no job; only the log."""
+    await room.create("a1")
+
+    assert (await listed(deliveries), await room.jobs_waiting()) == ([], 0)
+
+
+async def test_a_change_without_a_name_is_not_sent(room: Newsroom, deliveries: Deliveries) -> None:
+    """It is in the log, for those who read it."""
+    async with Receiver().serving() as receiver:
+        (instance,) = await room.create("a1", url=receiver.url)
+        await room.move(instance, Phase.STARTING, Phase.DELETING, Phase.TERMINATED)
+        await sent(deliveries)
+
+    assert receiver.events == ["created", "starting", "terminated"]
+    assert len(await room.log.page(after=0, limit=10)) == 4
+
+
+async def test_what_was_given_up_can_be_sent_again(room: Newsroom, deliveries: Deliveries) -> None:
+    """The same bytes, and the receiver that was gone is heard again."""
+    async with Receiver(410, 200).serving() as receiver:
+        (instance,) = await room.create("a1", url=receiver.url)
+        await sent(deliveries)
+        (gone,) = await listed(deliveries)
+        again = await deliveries.redeliver(gone.id)
+        jobs = await room.jobs_waiting()
+        await sent(deliveries)
+        await room.move(instance, Phase.STARTING)
+        await sent(deliveries)
+
+    assert (gone.status, again.status, jobs) == (DeliveryStatus.STOPPED, DeliveryStatus.PENDING, 2)
+    assert receiver.events == ["created", "created", "starting"]
+    assert receiver.messages[0] == receiver.messages[1]
+    assert [d.attempts for d in await listed(deliveries)] == [2, 1]
+    with pytest.raises(NotFoundError):
+        await deliveries.redeliver(DeliveryId(999))

@@ -1,0 +1,68 @@
+"""The outbox of a newsroom, emptied by hand: one run of the job at a time."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from datetime import timedelta
+
+from corral.domain.instance import Instance
+from corral.engine.deliveries import Deliveries
+from corral.engine.news import SEND_WEBHOOK
+from corral.jobs.registry import JobId, JobRun, LookAgainError
+from corral.telemetry import Metrics
+from corral.webhooks.deliver import Sender
+from corral.webhooks.guard import AddressGuard
+from corral.webhooks.sign import signing_key
+from support.newsroom import Newsroom
+
+SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+
+
+def described(instance: Instance) -> dict[str, object]:
+    """A stand-in for the API's InstanceDetails."""
+    return {"id": instance.id, "name": instance.order.name, "status": instance.phase.value, "healthCheck": {"n": 1}}
+
+
+def outbox(room: Newsroom, sender: Sender | None = None, *, most_slow: int = 5) -> Deliveries:
+    """The outbox as one process has it; without a *sender* it can only be looked at."""
+    return Deliveries(
+        room.database,
+        room.queue,
+        room.log,
+        sender=sender,
+        describe=described,
+        clock=room.clock,
+        metrics=Metrics(),
+        roll=lambda: 0.5,
+        most_slow=most_slow,
+    )
+
+
+@asynccontextmanager
+async def sending(room: Newsroom, *, timeout_ms: int = 5000, most_slow: int = 5) -> AsyncGenerator[Deliveries]:
+    """The outbox of a worker that may send to this machine."""
+    guard = AddressGuard(clock=room.clock, allow_private=True)
+    key = signing_key(SECRET)
+    async with Sender.open(clock=room.clock, guard=guard, timeout_ms=timeout_ms, key=key) as sender:
+        yield outbox(room, sender, most_slow=most_slow)
+
+
+async def sent(deliveries: Deliveries, instance_id: str = "inst_a1") -> timedelta | None:
+    """Run the job once; answers how long it asks to wait, None when it is done."""
+    run = JobRun(id=JobId(1), type=SEND_WEBHOOK, payload={"instanceId": instance_id}, attempt=1)
+    try:
+        await deliveries.send(run)
+    except LookAgainError as later:
+        return later.after
+    return None
+
+
+async def run_out(deliveries: Deliveries, advance: Callable[[float], object], instance_id: str = "inst_a1") -> int:
+    """Run the job until it is done, letting the time it asks for pass; answers how often it ran."""
+    for runs in range(1, 50):
+        wait = await sent(deliveries, instance_id)
+        if wait is None:
+            return runs
+        advance(wait.total_seconds())
+    raise AssertionError("the job never ends")
