@@ -23,8 +23,8 @@ from corral.domain.errors import NotFoundError
 from corral.domain.events import EventType
 from corral.domain.instance import Instance, InstanceId
 from corral.engine.event_log import EventDetails, EventLog
-from corral.engine.news import SEND_WEBHOOK
-from corral.jobs.queue import JobQueue, Wanted
+from corral.engine.news import SEND_WEBHOOK, send_job
+from corral.jobs.queue import JobQueue
 from corral.jobs.registry import JobRun, JobType, LookAgainError
 from corral.store import deliveries, events, instances
 from corral.store.database import Connection, Database
@@ -109,13 +109,12 @@ class Deliveries:
     async def redeliver(self, delivery_id: DeliveryId) -> Delivery:
         """Have a delivery sent again, whatever became of it, with all its tries; raises NotFoundError."""
         async with self._database.transaction() as connection:
-            instance_id = await deliveries.ask_again(connection, delivery_id, self._clock.now())
-            if instance_id is None:
+            if not await deliveries.ask_again(connection, delivery_id, self._clock.now()):
                 raise NotFoundError(
                     f"there is no delivery dlv_{delivery_id}; they are kept for 30 days after their end"
                 )
-            await self._queue.enqueue(connection, [Wanted(type=SEND_WEBHOOK, payload={"instanceId": instance_id})])
             (found,), _ = await deliveries.page(connection, delivery_id=delivery_id)
+            await self._queue.enqueue(connection, [send_job(found.instance_id, found.host)])
         return found
 
     async def page(

@@ -11,6 +11,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from corral.domain.events import Change, EventType, Happening, happenings
+from corral.domain.instance import InstanceId
 from corral.jobs.queue import JobQueue, Wanted
 from corral.store import deliveries, events
 from corral.store.database import Connection
@@ -18,6 +19,15 @@ from corral.store.deliveries import Outgoing
 
 SEND_WEBHOOK: Final = "send_webhook"
 """The job type that sends what is pending for one instance; its payload names the instance."""
+
+
+def send_job(instance_id: InstanceId, host: str) -> Wanted:
+    """
+    The job that sends for one instance; the host is for people who look at jobs.
+
+    It has no `only_one` key: one that is just ending would swallow it, and with it the wake-up.
+    """
+    return Wanted(type=SEND_WEBHOOK, payload={"instanceId": instance_id, "webhookHost": host})
 
 
 class News:
@@ -41,11 +51,8 @@ class News:
         if not outgoing:
             return
         await deliveries.add(connection, outgoing)
-        # No `only_one` key: a job that is just ending would swallow this one, and with it the wake-up.
-        ids = dict.fromkeys(out.instance_id for out in outgoing)
-        await self._queue.enqueue(
-            connection, [Wanted(type=SEND_WEBHOOK, payload={"instanceId": instance_id}) for instance_id in ids]
-        )
+        hosts = {out.instance_id: out.host for out in outgoing}
+        await self._queue.enqueue(connection, [send_job(instance_id, host) for instance_id, host in hosts.items()])
 
     def _outgoing(self, row: int, told: Happening) -> Outgoing | None:
         url = told.change.after.order.webhook_url or self._default_url

@@ -64,7 +64,7 @@ WITH asked AS (
 ), heard AS (
     DELETE FROM corral_silenced_receivers AS s USING asked WHERE s.instance_id = asked.instance_id AND s.url = asked.url
 )
-SELECT instance_id FROM asked
+SELECT true FROM asked
 """
 _MATCHING = """
 ($1::bigint IS NULL OR d.id = $1) AND ($2::text IS NULL OR d.instance_id = $2) AND ($3::text IS NULL OR d.status = $3)
@@ -182,14 +182,10 @@ async def stop_silenced(connection: Connection, instance_id: InstanceId, now: da
     await connection.execute(_STOP, instance_id, now)
 
 
-async def ask_again(connection: Connection, delivery_id: DeliveryId, now: datetime) -> InstanceId | None:
-    """
-    Make a delivery pending again, with all its tries, and hear its receiver again; answers whose it is.
-
-    None when there is no such delivery.
-    """
-    found: str | None = await connection.fetchval(_ASK_AGAIN, delivery_id, now)
-    return None if found is None else InstanceId(found)
+async def ask_again(connection: Connection, delivery_id: DeliveryId, now: datetime) -> bool:
+    """Make a delivery pending again, with all its tries, and hear its receiver again; False when there is none."""
+    found: bool | None = await connection.fetchval(_ASK_AGAIN, delivery_id, now)
+    return found is not None
 
 
 async def page(

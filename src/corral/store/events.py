@@ -71,7 +71,11 @@ async def append(connection: Connection, told: Sequence[Happening]) -> list[int]
 async def page(
     connection: Connection, *, after_seq: int, limit: int, instance_id: InstanceId | None = None
 ) -> list[Event]:
-    """The next events after number *after_seq*, in order: everything committed before this call, up to *limit*."""
+    """
+    The next events after number *after_seq*, in order: everything committed before this call, up to *limit*.
+
+    Not to be called inside a transaction: others could give no numbers until it ends.
+    """
     await connection.execute(_NUMBER)
     if instance_id is None:
         rows = await connection.fetch(_PAGE, after_seq, limit)
