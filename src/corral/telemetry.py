@@ -61,6 +61,7 @@ LOG_EVENTS: Final[dict[str, str]] = {
     "webhook.retried": "A receiver did not take a message; it is sent again later.",
     "webhook.given_up": "A message is not sent any more; it is listed, and can be sent again by hand.",
     "deliveries.swept": "Old deliveries were removed, and pending ones that nobody came for put in line again.",
+    "streams.interrupted": "New events could not be read for the streams; it is tried again.",
     "request.failed": "A request ended in an error that is ours.",
     "request.served": "A request was answered.",
     "library.logged": "A library we use logged something.",
@@ -128,6 +129,9 @@ class Metrics:
             "Webhook messages sent, by what came of it.",
             ("fate",),
             registry=self.registry,
+        )
+        self.event_streams = Gauge(
+            "corral_event_streams", "Clients that follow the event stream.", registry=self.registry
         )
         self.database_up = Gauge("corral_database_up", "1 when the database answers.", registry=self.registry)
 

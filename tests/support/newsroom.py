@@ -11,7 +11,7 @@ from corral.domain.events import Change
 from corral.domain.instance import Failure, Instance, InstanceId, OperationId, Order, Placement, ProviderId
 from corral.domain.lifecycle import Goal, Phase
 from corral.domain.operation import Operation, OperationKind, OperationStatus
-from corral.engine.event_log import EventLog
+from corral.engine.event_log import EventDetails, EventLog
 from corral.engine.news import SEND_WEBHOOK, News
 from corral.jobs.queue import JobQueue
 from corral.jobs.registry import JobRun, JobType, Registry
@@ -26,6 +26,16 @@ async def _unsent(_run: JobRun) -> None:
     """Do no work: tests that send do so themselves."""
 
 
+class CountedLog(EventLog):
+    """The log, and how often a page of it was read."""
+
+    reads = 0
+
+    async def page(self, *, after: int, limit: int, instance_id: str | None = None) -> list[EventDetails]:
+        self.reads += 1
+        return await super().page(after=after, limit=limit, instance_id=instance_id)
+
+
 class Newsroom:
     """Makes changes and tells of them, as the engine does."""
 
@@ -35,7 +45,7 @@ class Newsroom:
         self.registry = Registry()
         self.queue = JobQueue(database, self.registry)
         self.news = News(self.queue, default_webhook_url=default_url)
-        self.log = EventLog(database)
+        self.log = CountedLog(database)
         self.registry.add(JobType(name=SEND_WEBHOOK, handler=_unsent))
 
     def fresh(self, name: str = "a1", *, url: str | None = None) -> Instance:

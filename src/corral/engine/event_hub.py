@@ -1,0 +1,178 @@
+"""
+The log, live: one reader a process, any number of followers.
+
+The reader is woken by notices, reads what is new once, encodes it once, and holds the latest of it. A follower is only
+a number, the last event it was given: while what comes next is held it takes that, and when it is not (it just came
+back, or it is slow) it reads the database at its own pace. So a follower costs the same whatever its speed, and misses
+nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncGenerator
+from itertools import islice
+from typing import Final, NamedTuple
+
+import msgspec
+
+from corral.clock import Clock
+from corral.domain.errors import StoreUnavailableError
+from corral.engine.event_log import EventDetails, EventLog
+from corral.store.events import TOPIC
+from corral.store.notices import Notices
+from corral.telemetry import Metrics, log
+
+HELD = 2000
+"""Events held for followers: at about 500 bytes each, a megabyte. A follower further behind reads the database."""
+BATCH = 100
+"""Events handed to a follower at once; what one can have in memory unsent."""
+HEARTBEAT_SECONDS = 15.0
+PAUSE_SECONDS = 0.02
+"""Between reads: under load, many commits are read (and numbered) together, and nobody notices the delay."""
+RETRY_SECONDS = 1.0
+
+GREETING: Final = b"retry: 1000\n\n"
+"""Comes at once, so that a client knows it is connected; says how soon to come back after a loss."""
+HEARTBEAT: Final = b": heartbeat\n\n"
+
+
+class _Frame(NamedTuple):
+    seq: int
+    instance_id: str
+    text: bytes
+
+
+class EventHub:
+    """The live log of one process."""
+
+    def __init__(
+        self,
+        event_log: EventLog,
+        *,
+        clock: Clock,
+        metrics: Metrics,
+        held: int = HELD,
+        pause_seconds: float = PAUSE_SECONDS,
+    ) -> None:
+        self._log = event_log
+        self._clock = clock
+        self._metrics = metrics
+        self._pause_seconds = pause_seconds
+        self._held: deque[_Frame] = deque(maxlen=held)
+        self._last: int | None = None
+        """The newest number read; None until the first look. `_held` ends with it, without gaps."""
+        self._woken = asyncio.Event()
+        self._woken.set()
+        self._arrival = asyncio.Event()
+        self._pulses = 0
+        self._stopped = False
+
+    def listen(self, notices: Notices) -> None:
+        """Look whenever *notices* tell of events, and when some may have been missed."""
+        notices.subscribe(TOPIC, lambda _key: self.wake())
+        notices.on_gap(self.wake)
+
+    def wake(self) -> None:
+        """Look for new events."""
+        self._woken.set()
+
+    def stop(self) -> None:
+        """End every stream, now and from now on."""
+        self._stopped = True
+        self._announce()
+
+    async def run(self) -> None:
+        """Read, and keep followers' connections alive, until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._read_for_ever())
+            group.create_task(self._pulse_for_ever())
+
+    async def place(self, after: int | None) -> int:
+        """
+        The number to follow from for a client that has seen *after*; may raise StoreUnavailableError.
+
+        None means the next event; so does a number this log has not reached, which belongs to another log.
+        """
+        newest = await self._log.last()
+        return newest if after is None else min(after, newest)
+
+    async def follow(self, seen: int, *, instance_id: str | None = None) -> AsyncGenerator[bytes]:
+        """
+        The events after number *seen* as server-sent events, then each as it happens, until `stop`.
+
+        It also ends when the database is away and something must be read from it: the client comes back by itself.
+        """
+        pulses = self._pulses
+        self._metrics.event_streams.inc()
+        try:
+            yield GREETING
+            while not self._stopped:
+                arrival = self._arrival  # taken before looking: what comes after the look sets it
+                frames = self._next(seen)
+                if frames is None:
+                    frames = [_frame(event) for event in await self._log.page(after=seen, limit=BATCH)]
+                if frames:
+                    seen = frames[-1].seq
+                    wanted = b"".join(f.text for f in frames if instance_id in (None, f.instance_id))
+                    if wanted:
+                        yield wanted
+                elif pulses != self._pulses:
+                    pulses = self._pulses
+                    yield HEARTBEAT
+                else:
+                    await arrival.wait()
+        except StoreUnavailableError:
+            return
+        finally:
+            self._metrics.event_streams.dec()
+
+    def _next(self, seen: int) -> list[_Frame] | None:
+        """What follows *seen*, as far as it is held; None when the database must be asked."""
+        if self._last is None:
+            return None
+        if seen >= self._last:
+            return []
+        if not self._held or seen + 1 < self._held[0].seq:
+            return None
+        newer = list(islice(reversed(self._held), self._last - seen))  # from the end, where most followers are
+        return newer[: -BATCH - 1 : -1]
+
+    async def _read_for_ever(self) -> None:
+        while True:
+            await self._woken.wait()
+            self._woken.clear()
+            try:
+                await self._read()
+            except Exception as error:  # noqa: BLE001  # the outermost frame: whatever it was, look again
+                log.warning("streams.interrupted", reason=repr(error))
+                self._woken.set()
+                await self._clock.sleep(RETRY_SECONDS)
+            await self._clock.sleep(self._pause_seconds)
+
+    async def _read(self) -> None:
+        if self._last is None:
+            self._last = await self._log.last()
+            self._announce()
+        while found := await self._log.page(after=self._last, limit=BATCH):
+            self._held.extend(_frame(event) for event in found)
+            self._last = found[-1].seq
+            self._announce()
+
+    async def _pulse_for_ever(self) -> None:
+        while True:
+            await self._clock.sleep(HEARTBEAT_SECONDS)
+            self._pulses += 1
+            self._announce()
+
+    def _announce(self) -> None:
+        """Let every follower look."""
+        arrival, self._arrival = self._arrival, asyncio.Event()
+        arrival.set()
+
+
+def _frame(event: EventDetails) -> _Frame:
+    """One event as it goes over the wire; without a type, so that a browser's plain `onmessage` gets it."""
+    text = b"id: %d\ndata: %b\n\n" % (event.seq, msgspec.json.encode(event))
+    return _Frame(event.seq, event.instance_id, text)
