@@ -18,6 +18,9 @@ from corral.api.server import HttpServer, listen
 from corral.api.vitals import Vitals
 from corral.clock import SystemClock
 from corral.engine.catalog import Catalogue
+from corral.engine.deliveries import Deliveries
+from corral.engine.event_hub import EventHub
+from corral.engine.event_log import EventLog
 from corral.engine.shared_caches import SharedCaches
 from corral.jobs.queue import JobQueue
 from corral.jobs.registry import Registry
@@ -71,6 +74,9 @@ async def serving(
     only_watching: bool = False,
     catalogue: Catalogue | None = None,
     caches: SharedCaches | None = None,
+    event_log: EventLog | None = None,
+    event_hub: EventHub | None = None,
+    deliveries: Deliveries | None = None,
 ) -> AsyncGenerator[Service]:
     """Serve over *database* for as long as this is open."""
     clock, limits = SystemClock(), limits or Limits()
@@ -87,6 +93,9 @@ async def serving(
         limits=limits,
         catalogue=catalogue,
         caches=caches,
+        event_log=event_log,
+        event_hub=event_hub,
+        deliveries=deliveries,
     )
     listener = listen("127.0.0.1", 0)
     server = HttpServer(build(parts, only_watching=only_watching), listener, clock=clock, limits=limits)

@@ -22,11 +22,14 @@ from corral import __version__
 from corral.api.edge import Edge
 from corral.api.limits import Limits
 from corral.api.problems import RequestIds, problem
-from corral.api.routes import caches, catalog, docs, health, jobs
+from corral.api.routes import caches, catalog, docs, events, health, jobs, webhooks
 from corral.api.vitals import Vitals
 from corral.clock import Clock
 from corral.domain import errors
 from corral.engine.catalog import Catalogue
+from corral.engine.deliveries import Deliveries
+from corral.engine.event_hub import EventHub
+from corral.engine.event_log import EventLog
 from corral.engine.shared_caches import SharedCaches
 from corral.jobs.queue import JobQueue
 from corral.telemetry import Metrics, log
@@ -46,6 +49,9 @@ class Parts:
     limits: Limits
     catalogue: Catalogue | None = None
     caches: SharedCaches | None = None
+    event_log: EventLog | None = None
+    event_hub: EventHub | None = None
+    deliveries: Deliveries | None = None
 
 
 def build(parts: Parts, *, only_watching: bool = False) -> ASGIApp:
@@ -59,6 +65,9 @@ def build(parts: Parts, *, only_watching: bool = False) -> ASGIApp:
         routes += [*docs.handlers(), *jobs.handlers(parts.queue)]
         routes += [] if parts.catalogue is None else catalog.handlers(parts.catalogue)
         routes += [] if parts.caches is None else caches.handlers(parts.caches)
+        if parts.event_log is not None and parts.event_hub is not None:
+            routes += events.handlers(parts.event_log, parts.event_hub)
+        routes += [] if parts.deliveries is None else webhooks.handlers(parts.deliveries)
     app = Litestar(
         route_handlers=routes,
         exception_handlers={Exception: partial(_tell, parts.clock)},

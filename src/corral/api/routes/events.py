@@ -1,0 +1,90 @@
+"""Read the log of everything that happened, page by page or as it happens."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+from litestar import get
+from litestar.handlers import HTTPRouteHandler
+from litestar.openapi.datastructures import ResponseSpec
+from litestar.params import FromPath, HeaderParameter, QueryParameter
+from litestar.response import Stream
+from msgspec import Meta
+
+from corral.engine.event_hub import EventHub
+from corral.engine.event_log import EventDetails, EventLog
+
+MOST_SEQ = 2**63 - 1
+_STREAM_HEADERS = {
+    "Cache-Control": "no-store",
+    "X-Accel-Buffering": "no",  # a proxy that collects answers would hold events back
+}
+
+After = Annotated[int, QueryParameter(ge=0, le=MOST_SEQ, description="The last `seq` you have seen; 0 for the start.")]
+Limit = Annotated[int, QueryParameter(ge=1, le=500)]
+
+
+class EventPage(msgspec.Struct, rename="camel"):
+    """Some events, oldest first."""
+
+    events: list[EventDetails]
+    next_after: Annotated[int, Meta(description="What to pass as `after` for the next page.")]
+    limit: int
+
+
+def handlers(event_log: EventLog, hub: EventHub) -> list[HTTPRouteHandler]:
+    """The routes of `/api/events`."""
+
+    @get("/api/events", summary="What happened, in order", tags=["events"])
+    async def list_events(
+        after: After = 0,
+        instance_id: Annotated[str | None, QueryParameter(name="instanceId", max_length=100)] = None,
+        limit: Limit = 100,
+    ) -> EventPage:
+        """One log for all instances, without gaps: who has seen number n never later finds a new event up to n."""
+        found = await event_log.page(after=after, limit=limit, instance_id=instance_id)
+        return _page(found, after, limit)
+
+    @get("/api/instances/{instance_id:str}/events", summary="What happened to one instance", tags=["events"])
+    async def list_events_of_instance(
+        instance_id: FromPath[str],
+        after: After = 0,
+        limit: Limit = 100,
+    ) -> EventPage:
+        """Named by Corral's id or the provider's; oldest first."""
+        return _page(await event_log.page_of(instance_id, after=after, limit=limit), after, limit)
+
+    @get(
+        "/api/events/stream",
+        summary="What happens, as it happens",
+        tags=["events"],
+        media_type="text/event-stream",
+        responses={
+            200: ResponseSpec(
+                data_container=EventDetails,
+                media_type="text/event-stream",
+                description="Server-sent events; the `data` of each is one event.",
+                generate_examples=False,
+            )
+        },
+    )
+    async def stream_events(
+        last_event_id: Annotated[int | None, HeaderParameter(name="Last-Event-ID", ge=0, le=MOST_SEQ)] = None,
+        after: Annotated[int | None, QueryParameter(ge=0, le=MOST_SEQ)] = None,
+        instance_id: Annotated[str | None, QueryParameter(name="instanceId", max_length=100)] = None,
+    ) -> Stream:
+        """
+        Server-sent events whose `id` is the `seq`; a comment comes at least every 15 s.
+
+        Resumes after `Last-Event-ID`, which browsers send by themselves when they reconnect, or else after `after`;
+        with neither it begins with the next event.
+        """
+        seen = await hub.place(after if last_event_id is None else last_event_id)
+        return Stream(hub.follow(seen, instance_id=instance_id), headers=_STREAM_HEADERS)
+
+    return [list_events, list_events_of_instance, stream_events]
+
+
+def _page(found: list[EventDetails], after: int, limit: int) -> EventPage:
+    return EventPage(events=found, next_after=found[-1].seq if found else after, limit=limit)

@@ -1,0 +1,116 @@
+"""Look at what was sent to webhook receivers, and send it again."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated
+
+import msgspec
+from litestar import get, post
+from litestar.handlers import HTTPRouteHandler
+from litestar.params import FromPath, FromQuery, QueryParameter
+from msgspec import Meta
+
+from corral.domain.delivery import Delivery, DeliveryAttempt, DeliveryId, DeliveryStatus
+from corral.domain.errors import NotFoundError
+from corral.domain.events import EventType
+from corral.domain.times import iso
+from corral.engine.deliveries import Deliveries
+
+
+class AttemptDetails(msgspec.Struct, rename="camel"):
+    """One attempt."""
+
+    at: str
+    http_status: Annotated[int | None, Meta(description="What the receiver answered; null when it did not.")]
+    duration_ms: int
+    error: str | None
+    fate: Annotated[str, Meta(description="delivered, retry, final (refused for good) or stop (wants no more).")]
+
+
+class DeliveryDetails(msgspec.Struct, rename="camel"):
+    """One event on its way to one receiver."""
+
+    id: str
+    event_id: Annotated[str, Meta(description="Sent as `webhook-id` with every attempt.")]
+    seq: Annotated[int | None, Meta(description="The event's place in the log; null until it was first read.")]
+    event: EventType
+    instance_id: str
+    host: Annotated[str, Meta(description="Of the receiver's address; the rest may be a secret and is not shown.")]
+    status: DeliveryStatus
+    attempts: int
+    next_attempt_at: str | None
+    created_at: str
+    ended_at: str | None
+    history: Annotated[list[AttemptDetails], Meta(description="The last 20 attempts, newest first.")]
+
+
+class DeliveryList(msgspec.Struct):
+    """One page of deliveries, newest first."""
+
+    deliveries: list[DeliveryDetails]
+    total: int
+    limit: int
+    offset: int
+
+
+def handlers(deliveries: Deliveries) -> list[HTTPRouteHandler]:
+    """The routes of `/api/webhooks`."""
+
+    @get("/api/webhooks/deliveries", summary="What was sent to webhooks, newest first", tags=["webhooks"])
+    async def list_deliveries(
+        instance_id: Annotated[str | None, QueryParameter(name="instanceId", max_length=100)] = None,
+        status: FromQuery[DeliveryStatus | None] = None,
+        limit: Annotated[int, QueryParameter(ge=1, le=500)] = 100,
+        offset: Annotated[int, QueryParameter(ge=0, le=1_000_000)] = 0,
+    ) -> DeliveryList:
+        """With every attempt; kept for 30 days after the last."""
+        found, total = await deliveries.page(instance_id=instance_id, status=status, limit=limit, offset=offset)
+        return DeliveryList(deliveries=[_details(one) for one in found], total=total, limit=limit, offset=offset)
+
+    @post(
+        "/api/webhooks/deliveries/{delivery_id:str}/redeliver",
+        summary="Send one again",
+        tags=["webhooks"],
+        status_code=202,
+    )
+    async def redeliver(delivery_id: FromPath[str]) -> DeliveryDetails:
+        """
+        The same message with the same `webhook-id`, soon, whatever became of it before.
+
+        It is sent before later events of its instance that are still pending. A receiver that had answered 410 is
+        called again from here on.
+        """
+        named = re.fullmatch(r"(?:dlv_)?([0-9]{1,18})", delivery_id)
+        if named is None:
+            raise NotFoundError(f"there is no delivery {delivery_id[:40]!r}")
+        return _details(await deliveries.redeliver(DeliveryId(int(named[1]))))
+
+    return [list_deliveries, redeliver]
+
+
+def _details(delivery: Delivery) -> DeliveryDetails:
+    return DeliveryDetails(
+        id=f"dlv_{delivery.id}",
+        event_id=delivery.event_id,
+        seq=delivery.seq,
+        event=delivery.event,
+        instance_id=delivery.instance_id,
+        host=delivery.host,
+        status=delivery.status,
+        attempts=delivery.attempts,
+        next_attempt_at=iso(delivery.next_at),
+        created_at=iso(delivery.created_at),
+        ended_at=iso(delivery.ended_at),
+        history=[_attempt(attempt) for attempt in delivery.history],
+    )
+
+
+def _attempt(attempt: DeliveryAttempt) -> AttemptDetails:
+    return AttemptDetails(
+        at=iso(attempt.at),
+        http_status=attempt.http_status,
+        duration_ms=attempt.duration_ms,
+        error=attempt.error,
+        fate=attempt.fate,
+    )

@@ -1,0 +1,320 @@
+"""The log, the stream and the outbox as their callers see them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+
+import pytest
+from support.clocks import SteppedClock
+from support.listener import listening
+from support.newsroom import UP, Newsroom
+from support.outbox import outbox, sending, sent
+from support.receiver import Receiver
+from support.service import Service, error_of, serving
+from support.waiting import until
+
+from corral.domain.lifecycle import Phase
+from corral.engine.event_hub import GREETING, HEARTBEAT_SECONDS, EventHub
+from corral.store.database import Database
+from corral.store.notices import Notices
+from corral.store.target import DatabaseTarget
+from corral.telemetry import Metrics
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Desk:
+    """A served newsroom."""
+
+    room: Newsroom
+    hub: EventHub
+    clock: SteppedClock
+    metrics: Metrics
+    service: Service
+
+    @property
+    def streams(self) -> float:
+        """How many clients follow."""
+        return self.metrics.registry.get_sample_value("corral_event_streams") or 0
+
+
+@asynccontextmanager
+async def desk_of(database: Database, target: DatabaseTarget, *, held: int = 100) -> AsyncGenerator[Desk]:
+    clock, metrics = SteppedClock(), Metrics()
+    room = Newsroom(database, clock)
+    hub = EventHub(room.log, clock=clock, metrics=metrics, held=held, pause_seconds=0)
+    notices = Notices(target, clock)
+    hub.listen(notices)
+    tasks = [asyncio.create_task(notices.run()), asyncio.create_task(hub.run())]
+    await until(lambda: notices.listening)
+    try:
+        async with serving(database, event_log=room.log, event_hub=hub, deliveries=outbox(room)) as service:
+            yield Desk(room=room, hub=hub, clock=clock, metrics=metrics, service=service)
+            hub.stop()
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
+
+
+@pytest.fixture
+async def desk(database: Database, target: DatabaseTarget) -> AsyncGenerator[Desk]:
+    async with desk_of(database, target) as desk:
+        yield desk
+
+
+async def test_the_log_is_read_page_by_page(desk: Desk) -> None:
+    """Each page says where the next begins; one past the end says where to come back."""
+    made = await desk.room.create("a1", "b2")
+    await desk.room.move(made[0], *UP)
+
+    first = (await desk.service.ask("GET", "/api/events?limit=4")).json
+    second = (await desk.service.ask("GET", f"/api/events?limit=4&after={first['nextAfter']}")).json
+    third = (await desk.service.ask("GET", f"/api/events?after={second['nextAfter']}")).json
+
+    assert [e["seq"] for e in first["events"] + second["events"]] == [1, 2, 3, 4, 5, 6]
+    assert (first["nextAfter"], second["nextAfter"], third) == (4, 6, {"events": [], "nextAfter": 6, "limit": 100})
+    assert {key: value for key, value in second["events"][-1].items() if key != "id"} == {
+        "seq": 6,
+        "event": "instance.ready",
+        "instanceId": "inst_a1",
+        "novitaInstanceId": "n-inst_a1",
+        "status": "ready",
+        "previousStatus": "health_checking",
+        "timestamp": "2030-01-01T00:00:00.000Z",
+        "elapsedTime": 0,
+        "operationId": "op_a1",
+        "reason": "now ready",
+        "error": None,
+        "data": {"name": "a1", "region": "CN-HK-01", "productId": "p-1"},
+    }
+
+
+@pytest.mark.parametrize(
+    "path", ["/api/events?instanceId=inst_a1", "/api/instances/inst_a1/events", "/api/instances/n-inst_a1/events"]
+)
+async def test_one_instance_has_its_own_story(desk: Desk, path: str) -> None:
+    """Found by Corral's id and by the provider's."""
+    made = await desk.room.create("a1", "b2")
+    await desk.room.move(made[0], Phase.STARTING)
+
+    page = (await desk.service.ask("GET", path)).json
+
+    assert [(e["seq"], e["instanceId"]) for e in page["events"]] == [(1, "inst_a1"), (3, "inst_a1")]
+
+
+async def test_an_unknown_instance_has_none(desk: Desk) -> None:
+    """Not an empty page: somebody mistyped."""
+    error_of(await desk.service.ask("GET", "/api/instances/inst_zz/events"), 404, "INSTANCE_NOT_FOUND")
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/api/events?after=-1",
+        "/api/events?after=9223372036854775808",
+        "/api/events?limit=501",
+        "/api/events/stream?after=x",
+        "/api/webhooks/deliveries?status=odd",
+    ],
+)
+async def test_a_bad_query_is_named(desk: Desk, path: str) -> None:
+    """In the one shape of errors."""
+    error = error_of(await desk.service.ask("GET", path), 400, "VALIDATION_ERROR")
+
+    assert [problem["code"] for problem in error["validationErrors"]] == ["INVALID_QUERY"]
+
+
+async def test_a_stream_tells_what_happens_next(desk: Desk) -> None:
+    """From the moment it is connected; the numbers are the log's, the content too."""
+    (instance,) = await desk.room.create("a1")
+    async with listening(desk.service.address) as listener:
+        await desk.room.move(instance, *UP)
+        told = await listener.events(4)
+    page = (await desk.service.ask("GET", "/api/events?after=1")).json
+
+    assert [number for number, _ in told] == [2, 3, 4, 5]
+    assert [event for _, event in told] == page["events"]
+
+
+async def test_a_stream_goes_on_where_the_client_was(desk: Desk) -> None:
+    """By the header browsers send, which beats the query they repeat; by the query alone; and across the live edge."""
+    (instance,) = await desk.room.create("a1")
+    instance = await desk.room.move(instance, *UP)
+    async with listening(desk.service.address, "?after=0", last_event_id=2) as resumed:
+        assert [number for number, _ in await resumed.events(3)] == [3, 4, 5]
+        await desk.room.move(instance, Phase.STOPPING)
+        assert [number for number, _ in await resumed.events(1)] == [6]
+    async with listening(desk.service.address, "?after=0") as whole:
+        assert [number for number, _ in await whole.events(6)] == [1, 2, 3, 4, 5, 6]
+
+
+async def test_a_number_from_another_log_begins_with_the_next_event(desk: Desk) -> None:
+    """A client that outlived the database would otherwise wait for ever."""
+    async with listening(desk.service.address, last_event_id=1000) as listener:
+        await desk.room.create("a1")
+
+        assert [number for number, _ in await listener.events(1)] == [1]
+
+
+async def test_a_stream_may_follow_one_instance(desk: Desk) -> None:
+    """What happened before and what happens now."""
+    made = await desk.room.create("a1", "b2")
+    async with listening(desk.service.address, "?after=0&instanceId=inst_b2") as listener:
+        for instance in made:
+            await desk.room.move(instance, Phase.STARTING)
+
+        assert [number for number, _ in await listener.events(2)] == [2, 4]
+
+
+async def test_a_quiet_stream_shows_that_it_lives(desk: Desk) -> None:
+    """A comment every 15 s, for proxies that cut silent connections."""
+    async with listening(desk.service.address) as listener:
+        await until(lambda: desk.streams == 1)
+        for _ in range(3):
+            desk.clock.advance(HEARTBEAT_SECONDS)
+
+            assert await listener.block() == [": heartbeat"]
+
+
+async def test_streams_end_when_the_service_stops(desk: Desk) -> None:
+    """At once and in order, so that a stop does not wait for clients that never leave."""
+    async with listening(desk.service.address) as one, listening(desk.service.address) as other:
+        desk.hub.stop()
+
+        assert (await one.block(), await other.block()) == ([], [])
+        assert one.response.content.at_eof()
+    await until(lambda: desk.streams == 0)
+
+
+async def test_a_client_that_leaves_is_forgotten(desk: Desk) -> None:
+    """Nothing is kept for it."""
+    async with listening(desk.service.address):
+        await until(lambda: desk.streams == 1)
+
+    await until(lambda: desk.streams == 0)
+
+
+async def test_many_clients_are_served_by_one_reader(desk: Desk) -> None:
+    """Each gets everything, once and in order; the database is asked once for all of them."""
+    clients = 40
+    async with AsyncExitStack() as stack:
+        listeners = [await stack.enter_async_context(listening(desk.service.address)) for _ in range(clients)]
+        await until(lambda: desk.streams == clients)
+        before = desk.room.log.reads
+        (instance,) = await desk.room.create("a1")
+        await desk.room.move(instance, *UP)
+        told = await asyncio.gather(*(listener.events(5) for listener in listeners))
+
+    assert [[number for number, _ in each] for each in told] == [[1, 2, 3, 4, 5]] * clients
+    assert desk.room.log.reads - before < clients
+
+
+async def test_a_client_that_is_far_behind_reads_the_log_itself(database: Database, target: DatabaseTarget) -> None:
+    """Little is held for the slow ones, and they still miss nothing."""
+    async with desk_of(database, target, held=3) as desk:
+        async with listening(desk.service.address) as slow:
+            for number in range(30):
+                await desk.room.create(*(f"n{number}-{each}" for each in range(10)))
+            numbers = [number for number, _ in await slow.events(300)]
+
+        assert numbers == list(range(1, 301))
+
+
+async def test_nothing_is_collected_for_a_client_that_does_not_read(database: Database, target: DatabaseTarget) -> None:
+    """It finds everything in the database when it comes round to it."""
+    async with desk_of(database, target, held=3) as desk:
+        stream = desk.hub.follow(await desk.hub.place(None))
+        assert await anext(stream) == GREETING
+        await desk.room.create(*(f"n{number}" for number in range(250)))
+        await until(lambda: len(desk.hub._held) == 3)
+        text = b"".join([await anext(stream) for _ in range(3)])
+        await stream.aclose()
+
+        assert [int(line[4:]) for line in text.splitlines() if line.startswith(b"id: ")] == list(range(1, 251))
+
+
+async def test_streams_outlive_a_database_that_was_away(desk: Desk, database: Database) -> None:
+    """Every connection is cut, the listener's and the reader's too; what was told meanwhile still arrives."""
+    async with listening(desk.service.address) as listener:
+        async with database.connection() as connection:
+            await connection.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+                " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+            )
+        await desk.room.create("a1")
+        told = asyncio.create_task(listener.events(1))
+
+        def arrived() -> bool:
+            desk.clock.advance(1)
+            return told.done()
+
+        await until(arrived)
+
+    assert [number for number, _ in await told] == [1]
+
+
+async def test_a_stream_is_refused_while_the_database_is_away(desk: Desk, database: Database) -> None:
+    """With the word that it is so, and when to come back."""
+    database.pool.terminate()
+
+    error_of(await desk.service.ask("GET", "/api/events/stream"), 503, "DATABASE_UNAVAILABLE")
+
+
+async def test_deliveries_are_listed_without_their_secrets(desk: Desk) -> None:
+    """Host, fate and every attempt; no path, no query, no body."""
+    async with Receiver(204, 500).serving() as receiver, sending(desk.room) as deliveries:
+        (instance,) = await desk.room.create("a1", url=receiver.url)
+        await desk.room.move(instance, Phase.STARTING)
+        await sent(deliveries)
+    answer = await desk.service.ask("GET", "/api/webhooks/deliveries?instanceId=inst_a1")
+    second, first = answer.json["deliveries"]
+    failing = (await desk.service.ask("GET", "/api/webhooks/deliveries?status=pending&limit=1")).json
+
+    assert b"secret" not in answer.body
+    assert (answer.json["total"], failing["total"], failing["deliveries"]) == (2, 1, [second])
+    assert (first["status"], first["host"], first["event"], first["seq"]) == (
+        "delivered",
+        "127.0.0.1",
+        "instance.created",
+        1,
+    )
+    assert first["eventId"] == receiver.messages[0].id
+    assert (second["attempts"], second["nextAttemptAt"]) == (1, "2030-01-01T00:00:05.000Z")
+    assert [(a["httpStatus"], a["fate"], a["error"]) for a in second["history"]] == [
+        (500, "retry", "server_error: answered with status 500")
+    ]
+
+
+async def test_a_delivery_is_sent_again_on_demand(desk: Desk) -> None:
+    """Accepted, pending, and done by the next job."""
+    async with Receiver().serving() as receiver, sending(desk.room) as deliveries:
+        await desk.room.create("a1", url=receiver.url)
+        await sent(deliveries)
+        (one,) = (await desk.service.ask("GET", "/api/webhooks/deliveries")).json["deliveries"]
+        answer = await desk.service.ask("POST", f"/api/webhooks/deliveries/{one['id']}/redeliver")
+        await sent(deliveries)
+
+    assert (answer.status, answer.json["id"], answer.json["status"]) == (202, one["id"], "pending")
+    assert receiver.messages[0] == receiver.messages[1]
+
+
+@pytest.mark.parametrize("delivery_id", ["dlv_999", "999", "dlv_x", "9" * 40, "%00"])
+async def test_an_unknown_delivery_is_not_found(desk: Desk, delivery_id: str) -> None:
+    """Whatever is written in its place."""
+    answer = await desk.service.ask("POST", f"/api/webhooks/deliveries/{delivery_id}/redeliver")
+
+    error_of(answer, 404, "NOT_FOUND")
+
+
+async def test_the_routes_are_documented(desk: Desk) -> None:
+    """With their answers."""
+    schema = (await desk.service.ask("GET", "/schema/openapi.json")).json
+    paths, shapes = schema["paths"], schema["components"]["schemas"]
+
+    assert {"/api/events", "/api/events/stream", "/api/webhooks/deliveries"} <= set(paths)
+    assert "text/event-stream" in paths["/api/events/stream"]["get"]["responses"]["200"]["content"]
+    assert "202" in paths["/api/webhooks/deliveries/{delivery_id}/redeliver"]["post"]["responses"]
+    assert {"EventDetails", "EventPage", "DeliveryDetails", "DeliveryList"} <= set(shapes)
