@@ -84,7 +84,13 @@ async def test_a_message_is_what_the_contract_says(room: Newsroom, deliveries: D
     )
     assert failed.json["error"] == {"code": "STARTUP_TIMEOUT", "message": "too slow"}
     assert (failed.json["event"], failed.json["previousStatus"]) == ("instance.timeout", "creating")
-    assert failed.json["instance"]["id"] == "inst_a1"
+    assert failed.json["healthCheck"] == {"overallStatus": "healthy"}
+    assert failed.json["instance"] == {
+        "id": "inst_a1",
+        "status": "failed",
+        "operationId": "op_a1",
+        "healthCheck": {"overallStatus": "healthy"},
+    }
     assert failed.id == failed.json["id"] == event.id
     assert {"error", "healthCheck"}.isdisjoint(created.json)
     stamp = SystemClock().now()

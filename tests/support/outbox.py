@@ -6,7 +6,10 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from datetime import timedelta
 
+import msgspec
+
 from corral.domain.instance import Instance
+from corral.domain.operation import Operation
 from corral.engine.deliveries import Deliveries
 from corral.engine.news import SEND_WEBHOOK
 from corral.jobs.registry import JobId, JobRun, LookAgainError
@@ -19,9 +22,20 @@ from support.newsroom import Newsroom
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 
 
-def described(instance: Instance) -> dict[str, object]:
+class Described(msgspec.Struct, rename="camel"):
     """A stand-in for the API's InstanceDetails."""
-    return {"id": instance.id, "name": instance.order.name, "status": instance.phase.value, "healthCheck": {"n": 1}}
+
+    id: str
+    status: str
+    operation_id: str | None
+    health_check: dict[str, str]
+
+
+async def described(instance: Instance, operation: Operation | None) -> Described:
+    """What the API would show."""
+    asked = None if operation is None else operation.id
+    health = {"overallStatus": "healthy"}
+    return Described(id=instance.id, status=instance.phase.value, operation_id=asked, health_check=health)
 
 
 def outbox(room: Newsroom, sender: Sender | None = None, *, most_slow: int = 5) -> Deliveries:

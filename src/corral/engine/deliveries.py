@@ -12,7 +12,7 @@ receiver that remembers ids takes each event once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable
 from datetime import timedelta
 
 import msgspec
@@ -22,19 +22,20 @@ from corral.domain.delivery import Delivery, DeliveryAttempt, DeliveryId, Delive
 from corral.domain.errors import NotFoundError
 from corral.domain.events import EventType
 from corral.domain.instance import Instance, InstanceId
+from corral.domain.operation import Operation
 from corral.engine.event_log import EventDetails, EventLog
 from corral.engine.news import SEND_WEBHOOK, send_job
 from corral.jobs.queue import JobQueue
 from corral.jobs.registry import JobRun, JobType, LookAgainError
-from corral.store import deliveries, events, instances
+from corral.store import deliveries, events, instances, operations
 from corral.store.database import Connection, Database
 from corral.store.deliveries import Pending
 from corral.telemetry import Metrics, log
 from corral.webhooks.deliver import Attempt, Sender
 from corral.webhooks.schedule import Fate, next_delay
 
-Describe = Callable[[Instance], Mapping[str, object]]
-"""An instance as the API shows it (InstanceDetails)."""
+Describe = Callable[[Instance, Operation | None], Awaitable[object]]
+"""An instance, with what was last asked of it, as the API shows it (InstanceDetails): anything that encodes as JSON."""
 
 BUSY_PAUSE = timedelta(seconds=1)
 """Another worker sends for the instance and will most likely send ours too; we look again, in case it was ending."""
@@ -165,7 +166,10 @@ class Deliveries:
         """The message: the event as it happened, and the instance as it is at the first sending."""
         details = self._log.shown(await events.one(connection, pending.event_row))
         instance = await instances.load(connection, instance_id)
-        return message(details, None if instance is None else self._describe(instance))
+        if instance is None:
+            return message(details, None)
+        operation = await operations.load(connection, instance.operation_id)
+        return message(details, await self._describe(instance, operation))
 
     def _tell(self, instance_id: InstanceId, pending: Pending, attempt: Attempt, status: DeliveryStatus) -> None:
         self._metrics.webhook_attempts.labels(attempt.fate.value).inc()
@@ -178,14 +182,15 @@ class Deliveries:
             log.warning("webhook.given_up", reason=attempt.error, status=status.value, **facts)
 
 
-def message(event: EventDetails, instance: Mapping[str, object] | None) -> bytes:
+def message(event: EventDetails, instance: object) -> bytes:
     """The body of a webhook. `error` and `healthCheck` are there when the event is about them."""
+    described = msgspec.to_builtins(instance)
     told = msgspec.to_builtins(event)
     data = told.pop("data")
     error = told.pop("error")
     if error is not None:
         told["error"] = error
-    health = None if instance is None else instance.get("healthCheck")
+    health = described.get("healthCheck") if isinstance(described, dict) else None
     if health is not None and event.event in _ABOUT_HEALTH:
         told["healthCheck"] = health
-    return msgspec.json.encode({**told, "instance": instance, "data": data})
+    return msgspec.json.encode({**told, "instance": described, "data": data})

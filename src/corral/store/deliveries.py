@@ -121,8 +121,7 @@ async def sole_sender(connection: Connection, instance_id: InstanceId) -> AsyncG
     """
     Whether nobody else sends for this instance for the length of the block; never waits.
 
-    The lock belongs to the connection, not to a transaction: it is held while a receiver answers, and is gone with the
-    process that held it.
+    The lock belongs to the connection, not to a transaction: it is held while a receiver answers, and ends with it.
     """
     name = f"deliveries:{instance_id}"
     alone: bool = await connection.fetchval("SELECT pg_try_advisory_lock(hashtextextended($1, 0))", name)
