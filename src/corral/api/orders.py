@@ -1,0 +1,41 @@
+"""Reading what a caller wants created: the body, its fields, and where its webhooks would go."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from corral.domain.errors import FieldProblem, MalformedError, SpecInvalidError
+from corral.domain.instance import Order
+from corral.domain.order_rules import OrderDefaults, read_order
+from corral.webhooks.guard import AddressGuard
+
+
+class OrderReader:
+    """Turns bodies into orders; nobody outside is asked, except a name server about a webhook's host."""
+
+    def __init__(self, defaults: OrderDefaults, guard: AddressGuard) -> None:
+        self._defaults = defaults
+        self._guard = guard
+
+    async def read(self, body: bytes) -> Order:
+        """The order in *body*; raises MalformedError, or SpecInvalidError with all that is wrong."""
+        raw = decoded(body)
+        found = read_order(raw, self._defaults)
+        url = raw.get("webhookUrl") if isinstance(raw, dict) else None
+        problem = await self._guard.problem(url) if isinstance(url, str) else None
+        problems: tuple[FieldProblem, ...] = () if isinstance(found, Order) else found
+        if isinstance(found, Order) and problem is None:
+            return found
+        raise SpecInvalidError([*problems, *([] if problem is None else [problem])])
+
+
+def decoded(body: bytes) -> Any:
+    """The JSON in *body*; raises MalformedError when it is none."""
+    try:
+        return msgspec.json.decode(body)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise MalformedError(f"the body is not valid JSON: {error}") from error
+    except RecursionError as error:
+        raise MalformedError("the body is nested too deeply") from error
