@@ -1,0 +1,80 @@
+"""
+Many small writes as few large ones: what arrives while a commit is under way goes together into the next.
+
+Alone, nothing waits: the first to come is committed at once. Under load the groups grow by themselves, because each
+takes all that came during the one before, so the cost of a commit is shared by more the more there is to do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Generic, TypeVar
+
+MOST_TOGETHER = 200
+"""Larger groups gain little (a commit is then a small part of the work) and keep their first member waiting."""
+
+Item = TypeVar("Item")
+Outcome = TypeVar("Outcome")
+
+
+class GroupCommit(Generic[Item, Outcome]):
+    """
+    Commits items in groups, one group at a time.
+
+    *commit* answers one outcome for each item, in order; an error of it is the error of every item of that group and of
+    no other.
+    """
+
+    def __init__(
+        self, commit: Callable[[Sequence[Item]], Awaitable[Sequence[Outcome]]], *, most: int = MOST_TOGETHER
+    ) -> None:
+        self._commit = commit
+        self._most = most
+        self._waiting: deque[tuple[Item, asyncio.Future[Outcome]]] = deque()
+        self._running: asyncio.Task[None] | None = None
+
+    async def add(self, item: Item) -> Outcome:
+        """
+        Commit *item*, alone or with others, and answer its outcome.
+
+        Who is cancelled while waiting takes nobody along: an item that is not yet being committed is left out, one that
+        is goes on.
+        """
+        told: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+        self._waiting.append((item, told))
+        if self._running is None:
+            self._running = asyncio.create_task(self._run())
+        return await told
+
+    async def _run(self) -> None:
+        try:
+            while group := self._next_group():
+                await self._commit_group(group)
+        finally:
+            self._running = None
+            while self._waiting:  # only when this task itself was cancelled: nobody is to wait for ever
+                self._waiting.popleft()[1].cancel()
+
+    def _next_group(self) -> list[tuple[Item, asyncio.Future[Outcome]]]:
+        group: list[tuple[Item, asyncio.Future[Outcome]]] = []
+        while self._waiting and len(group) < self._most:
+            item, told = self._waiting.popleft()
+            if not told.done():
+                group.append((item, told))
+        return group
+
+    async def _commit_group(self, group: Sequence[tuple[Item, asyncio.Future[Outcome]]]) -> None:
+        try:
+            outcomes = await self._commit([item for item, _ in group])
+            for (_, told), outcome in zip(group, outcomes, strict=True):
+                if not told.done():
+                    told.set_result(outcome)
+        except Exception as error:  # noqa: BLE001  # whatever it was, it is for those who wait
+            for _, told in group:
+                if not told.done():
+                    told.set_exception(error)
+        finally:
+            for _, told in group:
+                told.cancel()  # as above; one that was told is not changed by it
