@@ -40,6 +40,7 @@ LOG_EVENTS: Final[dict[str, str]] = {
     "job.retried": "A job failed and will be tried again.",
     "job.unsaved": "A job's outcome could not be stored; it will run again on some worker.",
     "jobs.swept": "Finished jobs past their time were removed.",
+    "answers.swept": "Answers kept under idempotency keys for a day were removed.",
     "cloud.called": "The provider was asked once; says what, the HTTP status (or why there was none) and how long.",
     "cloud.retried": "A call that is safe to repeat failed and is tried again.",
     "cloud.breaker_opened": "The provider kept failing; it is left alone for a while.",

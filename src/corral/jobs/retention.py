@@ -1,22 +1,39 @@
-"""The housekeeping of the queue itself: finished jobs are removed after a day."""
+"""Housekeeping: finished jobs, and answers kept under idempotency keys, are removed after a day."""
 
 from __future__ import annotations
 
 from datetime import timedelta
 
+from corral.clock import Clock
 from corral.jobs.queue import JobQueue
 from corral.jobs.registry import JobRun, JobType, Priority
+from corral.store import idempotency
+from corral.store.database import Database
 from corral.telemetry import log
 
 KEPT_FOR = timedelta(hours=24)
+EVERY = timedelta(minutes=10)
+"""Rarely enough to cost nothing, often enough to stay small."""
 
 
 def sweep(queue: JobQueue) -> JobType:
-    """The job type that does it, every ten minutes: rarely enough to cost nothing, often enough to stay small."""
+    """The job type that removes finished jobs."""
 
     async def handler(_run: JobRun) -> None:
         removed = await queue.cleanup(KEPT_FOR)
         if removed:
             log.info("jobs.swept", removed=removed)
 
-    return JobType(name="sweep_jobs", handler=handler, priority=Priority.LOW, every=timedelta(minutes=10))
+    return JobType(name="sweep_jobs", handler=handler, priority=Priority.LOW, every=EVERY)
+
+
+def sweep_answers(database: Database, clock: Clock) -> JobType:
+    """The job type that removes answers nobody may ask for again."""
+
+    async def handler(_run: JobRun) -> None:
+        async with database.connection() as connection:
+            removed = await idempotency.sweep(connection, clock.now())
+        if removed:
+            log.info("answers.swept", removed=removed)
+
+    return JobType(name="sweep_answers", handler=handler, priority=Priority.LOW, every=EVERY)

@@ -1,0 +1,152 @@
+"""
+What was answered under each idempotency key, for a day.
+
+Two ways in. `keep` stores answers in the transaction of the very change they tell of: both are there or neither, so it
+needs no claim and leaves nothing behind when the process dies. `claim` and `settle` are for everything else: the key is
+taken before, the answer stored after, and a claim whose holder died is free again after a while.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from corral.store.database import Connection
+
+KEPT_FOR: Final = timedelta(hours=24)
+CLAIM_LASTS: Final = timedelta(seconds=60)
+"""How long a request may take. Shorter, and a slow one is executed twice; longer, and a crash blocks its key longer."""
+
+_FREE = """
+(corral_idempotency.kept_at <= $6 OR (corral_idempotency.status IS NULL AND corral_idempotency.claimed_until <= $5))
+"""
+_KEEP = f"""
+INSERT INTO corral_idempotency (key, fingerprint, status, body, kept_at)
+SELECT key, fingerprint, status, body, $5::timestamptz
+FROM unnest($1::text[], $2::bytea[], $3::int[], $4::bytea[]) AS n (key, fingerprint, status, body)
+ORDER BY key -- everybody takes locks in one order, so that nobody waits in a circle
+ON CONFLICT (key) DO UPDATE SET
+    fingerprint = excluded.fingerprint, status = excluded.status, body = excluded.body, claimed_until = NULL,
+    kept_at = excluded.kept_at
+WHERE {_FREE}
+RETURNING key
+"""  # noqa: S608  # constants
+_CLAIM = f"""
+INSERT INTO corral_idempotency (key, fingerprint, claimed_until, kept_at) VALUES ($1, $2, $3, $4)
+ON CONFLICT (key) DO UPDATE SET
+    fingerprint = excluded.fingerprint, status = NULL, body = NULL, claimed_until = excluded.claimed_until,
+    kept_at = excluded.kept_at
+WHERE {_FREE.replace("$5", "$4").replace("$6", "$5")}
+RETURNING key
+"""  # noqa: S608  # constants
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What a caller was told."""
+
+    status: int
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyRow:
+    """One key in use."""
+
+    key: str
+    fingerprint: bytes
+    """Of the request it was used for."""
+    answer: Answer | None
+    """None while that request is being executed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """The right to execute the request of one key."""
+
+    key: str
+    until: datetime
+
+
+async def find(connection: Connection, key: str, now: datetime) -> KeyRow | None:
+    """What is known of *key*; None when it is free."""
+    row = await connection.fetchrow(
+        "SELECT key, fingerprint, status, body FROM corral_idempotency"
+        " WHERE key = $1 AND kept_at > $3 AND (status IS NOT NULL OR claimed_until > $2)",
+        key,
+        now,
+        now - KEPT_FOR,
+    )
+    return None if row is None else _read(row)
+
+
+async def keep(connection: Connection, wanted: Sequence[KeyRow], now: datetime) -> list[KeyRow]:
+    """
+    Keep each answer whose key is free, within the caller's transaction.
+
+    Answers, for each, the row that counts: the very one given if it was kept, else what another request left there.
+    It waits for others who are just keeping the same keys, until it is known whether they do.
+    """
+    firsts = {row.key: row for row in reversed(wanted)}
+    answers = [row.answer for row in firsts.values() if row.answer is not None]
+    taken = await connection.fetch(
+        _KEEP,
+        list(firsts),
+        [row.fingerprint for row in firsts.values()],
+        [answer.status for answer in answers],
+        [answer.body for answer in answers],
+        now,
+        now - KEPT_FOR,
+    )
+    kept = {row["key"] for row in taken}
+    # A claim may be given back between the two statements; who then asks again will find the key free.
+    standing = {key: row if key in kept else replace(row, answer=None) for key, row in firsts.items()}
+    others = [key for key in firsts if key not in kept]
+    if others:
+        rows = await connection.fetch(
+            "SELECT key, fingerprint, status, body FROM corral_idempotency WHERE key = ANY($1)", others
+        )
+        standing |= {row["key"]: _read(row) for row in rows}
+    return [standing[row.key] for row in wanted]
+
+
+async def claim(connection: Connection, key: str, fingerprint: bytes, now: datetime) -> Claim | None:
+    """Take *key* for a request about to be executed; None when it is not free."""
+    until = now + CLAIM_LASTS
+    taken = await connection.fetchval(_CLAIM, key, fingerprint, until, now, now - KEPT_FOR)
+    return None if taken is None else Claim(key=key, until=until)
+
+
+async def settle(connection: Connection, claim: Claim, answer: Answer | None) -> None:
+    """Store what was answered, or, without an answer, give the key back; a claim taken over meanwhile stays theirs."""
+    if answer is None:
+        await connection.execute(
+            "DELETE FROM corral_idempotency WHERE key = $1 AND claimed_until = $2 AND status IS NULL",
+            claim.key,
+            claim.until,
+        )
+    else:
+        await connection.execute(
+            "UPDATE corral_idempotency SET status = $3, body = $4"
+            " WHERE key = $1 AND claimed_until = $2 AND status IS NULL",
+            claim.key,
+            claim.until,
+            answer.status,
+            answer.body,
+        )
+
+
+async def sweep(connection: Connection, now: datetime) -> int:
+    """Forget what is older than a day; answers how many rows that were."""
+    removed: int = await connection.fetchval(
+        "WITH gone AS (DELETE FROM corral_idempotency WHERE kept_at <= $1 RETURNING key) SELECT count(*) FROM gone",
+        now - KEPT_FOR,
+    )
+    return removed
+
+
+def _read(row: Any) -> KeyRow:
+    answer = None if row["status"] is None else Answer(status=row["status"], body=row["body"])
+    return KeyRow(key=row["key"], fingerprint=row["fingerprint"], answer=answer)
