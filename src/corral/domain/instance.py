@@ -37,7 +37,7 @@ class Order:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placement:
-    """Where an attempt went."""
+    """Where it is meant to go and, once a create call was recorded, where that went."""
 
     region: str
     cluster_id: str

@@ -67,6 +67,14 @@ async def load(connection: Connection, instance_id: str) -> Instance | None:
     return None if row is None else _instance(row)
 
 
+async def hold(connection: Connection, instance_id: str) -> Instance | None:
+    """One instance, by our id or the provider's, that nobody else can change until this transaction ends."""
+    row = await connection.fetchrow(
+        "SELECT record, generation FROM corral_instances WHERE id = $1 OR provider_id = $1 FOR UPDATE", instance_id
+    )
+    return None if row is None else _instance(row)
+
+
 async def lock(connection: Connection, instance_id: InstanceId) -> bool:
     """
     Take the instance's lock; False when another pass has it.

@@ -1,0 +1,251 @@
+"""
+What users ask for, written down: a goal, an operation, an event and a job, in one transaction.
+
+Nothing is asked of the provider here beyond its catalogue; the job does the rest. A request that carries an idempotency
+key has its answer stored in that same transaction: after a crash either all of it happened, and a repetition gets the
+answer, or nothing did.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Final
+
+from corral.cache.book import CacheBook, CacheName
+from corral.clock import Clock
+from corral.domain.events import Change
+from corral.domain.instance import Instance, InstanceId, OperationId, Order, Placement
+from corral.domain.lifecycle import Goal, Phase
+from corral.domain.operation import ENDED, Operation, OperationKind, OperationStatus, advanced
+from corral.domain.order_rules import wish_of
+from corral.domain.placement import Candidate, Ranking
+from corral.engine.catalog import Catalogue
+from corral.engine.estimates import Estimates
+from corral.engine.group_commit import GroupCommit
+from corral.engine.ids import is_id, no_such_instance
+from corral.engine.keyed import Keyed
+from corral.engine.shared_caches import forget_on_commit
+from corral.jobs.queue import JobQueue, Wanted
+from corral.store import idempotency, instances, operations
+from corral.store.database import Connection, Database
+from corral.store.idempotency import KeyRow
+
+CREATE_WITHIN: Final = timedelta(minutes=20)
+REMIND_AFTER: Final = timedelta(minutes=1)
+"""A wish whose job came to nothing is looked at again; every pass sets a reminder of its own."""
+
+Tell = Callable[[Connection, Sequence[Change]], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Created:
+    """A wish that was recorded."""
+
+    instance: Instance
+    operation: Operation
+    estimated_ready_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deleting:
+    """An instance that is to go, or is gone."""
+
+    instance: Instance
+    operation_id: OperationId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Wished:
+    created: Created
+    row: KeyRow | None
+
+
+class Commands:
+    """Records what users want."""
+
+    def __init__(
+        self,
+        *,
+        database: Database,
+        catalogue: Catalogue,
+        queue: JobQueue,
+        tell: Tell,
+        caches: CacheBook,
+        estimates: Estimates,
+        clock: Clock,
+        new_id: Callable[[], str],
+    ) -> None:
+        self._database = database
+        self._catalogue = catalogue
+        self._queue = queue
+        self._tell = tell
+        self._caches = caches
+        self._estimates = estimates
+        self._clock = clock
+        self._new_id = new_id
+        self._wishes = GroupCommit[_Wished, Created | KeyRow](self._record)
+
+    async def plan(self, order: Order) -> Ranking:
+        """What creating *order* would choose from; NotFoundError for an unknown product or template."""
+        ranking, _ = await asyncio.gather(
+            self._catalogue.plan(wish_of(order)), self._catalogue.template(order.template_id)
+        )
+        return ranking
+
+    async def create(self, order: Order, keyed: Keyed[Created] | None = None) -> Created | KeyRow:
+        """
+        Record that *order* is wanted; raises NotFoundError when its product or template is not to be had.
+
+        Answers the row of *keyed* instead when another request used that key first.
+        """
+        now = self._clock.now()
+        ranking, _, ready_at = await asyncio.gather(
+            self._catalogue.candidates(wish_of(order)),
+            self._catalogue.template(order.template_id),
+            self._estimates.ready_at(order.product_name, now),
+        )
+        created = self._wish(order, ranking.candidates[0], now, ready_at)
+        return await self._wishes.add(_Wished(created=created, row=None if keyed is None else keyed.row(created)))
+
+    async def delete(self, instance_id: str, keyed: Keyed[Deleting] | None = None) -> Deleting | KeyRow:
+        """
+        Record that the instance is to go; one that already is stays as it is. Raises NotFoundError.
+
+        Answers the row of *keyed* instead when another request used that key first.
+        """
+        if not is_id(instance_id):
+            raise no_such_instance(instance_id)
+        outcome = await self._delete(instance_id, keyed)
+        if isinstance(outcome, Deleting):
+            self._caches.drop(CacheName.INSTANCE_DETAILS, outcome.instance.id)
+        return outcome
+
+    def _wish(self, order: Order, best: Candidate, now: datetime, ready_at: datetime) -> Created:
+        instance = Instance(
+            id=InstanceId(f"inst_{self._new_id()}"),
+            order=order,
+            goal=Goal.RUNNING,
+            phase=Phase.CREATING,
+            operation_id=OperationId(f"op_{self._new_id()}"),
+            created_at=now,
+            phase_since=now,
+            deadline_at=now + CREATE_WITHIN,
+            placement=Placement(
+                region=best.region,
+                cluster_id=best.offer.cluster_id,
+                product_id=best.offer.product_id,
+                billing_mode=best.offer.billing_mode,
+                micro_usd=best.micro_usd,
+            ),
+        )
+        asked = Operation(
+            id=instance.operation_id,
+            instance_id=instance.id,
+            kind=OperationKind.CREATE,
+            status=OperationStatus.INITIATED,
+            created_at=now,
+        )
+        return Created(instance=instance, operation=advanced(asked, instance, now), estimated_ready_at=ready_at)
+
+    async def _record(self, wished: Sequence[_Wished]) -> list[Created | KeyRow]:
+        """Write a group of wishes down, except those whose key turns out to be taken."""
+        async with self._database.transaction() as connection:
+            outcomes = await self._claimed(connection, wished)
+            fresh = [outcome for outcome in outcomes if isinstance(outcome, Created)]
+            if fresh:
+                now = self._clock.now()
+                new = [created.instance for created in fresh]
+                await instances.add(connection, new, look_at=now + REMIND_AFTER)
+                await operations.add(connection, [created.operation for created in fresh])
+                await self._queue.enqueue(connection, [_create_job(instance) for instance in new])
+                await self._tell(connection, [_told(None, instance, "wanted", now) for instance in new])
+                await forget_on_commit(connection, CacheName.MERGED_LISTING)
+        if fresh:
+            self._caches.clear(CacheName.MERGED_LISTING)
+        return outcomes
+
+    async def _claimed(self, connection: Connection, wished: Sequence[_Wished]) -> list[Created | KeyRow]:
+        """Each wish, or the row that another request left under its key."""
+        rows = [wish.row for wish in wished if wish.row is not None]
+        standing = iter(await idempotency.keep(connection, rows, self._clock.now()) if rows else [])
+        outcomes: list[Created | KeyRow] = []
+        for wish in wished:
+            row = None if wish.row is None else next(standing)
+            outcomes.append(wish.created if row is None or row is wish.row else row)
+        return outcomes
+
+    async def _delete(self, instance_id: str, keyed: Keyed[Deleting] | None) -> Deleting | KeyRow:
+        now = self._clock.now()
+        async with self._database.transaction() as connection:
+            before = await instances.hold(connection, instance_id)
+            if before is None:
+                raise no_such_instance(instance_id)
+            leaving = before.goal is Goal.GONE
+            outcome = Deleting(instance=before, operation_id=before.operation_id) if leaving else self._end(before, now)
+            if keyed is not None:
+                row = keyed.row(outcome)
+                (standing,) = await idempotency.keep(connection, [row], now)
+                if standing is not row:
+                    return standing
+            if not leaving:
+                await self._record_end(connection, before, outcome.instance, now)
+        return outcome
+
+    def _end(self, before: Instance, now: datetime) -> Deleting:
+        operation_id = OperationId(f"op_{self._new_id()}")
+        after = replace(
+            before,
+            goal=Goal.GONE,
+            phase=Phase.DELETING,
+            phase_since=now,
+            operation_id=operation_id,
+            deadline_at=None,
+            acted_at=None,
+        )
+        return Deleting(instance=after, operation_id=operation_id)
+
+    async def _record_end(self, connection: Connection, before: Instance, after: Instance, now: datetime) -> None:
+        await instances.write(connection, after, look_at=now + REMIND_AFTER)
+        await _cancel(connection, before.operation_id)
+        asked = Operation(
+            id=after.operation_id,
+            instance_id=after.id,
+            kind=OperationKind.DELETE,
+            status=OperationStatus.INITIATED,
+            created_at=now,
+        )
+        await operations.add(connection, [asked])
+        payload = {"instanceId": after.id, "novitaInstanceId": after.provider_id}
+        await self._queue.enqueue(connection, [Wanted(type="monitor_instance", payload=payload)])
+        await self._tell(connection, [_told(before, after, "its deletion was asked for", now)])
+        await forget_on_commit(connection, CacheName.INSTANCE_DETAILS, after.id)
+
+
+def _create_job(instance: Instance) -> Wanted:
+    order, placement = instance.order, instance.placement
+    return Wanted(
+        type="create_instance",
+        payload={
+            "instanceId": instance.id,
+            "name": order.name,
+            "productName": order.product_name,
+            "templateId": order.template_id,
+            "gpuNum": order.gpu_num,
+            "rootfsSize": order.rootfs_gb,
+            "region": order.regions[0] if placement is None else placement.region,
+        },
+    )
+
+
+def _told(before: Instance | None, after: Instance, because: str, now: datetime) -> Change:
+    return Change(before=before, after=after, because=because, at=now)
+
+
+async def _cancel(connection: Connection, operation_id: OperationId) -> None:
+    """End an operation that something else was asked for instead of."""
+    current = await operations.load(connection, operation_id)
+    if current is not None and current.status not in ENDED:
+        await operations.write(connection, replace(current, status=OperationStatus.CANCELLED))

@@ -1,0 +1,33 @@
+"""When an instance will be ready, judged by those before it."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Final
+
+from corral.cache.cache import Cache
+from corral.clock import Clock
+from corral.store import instances
+from corral.store.database import Database
+
+UNTIL_KNOWN: Final = timedelta(minutes=4)
+REMEMBERED_SECONDS: Final = 60.0
+"""A median of twenty moves slowly; reading it for every wish would be a query for nothing."""
+
+
+class Estimates:
+    """How long instances of each product usually take."""
+
+    def __init__(self, database: Database, clock: Clock) -> None:
+        self._database = database
+        self._usual: Cache[timedelta] = Cache(ttl_seconds=REMEMBERED_SECONDS, most_entries=1000, clock=clock)
+
+    async def ready_at(self, product_name: str, since: datetime) -> datetime:
+        """When an instance asked for at *since* will be ready, more or less."""
+
+        async def load() -> timedelta:
+            async with self._database.connection() as connection:
+                seconds = await instances.usual_ready_seconds(connection, product_name)
+            return UNTIL_KNOWN if seconds is None else timedelta(seconds=seconds)
+
+        return since + await self._usual.get(product_name, load)

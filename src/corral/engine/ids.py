@@ -1,0 +1,34 @@
+"""The ids of instances and operations: names nobody can guess and nobody has twice."""
+
+from __future__ import annotations
+
+import secrets
+from typing import Final
+
+from corral.domain.errors import NotFoundError
+
+LENGTH: Final = 20
+"""Characters; 36 ** 20 names, so that not even all instances of all time are likely to share one."""
+LONGEST: Final = 255
+"""Characters of any id, ours or the provider's."""
+_DIGITS: Final = "0123456789abcdefghijklmnopqrstuvwxyz"
+
+
+def random_id() -> str:
+    """Twenty random digits and small letters."""
+    number = secrets.randbelow(36**LENGTH)
+    digits: list[str] = []
+    for _ in range(LENGTH):
+        number, digit = divmod(number, 36)
+        digits.append(_DIGITS[digit])
+    return "".join(digits)
+
+
+def is_id(text: str) -> bool:
+    """Whether *text* may be an id at all; PostgreSQL, for one, cannot even be asked for one with a NUL in it."""
+    return 1 <= len(text) <= LONGEST and text.isprintable()
+
+
+def no_such_instance(instance_id: str) -> NotFoundError:
+    """Nothing is known by that id."""
+    return NotFoundError(f"there is no instance {instance_id[:60]!r}", code="INSTANCE_NOT_FOUND")

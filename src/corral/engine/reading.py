@@ -1,0 +1,78 @@
+"""What is known of instances and operations, for those who look."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from corral.cache.book import CacheBook, CacheName
+from corral.cache.cache import Cache
+from corral.domain.errors import NotFoundError
+from corral.domain.instance import Instance
+from corral.domain.lifecycle import Phase
+from corral.domain.operation import Operation
+from corral.engine.ids import is_id, no_such_instance
+from corral.store import instances, operations
+from corral.store.database import Database
+
+OUR_IDS = "inst_"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Known:
+    """An instance and what was last asked of it."""
+
+    instance: Instance
+    operation: Operation | None
+
+
+class Reading:
+    """Reads what is recorded; the provider is not asked."""
+
+    def __init__(self, database: Database, caches: CacheBook) -> None:
+        self._database = database
+        self._details: Cache[Known] = caches[CacheName.INSTANCE_DETAILS]
+
+    async def instance(self, given_id: str) -> Known:
+        """One instance, by our id or the provider's; raises NotFoundError."""
+        load = partial(self._load, given_id)
+        # Whoever changes an instance drops it here by our id, so it must not be held under another.
+        return await (self._details.get(given_id, load) if given_id.startswith(OUR_IDS) else load())
+
+    async def page(
+        self, *, phases: Sequence[Phase] | None, name: str | None, region: str | None, limit: int, offset: int
+    ) -> tuple[list[Known], int]:
+        """One page, newest first, and how many there are in all."""
+        async with self._database.connection() as connection:
+            found, total = await instances.page(
+                connection, phases=phases, name=name, region=region, limit=limit, offset=offset
+            )
+            asked = await operations.of_many(connection, [instance.operation_id for instance in found])
+        return [Known(instance=each, operation=asked.get(each.operation_id)) for each in found], total
+
+    async def operation(self, operation_id: str) -> Operation:
+        """One operation; raises NotFoundError."""
+        found = None
+        if is_id(operation_id):
+            async with self._database.connection() as connection:
+                found = await operations.load(connection, operation_id)
+        if found is None:
+            raise NotFoundError(f"there is no operation {operation_id[:60]!r}", code="OPERATION_NOT_FOUND")
+        return found
+
+    async def operations_of(self, given_id: str) -> list[Operation]:
+        """What was asked of one instance, newest first; raises NotFoundError when there is no such instance."""
+        known = await self.instance(given_id)
+        async with self._database.connection() as connection:
+            return await operations.of_instance(connection, known.instance.id)
+
+    async def _load(self, given_id: str) -> Known:
+        if not is_id(given_id):
+            raise no_such_instance(given_id)
+        async with self._database.connection() as connection:
+            instance = await instances.load(connection, given_id)
+            if instance is None:
+                raise no_such_instance(given_id)
+            operation = await operations.load(connection, instance.operation_id)
+        return Known(instance=instance, operation=operation)

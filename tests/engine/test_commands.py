@@ -1,0 +1,272 @@
+"""Commands on the real database: all of a wish is recorded, or nothing of it."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+from support.waiting import until
+from support.wishing import Desk, an_order
+
+from corral.domain.errors import NotFoundError
+from corral.domain.instance import Order, ProviderId
+from corral.domain.lifecycle import Goal, Phase
+from corral.domain.operation import OperationKind, OperationStatus
+from corral.engine.commands import Created, Deleting
+from corral.engine.keyed import Keyed
+from corral.jobs.registry import Priority
+from corral.store import instances
+from corral.store.database import Database
+from corral.store.idempotency import Answer, KeyRow
+
+NOTHING = {"instances": 0, "operations": 0, "events": 0, "pgqueuer": 0, "idempotency": 0}
+
+
+@pytest.fixture
+def desk(database: Database) -> Desk:
+    return Desk(database)
+
+
+def keyed(key: str, fingerprint: bytes = b"same") -> Keyed[Created]:
+    return Keyed(key=key, fingerprint=fingerprint, answer_of=lambda c: Answer(status=201, body=c.instance.id.encode()))
+
+
+async def created(desk: Desk, name: str = "trainer") -> Created:
+    made = await desk.commands.create(an_order(name))
+    assert isinstance(made, Created)
+    return made
+
+
+async def test_a_wish_is_an_instance_an_operation_an_event_and_a_job(desk: Desk) -> None:
+    """All in one transaction, and nothing else: the provider is asked about its catalogue only."""
+    made = await created(desk)
+    known = await desk.reading.instance(made.instance.id)
+    (job,) = await desk.queue.find()
+
+    assert await desk.counts() == {**NOTHING, "instances": 1, "operations": 1, "events": 1, "pgqueuer": 1}
+    assert known.instance == made.instance
+    assert known.operation == made.operation
+    assert re.fullmatch(r"inst_[0-9a-z]{20}", made.instance.id)
+    assert re.fullmatch(r"op_[0-9a-z]{20}", made.operation.id)
+    assert (made.instance.goal, made.instance.phase) == (Goal.RUNNING, Phase.CREATING)
+    assert made.instance.deadline_at == desk.clock.now() + timedelta(minutes=20)
+    assert made.estimated_ready_at == desk.clock.now() + timedelta(minutes=4)
+    assert made.operation.stamps == {"startRequested": desk.clock.now()}
+    assert (job.type, job.priority) == ("create_instance", Priority.HIGH)
+    assert job.payload == {
+        "instanceId": made.instance.id,
+        "name": "trainer",
+        "productName": "RTX 4090 24GB",
+        "templateId": "204511",
+        "gpuNum": 1,
+        "rootfsSize": 60,
+        "region": "CN-HK-01",
+    }
+
+
+async def test_product_and_template_are_looked_up_at_the_same_time(desk: Desk) -> None:
+    """One slow answer is waited for, not two."""
+    desk.shop.open.clear()
+    wish = asyncio.create_task(desk.commands.create(an_order()))
+    await until(lambda: {"clusters", "template"} <= set(desk.shop.calls))
+    desk.shop.open.set()
+
+    assert isinstance(await wish, Created)
+
+
+@pytest.mark.parametrize(
+    ("order", "code"),
+    [
+        (replace(an_order(), product_name="RTX 9090"), "PRODUCT_NOT_FOUND"),
+        (replace(an_order(), max_micro_usd_per_gpu=1), "NO_OPTIMAL_PRODUCT_ANY_REGION"),
+        (replace(an_order(), template_id="7"), "TEMPLATE_NOT_FOUND"),
+    ],
+)
+async def test_what_cannot_be_had_is_refused_before_anything_is_written(desk: Desk, order: Order, code: str) -> None:
+    """An immediate 404."""
+    with pytest.raises(NotFoundError) as refusal:
+        await desk.commands.create(order, keyed("k"))
+
+    assert refusal.value.code == code
+    assert await desk.counts() == NOTHING
+
+
+async def test_a_job_that_cannot_be_enqueued_leaves_no_instance(database: Database) -> None:
+    """All or nothing, the idempotency key included; and the next one is not disturbed."""
+    desk = Desk(database, job_types=())
+    with pytest.raises(ValueError, match="no job type"):
+        await desk.commands.create(an_order(), keyed("k"))
+
+    assert await desk.counts() == NOTHING
+
+
+async def test_wishes_that_come_together_are_committed_together(desk: Desk) -> None:
+    """A burst takes a few transactions; each wish gets its own answer."""
+    await created(desk)
+    desk.groups.clear()
+    made = await asyncio.gather(*(created(desk, f"n{n}") for n in range(300)))
+
+    assert [each.instance.order.name for each in made] == [f"n{n}" for n in range(300)]
+    assert len({each.instance.id for each in made}) == 300
+    assert await desk.counts() == {
+        "instances": 301,
+        "operations": 301,
+        "events": 301,
+        "pgqueuer": 301,
+        "idempotency": 0,
+    }
+    assert sum(desk.groups) == 300
+    assert len(desk.groups) < 100
+
+
+async def test_the_estimate_is_the_median_of_those_before(desk: Desk) -> None:
+    """Once somebody became ready, four minutes is no longer the answer."""
+    async with desk.database.connection() as connection:
+        for seconds in (10.0, 50.0, 90.0):
+            await instances.remember_ready(connection, "RTX 4090 24GB", seconds)
+    made = await created(desk)
+
+    assert made.estimated_ready_at == desk.clock.now() + timedelta(seconds=50)
+
+
+async def test_one_key_makes_one_instance_however_many_ask_at_once(desk: Desk) -> None:
+    """In one process and in two; the losers get the winner's answer."""
+    other = desk.new_commands(desk.clock)
+    outcomes = await asyncio.gather(
+        *(commands.create(an_order(), keyed("k")) for commands in (desk.commands, other) for _ in range(20))
+    )
+    (winner,) = (outcome for outcome in outcomes if isinstance(outcome, Created))
+    rows = [outcome for outcome in outcomes if isinstance(outcome, KeyRow)]
+
+    assert await desk.counts() == {"instances": 1, "operations": 1, "events": 1, "pgqueuer": 1, "idempotency": 1}
+    assert {row.answer for row in rows} == {Answer(status=201, body=winner.instance.id.encode())}
+    assert len(rows) == 39
+
+
+async def test_many_keys_in_any_order_do_not_lock_each_other_out(desk: Desk) -> None:
+    """Two processes that get the same requests in opposite orders would wait in a circle."""
+    other = desk.new_commands(desk.clock)
+    keys = [f"k{n}" for n in range(40)]
+    for commands in (desk.commands, other):
+        await commands.create(an_order())
+    outcomes = await asyncio.gather(
+        *(desk.commands.create(an_order(), keyed(key)) for key in keys),
+        *(other.create(an_order(), keyed(key)) for key in reversed(keys)),
+    )
+
+    assert sum(isinstance(outcome, Created) for outcome in outcomes) == 40
+    assert await desk.count("corral_instances") == 42
+
+
+async def test_a_key_is_free_again_after_a_day(desk: Desk) -> None:
+    """And not a moment earlier."""
+    first = await desk.commands.create(an_order(), keyed("k"))
+    desk.clock.advance(24 * 3600 - 1)
+    repeated = await desk.commands.create(an_order(), keyed("k"))
+    desk.clock.advance(2)
+    later = await desk.commands.create(an_order(), keyed("k"))
+
+    assert [type(each) for each in (first, repeated, later)] == [Created, KeyRow, Created]
+
+
+async def test_a_plan_tells_all_and_does_nothing(desk: Desk) -> None:
+    """Also when nothing can be had."""
+    ranking = await desk.commands.plan(an_order())
+    none = await desk.commands.plan(replace(an_order(), max_micro_usd_per_gpu=1))
+
+    assert [candidate.region for candidate in ranking.candidates] == ["CN-HK-01", "AS-SGP-02"]
+    assert none.candidates == ()
+    assert none.rejected
+    assert await desk.counts() == NOTHING
+
+
+async def test_a_deletion_is_recorded_with_its_job_and_ends_what_was_asked_before(desk: Desk) -> None:
+    """The instance is not gone: it is to go."""
+    made = await created(desk)
+    gone = await desk.commands.delete(made.instance.id)
+    known = await desk.reading.instance(made.instance.id)
+    asked = await desk.reading.operations_of(made.instance.id)
+
+    assert isinstance(gone, Deleting)
+    assert (known.instance.goal, known.instance.phase) == (Goal.GONE, Phase.DELETING)
+    assert known.instance.deadline_at is None
+    assert known.operation is not None
+    assert known.operation.id == gone.operation_id == known.instance.operation_id
+    assert {operation.kind: operation.status for operation in asked} == {
+        OperationKind.CREATE: OperationStatus.CANCELLED,
+        OperationKind.DELETE: OperationStatus.INITIATED,
+    }
+    assert [job.type for job in await desk.queue.find()] == ["monitor_instance", "create_instance"]
+    assert await desk.count("corral_events") == 2
+
+
+async def test_deleting_twice_is_deleting_once(desk: Desk) -> None:
+    """By our id, by the provider's, at the same time or later."""
+    made = await created(desk)
+    async with desk.database.transaction() as connection:
+        await instances.write(connection, replace(made.instance, provider_id=ProviderId("p-1")), look_at=None)
+    outcomes = await asyncio.gather(*(desk.commands.delete(each) for each in (made.instance.id, "p-1") * 5))
+    await desk.commands.delete("p-1")
+
+    assert len({outcome.operation_id for outcome in outcomes if isinstance(outcome, Deleting)}) == 1
+    assert await desk.count("corral_operations") == 2
+    assert await desk.count("corral_events") == 2
+
+
+async def test_a_deletion_gets_through_whoever_else_writes(desk: Desk) -> None:
+    """It holds the row from its read to its write, so a busy engine cannot keep it out."""
+    made = await created(desk)
+
+    async def meddle() -> None:
+        for _ in range(30):
+            async with desk.database.transaction() as connection:
+                found = await instances.load(connection, made.instance.id)
+                assert found is not None
+                await connection.execute(
+                    "UPDATE corral_instances SET generation = generation + 1 WHERE id = $1", found.id
+                )
+
+    _, outcome = await asyncio.gather(meddle(), desk.commands.delete(made.instance.id))
+
+    assert isinstance(outcome, Deleting)
+    assert await desk.count("corral_operations") == 2
+
+
+@pytest.mark.parametrize("unknown", ["inst_nobody", "", "\x00", "x" * 5000, "a\nb"])
+async def test_what_is_not_there_cannot_be_deleted_or_read(desk: Desk, unknown: str) -> None:
+    """Whatever somebody puts into the path."""
+    for ask in (desk.commands.delete, desk.reading.instance, desk.reading.operations_of):
+        with pytest.raises(NotFoundError) as refusal:
+            await ask(unknown)
+
+        assert refusal.value.code == "INSTANCE_NOT_FOUND"
+    with pytest.raises(NotFoundError, match="operation"):
+        await desk.reading.operation(unknown)
+
+
+async def test_a_deletion_with_a_key_is_answered_once(desk: Desk) -> None:
+    """Its answer is stored with it."""
+    made = await created(desk)
+    once: Keyed[Deleting] = Keyed(
+        key="k", fingerprint=b"f", answer_of=lambda d: Answer(status=202, body=d.operation_id.encode())
+    )
+    first = await desk.commands.delete(made.instance.id, once)
+    second = await desk.commands.delete(made.instance.id, once)
+
+    assert isinstance(first, Deleting)
+    assert second == KeyRow(key="k", fingerprint=b"f", answer=Answer(status=202, body=first.operation_id.encode()))
+
+
+async def test_a_read_sees_what_the_same_process_just_wrote(desk: Desk) -> None:
+    """The cache holds it, and lets go of it when it changes."""
+    made = await created(desk)
+    before = await desk.reading.instance(made.instance.id)
+    again = await desk.reading.instance(made.instance.id)
+    await desk.commands.delete(made.instance.id)
+    after = await desk.reading.instance(made.instance.id)
+
+    assert before is again
+    assert after.instance.phase is Phase.DELETING

@@ -1,0 +1,84 @@
+"""Everything a wish passes through, over one test's database: a shop for a provider, and jobs nobody runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from corral.cache.book import CacheBook
+from corral.clock import Clock
+from corral.domain.events import Change
+from corral.domain.instance import Order
+from corral.engine import news
+from corral.engine.catalog import Catalogue
+from corral.engine.commands import Commands
+from corral.engine.estimates import Estimates
+from corral.engine.ids import random_id
+from corral.engine.reading import Reading
+from corral.jobs.queue import JobQueue
+from corral.jobs.registry import JobRun, JobType, Priority, Registry
+from corral.settings import CacheSettings
+from corral.store.database import Connection, Database
+from corral.store.offers import FailedOffers
+from support.clocks import SteppedClock
+from support.shop import Shop
+
+REGIONS = ("AS-SGP-02", "CN-HK-01")
+
+
+def an_order(name: str = "trainer") -> Order:
+    return Order(name=name, product_name="RTX 4090 24GB", template_id="204511", regions=("CN-HK-01", "AS-SGP-02"))
+
+
+class Desk:
+    """Where wishes are taken."""
+
+    def __init__(
+        self, database: Database, *, job_types: Sequence[str] = ("create_instance", "monitor_instance")
+    ) -> None:
+        self.database = database
+        self.clock = SteppedClock()
+        self.shop = Shop()
+        self.caches = CacheBook(CacheSettings(), self.clock)
+        self.registry = Registry()
+        for name in job_types:
+            priority = Priority.HIGH if name == "create_instance" else Priority.NORMAL
+            self.registry.add(JobType(name=name, handler=_nothing, priority=priority))
+        self.queue = JobQueue(database, self.registry)
+        self.estimates = Estimates(database, self.clock)
+        self.catalogue = Catalogue(
+            self.shop, self.caches, FailedOffers(database), self.clock, default_region="CN-HK-01", regions=REGIONS
+        )
+        self.groups: list[int] = []
+        """How many changes were told at a time."""
+        self.commands = self.new_commands(self.clock)
+        self.reading = Reading(database, self.caches)
+
+    def new_commands(self, clock: Clock) -> Commands:
+        """As another process on the same database would have them."""
+        return Commands(
+            database=self.database,
+            catalogue=self.catalogue,
+            queue=self.queue,
+            tell=self._tell,
+            caches=self.caches,
+            estimates=self.estimates,
+            clock=clock,
+            new_id=random_id,
+        )
+
+    async def count(self, table: str) -> int:
+        async with self.database.connection() as connection:
+            found: int = await connection.fetchval(f"SELECT count(*) FROM {table}")  # noqa: S608  # a test's own
+        return found
+
+    async def counts(self) -> dict[str, int]:
+        tables = ("corral_instances", "corral_operations", "corral_events", "corral_pgqueuer", "corral_idempotency")
+        return {table.removeprefix("corral_"): await self.count(table) for table in tables}
+
+    async def _tell(self, connection: Connection, changes: Sequence[Change]) -> None:
+        self.groups.append(len(changes))
+        await news.tell(connection, changes)
+
+
+async def _nothing(_run: JobRun) -> None:
+    """No worker runs in these tests."""
