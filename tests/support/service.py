@@ -14,6 +14,7 @@ import msgspec
 
 from corral.api.app import Parts, build
 from corral.api.limits import Limits
+from corral.api.routes.instances import InstanceDesk
 from corral.api.server import HttpServer, listen
 from corral.api.vitals import Vitals
 from corral.clock import SystemClock
@@ -77,6 +78,7 @@ async def serving(
     event_log: EventLog | None = None,
     event_hub: EventHub | None = None,
     deliveries: Deliveries | None = None,
+    instances: InstanceDesk | None = None,
 ) -> AsyncGenerator[Service]:
     """Serve over *database* for as long as this is open."""
     clock, limits = SystemClock(), limits or Limits()
@@ -96,6 +98,8 @@ async def serving(
         event_log=event_log,
         event_hub=event_hub,
         deliveries=deliveries,
+        instances=instances,
+        database=database,
     )
     listener = listen("127.0.0.1", 0)
     server = HttpServer(build(parts, only_watching=only_watching), listener, clock=clock, limits=limits)

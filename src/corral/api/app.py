@@ -12,6 +12,7 @@ from typing import Any
 from litestar import Litestar, Request, Response
 from litestar.config.cors import CORSConfig
 from litestar.exceptions import HTTPException, ValidationException
+from litestar.middleware import DefineMiddleware
 from litestar.openapi.config import OpenAPIConfig
 from litestar.openapi.plugins import JsonRenderPlugin
 from litestar.openapi.spec import License
@@ -20,9 +21,10 @@ from litestar.types import ASGIApp
 
 from corral import __version__
 from corral.api.edge import Edge
+from corral.api.idempotency import OncePerKey
 from corral.api.limits import Limits
 from corral.api.problems import RequestIds, problem
-from corral.api.routes import caches, catalog, docs, events, health, jobs, webhooks
+from corral.api.routes import caches, catalog, docs, events, health, instances, jobs, operations, webhooks
 from corral.api.vitals import Vitals
 from corral.clock import Clock
 from corral.domain import errors
@@ -32,6 +34,7 @@ from corral.engine.event_hub import EventHub
 from corral.engine.event_log import EventLog
 from corral.engine.shared_caches import SharedCaches
 from corral.jobs.queue import JobQueue
+from corral.store.database import Database
 from corral.telemetry import Metrics, log
 
 
@@ -52,6 +55,9 @@ class Parts:
     event_log: EventLog | None = None
     event_hub: EventHub | None = None
     deliveries: Deliveries | None = None
+    instances: instances.InstanceDesk | None = None
+    database: Database | None = None
+    """Where answers given under idempotency keys are kept; None: keys are ignored."""
 
 
 def build(parts: Parts, *, only_watching: bool = False) -> ASGIApp:
@@ -68,6 +74,8 @@ def build(parts: Parts, *, only_watching: bool = False) -> ASGIApp:
         if parts.event_log is not None and parts.event_hub is not None:
             routes += events.handlers(parts.event_log, parts.event_hub)
         routes += [] if parts.deliveries is None else webhooks.handlers(parts.deliveries)
+        if parts.instances is not None:
+            routes += [*instances.handlers(parts.instances), *operations.handlers(parts.instances.reading)]
     app = Litestar(
         route_handlers=routes,
         exception_handlers={Exception: partial(_tell, parts.clock)},
@@ -79,6 +87,7 @@ def build(parts: Parts, *, only_watching: bool = False) -> ASGIApp:
             path="/schema",
             render_plugins=[JsonRenderPlugin()],
         ),
+        middleware=[] if parts.database is None else [_once_per_key(parts.database, parts.clock)],
         cors_config=CORSConfig(allow_origins=list(parts.allowed_origins)) if parts.allowed_origins else None,
         request_max_body_size=parts.limits.body_bytes,
         debug=False,
@@ -92,6 +101,10 @@ def build(parts: Parts, *, only_watching: bool = False) -> ASGIApp:
         local_only=parts.local_only,
         limits=parts.limits,
     )
+
+
+def _once_per_key(database: Database, clock: Clock) -> DefineMiddleware:
+    return DefineMiddleware(OncePerKey, database=database, clock=clock)
 
 
 def _tell(clock: Clock, request: Request[Any, Any, Any], error: Exception) -> Response[bytes]:

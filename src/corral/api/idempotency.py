@@ -1,0 +1,236 @@
+"""
+`Idempotency-Key`: a repeated POST or DELETE gets the first answer and does nothing.
+
+A route that stores its answer in the transaction of its change says so (`KEEPS_ANSWERS`) and needs no claim. For any
+other route the key is claimed first and the answer stored after; a process that dies between the two leaves a claim
+that ends by itself. An answer that tells the caller to try again, or that refuses the request before anything was
+looked at, is not stored.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import re
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
+
+import msgspec
+from litestar import Request, Response
+
+from corral.clock import Clock
+from corral.domain.errors import (
+    FieldProblem,
+    GoalRefusedError,
+    SpecInvalidError,
+    StaleError,
+    StoreUnavailableError,
+)
+from corral.engine.keyed import Keyed
+from corral.store import idempotency
+from corral.store.database import Database
+from corral.store.idempotency import Answer, KeyRow
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from litestar.types import ASGIApp, HTTPReceiveMessage, Message, Receive, Scope, Send
+
+KEEPS_ANSWERS: Final = "keeps_answers"
+"""The `opt` of a route that stores its answers itself."""
+HEADER: Final = "Idempotency-Key"
+
+_KEY = re.compile(rb"[\x20-\x7e]{1,255}")
+_REFUSED_UNREAD = frozenset({
+    "VALIDATION_ERROR", "INVALID_JSON", "INVALID_REQUEST", "BODY_TOO_LARGE", "UNSUPPORTED_MEDIA_TYPE",
+    "REQUEST_TIMEOUT", "UNAUTHORIZED", "FORBIDDEN", "IDEMPOTENCY_KEY_REUSED",
+})  # fmt: skip
+
+T = TypeVar("T")
+
+
+@dataclass(slots=True, kw_only=True)
+class KeyedRequest:
+    """One request with a key, on its way through a route that keeps its own answers."""
+
+    key: str
+    fingerprint: bytes
+    settled: bool = False
+    """Set by the route when its answer is stored, or need not be."""
+
+
+def keyed_request(request: Request[Any, Any, Any]) -> KeyedRequest | None:
+    """The key of *request*, if it has one."""
+    found: KeyedRequest | None = request.scope["state"].get("keyed")
+    return found
+
+
+def keyed(request: KeyedRequest | None, answer_of: Callable[[T], Answer]) -> Keyed[T] | None:
+    """What a command needs to store its answer under the key of *request*."""
+    return None if request is None else Keyed(key=request.key, fingerprint=request.fingerprint, answer_of=answer_of)
+
+
+def answered(request: KeyedRequest | None, outcome: T | KeyRow, answer_of: Callable[[T], Answer]) -> Response[bytes]:
+    """
+    The answer to a command that stored its own; the first one once more when its key was used before.
+
+    Raises when the key was used for something else, or the request it was used for still runs.
+    """
+    headers: dict[str, str] = {}
+    if isinstance(outcome, KeyRow):
+        answer = _first_answer(outcome, b"" if request is None else request.fingerprint)
+        headers = {"Idempotent-Replayed": "true"}
+    else:
+        answer = answer_of(outcome)
+    if request is not None:
+        request.settled = True
+    return Response(answer.body, status_code=answer.status, headers=headers, media_type="application/json")
+
+
+class OncePerKey:
+    """Middleware around every route."""
+
+    def __init__(self, app: ASGIApp, database: Database, clock: Clock) -> None:
+        self._app = app
+        self._database = database
+        self._clock = clock
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request, or repeat what was answered to it."""
+        key = _key_of(scope)
+        if key is None:
+            await self._app(scope, receive, send)
+            return
+        read = await _read_body(receive)
+        fingerprint = _fingerprint(scope, read.body)
+        async with self._database.connection() as connection:
+            row = await idempotency.find(connection, key, self._clock.now())
+        if row is not None:
+            await _send_replay(send, _first_answer(row, fingerprint))
+        elif cast("Any", scope)["route_handler"].opt.get(KEEPS_ANSWERS):
+            await self._let_keep(KeyedRequest(key=key, fingerprint=fingerprint), scope, read.receive, send)
+        else:
+            await self._claim(key, fingerprint, scope, read.receive, send)
+
+    async def _let_keep(self, request: KeyedRequest, scope: Scope, receive: Receive, send: Send) -> None:
+        heard = _Heard()
+        cast("Any", scope)["state"]["keyed"] = request
+        await self._app(scope, receive, heard.send)
+        answer = heard.answer()
+        if not request.settled and _is_lasting(answer):
+            row = KeyRow(key=request.key, fingerprint=request.fingerprint, answer=answer)
+            with contextlib.suppress(StoreUnavailableError):
+                async with self._database.transaction() as connection:
+                    await idempotency.keep(connection, [row], self._clock.now())
+        await heard.pass_on(send)
+
+    async def _claim(self, key: str, fingerprint: bytes, scope: Scope, receive: Receive, send: Send) -> None:
+        async with self._database.connection() as connection:
+            claim = await idempotency.claim(connection, key, fingerprint, self._clock.now())
+        if claim is None:
+            raise _still_running()
+        heard = _Heard()
+        await self._app(scope, receive, heard.send)
+        answer = heard.answer()
+        with contextlib.suppress(StoreUnavailableError):  # the claim then ends by itself
+            async with self._database.connection() as connection:
+                await idempotency.settle(connection, claim, answer if _is_lasting(answer) else None)
+        await heard.pass_on(send)
+
+
+class _Heard:
+    """An answer that is held back until it is stored."""
+
+    def __init__(self) -> None:
+        self._messages: list[Message] = []
+
+    async def send(self, message: Message) -> None:
+        self._messages.append(message)
+
+    def answer(self) -> Answer:
+        status, body = int(HTTPStatus.INTERNAL_SERVER_ERROR), bytearray()
+        for message in cast("list[Any]", self._messages):
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            elif message["type"] == "http.response.body":
+                body += message.get("body", b"")
+        return Answer(status=status, body=bytes(body))
+
+    async def pass_on(self, send: Send) -> None:
+        for message in self._messages:
+            await send(message)
+
+
+class _Read:
+    """A body that was read, and can be received once more."""
+
+    def __init__(self, body: bytes, messages: list[HTTPReceiveMessage], rest: Receive) -> None:
+        self.body = body
+        self._messages = messages
+        self._rest = rest
+
+    async def receive(self) -> Any:
+        return self._messages.pop(0) if self._messages else await self._rest()
+
+
+async def _read_body(receive: Receive) -> _Read:
+    messages: list[Any] = []
+    while not messages or (messages[-1]["type"] == "http.request" and messages[-1].get("more_body", False)):
+        messages.append(await receive())
+    return _Read(b"".join(message.get("body", b"") for message in messages), messages, receive)
+
+
+def _key_of(scope: Scope) -> str | None:
+    """The key of a request that may carry one; raises SpecInvalidError when it is none."""
+    given = dict(scope["headers"]).get(HEADER.lower().encode())
+    if given is None or cast("Any", scope)["method"] not in {"POST", "DELETE"}:
+        return None
+    if not _KEY.fullmatch(given):
+        message = "must have 1 to 255 printable ASCII characters"
+        raise SpecInvalidError(
+            [FieldProblem(field=HEADER, code="VALIDATION_ERROR", message=message, shows_value=False)]
+        )
+    return given.decode("ascii")
+
+
+def _fingerprint(scope: Scope, body: bytes) -> bytes:
+    """What makes two requests the same: method, address and body."""
+    http = cast("Any", scope)
+    parts = (http["method"].encode(), http["path"].encode(), http["query_string"], body)
+    return hashlib.sha256(b"".join(len(part).to_bytes(8, "big") + part for part in parts)).digest()
+
+
+def _first_answer(row: KeyRow, fingerprint: bytes) -> Answer:
+    if row.fingerprint != fingerprint:
+        raise GoalRefusedError(
+            f"this {HEADER} was used for another request in the last 24 hours: use a new key for a new request",
+            code="IDEMPOTENCY_KEY_REUSED",
+        )
+    if row.answer is None:
+        raise _still_running()
+    return row.answer
+
+
+def _still_running() -> StaleError:
+    return StaleError(f"a request with this {HEADER} is being executed; ask again in a moment", retry_after_seconds=1)
+
+
+def _is_lasting(answer: Answer) -> bool:
+    """Whether the same request will get this answer for a day."""
+    if answer.status < HTTPStatus.BAD_REQUEST:
+        return True
+    if answer.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+        return False
+    error = msgspec.json.decode(answer.body)["error"]
+    return not error["retryable"] and error["code"] not in _REFUSED_UNREAD
+
+
+async def _send_replay(send: Send, answer: Answer) -> None:
+    headers = [
+        (b"content-type", b"application/json"),
+        (b"content-length", str(len(answer.body)).encode()),
+        (b"idempotent-replayed", b"true"),
+    ]
+    await send({"type": "http.response.start", "status": answer.status, "headers": headers})
+    await send({"type": "http.response.body", "body": answer.body, "more_body": False})

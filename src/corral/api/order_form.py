@@ -1,0 +1,111 @@
+"""
+What the OpenAPI document says of requests that the framework does not read for us.
+
+The body of a create is read by `domain/order_rules.py`, so that all its errors are told at once; this describes the
+same rules, from the same numbers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from litestar.openapi.spec import OpenAPIMediaType, OpenAPIType, Operation, Parameter, RequestBody, Schema
+
+from corral.api.idempotency import HEADER
+from corral.domain import order_rules as rules
+from corral.domain.catalog import BillingMode
+from corral.domain.health import SPEC_RANGES, HealthCheckSpec
+
+
+def _whole(least: int, most: int, description: str, default: int | None = None) -> Schema:
+    return Schema(type=OpenAPIType.INTEGER, minimum=least, maximum=most, description=description, default=default)
+
+
+def _text(longest: int, description: str, **more: Any) -> Schema:
+    return Schema(type=OpenAPIType.STRING, min_length=1, max_length=longest, description=description, **more)
+
+
+HEALTH_CHECK: Final = Schema(
+    type=OpenAPIType.OBJECT,
+    description="How a running instance is checked before it is called ready; settings give what is left out.",
+    properties={
+        "timeoutMs": _whole(*SPEC_RANGES["timeout_ms"], "Milliseconds one check may take."),
+        "retryAttempts": _whole(*SPEC_RANGES["retry_attempts"], "Repetitions within a round."),
+        "retryDelayMs": _whole(*SPEC_RANGES["retry_delay_ms"], "Milliseconds before the first; doubles with each."),
+        "maxWaitTimeMs": _whole(*SPEC_RANGES["max_wait_ms"], "Milliseconds until it is called unhealthy."),
+        "targetPort": _whole(*SPEC_RANGES["target_port"], "Check this port alone."),
+        "path": _text(1000, "Path of the GET.", default=HealthCheckSpec().path, pattern="^/"),
+    },
+)
+
+ORDER: Final = Schema(
+    type=OpenAPIType.OBJECT,
+    description="A number may be sent as a numeric string; unknown fields are ignored.",
+    required=["name", "productName", "templateId"],
+    properties={
+        "name": _text(rules.LONGEST_NAME, "A name for people.", pattern="^[A-Za-z0-9_-]+$"),
+        "productName": _text(rules.LONGEST_PRODUCT_NAME, "The whole name, as in GET /api/products."),
+        "templateId": Schema(
+            one_of=[
+                _text(rules.LONGEST_TEMPLATE_ID, "As the provider writes it."),
+                Schema(type=OpenAPIType.INTEGER, minimum=1),
+            ],
+            description="The provider's template to run.",
+        ),
+        "gpuNum": _whole(1, rules.MOST_GPUS, "How many GPUs.", 1),
+        "rootfsSize": _whole(*rules.ROOTFS_GB, "GB of disk.", 60),
+        "region": _text(rules.LONGEST_REGION, "Tried first; DEFAULT_REGION when left out."),
+        "regions": Schema(
+            type=OpenAPIType.ARRAY,
+            items=_text(rules.LONGEST_REGION, "Region code."),
+            min_items=1,
+            max_items=rules.MOST_REGIONS,
+            description="Tried after `region` instead of the priority list; `[region]` alone means no fallback.",
+        ),
+        "billingMode": Schema(
+            type=OpenAPIType.STRING,
+            enum=list(BillingMode),
+            default=BillingMode.SPOT.value,
+            description="How it is paid for.",
+        ),
+        "spotFallback": Schema(
+            type=OpenAPIType.BOOLEAN, default=False, description="Whether on-demand will do when no region has spot."
+        ),
+        "maxPrice": Schema(
+            type=OpenAPIType.NUMBER,
+            exclusive_minimum=0,
+            maximum=float(rules.MOST_USD),
+            description="Most USD per GPU-hour; dearer products are not chosen.",
+        ),
+        "webhookUrl": _text(2048, "Where changes of this instance are told; http or https."),
+        "healthCheck": HEALTH_CHECK,
+    },
+)
+
+_KEY: Final = Parameter(
+    name=HEADER,
+    param_in="header",
+    required=False,
+    description="The same key and request within 24 hours gets the first answer again and does nothing.",
+    schema=Schema(type=OpenAPIType.STRING, min_length=1, max_length=255),
+)
+
+
+@dataclass
+class KeyedOperation(Operation):
+    """An operation that takes an idempotency key."""
+
+    def __post_init__(self) -> None:
+        self.parameters = [*(self.parameters or []), _KEY]
+
+
+@dataclass
+class CreateOperation(KeyedOperation):
+    """The creation of an instance."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.request_body = RequestBody(
+            required=True, content={"application/json": OpenAPIMediaType(schema=ORDER)}, description="What is wanted."
+        )

@@ -1,0 +1,152 @@
+"""Create instances, look at them, delete them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import msgspec
+from litestar import Request, Response, delete, get, post
+from litestar.handlers import HTTPRouteHandler
+from litestar.openapi import ResponseSpec
+from litestar.params import FromPath, FromQuery, QueryParameter
+
+from corral.api.idempotency import KEEPS_ANSWERS, answered, keyed, keyed_request
+from corral.api.order_form import CreateOperation, KeyedOperation
+from corral.api.orders import OrderReader
+from corral.api.plans import PlanDetails, plan_details
+from corral.api.schemas import InstanceAction, InstanceCreated, InstanceDetails, InstanceList
+from corral.api.showing import Showing
+from corral.api.times import iso
+from corral.domain.lifecycle import Phase
+from corral.domain.money import usd
+from corral.domain.placement import Ranking
+from corral.engine.commands import Commands, Created, Deleting
+from corral.engine.reading import Reading
+from corral.store.idempotency import Answer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InstanceDesk:
+    """What the routes of instances need."""
+
+    commands: Commands
+    orders: OrderReader
+    reading: Reading
+    showing: Showing
+
+
+def handlers(desk: InstanceDesk) -> list[HTTPRouteHandler]:
+    """The routes of `/api/instances`."""
+
+    @post(
+        "/api/instances",
+        summary="Create an instance",
+        tags=["instances"],
+        status_code=201,
+        operation_class=CreateOperation,
+        responses={
+            201: ResponseSpec(data_container=InstanceCreated, description="Recorded; it is created in the background."),
+            200: ResponseSpec(data_container=PlanDetails, description="With `dryRun`: what would be tried, in order."),
+        },
+        opt={KEEPS_ANSWERS: True},
+    )
+    async def create_instance(
+        request: Request[Any, Any, Any],
+        dry_run: Annotated[  # noqa: FBT002  # Litestar calls it by name
+            bool, QueryParameter(name="dryRun", description="Only tell what would be chosen; nothing is recorded.")
+        ] = False,
+    ) -> Response[bytes]:
+        """All bad fields are told at once; an unknown product or template is a 404 at once."""
+        once = keyed_request(request)
+        order = await desk.orders.read(await request.body())
+        if dry_run:
+            # It does nothing, so it need not be kept from doing it twice.
+            return answered(once, await desk.commands.plan(order), _planned)
+        return answered(once, await desk.commands.create(order, keyed(once, _created)), _created)
+
+    @get("/api/instances", summary="Instances, newest first", tags=["instances"])
+    async def list_instances(  # Litestar calls it by name
+        status: FromQuery[Phase | None] = None,
+        name: Annotated[
+            str | None, QueryParameter(max_length=100, pattern="^[ -~]*$", description="The whole name.")
+        ] = None,
+        region: Annotated[
+            str | None, QueryParameter(max_length=100, pattern="^[ -~]*$", description="Region code.")
+        ] = None,
+        limit: Annotated[int, QueryParameter(ge=1, le=500)] = 100,
+        offset: Annotated[int, QueryParameter(ge=0, le=1_000_000_000)] = 0,
+    ) -> InstanceList:
+        """Filter by status, name and region."""
+        found, total = await desk.reading.page(
+            phases=desk.showing.phases(status), name=name, region=region, limit=limit, offset=offset
+        )
+        shown = [await desk.showing.instance(known) for known in found]
+        return InstanceList(instances=shown, total=total, limit=limit, offset=offset)
+
+    @get("/api/instances/{instance_id:str}", summary="One instance", tags=["instances"])
+    async def get_instance(instance_id: FromPath[str]) -> InstanceDetails:
+        """By Corral's id or the provider's."""
+        return await desk.showing.instance(await desk.reading.instance(instance_id))
+
+    @delete(
+        "/api/instances/{instance_id:str}",
+        summary="Delete an instance",
+        tags=["instances"],
+        status_code=202,
+        operation_class=KeyedOperation,
+        responses={
+            202: ResponseSpec(
+                data_container=InstanceAction,
+                description="Recorded; it stays `deleting` until the provider says it is gone.",
+            )
+        },
+        opt={KEEPS_ANSWERS: True},
+    )
+    async def delete_instance(request: Request[Any, Any, Any], instance_id: FromPath[str]) -> Response[bytes]:
+        """One that is already being deleted stays so."""
+        once = keyed_request(request)
+
+        def deleting(outcome: Deleting) -> Answer:
+            return _deleting(desk.showing, outcome)
+
+        return answered(once, await desk.commands.delete(instance_id, keyed(once, deleting)), deleting)
+
+    return [create_instance, list_instances, get_instance, delete_instance]
+
+
+def _created(created: Created) -> Answer:
+    instance, placement = created.instance, created.instance.placement
+    assert placement is not None, "a wish is recorded with the offer it was made on"  # noqa: S101
+    body = InstanceCreated(
+        instance_id=instance.id,
+        status=instance.phase.value,
+        message="Instance creation initiated successfully",
+        estimated_ready_time=iso(created.estimated_ready_at),
+        operation_id=created.operation.id,
+        region=placement.region,
+        product_id=placement.product_id,
+        price=usd(placement.micro_usd),
+    )
+    return Answer(status=201, body=_json(body))
+
+
+def _planned(ranking: Ranking) -> Answer:
+    return Answer(status=200, body=_json(plan_details(ranking)))
+
+
+def _deleting(showing: Showing, outcome: Deleting) -> Answer:
+    instance = outcome.instance
+    gone = instance.phase is Phase.TERMINATED
+    body = InstanceAction(
+        instance_id=instance.id,
+        novita_instance_id=instance.provider_id,
+        status=showing.status(instance.phase),
+        message="Instance is already deleted" if gone else "Instance deletion initiated successfully",
+        operation_id=outcome.operation_id,
+    )
+    return Answer(status=202, body=_json(body))
+
+
+def _json(body: object) -> bytes:
+    return msgspec.json.encode(body)

@@ -1,0 +1,180 @@
+"""The shapes of answers about instances and operations."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from corral.domain.catalog import BillingMode, PortKind
+from corral.domain.health import OverallHealth
+from corral.domain.operation import OperationKind, OperationStatus
+
+Time = Annotated[str, Meta(description="ISO 8601, UTC, with milliseconds.")]
+Price = Annotated[float, Meta(description="USD per hour for the whole instance.")]
+Phases = Annotated[dict[str, str], Meta(description="When each step was reached; those ahead are left out.")]
+
+
+class ErrorDetails(msgspec.Struct):
+    """Why it failed."""
+
+    code: Annotated[str, Meta(description="For programs; stable.")]
+    message: Annotated[str, Meta(description="For people.")]
+
+
+class PortMapping(msgspec.Struct):
+    """Where one port can be reached."""
+
+    port: int
+    endpoint: Annotated[str | None, Meta(description="Null until the provider says it.")]
+    type: PortKind
+
+
+class ConnectionDetails(msgspec.Struct, rename="camel"):
+    """Ways for a person to get in; null where there is none."""
+
+    ssh: Annotated[str | None, Meta(description="The command to type.")] = None
+    jupyter: Annotated[str | None, Meta(description="Address of the notebook.")] = None
+    web_terminal: Annotated[str | None, Meta(description="Address of the terminal in the browser.")] = None
+
+
+class CheckError(msgspec.Struct):
+    """What a check ran into."""
+
+    category: str
+    message: str
+    retryable: Annotated[bool, Meta(description="Whether waiting may help.")]
+
+
+class EndpointCheck(msgspec.Struct, rename="camel"):
+    """The last check of one endpoint."""
+
+    port: int
+    type: PortKind
+    endpoint: str | None
+    status: Annotated[str, Meta(description="healthy or unhealthy.")]
+    response_time: Annotated[int, Meta(description="Milliseconds.")]
+    error: CheckError | None
+    last_checked: Time
+
+
+class HealthCheck(msgspec.Struct, rename="camel"):
+    """What the health checks saw."""
+
+    overall_status: OverallHealth
+    endpoints: list[EndpointCheck]
+    checks: Annotated[int, Meta(description="How many there were.")]
+    retryable: Annotated[bool, Meta(description="Whether every present error may go away by waiting.")]
+    first_checked: Time
+    last_checked: Time
+
+
+class OperationSummary(msgspec.Struct, rename="camel"):
+    """What was last asked of an instance."""
+
+    operation_id: str
+    kind: OperationKind
+    status: OperationStatus
+    phases: Phases
+
+
+class OperationDetails(OperationSummary, rename="camel"):
+    """Something that was asked of an instance."""
+
+    instance_id: str
+    created_at: Time
+    error: ErrorDetails | None
+
+
+class OperationList(msgspec.Struct):
+    """Operations, newest first."""
+
+    operations: list[OperationDetails]
+
+
+class TriedOffer(msgspec.Struct, rename="camel"):
+    """An offer that was considered and not taken."""
+
+    region: str
+    product_id: str | None
+    price: Annotated[float | None, Meta(description="USD per hour for the whole instance, where known.")]
+    reason: str
+
+
+class PlacementDetails(msgspec.Struct, rename="camel"):
+    """Where it runs, or is to run, and what was tried before."""
+
+    region: str | None
+    product_id: str | None
+    price: float | None
+    tried: list[TriedOffer]
+
+
+class InstanceDetails(msgspec.Struct, rename="camel"):
+    """One instance."""
+
+    id: Annotated[str, Meta(description="Corral's id.")]
+    name: str
+    status: Annotated[
+        str,
+        Meta(
+            description="creating, starting, running, health_checking, ready, stopping, exited, restarting, migrating, "
+            "deleting, terminated or failed."
+        ),
+    ]
+    gpu_num: int
+    rootfs_size: Annotated[int, Meta(description="GB.")]
+    region: Annotated[str, Meta(description="Where it is, or is to be.")]
+    product_id: str | None
+    product_name: str
+    template_id: str
+    billing_mode: BillingMode
+    price: Annotated[float | None, Meta(description="USD per hour for the whole instance.")]
+    port_mappings: list[PortMapping]
+    connection_details: ConnectionDetails
+    novita_instance_id: Annotated[str | None, Meta(description="The provider's id, once there is one.")]
+    created_at: Time
+    started_at: str | None
+    ready_at: Annotated[str | None, Meta(description="When it first became ready after a create or start.")]
+    stopped_at: str | None
+    estimated_ready_time: Annotated[str | None, Meta(description="While it is coming up.")]
+    last_seen_at: Annotated[str | None, Meta(description="When the provider last listed it.")]
+    stale: Annotated[bool, Meta(description="The provider could not be asked for two poll intervals.")]
+    error: ErrorDetails | None
+    health_check: HealthCheck | None
+    operation: OperationSummary | None
+    placement: PlacementDetails
+
+
+class InstanceList(msgspec.Struct):
+    """One page of instances, newest first."""
+
+    instances: list[InstanceDetails]
+    total: Annotated[int, Meta(description="How many match in all.")]
+    limit: int
+    offset: int
+
+
+class InstanceCreated(msgspec.Struct, rename="camel"):
+    """A wish that was recorded."""
+
+    instance_id: str
+    status: str
+    message: str
+    estimated_ready_time: Time
+    operation_id: str
+    region: Annotated[str, Meta(description="The best region now; another is taken if that runs out.")]
+    product_id: str
+    price: Price
+
+
+class InstanceAction(msgspec.Struct, rename="camel"):
+    """Something that will be done to an instance."""
+
+    instance_id: str
+    novita_instance_id: str | None
+    status: str
+    message: str
+    operation_id: str
+    estimated_ready_time: str | UnsetType = UNSET

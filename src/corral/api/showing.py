@@ -1,0 +1,187 @@
+"""How instances and operations are shown: what is recorded, in the words and units of the contract."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from corral.api.schemas import (
+    CheckError,
+    ConnectionDetails,
+    EndpointCheck,
+    ErrorDetails,
+    HealthCheck,
+    InstanceDetails,
+    OperationDetails,
+    OperationSummary,
+    PlacementDetails,
+    PortMapping,
+    TriedOffer,
+)
+from corral.api.times import iso
+from corral.clock import Clock
+from corral.domain.health import EndpointHealth, HealthReport
+from corral.domain.instance import Failure, Instance
+from corral.domain.lifecycle import COMING_UP, Phase
+from corral.domain.money import usd
+from corral.domain.operation import ENDED, Operation
+from corral.engine.estimates import Estimates
+from corral.engine.reading import Known
+
+LOOKS_MISSED = 2
+"""One look may fail or be late; after two, what is shown may be wrong and says so."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Showing:
+    """Shows instances as they are known at this moment."""
+
+    clock: Clock
+    estimates: Estimates
+    ready_word: str
+    """What a ready instance is called; old clients wait for "running"."""
+    poll_interval: timedelta
+    last_look_at: Callable[[], datetime | None]
+    """When all of the provider's instances were last listed."""
+
+    def status(self, phase: Phase) -> str:
+        """The public word for *phase*."""
+        return self.ready_word if phase is Phase.READY else phase.value
+
+    def phases(self, word: Phase | None) -> list[Phase] | None:
+        """The phases that are shown as *word*; None means all."""
+        return None if word is None else [p for p in Phase if p is word or self.status(p) == word.value]
+
+    async def instance(self, known: Known) -> InstanceDetails:
+        """All that is told of an instance."""
+        instance, order, placement = known.instance, known.instance.order, known.instance.placement
+        last_look = self.last_look_at()
+        return InstanceDetails(
+            id=instance.id,
+            name=order.name,
+            status=self.status(instance.phase),
+            gpu_num=order.gpu_num,
+            rootfs_size=order.rootfs_gb,
+            region=order.regions[0] if placement is None else placement.region,
+            product_id=None if placement is None else placement.product_id,
+            product_name=order.product_name,
+            template_id=order.template_id,
+            billing_mode=order.billing_mode if placement is None else placement.billing_mode,
+            price=None if placement is None else usd(placement.micro_usd),
+            port_mappings=[PortMapping(port=e.port, endpoint=e.address, type=e.kind) for e in instance.endpoints],
+            connection_details=_connection(instance),
+            novita_instance_id=instance.provider_id,
+            created_at=iso(instance.created_at),
+            started_at=iso(instance.started_at),
+            ready_at=iso(instance.ready_at),
+            stopped_at=iso(instance.stopped_at),
+            estimated_ready_time=iso(await self._ready_at(known)),
+            last_seen_at=iso(_last_seen_at(instance, last_look)),
+            stale=self._is_stale(instance, last_look),
+            error=_error(instance.failure),
+            health_check=None if instance.health is None else _health(instance.health),
+            operation=None if known.operation is None else _summary(known.operation),
+            placement=_placement(instance),
+        )
+
+    async def _ready_at(self, known: Known) -> datetime | None:
+        asked = known.operation
+        if asked is None or asked.status in ENDED or known.instance.phase not in COMING_UP:
+            return None
+        return await self.estimates.ready_at(known.instance.order.product_name, asked.created_at)
+
+    def _is_stale(self, instance: Instance, last_look: datetime | None) -> bool:
+        """Whether the provider should have been heard of it by now and was not."""
+        if instance.provider_id is None or instance.phase is Phase.TERMINATED:
+            return False
+        heard = max(
+            (at for at in (instance.sighted_at, instance.started_at, last_look) if at is not None), default=None
+        )
+        return heard is None or self.clock.now() - heard > LOOKS_MISSED * self.poll_interval
+
+
+def operation_details(operation: Operation) -> OperationDetails:
+    """All that is told of an operation."""
+    return OperationDetails(
+        operation_id=operation.id,
+        instance_id=operation.instance_id,
+        kind=operation.kind,
+        status=operation.status,
+        phases=_phases(operation),
+        created_at=iso(operation.created_at),
+        error=_error(operation.error),
+    )
+
+
+def _summary(operation: Operation) -> OperationSummary:
+    return OperationSummary(
+        operation_id=operation.id, kind=operation.kind, status=operation.status, phases=_phases(operation)
+    )
+
+
+def _phases(operation: Operation) -> dict[str, str]:
+    return {step: iso(at) for step, at in operation.stamps.items()}
+
+
+def _last_seen_at(instance: Instance, last_look: datetime | None) -> datetime | None:
+    """A sighting is written down when it changes; while it is listed unchanged, the last look saw it too."""
+    seen = instance.sighted_at
+    if seen is None or last_look is None or instance.missing_since is not None or instance.phase is Phase.TERMINATED:
+        return seen
+    return max(seen, last_look)
+
+
+def _error(failure: Failure | None) -> ErrorDetails | None:
+    return None if failure is None else ErrorDetails(code=failure.code, message=failure.message)
+
+
+def _connection(instance: Instance) -> ConnectionDetails:
+    ways = instance.ways
+    if ways is None:
+        return ConnectionDetails()
+    return ConnectionDetails(ssh=ways.ssh, jupyter=ways.jupyter, web_terminal=ways.web_terminal)
+
+
+def _placement(instance: Instance) -> PlacementDetails:
+    placement, gpus = instance.placement, instance.order.gpu_num
+    return PlacementDetails(
+        region=None if placement is None else placement.region,
+        product_id=None if placement is None else placement.product_id,
+        price=None if placement is None else usd(placement.micro_usd),
+        tried=[
+            TriedOffer(
+                region=tried.region,
+                product_id=tried.product_id,
+                price=None if tried.micro_usd_per_gpu is None else usd(tried.micro_usd_per_gpu * gpus),
+                reason=tried.reason,
+            )
+            for tried in instance.tried
+        ],
+    )
+
+
+def _health(report: HealthReport) -> HealthCheck:
+    return HealthCheck(
+        overall_status=report.overall,
+        endpoints=[_endpoint(endpoint) for endpoint in report.endpoints],
+        checks=report.checks,
+        retryable=all(error.retryable for error in report.errors),
+        first_checked=iso(report.first_checked_at),
+        last_checked=iso(report.last_checked_at),
+    )
+
+
+def _endpoint(endpoint: EndpointHealth) -> EndpointCheck:
+    error = endpoint.error
+    return EndpointCheck(
+        port=endpoint.port,
+        type=endpoint.kind,
+        endpoint=endpoint.address,
+        status=endpoint.status,
+        response_time=endpoint.response_time_ms,
+        error=None
+        if error is None
+        else CheckError(category=error.category.value, message=error.message, retryable=error.retryable),
+        last_checked=iso(endpoint.last_checked_at),
+    )

@@ -1,0 +1,184 @@
+"""`Idempotency-Key`, as callers see it: a repetition does nothing twice, whatever happened to the first try."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from datetime import UTC, datetime
+
+import pytest
+from support.front import WISH, Front, opened
+from support.service import Answer, error_of
+from support.waiting import until
+
+from corral.domain.errors import CircuitOpenError
+from corral.store.database import Database
+
+
+@pytest.fixture
+async def front(database: Database) -> AsyncGenerator[Front]:
+    async with opened(database) as front:
+        yield front
+
+
+async def ask(front: Front, method: str, path: str, body: object = None, key: str = "k") -> Answer:
+    return await front.service.ask(method, path, json=body, headers={"Idempotency-Key": key})
+
+
+async def wish(front: Front, key: str = "k", **fields: object) -> Answer:
+    return await ask(front, "POST", "/api/instances", {**WISH, **fields}, key)
+
+
+def is_replayed(answer: Answer) -> bool:
+    return answer.headers.get("idempotent-replayed") == "true"
+
+
+async def test_the_same_key_and_body_gets_the_first_answer(front: Front) -> None:
+    """Byte for byte, with a header that says so; another key makes another instance."""
+    first, again, other = await wish(front), await wish(front), await wish(front, "other")
+
+    assert (first.status, again.status, other.status) == (201, 201, 201)
+    assert first.body == again.body != other.body
+    assert [is_replayed(answer) for answer in (first, again, other)] == [False, True, False]
+    assert await front.desk.count("corral_instances") == 2
+
+
+async def test_the_same_key_for_something_else_is_refused(front: Front) -> None:
+    """Another body, another query, another method, another path."""
+    made = (await wish(front)).json["instanceId"]
+
+    error_of(await wish(front, name="else"), 409, "IDEMPOTENCY_KEY_REUSED")
+    error_of(await ask(front, "POST", "/api/instances?dryRun=true", WISH), 409, "IDEMPOTENCY_KEY_REUSED")
+    error_of(await ask(front, "DELETE", f"/api/instances/{made}"), 409, "IDEMPOTENCY_KEY_REUSED")
+    error_of(await ask(front, "POST", "/api/jobs/cleanup", {}), 409, "IDEMPOTENCY_KEY_REUSED")
+    assert await front.desk.count("corral_instances") == 1
+
+
+async def test_many_at_once_with_one_key_make_one_instance(front: Front) -> None:
+    """All of them get it, one of them first."""
+    answers = await asyncio.gather(*(wish(front) for _ in range(40)))
+
+    assert {answer.status for answer in answers} == {201}
+    assert len({answer.body for answer in answers}) == 1
+    assert sum(not is_replayed(answer) for answer in answers) == 1
+    assert await front.desk.count("corral_instances") == 1
+
+
+async def test_two_bodies_at_once_under_one_key_make_one_instance(front: Front) -> None:
+    """Whoever comes second is told that the key is taken."""
+    answers = await asyncio.gather(*(wish(front, name=f"n{n}") for n in range(10)))
+    won = [answer for answer in answers if answer.status == 201]
+
+    assert len(won) == 1
+    for lost in answers:
+        if lost is not won[0]:
+            error_of(lost, 409, "IDEMPOTENCY_KEY_REUSED")
+    assert await front.desk.count("corral_instances") == 1
+
+
+async def test_a_caller_that_never_heard_the_answer_gets_it_later(front: Front) -> None:
+    """The answer is stored with the instance, not after it was sent."""
+    asking = asyncio.create_task(wish(front))
+    await until(lambda: front.desk.count("corral_instances"))
+    asking.cancel()
+    again = await wish(front)
+
+    assert is_replayed(again)
+    assert (await front.get(f"/api/instances/{again.json['instanceId']}")).status == 200
+    assert await front.desk.count("corral_instances") == 1
+
+
+async def test_a_failure_of_ours_may_be_tried_again(front: Front) -> None:
+    """With the same key, and then it happens."""
+    front.desk.shop.trouble[None] = CircuitOpenError("the provider is failing")
+    error_of(await wish(front), 503, "CIRCUIT_BREAKER_OPEN")
+    front.desk.shop.trouble.clear()
+    answer = await wish(front)
+
+    assert (answer.status, is_replayed(answer)) == (201, False)
+
+
+async def test_a_refused_body_may_be_corrected_under_its_key(front: Front) -> None:
+    """Nothing was looked at, so nothing is remembered."""
+    error_of(await wish(front, gpuNum=9), 400, "VALIDATION_ERROR")
+    answer = await wish(front)
+
+    assert (answer.status, is_replayed(answer)) == (201, False)
+
+
+async def test_what_was_not_found_is_not_found_again(front: Front) -> None:
+    """The first answer, also when it was no."""
+    first, again = await wish(front, productName="RTX 9090"), await wish(front, productName="RTX 9090")
+
+    error_of(first, 404, "PRODUCT_NOT_FOUND")
+    assert (again.status, again.body, is_replayed(again)) == (404, first.body, True)
+
+
+async def test_a_deletion_is_answered_once(front: Front) -> None:
+    """And the key of one that does not exist is remembered too."""
+    made = (await wish(front)).json["instanceId"]
+    first, again = [await ask(front, "DELETE", f"/api/instances/{made}", key="d") for _ in range(2)]
+    missing = [await ask(front, "DELETE", "/api/instances/inst_x", key="m") for _ in range(2)]
+
+    assert (first.status, again.status, first.body) == (202, 202, again.body)
+    assert [is_replayed(answer) for answer in (first, again, *missing)] == [False, True, False, True]
+
+
+async def test_any_other_post_can_be_repeated_too(front: Front) -> None:
+    """With a claim on the key while it is executed."""
+    first, again = [await ask(front, "POST", "/api/jobs/cleanup", {"olderThanMs": 0}) for _ in range(2)]
+
+    assert (first.status, first.body, is_replayed(first)) == (200, b'{"removed":0}', False)
+    assert (again.status, again.body, is_replayed(again)) == (200, b'{"removed":0}', True)
+
+
+async def test_a_request_whose_key_is_being_executed_is_told_to_come_back(front: Front) -> None:
+    """Until the claim of whoever executes it is over."""
+    first = await ask(front, "POST", "/api/jobs/cleanup", {})
+    async with front.desk.database.connection() as connection:
+        await connection.execute(
+            "UPDATE corral_idempotency SET status = NULL, body = NULL, claimed_until = $1",
+            datetime(2100, 1, 1, tzinfo=UTC),
+        )
+    error = error_of(await ask(front, "POST", "/api/jobs/cleanup", {}), 409, "OPERATION_IN_PROGRESS")
+    async with front.desk.database.connection() as connection:
+        await connection.execute("UPDATE corral_idempotency SET claimed_until = $1", datetime(2000, 1, 1, tzinfo=UTC))
+    after = await ask(front, "POST", "/api/jobs/cleanup", {})
+
+    assert (error["retryable"], error["retryAfter"]) == (True, 1)
+    assert (first.status, after.status, is_replayed(after)) == (200, 200, False)
+
+
+@pytest.mark.parametrize("key", ["", "x" * 256, "kéy", "tab\tbed"])
+async def test_a_key_that_is_none_is_refused(front: Front, key: str) -> None:
+    """Too short, too long, or not printable."""
+    error = error_of(await wish(front, key), 400, "VALIDATION_ERROR")
+
+    assert [each["field"] for each in error["validationErrors"]] == ["Idempotency-Key"]
+    assert await front.desk.count("corral_instances") == 0
+
+
+@pytest.mark.parametrize("key", ["x", "x" * 255, 'a "quoted" one; with, all: sorts'])
+async def test_any_other_key_will_do(front: Front, key: str) -> None:
+    """Up to 255 characters."""
+    assert [(await wish(front, key)).status for _ in range(2)] == [201, 201]
+    assert await front.desk.count("corral_instances") == 1
+
+
+async def test_reads_ignore_the_key(front: Front) -> None:
+    """They do nothing twice anyway."""
+    answers = [await ask(front, "GET", path) for path in ("/api/instances", "/api/jobs")]
+
+    assert [answer.status for answer in answers] == [200, 200]
+    assert await front.desk.count("corral_idempotency") == 0
+
+
+async def test_a_key_is_forgotten_after_a_day(front: Front) -> None:
+    """The same request then is a new one."""
+    first = await wish(front)
+    async with front.desk.database.connection() as connection:
+        await connection.execute("UPDATE corral_idempotency SET kept_at = $1", datetime(2000, 1, 1, tzinfo=UTC))
+    later = await wish(front)
+
+    assert first.json["instanceId"] != later.json["instanceId"]
+    assert not is_replayed(later)

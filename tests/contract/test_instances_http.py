@@ -1,0 +1,358 @@
+"""Creating, reading and deleting instances, as callers see it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from datetime import UTC, datetime
+
+import pytest
+from support.front import WISH, Front, opened
+from support.service import error_of
+
+from corral.domain.catalog import PortKind
+from corral.domain.errors import CircuitOpenError
+from corral.domain.faults import FaultCategory
+from corral.domain.health import EndpointHealth, HealthReport, ProbeFailure
+from corral.domain.instance import Failure, ProviderId, Tried, Ways
+from corral.domain.lifecycle import Phase
+from corral.domain.sighting import Endpoint
+from corral.store.database import Database
+
+NOW = "2030-01-01T00:00:00.000Z"
+
+
+@pytest.fixture
+async def front(database: Database) -> AsyncGenerator[Front]:
+    async with opened(database) as front:
+        yield front
+
+
+async def test_a_wish_is_answered_at_once(front: Front) -> None:
+    """With everything a caller needs to follow it."""
+    answer = await front.wish()
+    body = answer.json
+
+    assert answer.status == 201
+    assert answer.headers["content-type"] == "application/json"
+    assert body == {
+        "instanceId": body["instanceId"],
+        "status": "creating",
+        "message": "Instance creation initiated successfully",
+        "estimatedReadyTime": "2030-01-01T00:04:00.000Z",
+        "operationId": body["operationId"],
+        "region": "CN-HK-01",
+        "productId": "4090.16c62g",
+        "price": 0.36,
+    }
+    assert body["instanceId"].startswith("inst_")
+    assert body["operationId"].startswith("op_")
+
+
+async def test_a_new_instance_is_shown_in_full(front: Front) -> None:
+    """Every field is there from the beginning; what is not known is null."""
+    made = (await front.wish()).json
+    answer = await front.get(f"/api/instances/{made['instanceId']}")
+
+    assert answer.status == 200
+    assert answer.json == {
+        "id": made["instanceId"],
+        "name": "trainer",
+        "status": "creating",
+        "gpuNum": 2,
+        "rootfsSize": 60,
+        "region": "CN-HK-01",
+        "productId": "4090.16c62g",
+        "productName": "RTX 4090 24GB",
+        "templateId": "204511",
+        "billingMode": "spot",
+        "price": 0.36,
+        "portMappings": [],
+        "connectionDetails": {"ssh": None, "jupyter": None, "webTerminal": None},
+        "novitaInstanceId": None,
+        "createdAt": NOW,
+        "startedAt": None,
+        "readyAt": None,
+        "stoppedAt": None,
+        "estimatedReadyTime": "2030-01-01T00:04:00.000Z",
+        "lastSeenAt": None,
+        "stale": False,
+        "error": None,
+        "healthCheck": None,
+        "operation": {
+            "operationId": made["operationId"],
+            "kind": "create",
+            "status": "initiated",
+            "phases": {"startRequested": NOW},
+        },
+        "placement": {"region": "CN-HK-01", "productId": "4090.16c62g", "price": 0.36, "tried": []},
+    }
+
+
+async def test_what_the_engine_learns_is_shown(front: Front) -> None:
+    """Endpoints, ways in, health, failures and what was tried, by the provider's id."""
+    made, now = (await front.wish()).json, front.desk.clock.now()
+    failure = ProbeFailure(category=FaultCategory.BAD_GATEWAY, message="answered with status 502")
+    await front.change(
+        made["instanceId"],
+        provider_id=ProviderId("p-1"),
+        phase=Phase.FAILED,
+        sighted_at=now,
+        started_at=now,
+        endpoints=(Endpoint(port=8080, kind=PortKind.HTTP, address="http://h/"),),
+        ways=Ways(ssh="ssh root@h", web_terminal="http://t/"),
+        failure=Failure(code="HEALTH_CHECK_TIMEOUT", message="too slow"),
+        tried=(Tried(region="AS-SGP-02", product_id="x", micro_usd_per_gpu=100_000, reason="out of stock"),),
+        health=HealthReport(
+            endpoints=(
+                EndpointHealth(
+                    port=8080, kind=PortKind.HTTP, address="http://h/", response_time_ms=12, last_checked_at=now,
+                    error=failure,
+                ),
+            ),
+            first_checked_at=now,
+            last_checked_at=now,
+            checks=3,
+        ),
+    )  # fmt: skip
+    shown = (await front.get("/api/instances/p-1")).json
+
+    assert (shown["id"], shown["novitaInstanceId"], shown["status"]) == (made["instanceId"], "p-1", "failed")
+    assert shown["portMappings"] == [{"port": 8080, "endpoint": "http://h/", "type": "http"}]
+    assert shown["connectionDetails"] == {"ssh": "ssh root@h", "jupyter": None, "webTerminal": "http://t/"}
+    assert shown["error"] == {"code": "HEALTH_CHECK_TIMEOUT", "message": "too slow"}
+    assert shown["placement"]["tried"] == [
+        {"region": "AS-SGP-02", "productId": "x", "price": 0.2, "reason": "out of stock"}
+    ]
+    assert shown["estimatedReadyTime"] is None
+    assert shown["healthCheck"] == {
+        "overallStatus": "unhealthy",
+        "endpoints": [
+            {
+                "port": 8080,
+                "type": "http",
+                "endpoint": "http://h/",
+                "status": "unhealthy",
+                "responseTime": 12,
+                "error": {
+                    "category": "bad_gateway",
+                    "message": "answered with status 502",
+                    "retryable": failure.retryable,
+                },
+                "lastChecked": NOW,
+            }
+        ],
+        "checks": 3,
+        "retryable": failure.retryable,
+        "firstChecked": NOW,
+        "lastChecked": NOW,
+    }
+
+
+async def test_an_instance_is_stale_when_two_looks_were_missed(front: Front) -> None:
+    """And no longer once the provider was listed again; a new one that nobody could have seen is not."""
+    made = (await front.wish()).json
+    path = "/api/instances/p-1"
+    unborn = (await front.get(f"/api/instances/{made['instanceId']}")).json["stale"]
+    await front.change(
+        made["instanceId"], provider_id=ProviderId("p-1"), sighted_at=front.desk.clock.now(), phase=Phase.STARTING
+    )
+    seen = (await front.get(path)).json
+    front.desk.clock.advance(61)
+    missed = (await front.get(path)).json
+    front.looks.append(datetime(2030, 1, 1, 0, 1, 1, tzinfo=UTC))
+    looked = (await front.get(path)).json
+
+    assert [unborn, seen["stale"], missed["stale"], looked["stale"]] == [False, False, True, False]
+    assert [each["lastSeenAt"] for each in (seen, missed, looked)] == [NOW, NOW, "2030-01-01T00:01:01.000Z"]
+
+
+async def test_all_bad_fields_are_told_at_once_before_anybody_is_asked(front: Front) -> None:
+    """Also the webhook's address, whose value may be a secret."""
+    answer = await front.wish(gpuNum=9, rootfsSize="much", webhookUrl="http://10.0.0.1/hook?token=secret", templateId=0)
+    error = error_of(answer, 400, "VALIDATION_ERROR")
+
+    assert {(each["field"], each["code"], each.get("value")) for each in error["validationErrors"]} == {
+        ("gpuNum", "INVALID_GPU_NUM", 9),
+        ("rootfsSize", "INVALID_ROOTFS_SIZE", "much"),
+        ("templateId", "INVALID_TEMPLATE_ID", 0),
+        ("webhookUrl", "INVALID_WEBHOOK_URL", None),
+    }
+    assert b"secret" not in answer.body
+    assert not front.desk.shop.calls
+
+
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [
+        (b"", "INVALID_JSON"),
+        (b"{", "INVALID_JSON"),
+        (b'{"name": "\xff"}', "INVALID_JSON"),
+        (b'{"gpuNum": NaN}', "INVALID_JSON"),
+        (b"[" * 5000, "INVALID_JSON"),
+        (b"null", "VALIDATION_ERROR"),
+        (b"[]", "VALIDATION_ERROR"),
+        (b'"text"', "VALIDATION_ERROR"),
+        (b'{"name": "\\u0000"}', "VALIDATION_ERROR"),
+    ],
+)
+async def test_a_body_that_is_no_order_is_the_callers_error(front: Front, body: bytes, code: str) -> None:
+    """Never ours."""
+    answer = await front.service.ask("POST", "/api/instances", data=body, headers={"content-type": "application/json"})
+
+    error_of(answer, 400, code)
+
+
+@pytest.mark.parametrize(
+    ("fields", "code"),
+    [
+        ({"productName": "RTX 9090"}, "PRODUCT_NOT_FOUND"),
+        ({"maxPrice": "0.01"}, "NO_OPTIMAL_PRODUCT_ANY_REGION"),
+        ({"templateId": "nope"}, "TEMPLATE_NOT_FOUND"),
+    ],
+)
+async def test_what_cannot_be_had_is_a_404(front: Front, fields: dict[str, object], code: str) -> None:
+    """At once, and nothing is recorded."""
+    error_of(await front.wish(**fields), 404, code)
+
+    assert (await front.get("/api/instances")).json["total"] == 0
+
+
+async def test_an_unreachable_provider_is_told_and_nothing_is_recorded(front: Front) -> None:
+    """The caller may ask again."""
+    front.desk.shop.trouble[None] = CircuitOpenError("the provider is failing", retry_after_seconds=5)
+    error = error_of(await front.wish(), 503, "CIRCUIT_BREAKER_OPEN")
+
+    assert error["retryable"]
+    assert (await front.get("/api/instances")).json["total"] == 0
+
+
+async def test_a_dry_run_shows_the_plan_and_does_nothing(front: Front) -> None:
+    """Candidates in order with their price, the rest with the reason."""
+    query = "/api/instances?dryRun=true"
+    answer = await front.service.ask(
+        "POST", query, json={**WISH, "region": "AS-IN-01"}, headers={"Idempotency-Key": "k"}
+    )
+    wrong = await front.service.ask("POST", query, json={})
+
+    assert answer.status == 200
+    assert [(offer["region"], offer["price"]) for offer in answer.json["candidates"]] == [
+        ("AS-SGP-02", 0.36),
+        ("CN-HK-01", 0.36),
+    ]
+    assert [(offer["region"], offer["reason"]) for offer in answer.json["rejected"]] == [("AS-IN-01", "not_in_region")]
+    error_of(wrong, 400, "VALIDATION_ERROR")
+    error_of(await front.service.ask("POST", "/api/instances?dryRun=perhaps", json=WISH), 400, "VALIDATION_ERROR")
+    assert set((await front.desk.counts()).values()) == {0}
+
+
+async def test_instances_are_listed_newest_first_and_filtered(front: Front) -> None:
+    """By status, name and region; the total counts all pages."""
+    made = []
+    for name in ("a", "b", "c"):
+        made.append((await front.wish(name=name)).json["instanceId"])
+        front.desk.clock.advance(1)
+    await front.change(made[1], phase=Phase.READY)
+
+    async def names(query: str) -> tuple[list[str], int]:
+        body = (await front.get(f"/api/instances?{query}")).json
+        return [each["name"] for each in body["instances"]], body["total"]
+
+    assert await names("") == (["c", "b", "a"], 3)
+    assert await names("limit=1&offset=1") == (["b"], 3)
+    assert await names("status=creating") == (["c", "a"], 2)
+    assert await names("status=ready") == (["b"], 1)
+    assert await names("name=a") == (["a"], 1)
+    assert await names("region=CN-HK-01&status=ready") == (["b"], 1)
+    assert await names("region=EU-1") == ([], 0)
+    assert (await front.get("/api/instances?limit=7")).json["limit"] == 7
+
+
+@pytest.mark.parametrize(
+    "query", ["limit=0", "limit=501", "limit=x", "offset=-1", "status=lost", "name=%00", "region=a%00", "name=%ff"]
+)
+async def test_a_bad_query_is_told_by_its_name(front: Front, query: str) -> None:
+    """And never reaches the database."""
+    error = error_of(await front.get(f"/api/instances?{query}"), 400, "VALIDATION_ERROR")
+
+    assert [(each["field"], each["code"]) for each in error["validationErrors"]] == [
+        (query.split("=", maxsplit=1)[0], "INVALID_QUERY")
+    ]
+
+
+async def test_old_clients_read_running_where_others_read_ready(database: Database) -> None:
+    """CORRAL_READY_STATUS=running; the filter takes the word that is shown."""
+    async with opened(database, ready_word="running") as front:
+        made = (await front.wish()).json["instanceId"]
+        await front.change(made, phase=Phase.READY)
+        shown = (await front.get(f"/api/instances/{made}")).json["status"]
+        listed = (await front.get("/api/instances?status=running")).json
+
+    assert shown == "running"
+    assert [each["status"] for each in listed["instances"]] == ["running"]
+
+
+async def test_a_deletion_is_accepted_and_can_be_followed(front: Front) -> None:
+    """The instance stays `deleting`; asking again changes nothing."""
+    made = (await front.wish()).json
+    first = await front.service.ask("DELETE", f"/api/instances/{made['instanceId']}")
+    second = await front.service.ask("DELETE", f"/api/instances/{made['instanceId']}")
+    shown = (await front.get(f"/api/instances/{made['instanceId']}")).json
+    operation = (await front.get(f"/api/operations/{first.json['operationId']}")).json
+    listed = (await front.get(f"/api/instances/{made['instanceId']}/operations")).json["operations"]
+
+    assert first.status == second.status == 202
+    assert first.json == second.json
+    assert first.json == {
+        "instanceId": made["instanceId"],
+        "novitaInstanceId": None,
+        "status": "deleting",
+        "message": "Instance deletion initiated successfully",
+        "operationId": first.json["operationId"],
+    }
+    assert (shown["status"], shown["operation"]["kind"]) == ("deleting", "delete")
+    assert operation == {
+        "operationId": first.json["operationId"],
+        "kind": "delete",
+        "status": "initiated",
+        "phases": {},
+        "instanceId": made["instanceId"],
+        "createdAt": NOW,
+        "error": None,
+    }
+    assert sorted((each["kind"], each["status"]) for each in listed) == [
+        ("create", "cancelled"),
+        ("delete", "initiated"),
+    ]
+
+
+@pytest.mark.parametrize("unknown", ["inst_nobody", "%00", "p%0a", "x" * 300])
+async def test_what_is_not_there_is_a_404_everywhere(front: Front, unknown: str) -> None:
+    """In the one shape, with a code of its own."""
+    for method, path in (("GET", ""), ("GET", "/operations"), ("DELETE", "")):
+        error_of(await front.service.ask(method, f"/api/instances/{unknown}{path}"), 404, "INSTANCE_NOT_FOUND")
+    error_of(await front.get(f"/api/operations/{unknown}"), 404, "OPERATION_NOT_FOUND")
+
+
+async def test_a_burst_of_wishes_is_taken(front: Front) -> None:
+    """Each caller gets an instance of its own."""
+    answers = await asyncio.gather(*(front.wish(name=f"n{n}") for n in range(200)))
+
+    assert {answer.status for answer in answers} == {201}
+    assert len({answer.json["instanceId"] for answer in answers}) == 200
+    assert (await front.get("/api/instances?limit=1")).json["total"] == 200
+
+
+async def test_the_openapi_document_describes_the_wish(front: Front) -> None:
+    """Its fields with their rules, its answers, and the key."""
+    document = (await front.get("/schema/openapi.json")).json
+    create = document["paths"]["/api/instances"]["post"]
+    order = create["requestBody"]["content"]["application/json"]["schema"]
+
+    assert order["required"] == ["name", "productName", "templateId"]
+    assert order["properties"]["gpuNum"]["maximum"] == 8
+    assert {parameter["name"] for parameter in create["parameters"]} == {"dryRun", "Idempotency-Key"}
+    assert {"200", "201"} <= set(create["responses"])
+    assert create["responses"]["201"]["content"]["application/json"]["schema"] == {
+        "$ref": "#/components/schemas/InstanceCreated"
+    }

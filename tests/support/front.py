@@ -1,0 +1,69 @@
+"""The routes of instances, served: everything from the socket to the database, with a shop for a provider."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from corral.api.orders import OrderReader
+from corral.api.routes.instances import InstanceDesk
+from corral.api.showing import Showing
+from corral.domain.instance import Instance
+from corral.domain.order_rules import OrderDefaults
+from corral.store import instances
+from corral.store.database import Database
+from corral.webhooks.guard import AddressGuard
+from support.service import Answer, Service, serving
+from support.wishing import REGIONS, Desk
+
+WISH: dict[str, Any] = {"name": "trainer", "productName": "RTX 4090 24GB", "templateId": 204511, "gpuNum": "2"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Front:
+    """A served desk."""
+
+    service: Service
+    desk: Desk
+    looks: list[datetime]
+    """When the provider was looked at."""
+
+    async def wish(self, **fields: object) -> Answer:
+        return await self.service.ask("POST", "/api/instances", json={**WISH, **fields})
+
+    async def get(self, path: str) -> Answer:
+        return await self.service.ask("GET", path)
+
+    async def change(self, instance_id: str, **fields: Any) -> Instance:
+        """As the engine would, without the rest of it."""
+        async with self.desk.database.transaction() as connection:
+            found = await instances.load(connection, instance_id)
+            assert found is not None
+            return await instances.write(connection, replace(found, **fields), look_at=None)
+
+
+def front_desk(desk: Desk, looks: list[datetime], ready_word: str) -> InstanceDesk:
+    defaults = OrderDefaults(region="CN-HK-01", regions=REGIONS)
+    return InstanceDesk(
+        commands=desk.commands,
+        orders=OrderReader(defaults, AddressGuard(clock=desk.clock, allow_private=False)),
+        reading=desk.reading,
+        showing=Showing(
+            clock=desk.clock,
+            estimates=desk.estimates,
+            ready_word=ready_word,
+            poll_interval=timedelta(seconds=30),
+            last_look_at=lambda: max(looks, default=None),
+        ),
+    )
+
+
+@asynccontextmanager
+async def opened(database: Database, *, ready_word: str = "ready") -> AsyncGenerator[Front]:
+    """Serve for as long as this is open."""
+    desk, looks = Desk(database), list[datetime]()
+    async with serving(database, desk.registry, instances=front_desk(desk, looks, ready_word)) as service:
+        yield Front(service=service, desk=desk, looks=looks)
