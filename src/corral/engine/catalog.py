@@ -12,6 +12,7 @@ import asyncio
 import difflib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from functools import partial
 
 from corral.cache.book import CacheBook, CacheName
@@ -22,7 +23,8 @@ from corral.domain.catalog import BillingMode, Cluster, Product, Template
 from corral.domain.errors import CloudError, CloudRefusedError, FieldProblem, NotFoundError, SpecInvalidError
 from corral.domain.money import usd
 from corral.domain.naming import find_cluster, has_name, is_sold_in, region_order
-from corral.domain.placement import Ranking, Rejection, Shelf, Wish, rank
+from corral.domain.placement import Offer, Ranking, Rejection, Shelf, Wish, rank
+from corral.engine.group_commit import GroupCommit
 from corral.store.offers import FailedOffers
 
 _NEVER_FRESH = float("-inf")
@@ -63,6 +65,7 @@ class Catalogue:
         self._clock = clock
         self._default_region = default_region
         self._regions = tuple(regions)
+        self._failed = GroupCommit[datetime, frozenset[Offer]](self._read_failed)
         self._stock: Cache[_Stock] = caches[CacheName.PRODUCTS]
         self._ranked: Cache[_Ranked] = caches[CacheName.OPTIMAL_PRODUCTS]
         self._templates: Cache[Template] = caches[CacheName.TEMPLATES]
@@ -94,7 +97,7 @@ class Catalogue:
         """All that is considered for *wish*, also when nothing of it can be had; raises for an unknown product only."""
         ranked, failed = await asyncio.gather(
             self._ranked.get(_key(wish), partial(self._rank, wish), since=lambda found: found.read_at),
-            self._offers.recent(self._clock.now()),
+            self._failed.add(self._clock.now()),
         )
         return ranked.ranking.without(failed)
 
@@ -137,6 +140,10 @@ class Catalogue:
                 code="REGISTRY_AUTH_NOT_FOUND",
             )
         return found
+
+    async def _read_failed(self, asked_at: Sequence[datetime]) -> list[frozenset[Offer]]:
+        """One reading for all who asked before it began."""
+        return [await self._offers.recent(max(asked_at))] * len(asked_at)
 
     async def _products_of(self, cluster_id: str | None, mode: BillingMode) -> _Stock:
         """Everything a cluster has, whatever its name: one call then serves every wish for that cluster."""
