@@ -38,6 +38,8 @@ class Process:
     worker: Worker | None
     watch: Watch
     vitals: Vitals
+    end_streams: Callable[[], None]
+    """Ends what would otherwise be answered for ever."""
     background: tuple[Coroutine[None, None, None], ...]
     """What else runs until the end."""
 
@@ -61,6 +63,7 @@ class Process:
         self.vitals.stopping = True
         for wish in (signal.SIGTERM, signal.SIGINT):
             loop.remove_signal_handler(wish)  # a second signal ends the process at once
+        self.end_streams()
         self.server.stop()
         if self.worker is not None:
             await self.worker.stop()

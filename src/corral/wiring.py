@@ -16,7 +16,10 @@ from pydantic import SecretStr
 from corral import __version__
 from corral.api import app
 from corral.api.limits import Limits
+from corral.api.orders import OrderReader
+from corral.api.routes.instances import InstanceDesk
 from corral.api.server import HttpServer, listen
+from corral.api.showing import Showing
 from corral.api.vitals import Vitals
 from corral.cache.book import CacheBook
 from corral.cache.numbers import CacheCollector
@@ -25,11 +28,21 @@ from corral.cloud.novita.account import GuardedCloud, opened_account
 from corral.cloud.simulated import API_KEY, SimulatedProvider
 from corral.domain.decide import Policy
 from corral.domain.errors import SettingsError
-from corral.engine import news
+from corral.domain.health import HealthCheckSpec
+from corral.domain.order_rules import OrderDefaults
+from corral.engine import delivery_sweep
 from corral.engine.acts import Acts
 from corral.engine.births import Births
 from corral.engine.catalog import Catalogue
+from corral.engine.commands import Commands
+from corral.engine.deliveries import Deliveries
+from corral.engine.estimates import Estimates
+from corral.engine.event_hub import EventHub
+from corral.engine.event_log import EventLog
+from corral.engine.ids import random_id
+from corral.engine.news import News
 from corral.engine.observe import Observer, removal
+from corral.engine.reading import Known, Reading
 from corral.engine.reconcile import Reconciler
 from corral.engine.record import Recorder
 from corral.engine.shared_caches import SharedCaches
@@ -50,6 +63,9 @@ from corral.store.notices import Notices
 from corral.store.offers import FailedOffers
 from corral.store.target import DatabaseTarget
 from corral.telemetry import Metrics, log
+from corral.webhooks.deliver import Sender
+from corral.webhooks.guard import AddressGuard
+from corral.webhooks.sign import signing_key
 
 API_CONNECTIONS = 10
 SPARE_CONNECTIONS = 6
@@ -93,9 +109,11 @@ async def serve(settings: Settings, role: Role, *, on_ready: Callable[[str], Non
             )
         )
         catalogue = _catalogue(ground, cloud)
-        background = await _engine(ground, cloud, catalogue, await stack.enter_async_context(Prober.open(clock=clock)))
+        prober = await stack.enter_async_context(Prober.open(clock=clock))
+        engine = await _engine(ground, cloud, catalogue, prober)
+        front = await _front(stack, ground, catalogue)
         process = Process(
-            server=HttpServer(_app(ground, catalogue), listener, clock=clock, limits=ground.limits),
+            server=HttpServer(front.app, listener, clock=clock, limits=ground.limits),
             worker=_worker(ground),
             watch=Watch(
                 database=database,
@@ -108,7 +126,8 @@ async def serve(settings: Settings, role: Role, *, on_ready: Callable[[str], Non
                 clock=clock,
             ),
             vitals=ground.vitals,
-            background=(ground.notices.run(), *background),
+            end_streams=front.hub.stop,
+            background=(ground.notices.run(), front.hub.run(), *engine),
         )
         await process.run(on_ready)
     log.info("service.stopped")
@@ -167,6 +186,7 @@ class _Ground:
     queue: JobQueue
     caches: SharedCaches
     notices: Notices
+    news: News
 
 
 def _lay_ground(settings: Settings, role: Role, *, clock: Clock, target: DatabaseTarget, database: Database) -> _Ground:
@@ -174,7 +194,8 @@ def _lay_ground(settings: Settings, role: Role, *, clock: Clock, target: Databas
     metrics.registry.register(CacheCollector(book))
     queue, caches, notices = JobQueue(database, registry), SharedCaches(book, database), Notices(target, clock)
     caches.listen(notices)
-    registry.add(retention.sweep(queue))
+    for job_type in (retention.sweep(queue), retention.sweep_answers(database, clock)):
+        registry.add(job_type)
     return _Ground(
         settings=settings,
         role=role,
@@ -189,6 +210,7 @@ def _lay_ground(settings: Settings, role: Role, *, clock: Clock, target: Databas
         queue=queue,
         caches=caches,
         notices=notices,
+        news=News(queue, default_webhook_url=settings.webhooks.url),
     )
 
 
@@ -217,7 +239,7 @@ async def _engine(
     async with ground.database.connection() as connection:
         installation = await instances.mark(connection)
     clock, policy = ground.clock, ground.policy
-    recorder = Recorder(news=news)
+    recorder = Recorder(news=ground.news)
     births = Births(
         cloud=cloud,
         catalogue=catalogue,
@@ -269,17 +291,90 @@ def _worker(ground: _Ground) -> Worker | None:
     )
 
 
-def _app(ground: _Ground, catalogue: Catalogue) -> ASGIApp:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Front:
+    """What callers see."""
+
+    app: ASGIApp
+    hub: EventHub
+
+
+async def _front(stack: AsyncExitStack, ground: _Ground, catalogue: Catalogue) -> _Front:
+    settings, clock, database = ground.settings, ground.clock, ground.database
+    guard = AddressGuard(clock=clock, allow_private=settings.webhooks.allow_private)
+    key = settings.webhooks.secret
+    sender = await stack.enter_async_context(
+        Sender.open(
+            clock=clock,
+            guard=guard,
+            timeout_ms=settings.webhooks.timeout_ms,
+            key=None if key is None else signing_key(key.get_secret_value()),
+        )
+    )
+    estimates = Estimates(database, clock)
+    showing = Showing(
+        clock=clock,
+        estimates=estimates,
+        ready_word=settings.instances.ready_status,
+        poll_interval=timedelta(seconds=settings.instances.poll_interval_seconds),
+        last_look_at=lambda: ground.vitals.last_look_at,
+    )
+    event_log = EventLog(database, ready_word=settings.instances.ready_status)
+    hub = EventHub(event_log, clock=clock, metrics=ground.metrics)
+    hub.listen(ground.notices)
+    deliveries = Deliveries(
+        database,
+        ground.queue,
+        event_log,
+        sender=sender,
+        describe=lambda instance, operation: showing.instance(Known(instance=instance, operation=operation)),
+        clock=clock,
+        metrics=ground.metrics,
+        roll=random.random,
+    )
+    for job_type in (deliveries.job_type(), delivery_sweep.sweep(database, ground.queue, clock)):
+        ground.registry.add(job_type)
+    desk = InstanceDesk(
+        commands=Commands(
+            database=database,
+            catalogue=catalogue,
+            queue=ground.queue,
+            tell=ground.news.tell,
+            caches=ground.caches.book,
+            estimates=estimates,
+            clock=clock,
+            new_id=random_id,
+        ),
+        orders=OrderReader(_order_defaults(settings), guard),
+        reading=Reading(database, ground.caches.book),
+        showing=showing,
+    )
     parts = app.Parts(
-        clock=ground.clock,
+        clock=clock,
         metrics=ground.metrics,
         vitals=ground.vitals,
         queue=ground.queue,
         is_stopping=lambda: ground.vitals.stopping,
-        local_only=ground.settings.http.is_loopback,
-        allowed_origins=ground.settings.http.allowed_origins,
+        local_only=settings.http.is_loopback,
+        allowed_origins=settings.http.allowed_origins,
         limits=ground.limits,
         catalogue=catalogue,
         caches=ground.caches,
+        event_log=event_log,
+        event_hub=hub,
+        deliveries=deliveries,
+        instances=desk,
+        database=database,
     )
-    return app.build(parts, only_watching=ground.role is Role.WORKER)
+    return _Front(app=app.build(parts, only_watching=ground.role is Role.WORKER), hub=hub)
+
+
+def _order_defaults(settings: Settings) -> OrderDefaults:
+    chosen, checks = settings.instances, settings.health_checks
+    health = HealthCheckSpec(
+        timeout_ms=checks.timeout_ms,
+        retry_attempts=checks.retry_attempts,
+        retry_delay_ms=checks.retry_delay_ms,
+        max_wait_ms=checks.max_wait_ms,
+    )
+    return OrderDefaults(region=chosen.default_region, regions=chosen.regions, health=health)

@@ -14,6 +14,7 @@ from corral.clock import SystemClock
 from corral.domain.errors import CloudTransientError
 from corral.jobs.queue import JobQueue, JobStatus, Wanted
 from corral.jobs.registry import Handler, JobRun, JobType, LookAgainError, Priority, Registry
+from corral.jobs.tables import PatientDriver
 from corral.jobs.worker import Worker
 from corral.store.database import Database
 from corral.telemetry import Metrics
@@ -297,3 +298,17 @@ async def test_cleanup_removes_only_what_is_finished_and_old(desk: Desk) -> None
     assert await desk.queue.cleanup(timedelta(hours=1)) == 0
     assert await desk.queue.cleanup(timedelta(0)) == 2
     assert [view.status for view in await desk.queue.find()] == ["pending"]
+
+
+async def test_the_queue_notifies_itself_only_once_it_listens(database: Database) -> None:
+    """A note sent before is lost, and the listener would be taken for dead ten seconds later."""
+    driver, heard = PatientDriver(database.pool), list[object]()
+    async with driver:
+        early = asyncio.create_task(driver.notify("corral_test", "are you there?"))
+        assert await database.answers()
+        assert not early.done()
+        await driver.add_listener("corral_test", heard.append)
+        await early
+        await until(lambda: heard == ["are you there?"])
+
+    assert heard == ["are you there?"]

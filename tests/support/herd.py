@@ -27,10 +27,10 @@ from corral.domain.events import Change
 from corral.domain.instance import Instance, InstanceId, OperationId, Order
 from corral.domain.lifecycle import Goal, Phase
 from corral.domain.operation import Operation, OperationKind, OperationStatus
-from corral.engine import news
 from corral.engine.acts import Acts
 from corral.engine.births import Births
 from corral.engine.catalog import Catalogue
+from corral.engine.news import News
 from corral.engine.observe import Observer, removal
 from corral.engine.reconcile import Reconciler
 from corral.engine.record import Recorder
@@ -60,6 +60,7 @@ class Herd:
     queue: JobQueue
     registry: Registry
     observer: Observer
+    news: News
     installation: str
     pending: list[tuple[float, str, dict[str, Any]]] = field(default_factory=list)
     _numbers: Any = field(default_factory=lambda: itertools.count(1))
@@ -81,7 +82,7 @@ class Herd:
         async with self.database.transaction() as connection:
             await instances.add(connection, [instance])
             await operations.add(connection, [_operation(instance, OperationKind.CREATE)])
-            await news.tell(connection, [Change(before=None, after=instance, because="wished", at=now)])
+            await self.news.tell(connection, [Change(before=None, after=instance, because="wished", at=now)])
             await self.queue.enqueue(connection, [Wanted(type="create_instance", payload={"instanceId": instance.id})])
         return instance.id
 
@@ -188,7 +189,9 @@ async def herding(database: Database, target: DatabaseTarget, **quirks: Any) -> 
                 default_region="CN-HK-01",
                 regions=("AS-SGP-02",),
             )
-            queue, recorder = JobQueue(database, registry), Recorder(news=news)
+            queue = JobQueue(database, registry)
+            news = News(queue)
+            recorder = Recorder(news=news)
             async with database.connection() as connection:
                 installation = await instances.mark(connection)
             births = Births(
@@ -230,5 +233,6 @@ async def herding(database: Database, target: DatabaseTarget, **quirks: Any) -> 
                 queue=queue,
                 registry=registry,
                 observer=observer,
+                news=news,
                 installation=installation,
             )

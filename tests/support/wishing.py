@@ -8,11 +8,11 @@ from corral.cache.book import CacheBook
 from corral.clock import Clock
 from corral.domain.events import Change
 from corral.domain.instance import Order
-from corral.engine import news
 from corral.engine.catalog import Catalogue
 from corral.engine.commands import Commands
 from corral.engine.estimates import Estimates
 from corral.engine.ids import random_id
+from corral.engine.news import News
 from corral.engine.reading import Reading
 from corral.jobs.queue import JobQueue
 from corral.jobs.registry import JobRun, JobType, Priority, Registry
@@ -77,7 +77,7 @@ class Desk:
 
     async def _tell(self, connection: Connection, changes: Sequence[Change]) -> None:
         self.groups.append(len(changes))
-        await news.tell(connection, changes)
+        await News(self.queue).tell(connection, changes)
 
 
 async def _nothing(_run: JobRun) -> None:

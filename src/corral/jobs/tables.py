@@ -7,6 +7,7 @@ nothing in the environment can move the queue.
 
 from __future__ import annotations
 
+import asyncio
 from datetime import timedelta
 from typing import Final, cast
 
@@ -17,7 +18,7 @@ from pgqueuer.domain.settings import DBSettings, Durability
 from pgqueuer.domain.types import Channel
 from pgqueuer.errors import RetryRequested
 from pgqueuer.models import Job, TracebackRecord
-from pgqueuer.ports.driver import Driver
+from pgqueuer.ports.driver import Driver, NotifyCallback
 from pgqueuer.queries import Queries
 
 from corral.store.database import UNREACHABLE, Connection, Pool
@@ -57,6 +58,29 @@ class Postponed(RetryRequested):
     """Asks for another run that does not count as a failed one."""
 
 
+class PatientDriver(AsyncpgPoolDriver):
+    """
+    A driver that notifies nobody before it listens itself.
+
+    PgQueuer proves its listener by sending itself a note, and may send the first one before it listens; the note is
+    then lost and the listener taken for dead, ten seconds later.
+    """
+
+    def __init__(self, pool: Pool) -> None:
+        super().__init__(pool)
+        self._listens = asyncio.Event()
+
+    async def add_listener(self, channel: str, callback: NotifyCallback) -> None:
+        """Listen, and from then on notify."""
+        await super().add_listener(channel, callback)
+        self._listens.set()
+
+    async def notify(self, channel: str, payload: str) -> None:
+        """Notify once we listen."""
+        await self._listens.wait()
+        await super().notify(channel, payload)
+
+
 class CorralQueries(Queries):
     """PgQueuer's statements, with a retry that can be free of charge and that survives an absent database."""
 
@@ -91,7 +115,7 @@ def queries_of(connection: Connection | asyncpg.Connection) -> CorralQueries:
 
 def queries_of_pool(pool: Pool) -> CorralQueries:
     """Statements on any connection of the pool."""
-    return CorralQueries(AsyncpgPoolDriver(pool))
+    return CorralQueries(PatientDriver(pool))
 
 
 async def install(connection: asyncpg.Connection) -> None:
