@@ -105,9 +105,10 @@ async def test_one_instance_has_its_own_story(desk: Desk, path: str) -> None:
     assert [(e["seq"], e["instanceId"]) for e in page["events"]] == [(1, "inst_a1"), (3, "inst_a1")]
 
 
-async def test_an_unknown_instance_has_none(desk: Desk) -> None:
+@pytest.mark.parametrize("given", ["inst_zz", "%00", "%FF", "ö", "x" * 3000])
+async def test_an_unknown_instance_has_none(desk: Desk, given: str) -> None:
     """Not an empty page: somebody mistyped."""
-    error_of(await desk.service.ask("GET", "/api/instances/inst_zz/events"), 404, "INSTANCE_NOT_FOUND")
+    error_of(await desk.service.ask("GET", f"/api/instances/{given}/events"), 404, "INSTANCE_NOT_FOUND")
 
 
 @pytest.mark.parametrize(
@@ -116,7 +117,9 @@ async def test_an_unknown_instance_has_none(desk: Desk) -> None:
         "/api/events?after=-1",
         "/api/events?after=9223372036854775808",
         "/api/events?limit=501",
+        "/api/events?instanceId=%00",
         "/api/events/stream?after=x",
+        "/api/webhooks/deliveries?instanceId=%00",
         "/api/webhooks/deliveries?status=odd",
     ],
 )

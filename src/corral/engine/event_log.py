@@ -58,8 +58,10 @@ class EventLog:
 
     async def page_of(self, named: str, *, after: int, limit: int) -> list[EventDetails]:
         """The events of one instance, named by our id or the provider's; raises NotFoundError."""
-        async with self._database.connection() as connection:
-            instance = await instances.load(connection, named)
+        instance = None
+        if named.isascii() and named.isprintable():  # no id is otherwise, and PostgreSQL takes no zero byte
+            async with self._database.connection() as connection:
+                instance = await instances.load(connection, named)
         if instance is None:
             raise NotFoundError(f"there is no instance {named[:100]!r}", code="INSTANCE_NOT_FOUND")
         return await self.page(after=after, limit=limit, instance_id=instance.id)

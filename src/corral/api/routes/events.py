@@ -23,6 +23,10 @@ _STREAM_HEADERS = {
 
 After = Annotated[int, QueryParameter(ge=0, le=MOST_SEQ, description="The last `seq` you have seen; 0 for the start.")]
 Limit = Annotated[int, QueryParameter(ge=1, le=500)]
+InstanceFilter = Annotated[
+    str | None,
+    QueryParameter(name="instanceId", max_length=100, pattern="^[A-Za-z0-9_-]*$", description="Corral's id."),
+]
 
 
 class EventPage(msgspec.Struct, rename="camel"):
@@ -39,7 +43,7 @@ def handlers(event_log: EventLog, hub: EventHub) -> list[HTTPRouteHandler]:
     @get("/api/events", summary="What happened, in order", tags=["events"])
     async def list_events(
         after: After = 0,
-        instance_id: Annotated[str | None, QueryParameter(name="instanceId", max_length=100)] = None,
+        instance_id: InstanceFilter = None,
         limit: Limit = 100,
     ) -> EventPage:
         """One log for all instances, without gaps: who has seen number n never later finds a new event up to n."""
@@ -72,7 +76,7 @@ def handlers(event_log: EventLog, hub: EventHub) -> list[HTTPRouteHandler]:
     async def stream_events(
         last_event_id: Annotated[int | None, HeaderParameter(name="Last-Event-ID", ge=0, le=MOST_SEQ)] = None,
         after: Annotated[int | None, QueryParameter(ge=0, le=MOST_SEQ)] = None,
-        instance_id: Annotated[str | None, QueryParameter(name="instanceId", max_length=100)] = None,
+        instance_id: InstanceFilter = None,
     ) -> Stream:
         """
         Server-sent events whose `id` is the `seq`; a comment comes at least every 15 s.

@@ -11,6 +11,7 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.params import FromPath, FromQuery, QueryParameter
 from msgspec import Meta
 
+from corral.api.routes.events import InstanceFilter
 from corral.domain.delivery import Delivery, DeliveryAttempt, DeliveryId, DeliveryStatus
 from corral.domain.errors import NotFoundError
 from corral.domain.events import EventType
@@ -59,7 +60,7 @@ def handlers(deliveries: Deliveries) -> list[HTTPRouteHandler]:
 
     @get("/api/webhooks/deliveries", summary="What was sent to webhooks, newest first", tags=["webhooks"])
     async def list_deliveries(
-        instance_id: Annotated[str | None, QueryParameter(name="instanceId", max_length=100)] = None,
+        instance_id: InstanceFilter = None,
         status: FromQuery[DeliveryStatus | None] = None,
         limit: Annotated[int, QueryParameter(ge=1, le=500)] = 100,
         offset: Annotated[int, QueryParameter(ge=0, le=1_000_000)] = 0,
