@@ -127,7 +127,7 @@ async def serve(settings: Settings, role: Role, *, on_ready: Callable[[str], Non
             ),
             vitals=ground.vitals,
             end_streams=front.hub.stop,
-            background=(ground.notices.run(), front.hub.run(), *engine),
+            background=(ground.notices.run(), *front.background, *engine),
         )
         await process.run(on_ready)
     log.info("service.stopped")
@@ -297,6 +297,7 @@ class _Front:
 
     app: ASGIApp
     hub: EventHub
+    background: tuple[Coroutine[None, None, None], ...]
 
 
 async def _front(stack: AsyncExitStack, ground: _Ground, catalogue: Catalogue) -> _Front:
@@ -331,6 +332,8 @@ async def _front(stack: AsyncExitStack, ground: _Ground, catalogue: Catalogue) -
         clock=clock,
         metrics=ground.metrics,
         roll=random.random,
+        # Receivers that hang must not take every seat.
+        most_slow=max(1, settings.jobs.max_concurrent // 2),
     )
     for job_type in (deliveries.job_type(), delivery_sweep.sweep(database, ground.queue, clock)):
         ground.registry.add(job_type)
@@ -366,7 +369,9 @@ async def _front(stack: AsyncExitStack, ground: _Ground, catalogue: Catalogue) -
         instances=desk,
         database=database,
     )
-    return _Front(app=app.build(parts, only_watching=ground.role is Role.WORKER), hub=hub)
+    if ground.role is Role.WORKER:
+        return _Front(app=app.build(parts, only_watching=True), hub=hub, background=())
+    return _Front(app=app.build(parts), hub=hub, background=(hub.run(),))
 
 
 def _order_defaults(settings: Settings) -> OrderDefaults:

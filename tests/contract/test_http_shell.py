@@ -80,6 +80,11 @@ async def test_a_wrong_field_is_named_as_the_caller_wrote_it(service: Service) -
     assert [problem["field"] for problem in error["validationErrors"]] == ["type", "instanceId"]
 
 
+async def test_a_query_with_nul_is_refused(service: Service) -> None:
+    """PostgreSQL's text cannot hold it; that must not become an error of ours."""
+    error_of(await service.ask("GET", "/api/jobs?instanceId=%00"), 400, "VALIDATION_ERROR")
+
+
 async def test_a_body_must_be_json(service: Service) -> None:
     """A form posted by a foreign page must not act here."""
     answer = await service.ask(

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import Protocol
 
 from corral.cache.book import CacheName
-from corral.domain.events import Change
+from corral.domain.events import Change, Progress
 from corral.domain.instance import Instance
 from corral.domain.lifecycle import Phase
 from corral.domain.operation import advanced
@@ -58,12 +58,16 @@ class Recorder:
         self, connection: Connection, before: Instance, after: Instance, because: str, now: datetime
     ) -> None:
         operation = await operations.load(connection, after.operation_id)
+        progress = None
         if operation is not None:
             moved = advanced(operation, after, now)
             if moved is not operation:
                 await operations.write(connection, moved)
+            progress = Progress(before=operation, after=moved)
         if after.phase is Phase.READY and before.ready_at is None:
             await instances.remember_ready(
                 connection, after.order.product_name, (now - after.created_at).total_seconds()
             )
-        await self.news.tell(connection, [Change(before=before, after=after, because=because, at=now)])
+        await self.news.tell(
+            connection, [Change(before=before, after=after, because=because, at=now, progress=progress)]
+        )

@@ -3,8 +3,8 @@ A private PostgreSQL, started and stopped with the service.
 
 It listens on a Unix socket in a directory of mode 700 and on no network port. One process owns it, by holding a file
 lock for as long as it lives; others on the same data directory use the same server, and one of them takes over when the
-owner goes. The server ends with its owner even after SIGKILL (on Linux; elsewhere a leftover is found by its pid file
-and used again).
+owner goes. The server ends with its owner even after SIGKILL (on Linux; elsewhere the next owner finds the leftover by
+its pid file and stops it).
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class EmbeddedServer:
         deadline = self._clock.monotonic() + START_WITHIN_SECONDS
         while self._clock.monotonic() < deadline:
             if self._owns():
-                return await self._start_or_adopt(settle(self._data_dir), deadline)
+                return await self._start(settle(self._data_dir), deadline)
             cluster = locate(self._data_dir)
             if _is_accepting(cluster):
                 return _target(cluster)
@@ -89,10 +89,7 @@ class EmbeddedServer:
         """Stop the server if it is ours; leave it to its owner otherwise."""
         if not self._ownership.held:
             return
-        cluster = locate(self._data_dir)
-        pid = _server_pid(cluster)
-        if pid is not None and not await self._ended(pid, signal.SIGINT):
-            await self._ended(pid, signal.SIGQUIT)  # at once; the next start recovers from the log
+        await self._stop_server(locate(self._data_dir))
         socket_dir = _remembered_socket_dir(self._data_dir)
         if socket_dir is not None:
             shutil.rmtree(socket_dir, ignore_errors=True)
@@ -122,22 +119,25 @@ class EmbeddedServer:
             settle(self._data_dir)
         return self._ownership.claim()
 
-    async def _start_or_adopt(self, premises: Premises, deadline: float) -> DatabaseTarget:
+    async def _start(self, premises: Premises, deadline: float) -> DatabaseTarget:
         if not premises.cluster.exists():
             await asyncio.to_thread(_initialise, premises, self.log_path)
-        spawned = False
-        while self._clock.monotonic() < deadline:
+        if self._child is not None and self._child.poll() is None and _is_accepting(premises.cluster):
+            return _target(premises.cluster)
+        # Whatever serves this cluster and is not our child outlived its owner. It may be on its way out already, and
+        # would not end with us: it is stopped, and ours takes its place.
+        await self._stop_server(premises.cluster)
+        self._child = self._spawn(premises)
+        while self._clock.monotonic() < deadline and self._child.poll() is None:
             if _is_accepting(premises.cluster):
                 return _target(premises.cluster)
-            if self._child is not None and self._child.poll() is not None:
-                if spawned:
-                    break
-                self._child = None
-            if self._child is None and _server_pid(premises.cluster) is None:
-                # A leftover that is still shutting down has a pid: wait for it rather than fight over the files.
-                self._child, spawned = self._spawn(premises), True
             await self._clock.sleep(_POLL_SECONDS)
         raise StoreUnavailableError(f"PostgreSQL did not start; the end of {self.log_path}:\n{_tail(self.log_path)}")
+
+    async def _stop_server(self, cluster: Path) -> None:
+        pid = _server_pid(cluster)
+        if pid is not None and not await self._ended(pid, signal.SIGINT):
+            await self._ended(pid, signal.SIGQUIT)  # at once; the next start recovers from the log
 
     def _spawn(self, premises: Premises) -> subprocess.Popen[bytes]:
         if self.log_path.exists() and self.log_path.stat().st_size > _LOG_LIMIT_BYTES:
