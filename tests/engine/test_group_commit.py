@@ -91,6 +91,22 @@ async def test_a_caller_that_leaves_does_not_break_the_others() -> None:
         await second
 
 
+async def test_nobody_waits_for_ever_when_the_process_ends() -> None:
+    """Whether their commit had begun or not."""
+    ledger = Ledger()
+    ledger.open.clear()
+    groups = GroupCommit[int, str](ledger.commit, most=1)
+    adding = [asyncio.create_task(groups.add(n)) for n in (1, 2)]
+    await turns()
+    assert groups._running is not None
+    groups._running.cancel()
+    outcomes = await asyncio.gather(*adding, return_exceptions=True)
+
+    assert [type(outcome) for outcome in outcomes] == [asyncio.CancelledError] * 2
+    ledger.open.set()
+    assert await groups.add(3) == "kept 3"
+
+
 async def test_a_thousand_at_once_take_few_commits() -> None:
     """The point of it all."""
     ledger = Ledger()
