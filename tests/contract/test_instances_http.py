@@ -7,7 +7,9 @@ from collections.abc import AsyncGenerator
 from datetime import UTC, datetime
 
 import pytest
+from support.clocks import SteppedClock
 from support.front import WISH, Front, opened
+from support.guarding import guarding
 from support.service import error_of
 
 from corral.domain.catalog import PortKind
@@ -18,6 +20,7 @@ from corral.domain.instance import Failure, ProviderId, Tried, Ways
 from corral.domain.lifecycle import Phase
 from corral.domain.sighting import Endpoint
 from corral.store.database import Database
+from novitasim.testing import start_simulator
 
 NOW = "2030-01-01T00:00:00.000Z"
 
@@ -227,6 +230,11 @@ async def test_an_unreachable_provider_is_told_and_nothing_is_recorded(front: Fr
     assert (await front.get("/api/instances")).json["total"] == 0
 
 
+async def test_a_template_that_cannot_be_used_is_the_providers_fault(front: Front) -> None:
+    """Nothing the caller sends would make it work."""
+    error_of(await front.wish(templateId="broken"), 502, "INVALID_TEMPLATE")
+
+
 async def test_a_dry_run_shows_the_plan_and_does_nothing(front: Front) -> None:
     """Candidates in order with their price, the rest with the reason."""
     query = "/api/instances?dryRun=true"
@@ -341,6 +349,22 @@ async def test_a_burst_of_wishes_is_taken(front: Front) -> None:
     assert {answer.status for answer in answers} == {201}
     assert len({answer.json["instanceId"] for answer in answers}) == 200
     assert (await front.get("/api/instances?limit=1")).json["total"] == 200
+
+
+async def test_a_wish_is_placed_by_what_the_provider_says(database: Database) -> None:
+    """Through the real client; nothing is created within the request."""
+    async with (
+        start_simulator(stock=10) as sim,
+        guarding(sim.base_url, SteppedClock()) as provider,
+        opened(database, cloud=provider.cloud) as front,
+    ):
+        answer = await front.wish(templateId=next(iter(sim.world.templates)))
+        nowhere = await front.wish(templateId=1, productName="RTX 4090")
+
+        assert (answer.status, answer.json["region"]) == (201, "CN-HK-01")
+        assert answer.json["price"] > 0
+        assert nowhere.status == 404
+        assert not sim.instances()
 
 
 async def test_the_openapi_document_describes_the_wish(front: Front) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 from corral.api.orders import OrderReader
 from corral.api.routes.instances import InstanceDesk
 from corral.api.showing import Showing
+from corral.cloud.port import Cloud
 from corral.domain.instance import Instance
 from corral.domain.order_rules import OrderDefaults
 from corral.store import instances
@@ -62,8 +63,8 @@ def front_desk(desk: Desk, looks: list[datetime], ready_word: str) -> InstanceDe
 
 
 @asynccontextmanager
-async def opened(database: Database, *, ready_word: str = "ready") -> AsyncGenerator[Front]:
+async def opened(database: Database, *, ready_word: str = "ready", cloud: Cloud | None = None) -> AsyncGenerator[Front]:
     """Serve for as long as this is open."""
-    desk, looks = Desk(database), list[datetime]()
+    desk, looks = Desk(database, cloud=cloud), list[datetime]()
     async with serving(database, desk.registry, instances=front_desk(desk, looks, ready_word)) as service:
         yield Front(service=service, desk=desk, looks=looks)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from corral.cache.book import CacheBook
 from corral.clock import Clock
+from corral.cloud.port import Cloud
 from corral.domain.events import Change
 from corral.domain.instance import Order
 from corral.engine.catalog import Catalogue
@@ -33,7 +34,11 @@ class Desk:
     """Where wishes are taken."""
 
     def __init__(
-        self, database: Database, *, job_types: Sequence[str] = ("create_instance", "monitor_instance")
+        self,
+        database: Database,
+        *,
+        job_types: Sequence[str] = ("create_instance", "monitor_instance"),
+        cloud: Cloud | None = None,
     ) -> None:
         self.database = database
         self.clock = SteppedClock()
@@ -46,7 +51,12 @@ class Desk:
         self.queue = JobQueue(database, self.registry)
         self.estimates = Estimates(database, self.clock)
         self.catalogue = Catalogue(
-            self.shop, self.caches, FailedOffers(database), self.clock, default_region="CN-HK-01", regions=REGIONS
+            cloud or self.shop,
+            self.caches,
+            FailedOffers(database),
+            self.clock,
+            default_region="CN-HK-01",
+            regions=REGIONS,
         )
         self.groups: list[int] = []
         """How many changes were told at a time."""
