@@ -22,10 +22,11 @@ from corral.domain.errors import (
     CloudUnknownError,
     NotFoundError,
 )
-from corral.domain.instance import Failure, Instance, Order, Placement, ProviderId, Tried
+from corral.domain.instance import Failure, Instance, Placement, ProviderId, Tried
 from corral.domain.lifecycle import Phase
 from corral.domain.marks import Mark, provider_name
-from corral.domain.placement import Candidate, Reason, Rejection, Wish
+from corral.domain.order_rules import wish_of
+from corral.domain.placement import Candidate, Reason, Rejection
 from corral.engine.catalog import Catalogue
 from corral.engine.record import Recorder
 from corral.store.database import Connection
@@ -58,7 +59,7 @@ class Births:
         while True:
             try:
                 template = await self.catalogue.template(instance.order.template_id)
-                ranking = await self.catalogue.plan(_wish(instance.order))
+                ranking = await self.catalogue.plan(wish_of(instance.order))
             except (NotFoundError, CloudRefusedError) as error:
                 return await self._fail(connection, instance, Failure(code=error.code, message=error.message))
             passed_over = {(t.region, t.product_id) for t in refused}
@@ -177,17 +178,6 @@ class Births:
             template=template,
             credentials=credentials,
         )
-
-
-def _wish(order: Order) -> Wish:
-    return Wish(
-        product_name=order.product_name,
-        regions=order.regions,
-        billing_mode=order.billing_mode,
-        spot_fallback=order.spot_fallback,
-        max_micro_usd_per_gpu=order.max_micro_usd_per_gpu,
-        gpu_num=order.gpu_num,
-    )
 
 
 def _tried(rejection: Rejection) -> Tried:
