@@ -81,9 +81,9 @@ def _counts(instance: Instance, began: datetime) -> bool:
 
 
 def _seen(instance: Instance, seen: ProviderInstance, at: datetime) -> Instance:
+    # Another word for the same sighting ("creating", then "pulling") changes nothing we would do about it.
     same = (
         instance.sighting is seen.sighting
-        and instance.word == seen.word
         and instance.provider_failure == seen.failure
         and instance.missing_since is None
     )

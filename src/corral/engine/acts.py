@@ -16,13 +16,13 @@ from corral.clock import Clock
 from corral.cloud.port import Cloud
 from corral.domain.catalog import PortKind
 from corral.domain.decide import Policy
-from corral.domain.errors import CloudRefusedError, CloudUnknownError
+from corral.domain.errors import CloudError, CloudRefusedError, CloudUnknownError
 from corral.domain.health import CheckAgain, GivenUp, Passed, judge
 from corral.domain.instance import Failure, Instance, ProviderId, Ways
 from corral.domain.lifecycle import Action, Goal, Phase
 from corral.domain.sighting import ProviderInstance, Sighting
 from corral.engine.births import Births
-from corral.engine.record import Recorder
+from corral.engine.record import Recorder, Step
 from corral.health.probe import Prober
 from corral.store.database import Connection
 from corral.telemetry import log
@@ -57,7 +57,7 @@ class Acts:
             case Action.FIND:
                 return Outcome(instance=instance)  # the observer looks for the name in every listing
             case Action.INSPECT:
-                return await self._inspect(connection, instance)
+                return await self.inspect(connection, instance)
             case Action.PROBE:
                 return await self._probe(connection, instance)
             case Action.CONFIRM:
@@ -69,22 +69,43 @@ class Acts:
             case _:
                 assert_never(action)
 
-    async def _inspect(self, connection: Connection, instance: Instance) -> Outcome:
-        """Learn the endpoints and the ways in; ready to be probed once every endpoint has an address."""
-        seen = await self.cloud.instance(_provider_id(instance))
+    async def inspect(self, connection: Connection, instance: Instance, entered: Step | None = None) -> Outcome:
+        """
+        Learn the endpoints and the ways in; it is probed once every endpoint has an address.
+
+        A look changes nothing at the provider, so the phase *entered* by this pass is written down together with what
+        was seen.
+        """
+        steps = () if entered is None else (entered,)
+        current = instance if entered is None else entered.after
+        try:
+            seen = await self.cloud.instance(_provider_id(instance))
+        except CloudError:
+            await self._write(connection, instance, *steps)
+            raise
         now = self.clock.now()
         if seen is None:
-            missing = replace(instance, missing_since=instance.missing_since or now)
-            return Outcome(instance=await self._write(connection, instance, missing, "not found by its id"))
-        if seen.sighting is not Sighting.RUNNING:
+            missing = replace(current, missing_since=current.missing_since or now)
             return Outcome(
-                instance=await self._write(connection, instance, sighted(instance, seen, self.clock), "seen")
+                instance=await self._write(connection, instance, *steps, Step(missing, "not found by its id"))
             )
-        known = replace(sighted(instance, seen, self.clock), endpoints=seen.endpoints, ways=_ways(seen), health=None)
+        known = sighted(current, seen, self.clock)
+        if seen.sighting is not Sighting.RUNNING:
+            return Outcome(instance=await self._write(connection, instance, *steps, Step(known, "seen")))
         if any(e.address is None for e in seen.endpoints if e.kind is not PortKind.UDP):
-            return Outcome(instance=instance, look_again=self.policy.poll)
-        checking = replace(known, phase=Phase.HEALTH_CHECKING, phase_since=now)
-        return Outcome(instance=await self._write(connection, instance, checking, "its endpoints are known"))
+            written = await self._write(connection, instance, *steps)
+            return Outcome(instance=written, look_again=self.policy.poll)
+        checking = replace(
+            known,
+            endpoints=seen.endpoints,
+            ways=_ways(seen),
+            health=None,
+            phase=Phase.HEALTH_CHECKING,
+            phase_since=now,
+        )
+        return Outcome(
+            instance=await self._write(connection, instance, *steps, Step(checking, "its endpoints are known"))
+        )
 
     async def _probe(self, connection: Connection, instance: Instance) -> Outcome:
         """Check every endpoint once, and judge."""
@@ -96,28 +117,31 @@ class Acts:
                 ready = replace(
                     probed, phase=Phase.READY, phase_since=now, ready_at=instance.ready_at or now, deadline_at=None
                 )
-                return Outcome(instance=await self._write(connection, instance, ready, "healthy"))
+                return Outcome(instance=await self._write(connection, instance, Step(ready, "healthy")))
             case CheckAgain() as again:
                 return Outcome(
-                    instance=await self._write(connection, instance, probed, "not healthy yet"), look_again=again.after
+                    instance=await self._write(connection, instance, Step(probed, "not healthy yet")),
+                    look_again=again.after,
                 )
             case GivenUp() as given_up:
                 failure = Failure(code=given_up.code, message=given_up.message)
                 failed = replace(probed, phase=Phase.FAILED, phase_since=now, failure=failure)
-                return Outcome(instance=await self._write(connection, instance, failed, failure.message))
+                return Outcome(instance=await self._write(connection, instance, Step(failed, failure.message)))
 
     async def _confirm(self, connection: Connection, instance: Instance) -> Outcome:
         """Ask directly for one that is missing in the list; its absence is confirmed by enough such answers."""
         seen = await self.cloud.instance(_provider_id(instance))
         now = self.clock.now()
         if seen is not None:
-            found = await self._write(connection, instance, sighted(instance, seen, self.clock), "found by its id")
+            found = await self._write(
+                connection, instance, Step(sighted(instance, seen, self.clock), "found by its id")
+            )
             return Outcome(instance=found)
         checks = instance.missing_checks + 1
         missing = replace(instance, missing_checks=checks, missing_checked_at=now)
         if instance.goal is Goal.GONE or checks >= self.policy.vanish_checks:
             missing = replace(missing, sighting=Sighting.ABSENT, word="gone", sighted_at=now)
-        return Outcome(instance=await self._write(connection, instance, missing, "not found by its id"))
+        return Outcome(instance=await self._write(connection, instance, Step(missing, "not found by its id")))
 
     async def _ask(self, connection: Connection, instance: Instance, ask: Callable[[str], object]) -> Outcome:
         """Record that the provider is about to be asked, and ask; only a later sighting tells whether it helped."""
@@ -125,8 +149,7 @@ class Acts:
         asked = await self.recorder.write(
             connection,
             instance,
-            replace(instance, acted_at=now),
-            because="about to ask",
+            Step(replace(instance, acted_at=now), "about to ask"),
             now=now,
             look_again=self.policy.repeat_after,
         )
@@ -139,8 +162,8 @@ class Acts:
             log.error("instance.ask_refused", instance_id=instance.id, why=error.message)
         return Outcome(instance=asked, look_again=self.policy.repeat_after)
 
-    async def _write(self, connection: Connection, before: Instance, after: Instance, because: str) -> Instance:
-        return await self.recorder.write(connection, before, after, because=because, now=self.clock.now())
+    async def _write(self, connection: Connection, before: Instance, *steps: Step) -> Instance:
+        return await self.recorder.write(connection, before, *steps, now=self.clock.now()) if steps else before
 
 
 def sighted(instance: Instance, seen: ProviderInstance, clock: Clock) -> Instance:

@@ -28,7 +28,7 @@ from corral.domain.marks import Mark, provider_name
 from corral.domain.order_rules import wish_of
 from corral.domain.placement import Candidate, Reason, Rejection
 from corral.engine.catalog import Catalogue
-from corral.engine.record import Recorder
+from corral.engine.record import Recorder, Step
 from corral.store.database import Connection
 from corral.store.offers import FailedOffers
 from corral.telemetry import log
@@ -133,7 +133,7 @@ class Births:
             ),
         )
         return await self.recorder.write(
-            connection, instance, intent, because="about to create", now=now, look_again=self.policy.settle
+            connection, instance, Step(intent, "about to create"), now=now, look_again=self.policy.settle
         )
 
     async def _clear(self, connection: Connection, instance: Instance, because: str) -> Instance:
@@ -141,7 +141,7 @@ class Births:
         now = self.clock.now()
         cleared = replace(instance, create_sent_at=None)
         return await self.recorder.write(
-            connection, instance, cleared, because=because, now=now, look_again=self.policy.settle
+            connection, instance, Step(cleared, because), now=now, look_again=self.policy.settle
         )
 
     async def _born(self, connection: Connection, instance: Instance, provider_id: str) -> Instance:
@@ -156,13 +156,13 @@ class Births:
         )
         until_deadline = None if born.deadline_at is None else born.deadline_at - now
         return await self.recorder.write(
-            connection, instance, born, because="created", now=now, look_again=until_deadline
+            connection, instance, Step(born, "created"), now=now, look_again=until_deadline
         )
 
     async def _fail(self, connection: Connection, instance: Instance, failure: Failure) -> Instance:
         now = self.clock.now()
         failed = replace(instance, phase=Phase.FAILED, phase_since=now, failure=failure)
-        return await self.recorder.write(connection, instance, failed, because=failure.message, now=now)
+        return await self.recorder.write(connection, instance, Step(failed, failure.message), now=now)
 
     def _order(
         self, instance: Instance, candidate: Candidate, template: Template, credentials: Credentials | None

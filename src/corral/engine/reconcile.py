@@ -16,8 +16,9 @@ from corral.clock import Clock
 from corral.domain.decide import Policy, decide, recorded
 from corral.domain.errors import StaleError
 from corral.domain.instance import Instance, InstanceId
+from corral.domain.lifecycle import Action
 from corral.engine.acts import Acts
-from corral.engine.record import Recorder
+from corral.engine.record import Recorder, Step
 from corral.jobs.registry import JobRun, JobType, LookAgainError, Priority
 from corral.store import instances
 from corral.store.database import Connection, Database
@@ -64,20 +65,22 @@ class Reconciler:
         if instance is None:
             return
         for _ in range(MOST_STEPS):
-            before = instance
             now = self.clock.now()
             decision = decide(instance, now, self.policy)
             after = recorded(instance, decision, now)
-            if after is not instance:
-                instance = await self.recorder.write(
-                    connection, instance, after, because=decision.because, now=now, look_again=decision.look_again
-                )
-                log.info("instance.phase_changed", old=before.phase, new=after.phase, because=decision.because)
-            elif decision.look_again is not None:
-                await instances.remind(connection, instance.id, now + decision.look_again)
-            if decision.action is None:
-                return
-            outcome = await self.acts.do(decision.action, connection, instance)
+            step = None if after is instance else Step(after, decision.because)
+            if decision.action is Action.INSPECT:
+                outcome = await self.acts.inspect(connection, instance, step)
+            else:
+                if step is not None:
+                    instance = await self.recorder.write(
+                        connection, instance, step, now=now, look_again=decision.look_again
+                    )
+                elif decision.look_again is not None:
+                    await instances.remind(connection, instance.id, now + decision.look_again)
+                if decision.action is None:
+                    return
+                outcome = await self.acts.do(decision.action, connection, instance)
             if outcome.look_again is not None:
                 await self._come_back(connection, outcome.instance, outcome.look_again)
                 return

@@ -15,6 +15,7 @@ from corral.domain.operation import advanced
 from corral.engine.shared_caches import forget_on_commit
 from corral.store import instances, operations
 from corral.store.database import Connection
+from corral.telemetry import log
 
 
 class News(Protocol):
@@ -23,6 +24,14 @@ class News(Protocol):
     async def tell(self, connection: Connection, changes: Sequence[Change]) -> None:
         """Record that *changes* happened, within the transaction that made them."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One change of an instance, and why."""
+
+    after: Instance
+    because: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,39 +44,41 @@ class Recorder:
         self,
         connection: Connection,
         before: Instance,
-        after: Instance,
-        *,
-        because: str,
+        *steps: Step,
         now: datetime,
         look_again: timedelta | None = None,
     ) -> Instance:
         """
-        Replace *before* by *after* and tell of it if its phase changed; answers the instance as written.
+        Replace *before* by the last of *steps* and tell of every phase on the way; answers the instance as written.
 
         Raises StaleError, and has written nothing, when somebody else changed it since it was read.
         """
         look_at = None if look_again is None else now + look_again
         async with connection.transaction():
-            written = await instances.write(connection, after, look_at=look_at)
-            if after.phase is not before.phase:
-                await self._follow(connection, before, after, because, now)
-            await forget_on_commit(connection, CacheName.INSTANCE_DETAILS, after.id)
+            written = await instances.write(connection, steps[-1].after, look_at=look_at)
+            await self._follow(connection, before, steps, now)
+            await forget_on_commit(connection, CacheName.INSTANCE_DETAILS, written.id)
         return written
 
-    async def _follow(
-        self, connection: Connection, before: Instance, after: Instance, because: str, now: datetime
-    ) -> None:
-        operation = await operations.load(connection, after.operation_id)
-        progress = None
-        if operation is not None:
-            moved = advanced(operation, after, now)
-            if moved is not operation:
-                await operations.write(connection, moved)
-            progress = Progress(before=operation, after=moved)
-        if after.phase is Phase.READY and before.ready_at is None:
-            await instances.remember_ready(
-                connection, after.order.product_name, (now - after.created_at).total_seconds()
-            )
-        await self.news.tell(
-            connection, [Change(before=before, after=after, because=because, at=now, progress=progress)]
-        )
+    async def _follow(self, connection: Connection, before: Instance, steps: Sequence[Step], now: datetime) -> None:
+        """Bring the operation along, learn, and tell."""
+        befores = (before, *(step.after for step in steps))
+        moves = [(old, step) for old, step in zip(befores, steps, strict=False) if step.after.phase is not old.phase]
+        if not moves:
+            return
+        operation = await operations.load(connection, before.operation_id)
+        changes: list[Change] = []
+        latest = operation
+        for old, step in moves:
+            log.info("instance.phase_changed", old=old.phase, new=step.after.phase, because=step.because)
+            progress = None
+            if latest is not None:
+                moved = advanced(latest, step.after, now)
+                progress, latest = Progress(before=latest, after=moved), moved
+            if step.after.phase is Phase.READY and old.ready_at is None:
+                seconds = (now - step.after.created_at).total_seconds()
+                await instances.remember_ready(connection, step.after.order.product_name, seconds)
+            changes.append(Change(before=old, after=step.after, because=step.because, at=now, progress=progress))
+        if latest is not None and latest is not operation:
+            await operations.write(connection, latest)
+        await self.news.tell(connection, changes)
