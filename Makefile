@@ -39,6 +39,9 @@ fix: .venv/.dev ## format, and apply safe lint fixes
 bench: .venv/.dev ## compare Corral with the bare libraries, side by side, into bench/RESULTS.md (3 minutes)
 	@$(BIN)/python -m bench
 
+demo: .venv/.run ## serve a lively simulated world of its own on http://127.0.0.1:3000
+	@exec $(BIN)/python tools/demo.py
+
 docs: .venv/.dev ## make docs/reference anew from the program's own tables
 	@$(BIN)/python tools/reference.py
 
@@ -46,4 +49,4 @@ lock: .venv/.dev ## resolve the dependencies anew into locks/
 	@sh tools/lock.sh
 
 clean: ## remove .venv and what tools leave behind (never .corral: that is your data)
-	@rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache .setup.lock
+	@rm -rf .venv .corral-demo .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache .setup.lock
