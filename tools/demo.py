@@ -1,7 +1,8 @@
 """
 A lively world to look at: `make demo`.
 
-It serves on http://127.0.0.1:3000 with a simulated account of its own, in which machines come, fail, recover and go. Its data directory is `.corral-demo`, made anew each time; `.corral` is not touched.
+It serves on http://127.0.0.1:3000 with a simulated account of its own, in which machines come, fail, recover and go.
+Its data directory is `.corral-demo`, made anew each time; `.corral` is not touched.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ async def main() -> int:
             "HEALTH_CHECK_MAX_WAIT_TIME_MS": "30000",
             "LOG_LEVEL": "warning",
         },
+        start_new_session=True,  # one signal, from us; a second would make it leave without tidying up
     )
     loop = asyncio.get_running_loop()
     for wish in (signal.SIGINT, signal.SIGTERM):
