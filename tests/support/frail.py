@@ -1,0 +1,70 @@
+"""The real database, with a script that says before or after which commit it or the process goes away."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Any, cast
+
+from corral.store.database import Connection, Database, Pool
+from support.script import Script
+
+
+class FrailDatabase(Database):
+    """A database whose commits are steps of a script."""
+
+    def __init__(self, pool: Pool, script: Script) -> None:
+        super().__init__(pool)
+        self._script = script
+
+    @asynccontextmanager
+    async def connection(self) -> AsyncGenerator[Connection]:
+        async with super().connection() as connection:
+            yield cast("Connection", _FrailConnection(connection, self._script))
+
+
+class _FrailConnection:
+    """Stands for a pooled connection; a statement outside a transaction that writes is a commit of its own."""
+
+    def __init__(self, real: Connection, script: Script) -> None:
+        self._real = real
+        self._script = script
+        self._open = False
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._real, name)
+
+    async def execute(self, query: str, *values: object, **options: Any) -> str:
+        if self._open or not query.lstrip().startswith(("UPDATE", "INSERT", "DELETE")):
+            return cast("str", await self._real.execute(query, *values, **options))
+        return await self._script.committing(lambda: self._real.execute(query, *values, **options), _nothing)
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncGenerator[None]:
+        assert not self._open, "no code here nests transactions"
+        if not self._script.threatens_commit():
+            # Nobody else is at work between two steps, so a transaction that will be committed looks the same without
+            # its brackets; they would be a third of all round trips.
+            self._open = True
+            try:
+                yield
+            finally:
+                self._open = False
+            await self._script.committing(_nothing, _nothing)
+            return
+        transaction = self._real.transaction()
+        await transaction.start()
+        self._open = True
+        try:
+            yield
+        except BaseException:
+            await transaction.rollback()
+            raise
+        else:
+            await self._script.committing(transaction.commit, transaction.rollback)
+        finally:
+            self._open = False
+
+
+async def _nothing() -> None:
+    """There is nothing to roll back."""

@@ -1,0 +1,254 @@
+"""
+Random histories of the engine: wishes, faults, deaths and other people's doings in any order.
+
+`Histories` is the state machine that Hypothesis drives; `run` drives it over one ground. The judges are the simulator's
+ledger and what was told: after every rule no wish is billed twice, gone means gone and no change is told out of order;
+and at the end, left alone, everything comes to rest where it is wanted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule, run_state_machine_as_test
+
+from corral.domain.instance import Instance, InstanceId
+from corral.domain.lifecycle import Goal, Phase
+from novitasim import commands, tenure
+from novitasim.instance import Instance as Machine
+from novitasim.refusal import RefusalError
+from support.paddock import ORDER, Ground, Paddock
+from support.script import OF_CALLS, OF_COMMITS, Mishap
+
+T = TypeVar("T")
+
+LONGEST_LAG_SECONDS = 40
+MOST_WISHES = 3
+
+scripts = st.lists(
+    st.one_of(st.just(Mishap.NONE), st.sampled_from(sorted({*OF_CALLS, *OF_COMMITS}))), min_size=1, max_size=8
+)
+
+
+@dataclass
+class Stage:
+    """Where histories play, and how many there were."""
+
+    ground: Ground
+    runner: asyncio.Runner
+    played: int = 0
+
+    def run(self, work: Awaitable[T]) -> T:
+        async def awaited() -> T:
+            return await work
+
+        return self.runner.run(awaited())
+
+
+class Histories(RuleBasedStateMachine):
+    """One history."""
+
+    def __init__(self, stage: Stage) -> None:
+        super().__init__()
+        self.stage = stage
+        stage.played += 1
+        self.unlucky: set[InstanceId] = set()
+        """Wishes to which something happened that may rightly fail them."""
+        self.denied = False
+        """Whether the provider ever denied an instance that it kept: then "gone" could be taken back."""
+
+    @initialize(lag=st.sampled_from([0, 5, LONGEST_LAG_SECONDS]), blind=st.booleans(), oldest_first=st.booleans())
+    def begin(self, lag: int, *, blind: bool, oldest_first: bool) -> None:
+        order = "oldest" if oldest_first else "newest"
+        quirks = {"list_lag_seconds": lag, "get_lag_seconds": lag if blind else 0, "list_order": order}
+        self.paddock = self.stage.run(self.stage.ground.paddock(**quirks))
+        self._run(self.paddock.wish())
+
+    # Users.
+
+    @precondition(lambda self: len(self.paddock.wishes) < MOST_WISHES)
+    @rule(minutes=st.sampled_from([2, 600]))
+    def wish(self, minutes: int) -> None:
+        found = self._run(self.paddock.wish(minutes=minutes))
+        if minutes < 600:  # noqa: PLR2004  # too short for every delay to come
+            self.unlucky.add(found)
+
+    @rule(which=st.integers(0, MOST_WISHES - 1))
+    def unwish(self, which: int) -> None:
+        self._run(self.paddock.unwish(self._wish(which)))
+
+    # The service.
+
+    @rule(script=scripts)
+    def work(self, script: list[Mishap]) -> None:
+        self._scripted(script, self.paddock.work)
+
+    @rule(script=scripts)
+    def look(self, script: list[Mishap]) -> None:
+        self._scripted(script, self.paddock.look)
+
+    @rule(seconds=st.sampled_from([1, 3, 15, 61]), script=scripts)
+    def step(self, seconds: int, script: list[Mishap]) -> None:
+        self._scripted(script, lambda: self.paddock.step(seconds))
+
+    @rule(which=st.integers(0, MOST_WISHES - 1), script=scripts)
+    def run_a_job_twice(self, which: int, script: list[Mishap]) -> None:
+        self._scripted(script, lambda: self.paddock.double(self._wish(which)))
+
+    # Time.
+
+    @rule(seconds=st.integers(1, 90))
+    def wait(self, seconds: int) -> None:
+        self.paddock.advance(seconds)
+
+    @rule(minutes=st.integers(2, 15))
+    def sleep_long(self, minutes: int) -> None:
+        self.paddock.advance(minutes * 60)
+
+    # The provider.
+
+    @rule(which=st.integers(0, MOST_WISHES - 1), seconds=st.sampled_from([0, 20, 120]))
+    def vanish(self, which: int, seconds: int) -> None:
+        simulator, now = self.paddock.simulator, self.paddock.simulator.now()
+        for machine in self._harmed(which):
+            simulator.world.put(tenure.vanish(machine, now, seconds=seconds), now)
+            self.denied |= seconds > 0
+
+    @rule(which=st.integers(0, MOST_WISHES - 1))
+    def fail(self, which: int) -> None:
+        simulator, now = self.paddock.simulator, self.paddock.simulator.now()
+        for machine in self._harmed(which):
+            simulator.world.put(tenure.fail(machine, now, "the host broke"), now)
+
+    @rule(which=st.integers(0, MOST_WISHES - 1))
+    def remove_from_outside(self, which: int) -> None:
+        simulator, now = self.paddock.simulator, self.paddock.simulator.now()
+        for machine in self._harmed(which):
+            if not machine.hidden(now):
+                commands.delete(simulator.world, machine, now)
+
+    @rule(which=st.integers(0, MOST_WISHES - 1), back=st.booleans())
+    def stop_from_outside(self, which: int, *, back: bool) -> None:
+        simulator, now = self.paddock.simulator, self.paddock.simulator.now()
+        for machine in self._harmed(which):
+            try:
+                (commands.start if back else commands.stop)(simulator.world, machine, now)
+            except RefusalError:
+                continue
+
+    @rule(gpus=st.sampled_from([0, 1, None]))
+    def change_stock(self, gpus: int | None) -> None:
+        self.unlucky.update(self.paddock.wishes)
+        for product in self.paddock.simulator.world.catalogue.products.values():
+            if product.name == ORDER.product_name:
+                for cluster in product.clusters:
+                    self.paddock.simulator.set_stock(product.id, cluster, gpus)
+
+    @rule(healthy=st.booleans())
+    def change_health(self, *, healthy: bool) -> None:
+        self.paddock.prober.healthy = healthy
+        self.unlucky.update(self.paddock.wishes)
+
+    # The judges.
+
+    @invariant()
+    def billed_at_most_once(self) -> None:
+        twice = self.paddock.ledger().twice
+        assert not twice, f"billed twice: {twice}"
+        for wish in self.paddock.wishes:
+            there = [machine.order.name for machine in self.paddock.machines(wish)]
+            assert len(there) <= 1, f"exist at once: {there}"
+
+    @invariant()
+    def gone_means_gone(self) -> None:
+        self._run(self._check_gone())
+
+    @invariant()
+    def each_change_is_told_once_and_in_order(self) -> None:
+        self._run(self._check_told())
+
+    def teardown(self) -> None:
+        if hasattr(self, "paddock"):
+            self._run(self._left_alone_it_converges())
+
+    async def _check_gone(self) -> None:
+        now = self.paddock.simulator.now()
+        for instance in await self.paddock.all():
+            if instance.phase is Phase.TERMINATED:
+                there = [m.order.name for m in self.paddock.machines(instance.id) if not m.hidden(now)]
+                assert not there, f"called terminated, but exists: {there}"
+                wish = f"{instance.id.replace('_', '-')}-"
+                assert not [c.about for _, c in self.paddock.exchange.late if wish in c.about], "may still turn up"
+
+    async def _check_told(self) -> None:
+        told = await self.paddock.told()
+        for instance in await self.paddock.all():
+            changes = told[instance.id]
+            before = [None, *(status for _, status in changes[:-1])]
+            assert [previous for previous, _ in changes] == before, f"a broken chain: {changes}"
+            assert all(previous != status for previous, status in changes), f"a change that is none: {changes}"
+            assert changes[-1][1] == instance.phase, f"{instance.phase} was not told: {changes}"
+            gone = [status for _, status in changes].count(Phase.TERMINATED)
+            assert gone <= 1 or self.denied, f"gone, and gone again: {changes}"
+
+    async def _left_alone_it_converges(self) -> None:
+        paddock = self.paddock
+        paddock.prober.healthy = True
+        await paddock.settle()
+        for _ in range(2):  # whatever is late has its chance
+            await paddock.step(LONGEST_LAG_SECONDS)
+        await paddock.settle()
+        for instance in await paddock.all():
+            self._judge(instance)
+        await self._check_told()
+        assert not self.paddock.ledger().twice
+        before = await paddock.told()
+        for wish in paddock.wishes:
+            await paddock.double(wish)
+        assert await paddock.told() == before, "a doubled job made news"
+
+    def _judge(self, instance: Instance) -> None:
+        there = [machine.id for machine in self.paddock.machines(instance.id)]
+        if instance.goal is Goal.GONE:
+            assert instance.phase is Phase.TERMINATED, instance
+            assert not there, f"deleted, but exists: {there}"
+            return
+        assert set(there) <= {instance.provider_id}, f"{there} exist, of which only {instance.provider_id} is known"
+        if instance.phase is Phase.READY:
+            assert there == [instance.provider_id]
+            return
+        assert instance.failure is not None, f"failed without a reason: {instance}"
+        assert instance.id in self.unlucky, f"failed without need: {instance}"
+
+    # Inside.
+
+    def _run(self, work: Awaitable[T]) -> T:
+        return self.stage.run(work)
+
+    def _scripted(self, script: list[Mishap], act: Callable[[], Awaitable[None]]) -> None:
+        if Mishap.UNAUTHORISED in script:
+            self.unlucky.update(self.paddock.wishes)
+        self.paddock.script.write(script)
+        self._run(act())
+        self.paddock.script.write([])
+
+    def _wish(self, which: int) -> InstanceId:
+        return self.paddock.wishes[which % len(self.paddock.wishes)]
+
+    def _harmed(self, which: int) -> list[Machine]:
+        wish = self._wish(which)
+        self.unlucky.add(wish)
+        return self.paddock.machines(wish)
+
+
+def play(stage: Stage, *, histories: int, steps: int = 20) -> None:
+    """Play so many random histories; raises what the first bad one raised, shrunk."""
+    run_state_machine_as_test(  # type: ignore[no-untyped-call]
+        lambda: Histories(stage),
+        settings=settings(max_examples=histories, stateful_step_count=steps, deadline=None),
+    )

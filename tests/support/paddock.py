@@ -1,0 +1,444 @@
+"""
+The engine with every outside step in the test's hands: thousands of histories a minute, on the real database.
+
+Unlike `herd.py` there are no sockets at all: the simulator is called directly (`direct.py`), endpoints are as healthy as
+the test says, and the queue's rows are taken and run here as a worker would. A killed process forgets everything; its
+job is taken over later. One `Ground` (a pool) serves many paddocks, one after another.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from typing import Any, cast
+
+import msgspec
+
+from corral.cache.book import CacheBook
+from corral.cloud.novita.client import NovitaCloud
+from corral.domain.backoff import delay
+from corral.domain.decide import Policy
+from corral.domain.errors import CloudTransientError, CorralError, StaleError, StoreUnavailableError
+from corral.domain.events import Change
+from corral.domain.faults import FaultCategory
+from corral.domain.health import HealthCheckSpec, ProbeFailure
+from corral.domain.instance import Instance, InstanceId, OperationId, Order
+from corral.domain.lifecycle import Goal, Phase
+from corral.domain.operation import Operation, OperationKind, OperationStatus
+from corral.domain.sighting import Endpoint
+from corral.engine import news
+from corral.engine.acts import Acts
+from corral.engine.births import Births
+from corral.engine.catalog import Catalogue
+from corral.engine.observe import Observer, removal
+from corral.engine.reconcile import Reconciler
+from corral.engine.record import Recorder
+from corral.health.probe import Prober
+from corral.jobs.execution import FIRST_RETRY_SECONDS, LAST_RETRY_SECONDS, OUTAGE_PAUSE_SECONDS
+from corral.jobs.queue import JobQueue, Wanted
+from corral.jobs.registry import JobId, JobRun, LookAgainError, Registry
+from corral.jobs.worker import HEARTBEAT_TIMEOUT
+from corral.settings import CacheSettings
+from corral.store import instances, operations
+from corral.store.database import Connection, Database
+from corral.store.leadership import Leadership
+from corral.store.offers import FailedOffers
+from corral.store.target import DatabaseTarget
+from novitasim import ledger
+from novitasim.instance import Instance as Machine
+from novitasim.serving import Options, build
+from support.clocks import SteppedClock
+from support.direct import DirectExchange
+from support.frail import FrailDatabase
+from support.script import Killed, Mishap, Script
+
+ORDER = Order(name="worker", product_name="RTX 4090 24GB", template_id="107672", regions=("CN-HK-01", "AS-SGP-02"))
+OURS = r"corral-[0-9a-f]{6}-(inst-[0-9a-z]+)-\d+"
+"""Groups provider names into wishes."""
+TIMES: dict[str, object] = {
+    "boot_seconds": 2,
+    "pull_seconds": 3,
+    "start_seconds": 2,
+    "stop_seconds": 2,
+    "restart_seconds": 2,
+    "remove_seconds": 2,
+}
+HELD_BACK_LOOKS = 5
+_TABLES = (
+    "corral_operations",
+    "corral_instances",
+    "corral_events",
+    "corral_ready_times",
+    "corral_failed_offers",
+    "corral_pgqueuer",
+    "corral_pgqueuer_log",
+    "corral_finished_jobs",
+)
+_CLEAN = ";".join(f"DELETE FROM {table}" for table in _TABLES)  # noqa: S608  # constants
+
+
+@dataclass(kw_only=True)
+class Ground:
+    """What outlives a history: the pool, and how the engine is made."""
+
+    database: Database
+    target: DatabaseTarget
+    installation: str
+    policy: Policy = field(default_factory=Policy)
+    make_cloud: Callable[[DirectExchange], NovitaCloud] = NovitaCloud
+
+    @classmethod
+    async def open(cls, target: DatabaseTarget, **choices: Any) -> Ground:
+        database = await Database.connect(target, most_connections=6)
+        async with database.connection() as connection:
+            installation = await instances.mark(connection)
+            # A history is forgotten after milliseconds: nothing of it needs to survive a crash of the server.
+            for table in _TABLES:
+                await connection.execute(f"ALTER TABLE {table} SET UNLOGGED")
+        return cls(database=database, target=target, installation=installation, **choices)
+
+    async def paddock(self, **quirks: object) -> Paddock:
+        """A new history: nothing remembered, nothing at the provider."""
+        async with self.database.connection() as connection:
+            await connection.execute(_CLEAN)
+        return Paddock(self, **quirks)
+
+    async def close(self) -> None:
+        await self.database.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """A job that waits for its time."""
+
+    at: float
+    name: str
+    payload: dict[str, Any]
+    attempt: int = 1
+
+
+class Paddock:
+    """One history of the engine."""
+
+    def __init__(self, ground: Ground, **quirks: object) -> None:
+        self.ground = ground
+        self.clock = SteppedClock()
+        self.script = Script()
+        self.simulator = build(Options(clock="stepped", quirks=TIMES | quirks))
+        self.exchange = DirectExchange(self.simulator, self.clock, self.script, self._meanwhile)
+        self.database = FrailDatabase(ground.database.pool, self.script)
+        self.pending: list[Pending] = []
+        self.wishes: list[InstanceId] = []
+        self.given_up: list[Pending] = []
+        """Jobs whose retries are used up."""
+        self.prober = _ObedientProber(self.clock)
+        self._numbers = itertools.count(1)
+        self._start_process()
+
+    def _start_process(self) -> None:
+        """Everything a process holds, anew."""
+        ground, clock, policy = self.ground, self.clock, self.ground.policy
+        self.registry = Registry()
+        cloud = ground.make_cloud(self.exchange)
+        offers, self.recorder = FailedOffers(self.database), Recorder(news=news)
+        catalogue = Catalogue(
+            cloud,
+            CacheBook(CacheSettings(), clock),
+            offers,
+            clock,
+            default_region=ORDER.regions[0],
+            regions=ORDER.regions[1:],
+        )
+        self.queue = _NotedQueue(self.database, self.registry)
+        births = Births(
+            cloud=cloud,
+            catalogue=catalogue,
+            offers=offers,
+            recorder=self.recorder,
+            clock=clock,
+            installation=ground.installation,
+            policy=policy,
+        )
+        acts = Acts(
+            cloud=cloud,
+            births=births,
+            prober=self.prober,
+            recorder=self.recorder,
+            clock=clock,
+            policy=policy,
+            roll=_half,
+        )
+        reconciler = Reconciler(database=self.database, acts=acts, recorder=self.recorder, clock=clock, policy=policy)
+        for job_type in (*reconciler.job_types(3), removal(cloud)):
+            self.registry.add(job_type)
+        self.observer = Observer(
+            cloud=cloud,
+            database=self.database,
+            queue=self.queue,
+            leadership=Leadership(ground.target, clock, matter="test"),
+            clock=clock,
+            policy=policy,
+            installation=ground.installation,
+            idle_interval=timedelta(seconds=30),
+            calls_per_minute=lambda: 10_000,
+        )
+
+    # What a user does.
+
+    async def wish(self, order: Order = ORDER, *, minutes: float = 600) -> InstanceId:
+        """What the create command stores: instance, operation, event and job."""
+        number, now = next(self._numbers), self.clock.now()
+        instance = Instance(
+            id=InstanceId(f"inst_{number}"),
+            order=order,
+            goal=Goal.RUNNING,
+            phase=Phase.CREATING,
+            operation_id=OperationId(f"op_{number}"),
+            created_at=now,
+            phase_since=now,
+            deadline_at=now + timedelta(minutes=minutes),
+        )
+        with self.script.silently():
+            async with self.database.transaction() as connection:
+                await instances.add(connection, [instance])
+                await operations.add(connection, [_operation(instance, OperationKind.CREATE)])
+                await news.tell(connection, [Change(before=None, after=instance, because="wished", at=now)])
+                await self._enqueue(connection, "create_instance", instance.id)
+        self.wishes.append(instance.id)
+        return instance.id
+
+    async def unwish(self, instance_id: InstanceId) -> None:
+        """What the delete command stores."""
+        before, now = await self.get(instance_id), self.clock.now()
+        if before.goal is Goal.GONE:
+            return
+        after = replace(
+            before,
+            goal=Goal.GONE,
+            phase=Phase.DELETING,
+            phase_since=now,
+            deadline_at=None,
+            operation_id=OperationId(f"{before.operation_id}_delete"),
+        )
+        with self.script.silently():
+            async with self.database.transaction() as connection:
+                await operations.add(connection, [_operation(after, OperationKind.DELETE)])
+                await instances.write(connection, after, look_at=None)
+                change = Change(before=before, after=after, because="not wanted any more", at=now)
+                await news.tell(connection, [change])
+                await self._enqueue(connection, "monitor_instance", after.id)
+
+    # What the service does.
+
+    async def work(self) -> None:
+        """Run every job that is due, until none is or the process dies."""
+        while True:
+            await self._fetch()
+            now = self.clock.monotonic()
+            due = [job for job in self.pending if job.at <= now]
+            if not due:
+                return
+            self.pending = [job for job in self.pending if job.at > now]
+            for place, job in enumerate(due):
+                if not await self._run(job):
+                    self.pending += due[place + 1 :]
+                    return
+
+    async def look(self) -> None:
+        """One look of the observer, and its sweep of reminders."""
+        try:
+            await self.observer.sweep()
+            await self.observer.look()
+        except StoreUnavailableError:
+            pass
+        except Killed:
+            self._start_process()
+
+    async def double(self, instance_id: InstanceId) -> None:
+        """Two jobs for the same instance, one after the other, that nobody needed."""
+        job = Pending(self.clock.monotonic(), "monitor_instance", {"instanceId": instance_id})
+        if await self._run(job):
+            await self._run(job)
+
+    async def step(self, seconds: float = 2.0) -> None:
+        """What a running service does in a while."""
+        self.advance(seconds)
+        await self.work()
+        await self.look()
+        await self.work()
+
+    async def settle(self, *, most: int = 80) -> None:
+        """Let it alone until nothing moves any more."""
+        self.script.write([])
+        for _ in range(most):
+            if await self.is_at_rest():
+                return
+            await self.step(10.0)
+        raise AssertionError(f"it never comes to rest: {await self.all()}")
+
+    async def is_at_rest(self) -> bool:
+        if self.pending or self.exchange.late:
+            return False
+        rested = {Phase.READY, Phase.FAILED, Phase.TERMINATED}
+        found = await self.all()
+        if any(i.phase not in rested or (i.goal is Goal.GONE and i.phase is not Phase.TERMINATED) for i in found):
+            return False
+        known = {i.provider_id for i in found if i.goal is not Goal.GONE}
+        return all(machine.id in known for machine in self.machines())
+
+    def advance(self, seconds: float) -> None:
+        """Let time pass, here and at the provider; what is late arrives on its way."""
+        for at in sorted({at for at, _ in self.exchange.late}):
+            if at <= self.clock.monotonic() + seconds:
+                ahead = max(0.0, at - self.clock.monotonic())
+                self._advance(ahead)
+                seconds -= ahead
+        self._advance(seconds)
+
+    def _advance(self, seconds: float) -> None:
+        self.clock.advance(seconds)
+        self.simulator.advance(seconds)
+        self.exchange.arrive()
+
+    # What a judge asks.
+
+    async def get(self, instance_id: InstanceId) -> Instance:
+        async with self.ground.database.connection() as connection:
+            found = await instances.load(connection, instance_id)
+        assert found is not None
+        return found
+
+    async def all(self) -> list[Instance]:
+        async with self.ground.database.connection() as connection:
+            return list((await instances.named(connection, self.wishes)).values())
+
+    async def told(self) -> dict[str, list[tuple[str | None, str]]]:
+        """Of each instance, the changes told: from which status to which."""
+        async with self.ground.database.connection() as connection:
+            rows = await connection.fetch(
+                "SELECT instance_id, previous_status, status FROM corral_events ORDER BY id"
+            )
+        found: dict[str, list[tuple[str | None, str]]] = {}
+        for row in rows:
+            found.setdefault(row["instance_id"], []).append((row["previous_status"], row["status"]))
+        return found
+
+    def machines(self, instance_id: str = "") -> list[Machine]:
+        """What exists at the provider of one wish, or of all; also what it denies for the time being."""
+        now, wish = self.simulator.now(), f"-{instance_id.replace('_', '-')}-" if instance_id else ""
+        return [
+            machine
+            for machine in self.simulator.world.instances.values()
+            if wish in machine.order.name and machine.removed_at() > now and not machine.vanished(now)
+        ]
+
+    def ledger(self) -> ledger.Ledger:
+        return self.simulator.ledger(OURS)
+
+    # Inside.
+
+    async def _fetch(self) -> None:
+        if not self.queue.may_hold_some:
+            return
+        self.queue.may_hold_some = False
+        async with self.ground.database.connection() as connection:
+            rows = await connection.fetch("DELETE FROM corral_pgqueuer RETURNING id, priority, entrypoint, payload")
+        for row in sorted(rows, key=lambda r: (-r["priority"], r["id"])):
+            payload = msgspec.json.decode(row["payload"])
+            self.pending.append(Pending(self.clock.monotonic(), row["entrypoint"], payload))
+
+    async def _run(self, job: Pending) -> bool:
+        """Run one job as a worker does; False when the process died of it."""
+        job_type = self.registry.get(job.name)
+        assert job_type is not None
+        try:
+            await job_type.handler(JobRun(id=JobId(1), type=job.name, payload=job.payload, attempt=job.attempt))
+        except Killed:
+            self._start_process()
+            self._later(job, HEARTBEAT_TIMEOUT.total_seconds())
+            return False
+        except LookAgainError as again:
+            self._later(job, again.after.total_seconds())
+        except (CloudTransientError, StoreUnavailableError) as error:
+            pause = error.retry_after_seconds
+            self._later(job, OUTAGE_PAUSE_SECONDS if pause is None else pause)
+        except CorralError:
+            if job.attempt > job_type.retries:
+                self.given_up.append(job)
+            else:
+                pause = delay(job.attempt, first=FIRST_RETRY_SECONDS, most=LAST_RETRY_SECONDS)
+                self._later(replace(job, attempt=job.attempt + 1), pause)
+        return True
+
+    def _later(self, job: Pending, seconds: float) -> None:
+        # A millisecond at least, or a job that asks for "at once" would never let time pass.
+        self.pending.append(replace(job, at=self.clock.monotonic() + max(seconds, 0.001)))
+
+    async def _meanwhile(self, mishap: Mishap) -> None:
+        """What others do while a call is under way: their steps are not the script's."""
+        with self.script.silently():
+            match mishap:
+                case Mishap.HELD_BACK:
+                    for _ in range(HELD_BACK_LOOKS):
+                        self.advance(20.0)
+                        await self.observer.look()
+                case Mishap.SEEN_MEANWHILE:
+                    self.advance(1.0)
+                    await self.observer.look()
+                case Mishap.UNWISHED_MEANWHILE:
+                    for wish in self.wishes:
+                        await self._unwish_unless_stale(wish)
+                case _:
+                    for wish in self.wishes:
+                        await self._run(Pending(0.0, "monitor_instance", {"instanceId": wish}))
+
+    async def _unwish_unless_stale(self, wish: InstanceId) -> None:
+        try:
+            await self.unwish(wish)
+        except StaleError:  # the caller would be told to try again
+            return
+
+    async def _enqueue(self, connection: Any, name: str, instance_id: InstanceId) -> None:
+        await self.queue.enqueue(connection, [Wanted(type=name, payload={"instanceId": instance_id})])
+
+
+class _NotedQueue(JobQueue):
+    """Knows whether a look into the queue could find anything, which saves most of the looks."""
+
+    may_hold_some = True
+
+    async def enqueue(self, connection: Connection, wanted: Sequence[Wanted]) -> list[JobId | None]:
+        self.may_hold_some |= bool(wanted)
+        return await super().enqueue(connection, wanted)
+
+
+class _ObedientProber(Prober):
+    """Endpoints that are as healthy as the test says, without a socket."""
+
+    def __init__(self, clock: SteppedClock) -> None:
+        super().__init__(cast("Any", None), clock=clock, roll=_half)
+        self.healthy = True
+
+    async def _failure(self, _endpoint: Endpoint, _spec: HealthCheckSpec) -> ProbeFailure | None:
+        if self.healthy:
+            return None
+        return ProbeFailure(category=FaultCategory.NETWORK_UNREACHABLE, message="nobody answers")
+
+
+def _operation(instance: Instance, kind: OperationKind) -> Operation:
+    return Operation(
+        id=instance.operation_id,
+        instance_id=instance.id,
+        kind=kind,
+        status=OperationStatus.INITIATED,
+        created_at=instance.created_at,
+        stamps={"startRequested": instance.created_at},
+    )
+
+
+def _half() -> float:
+    return 0.5
+
+

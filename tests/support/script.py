@@ -1,0 +1,127 @@
+"""
+What goes wrong, and at which step: a test's plan for the outside world.
+
+A *step* is a call to the provider or a commit to the database: the only places where Corral touches anything that
+outlives it. A script holds one mishap (or none) for each coming step, so that a test can hurt exactly the step it means
+and Hypothesis can shrink a history to the steps that matter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TypeVar
+
+from corral.domain.errors import StoreUnavailableError
+
+T = TypeVar("T")
+
+
+class Killed(BaseException):  # noqa: N818  # not an error: the process is no more
+    """The process died here; nothing of it is left but what it had committed and what it had sent."""
+
+
+class Mishap(StrEnum):
+    """What can happen at a step."""
+
+    NONE = "none"
+    # The process, at any step.
+    KILLED_BEFORE = "killed_before"
+    KILLED_AFTER = "killed_after"
+    # A commit.
+    AWAY_BEFORE = "away_before"
+    """The database went away, and nothing was committed."""
+    AWAY_AFTER = "away_after"
+    """The database went away, but had committed."""
+    # A call that was not carried out, and says so.
+    REFUSED = "refused"
+    THROTTLED = "throttled"
+    FRONT_PAGE = "front_page"
+    UNAUTHORISED = "unauthorised"
+    # A call that may or may not have been carried out, for all that can be told.
+    TIMED_OUT = "timed_out"
+    """It never arrived."""
+    LATE = "late"
+    """It arrives (if it is a create) seconds after we gave it up."""
+    ERROR_500 = "error_500"
+    LOST_REPLY = "lost_reply"
+    DONE_500 = "done_500"
+    GARBAGE = "garbage"
+    # What others do while a call is under way.
+    HELD_BACK = "held_back"
+    """It waits its turn for longer than any doubt lasts, while the observer looks; then it is sent."""
+    SEEN_MEANWHILE = "seen_meanwhile"
+    """The observer looks after it was carried out, before its answer is recorded."""
+    UNWISHED_MEANWHILE = "unwished_meanwhile"
+    """The user deletes everything after it was carried out, before its answer is recorded."""
+    PASSED_MEANWHILE = "passed_meanwhile"
+    """Another worker makes its passes before the answer is used."""
+
+
+OF_COMMITS = (Mishap.KILLED_BEFORE, Mishap.KILLED_AFTER, Mishap.AWAY_BEFORE, Mishap.AWAY_AFTER)
+BEFORE_SENDING = frozenset({Mishap.REFUSED, Mishap.THROTTLED, Mishap.FRONT_PAGE, Mishap.UNAUTHORISED})
+UNSENT = BEFORE_SENDING | {Mishap.TIMED_OUT, Mishap.LATE, Mishap.ERROR_500}
+SPOILT = frozenset({Mishap.LOST_REPLY, Mishap.DONE_500, Mishap.GARBAGE})
+MEANWHILE = frozenset({Mishap.SEEN_MEANWHILE, Mishap.UNWISHED_MEANWHILE, Mishap.PASSED_MEANWHILE})
+OF_CALLS = tuple(m for m in Mishap if m not in {Mishap.NONE, Mishap.AWAY_BEFORE, Mishap.AWAY_AFTER})
+
+
+@dataclass(kw_only=True)
+class Script:
+    """The mishaps to come, in the order of the steps; past its end all goes well."""
+
+    mishaps: list[Mishap] = field(default_factory=list[Mishap])
+    steps: list[str] = field(default_factory=list[str])
+    """The steps so far: a call by its endpoint, or "commit"."""
+    _silenced: int = 0
+
+    def write(self, mishaps: Iterable[Mishap]) -> None:
+        """Put *mishaps* in place of those not yet met."""
+        self.mishaps = list(mishaps)
+
+    def at_call(self, endpoint: str) -> Mishap:
+        """What happens to the call that is about to be made."""
+        return self._next(endpoint, OF_CALLS)
+
+    async def committing(self, commit: Callable[[], Awaitable[T]], roll_back: Callable[[], Awaitable[None]]) -> T:
+        """Commit, or not, as the script says."""
+        mishap = self._next("commit", OF_COMMITS)
+        if mishap in {Mishap.KILLED_BEFORE, Mishap.AWAY_BEFORE}:
+            await roll_back()
+        if mishap is Mishap.KILLED_BEFORE:
+            raise Killed
+        if mishap is Mishap.AWAY_BEFORE:
+            raise StoreUnavailableError("the database went away before the commit")
+        done = await commit()
+        if mishap is Mishap.KILLED_AFTER:
+            raise Killed
+        if mishap is Mishap.AWAY_AFTER:
+            raise StoreUnavailableError("the database went away after the commit")
+        return done
+
+    def threatens_commit(self) -> bool:
+        """Whether the next step, should it be a commit, goes wrong."""
+        return bool(self.mishaps) and not self._silenced and self.mishaps[0] in OF_COMMITS
+
+    def silently(self) -> _Silence:
+        """A block whose steps are no steps of the script: others make them, and all goes well."""
+        return _Silence(self)
+
+    def _next(self, step: str, possible: tuple[Mishap, ...]) -> Mishap:
+        if self._silenced:
+            return Mishap.NONE
+        self.steps.append(step)
+        mishap = self.mishaps.pop(0) if self.mishaps else Mishap.NONE
+        return mishap if mishap in possible else Mishap.NONE
+
+
+class _Silence:
+    def __init__(self, script: Script) -> None:
+        self._script = script
+
+    def __enter__(self) -> None:
+        self._script._silenced += 1
+
+    def __exit__(self, *_: object) -> None:
+        self._script._silenced -= 1
