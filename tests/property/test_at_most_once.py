@@ -30,9 +30,11 @@ def opened(server: DatabaseTarget, **choices: Any) -> Generator[Stage]:
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(_statement(server, f"CREATE DATABASE {name} TEMPLATE {TEMPLATE} STRATEGY file_copy"))
         ground = runner.run(Ground.open(server.named(name), **choices))
-        yield Stage(ground, runner)
-        runner.run(ground.close())
-        runner.run(_statement(server, f"DROP DATABASE {name} WITH (FORCE)"))
+        try:
+            yield Stage(ground, runner)
+        finally:
+            runner.run(ground.close())
+            runner.run(_statement(server, f"DROP DATABASE {name} WITH (FORCE)"))
 
 
 async def _statement(server: DatabaseTarget, statement: str) -> None:

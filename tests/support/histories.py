@@ -61,6 +61,8 @@ class Histories(RuleBasedStateMachine):
         """Wishes to which something happened that may rightly fail them."""
         self.denied = False
         """Whether the provider ever denied an instance that it kept: then "gone" could be taken back."""
+        self.bad_times = False
+        """Whether something happened that may fail any wish, also later ones."""
 
     @initialize(lag=st.sampled_from([0, 5, LONGEST_LAG_SECONDS]), blind=st.booleans(), oldest_first=st.booleans())
     def begin(self, lag: int, *, blind: bool, oldest_first: bool) -> None:
@@ -143,7 +145,7 @@ class Histories(RuleBasedStateMachine):
 
     @rule(gpus=st.sampled_from([0, 1, None]))
     def change_stock(self, gpus: int | None) -> None:
-        self.unlucky.update(self.paddock.wishes)
+        self.bad_times = True
         for product in self.paddock.simulator.world.catalogue.products.values():
             if product.name == ORDER.product_name:
                 for cluster in product.clusters:
@@ -152,49 +154,46 @@ class Histories(RuleBasedStateMachine):
     @rule(healthy=st.booleans())
     def change_health(self, *, healthy: bool) -> None:
         self.paddock.prober.healthy = healthy
-        self.unlucky.update(self.paddock.wishes)
+        self.bad_times = True
 
     # The judges.
 
     @invariant()
-    def billed_at_most_once(self) -> None:
+    def holds(self) -> None:
+        """Billed at most once; gone means gone; each change is told once, in order."""
         twice = self.paddock.ledger().twice
         assert not twice, f"billed twice: {twice}"
         for wish in self.paddock.wishes:
             there = [machine.order.name for machine in self.paddock.machines(wish)]
             assert len(there) <= 1, f"exist at once: {there}"
-
-    @invariant()
-    def gone_means_gone(self) -> None:
-        self._run(self._check_gone())
-
-    @invariant()
-    def each_change_is_told_once_and_in_order(self) -> None:
-        self._run(self._check_told())
+        self._run(self._check())
 
     def teardown(self) -> None:
         if hasattr(self, "paddock"):
             self._run(self._left_alone_it_converges())
 
-    async def _check_gone(self) -> None:
-        now = self.paddock.simulator.now()
-        for instance in await self.paddock.all():
-            if instance.phase is Phase.TERMINATED:
-                there = [m.order.name for m in self.paddock.machines(instance.id) if not m.hidden(now)]
-                assert not there, f"called terminated, but exists: {there}"
-                wish = f"{instance.id.replace('_', '-')}-"
-                assert not [c.about for _, c in self.paddock.exchange.late if wish in c.about], "may still turn up"
-
-    async def _check_told(self) -> None:
+    async def _check(self) -> None:
         told = await self.paddock.told()
         for instance in await self.paddock.all():
-            changes = told[instance.id]
-            before = [None, *(status for _, status in changes[:-1])]
-            assert [previous for previous, _ in changes] == before, f"a broken chain: {changes}"
-            assert all(previous != status for previous, status in changes), f"a change that is none: {changes}"
-            assert changes[-1][1] == instance.phase, f"{instance.phase} was not told: {changes}"
-            gone = [status for _, status in changes].count(Phase.TERMINATED)
-            assert gone <= 1 or self.denied, f"gone, and gone again: {changes}"
+            self._check_gone(instance)
+            self._check_told(instance, told[instance.id])
+
+    def _check_gone(self, instance: Instance) -> None:
+        if instance.phase is not Phase.TERMINATED:
+            return
+        now = self.paddock.simulator.now()
+        there = [m.order.name for m in self.paddock.machines(instance.id) if not m.hidden(now)]
+        assert not there, f"called terminated, but exists: {there}"
+        wish = f"{instance.id.replace('_', '-')}-"
+        assert not [c.about for _, c in self.paddock.exchange.late if wish in c.about], "may still turn up"
+
+    def _check_told(self, instance: Instance, changes: list[tuple[str | None, str]]) -> None:
+        before = [None, *(status for _, status in changes[:-1])]
+        assert [previous for previous, _ in changes] == before, f"a broken chain: {changes}"
+        assert all(previous != status for previous, status in changes), f"a change that is none: {changes}"
+        assert changes[-1][1] == instance.phase, f"{instance.phase} was not told: {changes}"
+        gone = [status for _, status in changes].count(Phase.TERMINATED)
+        assert gone <= 1 or self.denied, f"gone, and gone again: {changes}"
 
     async def _left_alone_it_converges(self) -> None:
         paddock = self.paddock
@@ -205,7 +204,7 @@ class Histories(RuleBasedStateMachine):
         await paddock.settle()
         for instance in await paddock.all():
             self._judge(instance)
-        await self._check_told()
+        await self._check()
         assert not self.paddock.ledger().twice
         before = await paddock.told()
         for wish in paddock.wishes:
@@ -220,10 +219,14 @@ class Histories(RuleBasedStateMachine):
             return
         assert set(there) <= {instance.provider_id}, f"{there} exist, of which only {instance.provider_id} is known"
         if instance.phase is Phase.READY:
-            assert there == [instance.provider_id]
+            assert there == [instance.provider_id], f"ready, but gone: {instance}"
+            return
+        if instance.phase is Phase.EXITED:  # somebody else stopped it
+            assert there == [instance.provider_id], f"stopped, but gone: {instance}"
+            assert self.bad_times or instance.id in self.unlucky, f"stopped without need: {instance}"
             return
         assert instance.failure is not None, f"failed without a reason: {instance}"
-        assert instance.id in self.unlucky, f"failed without need: {instance}"
+        assert self.bad_times or instance.id in self.unlucky, f"failed without need: {instance}"
 
     # Inside.
 
@@ -232,7 +235,7 @@ class Histories(RuleBasedStateMachine):
 
     def _scripted(self, script: list[Mishap], act: Callable[[], Awaitable[None]]) -> None:
         if Mishap.UNAUTHORISED in script:
-            self.unlucky.update(self.paddock.wishes)
+            self.bad_times = True
         self.paddock.script.write(script)
         self._run(act())
         self.paddock.script.write([])

@@ -25,7 +25,7 @@ from corral.domain.events import Change
 from corral.domain.faults import FaultCategory
 from corral.domain.health import HealthCheckSpec, ProbeFailure
 from corral.domain.instance import Instance, InstanceId, OperationId, Order
-from corral.domain.lifecycle import Goal, Phase
+from corral.domain.lifecycle import SETTLED, Goal, Phase
 from corral.domain.operation import Operation, OperationKind, OperationStatus
 from corral.domain.sighting import Endpoint
 from corral.engine import news
@@ -276,14 +276,13 @@ class Paddock:
             if await self.is_at_rest():
                 return
             await self.step(10.0)
-        raise AssertionError(f"it never comes to rest: {await self.all()}")
+        raise AssertionError(f"it never comes to rest: {self.pending}, {await self.all()}")
 
     async def is_at_rest(self) -> bool:
         if self.pending or self.exchange.late:
             return False
-        rested = {Phase.READY, Phase.FAILED, Phase.TERMINATED}
         found = await self.all()
-        if any(i.phase not in rested or (i.goal is Goal.GONE and i.phase is not Phase.TERMINATED) for i in found):
+        if any(i.phase not in SETTLED or (i.goal is Goal.GONE and i.phase is not Phase.TERMINATED) for i in found):
             return False
         known = {i.provider_id for i in found if i.goal is not Goal.GONE}
         return all(machine.id in known for machine in self.machines())
