@@ -115,11 +115,30 @@ def test_past_its_deadline_it_is_failed_and_still_heals() -> None:
     assert failed.failure is not None
     assert failed.failure.code == "STARTUP_TIMEOUT"
 
-    seen = replace(failed, sighting=Sighting.RUNNING, word="running")
+    seen = replace(failed, sighting=Sighting.RUNNING, word="running", sighted_at=late + seconds(1))
     healed = recorded(seen, decide(seen, late + seconds(1), POLICY), late + seconds(1))
 
     assert (healed.phase, healed.failure, healed.deadline_at) == (Phase.RUNNING, None, None)
     assert decide(healed, late + seconds(2), POLICY).action is Action.INSPECT
+
+
+def test_what_comes_up_past_its_deadline_is_not_failed_for_being_late() -> None:
+    """Nobody could look in time; that it runs is better news than that it is late."""
+    late = NOW + timedelta(minutes=21)
+    seen = replace(BORN, sighting=Sighting.RUNNING, word="running", sighted_at=late)
+    up = recorded(seen, decide(seen, late, POLICY), late)
+
+    assert (up.phase, up.deadline_at) == (Phase.RUNNING, None)
+
+
+@pytest.mark.parametrize("word", [Sighting.RUNNING, Sighting.BOOTING])
+def test_a_failure_stands_until_there_is_news(word: Sighting) -> None:
+    """A second pass over the same facts tells nothing, whatever they are."""
+    broken = replace(BORN, sighting=word, sighted_at=NOW, provider_failure="the host broke")
+    failed = recorded(broken, decide(broken, NOW, POLICY), NOW)
+    assert failed.phase is Phase.FAILED
+
+    assert decide(failed, NOW + seconds(5), POLICY).phase is Phase.FAILED
 
 
 def test_an_unhealthy_instance_is_not_healed_by_the_providers_word() -> None:

@@ -50,7 +50,7 @@ def decide(instance: Instance, now: datetime, policy: Policy) -> Decision:
     if instance.missing_since is not None and instance.sighting is not Sighting.ABSENT:
         return _missing(instance, now, policy)
     phase = _after_sighting(instance)
-    failure = _failure(instance, now)
+    failure = _failure(instance, now, came_up=_came_up(instance, phase))
     if phase in COMING_UP and failure is not None and instance.phase is not Phase.FAILED:
         return Decision(phase=Phase.FAILED, action=None, because=failure.message, look_again=None, failure=failure)
     if phase is Phase.FAILED and instance.phase is not Phase.FAILED:
@@ -63,7 +63,8 @@ def recorded(instance: Instance, decision: Decision, now: datetime) -> Instance:
     """The instance as it is once *decision* is written down; the caller's write raises the generation."""
     if decision.phase is instance.phase:
         return instance
-    healed = instance.phase is Phase.FAILED
+    late = instance.deadline_at is not None and now >= instance.deadline_at
+    healed = instance.phase is Phase.FAILED or (late and _came_up(instance, decision.phase))
     return replace(
         instance,
         phase=decision.phase,
@@ -80,16 +81,27 @@ def _after_sighting(instance: Instance) -> Phase:
     before = Phase.DELETING if leaving else instance.phase
     if instance.sighting is None:
         return before
-    heals = instance.failure is None or instance.failure.code not in HEALTH_FAILURES
-    if before is Phase.FAILED and not heals:
+    if before is Phase.FAILED and not _heals(instance):
         return before
     return AFTER_SIGHTING[before][instance.sighting]
 
 
-def _failure(instance: Instance, now: datetime) -> Failure | None:
+def _heals(instance: Instance) -> bool:
+    """Whether the provider's last word may heal a failure: only one that came after it, and reports none itself."""
+    lasting = instance.failure is not None and instance.failure.code in HEALTH_FAILURES
+    newer = instance.sighted_at is not None and instance.sighted_at > instance.phase_since
+    return newer and not lasting and instance.provider_failure is None
+
+
+def _came_up(instance: Instance, phase: Phase) -> bool:
+    """Whether the last sighting is the first to show it running."""
+    return phase is Phase.RUNNING and instance.phase not in {Phase.RUNNING, Phase.HEALTH_CHECKING}
+
+
+def _failure(instance: Instance, now: datetime, *, came_up: bool) -> Failure | None:
     if instance.provider_failure is not None:
         return Failure(code="PROVISIONING_FAILED", message=f"the provider reports: {instance.provider_failure}")
-    if instance.deadline_at is not None and now >= instance.deadline_at:
+    if not came_up and instance.deadline_at is not None and now >= instance.deadline_at:
         return Failure(
             code="STARTUP_TIMEOUT",
             message=f"not ready in time (last seen: {instance.word or 'never'}); still watched, and perhaps billed",
