@@ -62,15 +62,27 @@ def test_what_is_wanted_and_was_never_asked_for_is_created() -> None:
 )
 def test_a_create_in_doubt_is_repeated_only_when_settled(waited: float, listings: int, action: Action) -> None:
     """Both the time and the listings must have passed; either alone proves nothing."""
-    doubtful = replace(FRESH, attempt=1, create_sent_at=NOW, listings_since_sent=listings)
+    doubtful = replace(FRESH, attempt=1, create_sent_at=NOW, doubted_at=NOW, listings_since_sent=listings)
 
     assert decide(doubtful, NOW + seconds(waited), POLICY).action is action
+
+
+def test_a_doubt_counts_from_when_the_call_was_over() -> None:
+    """A call may wait its turn for minutes; listings of that time say nothing of what it did at last."""
+    waited = replace(FRESH, attempt=1, create_sent_at=NOW, listings_since_sent=9)
+    over = NOW + seconds(300)
+    decision = decide(waited, over, POLICY)
+    doubted = recorded(waited, decision, over)
+
+    assert decision.action is Action.FIND
+    assert (doubted.doubted_at, doubted.listings_since_sent) == (over, 0)
+    assert decide(replace(doubted, listings_since_sent=2), over + seconds(59), POLICY).action is Action.FIND
 
 
 def test_deleting_a_create_in_doubt_first_finds_out() -> None:
     """What may be billed must be looked for before it is called gone."""
     doubtful = replace(FRESH, goal=Goal.GONE, attempt=1, create_sent_at=NOW)
-    settled = replace(doubtful, listings_since_sent=2)
+    settled = replace(doubtful, doubted_at=NOW, listings_since_sent=2)
 
     assert decide(doubtful, NOW, POLICY).action is Action.FIND
     assert decide(doubtful, NOW, POLICY).phase is Phase.DELETING

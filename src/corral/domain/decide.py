@@ -18,7 +18,7 @@ class Policy:
     """The numbers of the decision."""
 
     settle: timedelta = timedelta(seconds=60)
-    """How long a create may stay invisible in the provider's own listing. Too short, and a slow listing bills twice;
+    """How long a create may stay invisible in the provider's own listing, counted from when its call was surely over. Too short, and a slow listing bills twice;
     too long, and a lost create is repeated late."""
     settle_listings: int = 2
     """Complete listings without the name that it takes besides."""
@@ -61,6 +61,8 @@ def decide(instance: Instance, now: datetime, policy: Policy) -> Decision:
 
 def recorded(instance: Instance, decision: Decision, now: datetime) -> Instance:
     """The instance as it is once *decision* is written down; the caller's write raises the generation."""
+    if decision.action is Action.FIND and instance.doubted_at is None:
+        instance = replace(instance, doubted_at=now, listings_since_sent=0)
     if decision.phase is instance.phase:
         return instance
     late = instance.deadline_at is not None and now >= instance.deadline_at
@@ -147,15 +149,15 @@ def _unborn(instance: Instance, now: datetime, policy: Policy) -> Decision:
 
 def _settled(instance: Instance, now: datetime, policy: Policy) -> bool:
     """Whether a create call in doubt certainly left nothing behind."""
-    sent = instance.create_sent_at
-    waited = sent is not None and now - sent >= policy.settle
+    since = instance.doubted_at
+    waited = since is not None and now - since >= policy.settle
     return waited and instance.listings_since_sent >= policy.settle_listings
 
 
 def _until_settled(instance: Instance, now: datetime, policy: Policy) -> timedelta:
     """How long the doubt lasts at least; a listing that shows the name ends it earlier."""
-    sent = instance.create_sent_at
-    return policy.poll if sent is None else max(policy.settle - (now - sent), policy.poll)
+    since = instance.doubted_at
+    return policy.settle if since is None else max(policy.settle - (now - since), policy.poll)
 
 
 def _missing(instance: Instance, now: datetime, policy: Policy) -> Decision:

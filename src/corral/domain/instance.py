@@ -94,8 +94,10 @@ class Instance:
     """How many create calls were recorded; each has a provider-side name of its own."""
     create_sent_at: datetime | None = None
     """Set with the intent, before the call; None once the outcome of the last call is known."""
+    doubted_at: datetime | None = None
+    """When a pass first found the last call without an outcome: by then it was over, however long it had waited."""
     listings_since_sent: int = 0
-    """Complete listings, begun after the call, that did not show its name."""
+    """Complete listings, begun since then, that did not show its name."""
     provider_id: ProviderId | None = None
     placement: Placement | None = None
     tried: tuple[Tried, ...] = ()

@@ -76,8 +76,8 @@ def survey(
 
 def _counts(instance: Instance, began: datetime) -> bool:
     """Whether a listing without it, begun at *began*, speaks against a create call in doubt."""
-    sent = instance.create_sent_at
-    return instance.create_in_doubt and sent is not None and began > sent
+    since = instance.doubted_at
+    return instance.create_in_doubt and since is not None and began > since
 
 
 def _seen(instance: Instance, seen: ProviderInstance, at: datetime) -> Instance:

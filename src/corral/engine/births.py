@@ -123,6 +123,7 @@ class Births:
             instance,
             attempt=instance.attempt + 1,
             create_sent_at=now,
+            doubted_at=None,
             listings_since_sent=0,
             placement=Placement(
                 region=candidate.region,
