@@ -19,7 +19,7 @@ from novitasim import refusal
 from novitasim.refusal import RefusalError
 from novitasim.simulator import ROUTES, Simulator
 from novitasim.testing import BASE_PATH
-from support.script import MEANWHILE, SPOILT, UNSENT, Killed, Mishap, Script
+from support.script import HELD_BACK, MEANWHILE, SPOILT, UNSENT, Killed, Mishap, Script
 
 LATE_SECONDS = 15.0
 """Together with the longest lag of the list (40 s) this stays just under the time a doubt lasts (60 s)."""
@@ -50,14 +50,14 @@ class DirectExchange:
         mishap = self._script.at_call(call.endpoint)
         if mishap is Mishap.KILLED_BEFORE:
             raise Killed
-        if mishap is Mishap.HELD_BACK:
+        if mishap in HELD_BACK:
             await self._meanwhile(mishap)
         if mishap in UNSENT:
             if mishap is Mishap.LATE and call.endpoint == "create":
                 self.late.append((self._clock.monotonic() + LATE_SECONDS, call))
             raise self._fault(mishap)
         status, content = self._do(call)
-        if mishap is Mishap.KILLED_AFTER:
+        if mishap in {Mishap.KILLED_AFTER, Mishap.HELD_BACK_KILLED}:
             raise Killed
         if mishap in MEANWHILE:
             await self._meanwhile(mishap)
@@ -90,7 +90,7 @@ class DirectExchange:
                 return faults.broken(aiohttp.ConnectionTimeoutError())
             case Mishap.TIMED_OUT | Mishap.LATE:
                 return faults.broken(TimeoutError())
-            case Mishap.LOST_REPLY:
+            case Mishap.LOST_REPLY | Mishap.HELD_BACK:
                 return faults.broken(aiohttp.ServerDisconnectedError())
             case Mishap.GARBAGE:
                 return faults.unreadable(_OK, "an answer that cannot be read")

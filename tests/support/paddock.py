@@ -66,6 +66,7 @@ TIMES: dict[str, object] = {
     "remove_seconds": 2,
 }
 HELD_BACK_LOOKS = 5
+LONGEST_DEADLINE_SECONDS = 600 * 60.0
 _TABLES = (
     "corral_operations",
     "corral_instances",
@@ -269,13 +270,15 @@ class Paddock:
         await self.look()
         await self.work()
 
-    async def settle(self, *, most: int = 80) -> None:
+    async def settle(self, *, most: int = 60) -> None:
         """Let it alone until nothing moves any more."""
         self.script.write([])
-        for _ in range(most):
-            if await self.is_at_rest():
-                return
-            await self.step(10.0)
+        for patience in (most, 20):
+            for _ in range(patience):
+                if await self.is_at_rest():
+                    return
+                await self.step(10.0)
+            self.advance(LONGEST_DEADLINE_SECONDS)  # what waits for its deadline may have it
         raise AssertionError(f"it never comes to rest: {self.pending}, {await self.all()}")
 
     async def is_at_rest(self) -> bool:
@@ -316,9 +319,7 @@ class Paddock:
     async def told(self) -> dict[str, list[tuple[str | None, str]]]:
         """Of each instance, the changes told: from which status to which."""
         async with self.ground.database.connection() as connection:
-            rows = await connection.fetch(
-                "SELECT instance_id, previous_status, status FROM corral_events ORDER BY id"
-            )
+            rows = await connection.fetch("SELECT instance_id, previous_status, status FROM corral_events ORDER BY id")
         found: dict[str, list[tuple[str | None, str]]] = {}
         for row in rows:
             found.setdefault(row["instance_id"], []).append((row["previous_status"], row["status"]))
@@ -379,7 +380,7 @@ class Paddock:
         """What others do while a call is under way: their steps are not the script's."""
         with self.script.silently():
             match mishap:
-                case Mishap.HELD_BACK:
+                case Mishap.HELD_BACK | Mishap.HELD_BACK_KILLED:
                     for _ in range(HELD_BACK_LOOKS):
                         self.advance(20.0)
                         await self.observer.look()
@@ -439,5 +440,3 @@ def _operation(instance: Instance, kind: OperationKind) -> Operation:
 
 def _half() -> float:
     return 0.5
-
-

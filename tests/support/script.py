@@ -50,7 +50,9 @@ class Mishap(StrEnum):
     GARBAGE = "garbage"
     # What others do while a call is under way.
     HELD_BACK = "held_back"
-    """It waits its turn for longer than any doubt lasts, while the observer looks; then it is sent."""
+    """It waits its turn for longer than any doubt lasts, while the observer looks; then it is done, but not answered."""
+    HELD_BACK_KILLED = "held_back_killed"
+    """The same, and then the process dies."""
     SEEN_MEANWHILE = "seen_meanwhile"
     """The observer looks after it was carried out, before its answer is recorded."""
     UNWISHED_MEANWHILE = "unwished_meanwhile"
@@ -62,7 +64,8 @@ class Mishap(StrEnum):
 OF_COMMITS = (Mishap.KILLED_BEFORE, Mishap.KILLED_AFTER, Mishap.AWAY_BEFORE, Mishap.AWAY_AFTER)
 BEFORE_SENDING = frozenset({Mishap.REFUSED, Mishap.THROTTLED, Mishap.FRONT_PAGE, Mishap.UNAUTHORISED})
 UNSENT = BEFORE_SENDING | {Mishap.TIMED_OUT, Mishap.LATE, Mishap.ERROR_500}
-SPOILT = frozenset({Mishap.LOST_REPLY, Mishap.DONE_500, Mishap.GARBAGE})
+HELD_BACK = frozenset({Mishap.HELD_BACK, Mishap.HELD_BACK_KILLED})
+SPOILT = frozenset({Mishap.HELD_BACK, Mishap.LOST_REPLY, Mishap.DONE_500, Mishap.GARBAGE})
 MEANWHILE = frozenset({Mishap.SEEN_MEANWHILE, Mishap.UNWISHED_MEANWHILE, Mishap.PASSED_MEANWHILE})
 OF_CALLS = tuple(m for m in Mishap if m not in {Mishap.NONE, Mishap.AWAY_BEFORE, Mishap.AWAY_AFTER})
 
