@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from corral.domain.instance import Instance, InstanceId, ProviderId
-from corral.domain.lifecycle import Goal
 from corral.domain.marks import Mark, read_mark
 from corral.domain.sighting import ProviderInstance, Sighting
 
@@ -110,7 +109,7 @@ def _adopted(instance: Instance, seen: ProviderInstance, at: datetime) -> Instan
 def _unseen(instance: Instance, at: datetime, settle: timedelta) -> Instance:
     if instance.missing_since is not None or instance.sighting is Sighting.ABSENT:
         return instance
-    never_seen = instance.sighting is None
-    if never_seen and at - instance.phase_since < settle and instance.goal is not Goal.GONE:
+    # Neither the list nor a look by its id need know a new one yet; nor does "not found" from a delete prove much then.
+    if instance.sighting is None and at - (instance.started_at or instance.phase_since) < settle:
         return instance
     return replace(instance, missing_since=at)
