@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
 from corral.domain.instance import Instance, InstanceId, OperationId, Order, ProviderId
 from corral.domain.lifecycle import Goal, Phase
-from corral.domain.sighting import ProviderInstance
+from corral.domain.sighting import ProviderInstance, Sighting
 from corral.domain.survey import Survey, survey
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
@@ -42,3 +43,27 @@ def test_a_new_instance_is_not_missing_before_it_had_time_to_show(goal: Goal) ->
 
     assert looked(unwished, [], after=59).changed == ()
     assert [i.missing_since for i in looked(unwished, [], after=60).changed] == [NOW + SETTLE]
+
+
+def test_an_old_listing_does_not_take_back_what_was_said_since() -> None:
+    """One that was found gone while the listing was read does not come to life again."""
+    gone = replace(
+        BORN, goal=Goal.GONE, phase=Phase.TERMINATED, sighting=Sighting.ABSENT, sighted_at=NOW + timedelta(seconds=5)
+    )
+
+    assert looked(gone, [shown("p1", Sighting.REMOVING)], after=4).changed == ()
+    assert [i.sighting for i in looked(gone, [shown("p1", Sighting.RUNNING)], after=6).changed] == [Sighting.RUNNING]
+
+
+def shown(provider_id: str, sighting: Sighting) -> ProviderInstance:
+    unsaid = dict.fromkeys(field.name for field in fields(ProviderInstance))
+    said: dict[str, Any] = {
+        "id": provider_id,
+        "name": "corral-0a1b2c-inst-a1-1",
+        "sighting": sighting,
+        "word": sighting.value,
+        "endpoints": (),
+        "env_names": (),
+        "volume_mounts": (),
+    }
+    return ProviderInstance(**unsaid | said)

@@ -80,6 +80,8 @@ def _counts(instance: Instance, began: datetime) -> bool:
 
 
 def _seen(instance: Instance, seen: ProviderInstance, at: datetime) -> Instance:
+    if _knows_better(instance, at):
+        return instance
     # Another word for the same sighting ("creating", then "pulling") changes nothing we would do about it.
     same = (
         instance.sighting is seen.sighting
@@ -106,8 +108,13 @@ def _adopted(instance: Instance, seen: ProviderInstance, at: datetime) -> Instan
     return _seen(adopted, seen, at)
 
 
+def _knows_better(instance: Instance, at: datetime) -> bool:
+    """Whether the provider said something of it since *at*: reading a listing takes a while, and others look too."""
+    return instance.sighted_at is not None and instance.sighted_at > at
+
+
 def _unseen(instance: Instance, at: datetime, settle: timedelta) -> Instance:
-    if instance.missing_since is not None or instance.sighting is Sighting.ABSENT:
+    if instance.missing_since is not None or instance.sighting is Sighting.ABSENT or _knows_better(instance, at):
         return instance
     # Neither the list nor a look by its id need know a new one yet; nor does "not found" from a delete prove much then.
     if instance.sighting is None and at - (instance.started_at or instance.phase_since) < settle:
