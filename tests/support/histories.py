@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TypeVar
 
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
+from hypothesis import Phase as Phases
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -29,6 +31,7 @@ from corral.domain.lifecycle import Goal, Phase
 from novitasim import commands, tenure
 from novitasim.instance import Instance as Machine
 from novitasim.refusal import RefusalError
+from novitasim.simulator import Simulator
 from support.paddock import ORDER, Ground, Paddock
 from support.script import OF_CALLS, OF_COMMITS, Mishap
 
@@ -37,8 +40,27 @@ T = TypeVar("T")
 LONGEST_LAG_SECONDS = 40
 MOST_WISHES = 3
 
-scripts = st.lists(
-    st.one_of(st.just(Mishap.NONE), st.sampled_from(sorted({*OF_CALLS, *OF_COMMITS}))), min_size=1, max_size=8
+Harm = Callable[[Simulator, Machine, float], object]
+HARMS: dict[str, Harm] = {
+    "vanishes": lambda sim, machine, now: sim.world.put(tenure.vanish(machine, now, seconds=0), now),
+    "is denied": lambda sim, machine, now: sim.world.put(tenure.vanish(machine, now, seconds=20), now),
+    "is long denied": lambda sim, machine, now: sim.world.put(tenure.vanish(machine, now, seconds=120), now),
+    "fails": lambda sim, machine, now: sim.world.put(tenure.fail(machine, now, "the host broke"), now),
+    "is removed": lambda sim, machine, now: commands.delete(sim.world, machine, now),
+    "is stopped": lambda sim, machine, now: commands.stop(sim.world, machine, now),
+    "is started": lambda sim, machine, now: commands.start(sim.world, machine, now),
+}
+MOST_STEPS_HURT = 12
+"""How far into a rule's steps a mishap may lie; a whole birth takes ten."""
+
+
+def _script(placed: dict[int, Mishap]) -> list[Mishap]:
+    return [placed.get(place, Mishap.NONE) for place in range(max(placed, default=-1) + 1)]
+
+
+mishaps = st.sampled_from(sorted({*OF_CALLS, *OF_COMMITS}))
+scripts = st.one_of(st.just({}), st.dictionaries(st.integers(0, MOST_STEPS_HURT), mishaps, min_size=1, max_size=3)).map(
+    _script
 )
 
 
@@ -52,7 +74,13 @@ class Stage:
 
     def run(self, work: Awaitable[T]) -> T:
         async def awaited() -> T:
-            return await work
+            try:
+                return await work
+            finally:
+                # What a killed pass left running would otherwise take part in the next rule, sooner or later.
+                left = asyncio.all_tasks() - {asyncio.current_task()}
+                if left:
+                    await asyncio.wait(left)
 
         return self.runner.run(awaited())
 
@@ -109,75 +137,52 @@ class Histories(RuleBasedStateMachine):
     def run_a_job_twice(self, which: int, script: list[Mishap]) -> None:
         self._scripted(script, lambda: self.paddock.double(self._wish(which)))
 
-    # Time.
-
-    @rule(seconds=st.integers(1, 90))
+    @rule(seconds=st.one_of(st.integers(1, 90), st.sampled_from([300, 900])))
     def wait(self, seconds: int) -> None:
         self.paddock.advance(seconds)
 
-    @rule(minutes=st.integers(2, 15))
-    def sleep_long(self, minutes: int) -> None:
-        self.paddock.advance(minutes * 60)
+    # The provider, and others at it.
 
-    # The provider.
-
-    @rule(which=st.integers(0, MOST_WISHES - 1), seconds=st.sampled_from([0, 20, 120]))
-    def vanish(self, which: int, seconds: int) -> None:
+    @rule(which=st.integers(0, MOST_WISHES - 1), harm=st.sampled_from(sorted(HARMS)))
+    def harm(self, which: int, harm: str) -> None:
+        wish = self._wish(which)
+        self.unlucky.add(wish)
         simulator, now = self.paddock.simulator, self.paddock.simulator.now()
-        for machine in self._harmed(which):
-            simulator.world.put(tenure.vanish(machine, now, seconds=seconds), now)
-            self.denied |= seconds > 0
-
-    @rule(which=st.integers(0, MOST_WISHES - 1))
-    def fail(self, which: int) -> None:
-        simulator, now = self.paddock.simulator, self.paddock.simulator.now()
-        for machine in self._harmed(which):
-            simulator.world.put(tenure.fail(machine, now, "the host broke"), now)
-
-    @rule(which=st.integers(0, MOST_WISHES - 1))
-    def remove_from_outside(self, which: int) -> None:
-        simulator, now = self.paddock.simulator, self.paddock.simulator.now()
-        for machine in self._harmed(which):
-            if not machine.hidden(now):
-                commands.delete(simulator.world, machine, now)
-
-    @rule(which=st.integers(0, MOST_WISHES - 1), back=st.booleans())
-    def stop_from_outside(self, which: int, *, back: bool) -> None:
-        simulator, now = self.paddock.simulator, self.paddock.simulator.now()
-        for machine in self._harmed(which):
-            try:
-                (commands.start if back else commands.stop)(simulator.world, machine, now)
-            except RefusalError:
+        for machine in self.paddock.machines(wish):
+            if machine.hidden(now):
                 continue
+            with suppress(RefusalError):
+                HARMS[harm](simulator, machine, now)
+            self.denied |= "denied" in harm
 
-    @rule(gpus=st.sampled_from([0, 1, None]))
-    def change_stock(self, gpus: int | None) -> None:
+    @rule(gpus=st.sampled_from([0, 1, None]), healthy=st.booleans())
+    def change_times(self, gpus: int | None, *, healthy: bool) -> None:
+        """Bad times, or good ones again: stock and health of everything."""
         self.bad_times = True
+        self.paddock.prober.healthy = healthy
         for product in self.paddock.simulator.world.catalogue.products.values():
             if product.name == ORDER.product_name:
                 for cluster in product.clusters:
                     self.paddock.simulator.set_stock(product.id, cluster, gpus)
-
-    @rule(healthy=st.booleans())
-    def change_health(self, *, healthy: bool) -> None:
-        self.paddock.prober.healthy = healthy
-        self.bad_times = True
 
     # The judges.
 
     @invariant()
     def holds(self) -> None:
         """Billed at most once; gone means gone; each change is told once, in order."""
-        twice = self.paddock.ledger().twice
-        assert not twice, f"billed twice: {twice}"
-        for wish in self.paddock.wishes:
-            there = [machine.order.name for machine in self.paddock.machines(wish)]
-            assert len(there) <= 1, f"exist at once: {there}"
+        self._check_bills()
         self._run(self._check())
 
     def teardown(self) -> None:
         if hasattr(self, "paddock"):
             self._run(self._left_alone_it_converges())
+
+    def _check_bills(self) -> None:
+        twice = self.paddock.ledger().twice
+        assert not twice, f"billed twice: {twice}"
+        for wish in self.paddock.wishes:
+            there = [machine.order.name for machine in self.paddock.machines(wish)]
+            assert len(there) <= 1, f"exist at once: {there}"
 
     async def _check(self) -> None:
         told = await self.paddock.told()
@@ -212,7 +217,7 @@ class Histories(RuleBasedStateMachine):
         for instance in await paddock.all():
             self._judge(instance)
         await self._check()
-        assert not self.paddock.ledger().twice
+        self._check_bills()
         before = await paddock.told()
         for wish in paddock.wishes:
             await paddock.double(wish)
@@ -250,15 +255,18 @@ class Histories(RuleBasedStateMachine):
     def _wish(self, which: int) -> InstanceId:
         return self.paddock.wishes[which % len(self.paddock.wishes)]
 
-    def _harmed(self, which: int) -> list[Machine]:
-        wish = self._wish(which)
-        self.unlucky.add(wish)
-        return self.paddock.machines(wish)
 
-
-def play(stage: Stage, *, histories: int, steps: int = 20) -> None:
-    """Play so many random histories; raises what the first bad one raised, shrunk."""
+def play(stage: Stage, *, histories: int, steps: int = 20, shrinking: bool = True) -> None:
+    """Play so many random histories; raises what the first bad one raised, made short if *shrinking*."""
+    phases = (Phases.explicit, Phases.reuse, Phases.generate, *((Phases.shrink,) if shrinking else ()))
     run_state_machine_as_test(  # type: ignore[no-untyped-call]
         lambda: Histories(stage),
-        settings=settings(max_examples=histories, stateful_step_count=steps, deadline=None),
+        settings=settings(
+            max_examples=histories,
+            stateful_step_count=steps,
+            deadline=None,
+            phases=phases,
+            report_multiple_bugs=False,
+            suppress_health_check=list(HealthCheck),
+        ),
     )

@@ -385,14 +385,19 @@ class Paddock:
                         self.advance(20.0)
                         await self.observer.look()
                 case Mishap.SEEN_MEANWHILE:
-                    self.advance(1.0)
+                    self.advance(3.0)
                     await self.observer.look()
+                    await self._pass_all()
                 case Mishap.UNWISHED_MEANWHILE:
                     for wish in self.wishes:
                         await self._unwish_unless_stale(wish)
                 case _:
-                    for wish in self.wishes:
-                        await self._run(Pending(0.0, "monitor_instance", {"instanceId": wish}))
+                    await self._pass_all()
+
+    async def _pass_all(self) -> None:
+        """Another worker's passes; over an instance that is being passed over they find it locked."""
+        for wish in self.wishes:
+            await self._run(Pending(self.clock.monotonic(), "monitor_instance", {"instanceId": wish}))
 
     async def _unwish_unless_stale(self, wish: InstanceId) -> None:
         try:

@@ -54,7 +54,7 @@ class Mishap(StrEnum):
     HELD_BACK_KILLED = "held_back_killed"
     """The same, and then the process dies."""
     SEEN_MEANWHILE = "seen_meanwhile"
-    """The observer looks after it was carried out, before its answer is recorded."""
+    """Time passes, an observer looks and other workers work after it was carried out, before its answer is recorded."""
     UNWISHED_MEANWHILE = "unwished_meanwhile"
     """The user deletes everything after it was carried out, before its answer is recorded."""
     PASSED_MEANWHILE = "passed_meanwhile"
