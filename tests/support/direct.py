@@ -46,9 +46,13 @@ class DirectExchange:
         self._meanwhile = meanwhile
         self.late: list[tuple[float, Call]] = []
         """Calls still on their way though given up, and when they arrive."""
+        self.lose_next: str | None = None
+        """The endpoint whose next answer is lost, whatever the script says."""
 
     async def ask(self, call: Call, answer: type[Answer]) -> Answer:
         mishap = self._script.at_call(call.endpoint)
+        if call.endpoint == self.lose_next:
+            mishap, self.lose_next = Mishap.LOST_REPLY, None
         if call.endpoint in _SHARED and mishap in HELD_BACK | MEANWHILE:
             mishap = Mishap.NONE  # everybody in this process waits for that one answer
         if mishap is Mishap.KILLED_BEFORE:

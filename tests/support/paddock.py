@@ -134,6 +134,8 @@ class Paddock:
         self.wishes: list[InstanceId] = []
         self.given_up: list[Pending] = []
         """Jobs whose retries are used up."""
+        self.deliver_twice = False
+        """Whether every job is run a second time, as after a death between its end and the record of it."""
         self.prober = _ObedientProber(self.clock)
         self._numbers = itertools.count(1)
         self._start_process()
@@ -243,7 +245,7 @@ class Paddock:
                 return
             self.pending = [job for job in self.pending if job.at > now]
             for place, job in enumerate(due):
-                if not await self._run(job):
+                if not await self._run(job) or (self.deliver_twice and not await self._run(job)):
                     self.pending += due[place + 1 :]
                     return
 

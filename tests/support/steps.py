@@ -1,0 +1,89 @@
+"""
+Every step fails once; every step runs twice: two trials that any flow of the engine must pass.
+
+A *flow* is a short story on a paddock (create until ready, delete, …). It is played once undisturbed to learn its steps
+(calls to the provider, commits to the database), then once for every step and every mishap that can befall it. However
+it went, left alone it must come to rest as the undisturbed one did, with nobody billed twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from corral.domain.lifecycle import Phase
+from support.paddock import Ground, Paddock
+from support.script import OF_CALLS, OF_COMMITS, Mishap
+
+Flow = Callable[[Paddock], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """One disturbed play of a flow, and what went wrong in the end."""
+
+    step: int
+    what: str
+    mishap: Mishap
+    trouble: str
+
+
+async def every_step_fails_once(
+    ground: Ground, flow: Flow, mishaps: tuple[Mishap, ...], **quirks: object
+) -> list[Trial]:
+    """Play *flow* with each of *mishaps* at each of its steps in turn; answers the plays that ended badly."""
+    calm = await ground.paddock(**quirks)
+    await flow(calm)
+    steps = list(calm.script.steps)
+    await calm.settle()
+    wanted = await _phases(calm)
+    assert steps, "a flow without steps proves nothing"
+    bad: list[Trial] = []
+    for place, what in enumerate(steps):
+        for mishap in mishaps:
+            if mishap not in (OF_COMMITS if what == "commit" else OF_CALLS):
+                continue
+            paddock = await ground.paddock(**quirks)
+            paddock.script.write([*[Mishap.NONE] * place, mishap])
+            await flow(paddock)
+            assert not paddock.script.mishaps, f"step {place} was not reached again, so nothing was tried"
+            trouble = await _trouble(paddock, wanted)
+            if trouble:
+                bad.append(Trial(place, what, mishap, trouble))
+    return bad
+
+
+async def every_step_runs_twice(ground: Ground, flow: Flow, **quirks: object) -> list[Trial]:
+    """
+    Play *flow* with every job delivered twice; then, at each step in turn, with a death right after it.
+
+    After such a death the job is taken over, so what was done by then is done (or asked for) again.
+    """
+    calm = await ground.paddock(**quirks)
+    await flow(calm)
+    await calm.settle()
+    wanted = await _phases(calm)
+    doubled = await ground.paddock(**quirks)
+    doubled.deliver_twice = True
+    await flow(doubled)
+    trouble = await _trouble(doubled, wanted)
+    bad = [Trial(0, "all", Mishap.NONE, trouble)] if trouble else []
+    if await doubled.told() != await calm.told():
+        bad.append(Trial(0, "all", Mishap.NONE, f"told {await doubled.told()}, not {await calm.told()}"))
+    return bad + await every_step_fails_once(ground, flow, (Mishap.KILLED_AFTER,), **quirks)
+
+
+async def _phases(paddock: Paddock) -> dict[str, Phase]:
+    return {instance.id: instance.phase for instance in await paddock.all()}
+
+
+async def _trouble(paddock: Paddock, wanted: dict[str, Phase]) -> str:
+    """What is wrong once all is at rest; empty when nothing is."""
+    try:
+        await paddock.settle()
+    except AssertionError as error:
+        return str(error)
+    if paddock.ledger().twice:
+        return f"billed twice: {paddock.ledger().twice}"
+    phases = await _phases(paddock)
+    return "" if phases == wanted else f"ended as {phases}, not {wanted}"
