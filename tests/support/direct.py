@@ -50,11 +50,7 @@ class DirectExchange:
         """The endpoint whose next answer is lost, whatever the script says."""
 
     async def ask(self, call: Call, answer: type[Answer]) -> Answer:
-        mishap = self._script.at_call(call.endpoint)
-        if call.endpoint == self.lose_next:
-            mishap, self.lose_next = Mishap.LOST_REPLY, None
-        if call.endpoint in _SHARED and mishap in HELD_BACK | MEANWHILE:
-            mishap = Mishap.NONE  # everybody in this process waits for that one answer
+        mishap = self._mishap(call)
         if mishap is Mishap.KILLED_BEFORE:
             raise Killed
         if mishap in HELD_BACK:
@@ -73,6 +69,15 @@ class DirectExchange:
         if status != _OK:
             raise faults.refusal(status, content, retry_after=None, now=self._clock.now())
         return http._read(status, content, answer)
+
+    def _mishap(self, call: Call) -> Mishap:
+        mishap = self._script.at_call(call.endpoint)
+        if call.endpoint == self.lose_next:
+            self.lose_next = None
+            return Mishap.LOST_REPLY
+        if call.endpoint in _SHARED and mishap in HELD_BACK | MEANWHILE:
+            return Mishap.NONE  # everybody in this process waits for that one answer
+        return mishap
 
     def arrive(self) -> None:
         """Carry out what was late and is due by now."""

@@ -1,9 +1,9 @@
 """
 The engine with every outside step in the test's hands: thousands of histories a minute, on the real database.
 
-Unlike `herd.py` there are no sockets at all: the simulator is called directly (`direct.py`), endpoints are as healthy as
-the test says, and the queue's rows are taken and run here as a worker would. A killed process forgets everything; its
-job is taken over later. One `Ground` (a pool) serves many paddocks, one after another.
+Unlike in `herd.py` there are no sockets: the simulator is called directly (`direct.py`), endpoints are as healthy as
+the test says, and the queue's rows are taken and run here as a worker would. A killed process forgets everything;
+its job is taken over later. One `Ground` (a pool) serves many paddocks, one after another.
 """
 
 from __future__ import annotations

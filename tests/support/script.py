@@ -18,7 +18,7 @@ from corral.domain.errors import StoreUnavailableError
 T = TypeVar("T")
 
 
-class Killed(BaseException):  # noqa: N818  # not an error: the process is no more
+class Killed(BaseException):  # not an error: the process is no more
     """The process died here; nothing of it is left but what it had committed and what it had sent."""
 
 
@@ -50,7 +50,7 @@ class Mishap(StrEnum):
     GARBAGE = "garbage"
     # What others do while a call is under way.
     HELD_BACK = "held_back"
-    """It waits its turn for longer than any doubt lasts, while the observer looks; then it is done, but not answered."""
+    """It waits its turn for longer than any doubt lasts, while the observer looks; then it is done, not answered."""
     HELD_BACK_KILLED = "held_back_killed"
     """The same, and then the process dies."""
     SEEN_MEANWHILE = "seen_meanwhile"

@@ -56,7 +56,7 @@ def test_an_old_listing_does_not_take_back_what_was_said_since() -> None:
 
 
 def shown(provider_id: str, sighting: Sighting) -> ProviderInstance:
-    unsaid = dict.fromkeys(field.name for field in fields(ProviderInstance))
+    unsaid: dict[str, Any] = dict.fromkeys((field.name for field in fields(ProviderInstance)), None)
     said: dict[str, Any] = {
         "id": provider_id,
         "name": "corral-0a1b2c-inst-a1-1",

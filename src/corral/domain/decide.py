@@ -18,8 +18,8 @@ class Policy:
     """The numbers of the decision."""
 
     settle: timedelta = timedelta(seconds=60)
-    """How long a create may stay invisible in the provider's own listing, counted from when its call was surely over. Too short, and a slow listing bills twice;
-    too long, and a lost create is repeated late."""
+    """How long a create may stay invisible in the provider's own listing, counted from when its call was surely over.
+    Too short, and a slow listing bills twice; too long, and a lost create is repeated late."""
     settle_listings: int = 2
     """Complete listings without the name that it takes besides."""
     vanish_gap: timedelta = timedelta(seconds=30)
