@@ -28,10 +28,10 @@ from corral.domain.instance import Instance, InstanceId, OperationId, Order
 from corral.domain.lifecycle import SETTLED, Goal, Phase
 from corral.domain.operation import Operation, OperationKind, OperationStatus
 from corral.domain.sighting import Endpoint
-from corral.engine import news
 from corral.engine.acts import Acts
 from corral.engine.births import Births
 from corral.engine.catalog import Catalogue
+from corral.engine.news import News
 from corral.engine.observe import Observer, removal
 from corral.engine.reconcile import Reconciler
 from corral.engine.record import Recorder
@@ -68,6 +68,8 @@ TIMES: dict[str, object] = {
 HELD_BACK_LOOKS = 5
 LONGEST_DEADLINE_SECONDS = 600 * 60.0
 _TABLES = (
+    "corral_delivery_attempts",
+    "corral_deliveries",
     "corral_operations",
     "corral_instances",
     "corral_events",
@@ -145,7 +147,9 @@ class Paddock:
         ground, clock, policy = self.ground, self.clock, self.ground.policy
         self.registry = Registry()
         cloud = ground.make_cloud(self.exchange)
-        offers, self.recorder = FailedOffers(self.database), Recorder(news=news)
+        self.queue = _NotedQueue(self.database, self.registry)
+        self.news = News(self.queue)
+        offers, self.recorder = FailedOffers(self.database), Recorder(news=self.news)
         catalogue = Catalogue(
             cloud,
             CacheBook(CacheSettings(), clock),
@@ -154,7 +158,6 @@ class Paddock:
             default_region=ORDER.regions[0],
             regions=ORDER.regions[1:],
         )
-        self.queue = _NotedQueue(self.database, self.registry)
         births = Births(
             cloud=cloud,
             catalogue=catalogue,
@@ -207,7 +210,7 @@ class Paddock:
             async with self.database.transaction() as connection:
                 await instances.add(connection, [instance])
                 await operations.add(connection, [_operation(instance, OperationKind.CREATE)])
-                await news.tell(connection, [Change(before=None, after=instance, because="wished", at=now)])
+                await self.news.tell(connection, [Change(before=None, after=instance, because="wished", at=now)])
                 await self._enqueue(connection, "create_instance", instance.id)
         self.wishes.append(instance.id)
         return instance.id
@@ -230,7 +233,7 @@ class Paddock:
                 await operations.add(connection, [_operation(after, OperationKind.DELETE)])
                 await instances.write(connection, after, look_at=None)
                 change = Change(before=before, after=after, because="not wanted any more", at=now)
-                await news.tell(connection, [change])
+                await self.news.tell(connection, [change])
                 await self._enqueue(connection, "monitor_instance", after.id)
 
     # What the service does.

@@ -21,14 +21,7 @@ from litestar.enums import ScopeType
 from corral.api.limits import Limits
 from corral.api.problems import RequestIds, problem
 from corral.clock import Clock
-from corral.domain.errors import (
-    CorralError,
-    FieldProblem,
-    ForbiddenError,
-    MalformedError,
-    ShuttingDownError,
-    SpecInvalidError,
-)
+from corral.domain.errors import CorralError, ForbiddenError, MalformedError, ShuttingDownError
 from corral.telemetry import Metrics, log
 
 if TYPE_CHECKING:  # typing only: the edge works for any ASGI application
@@ -130,10 +123,6 @@ def _admit(edge: Edge, scope: HTTPScope, headers: Mapping[bytes, bytes]) -> None
         raise ForbiddenError("this Corral serves this machine only: use http://localhost or http://127.0.0.1")
     if edge.is_stopping() and not scope["path"].startswith("/health"):
         raise ShuttingDownError("this Corral is stopping; ask again in a moment", retry_after_seconds=5)
-    if b"%00" in scope["query_string"]:
-        # No text we store can hold it; asking the database would be an error of ours.
-        what = FieldProblem(field="(query)", code="INVALID_QUERY", message="must not contain NUL", shows_value=False)
-        raise SpecInvalidError([what])
     length = headers.get(b"content-length", b"0")
     if length.isdigit() and int(length) > edge.limits.body_bytes:
         raise _too_large(edge.limits)

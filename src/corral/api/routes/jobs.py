@@ -17,6 +17,8 @@ from corral.domain.errors import NotFoundError
 from corral.jobs.queue import JobQueue, JobStatus, JobView
 from corral.jobs.registry import JobId, Priority
 
+PRINTABLE = "^[ -~]*$"
+"""What a filter may hold; PostgreSQL cannot be asked for a NUL."""
 DEFAULT_AGE_MS = 24 * 60 * 60 * 1000
 _PRIORITY_WORDS = {priority.value: priority.name.lower() for priority in Priority}
 
@@ -83,10 +85,10 @@ def handlers(queue: JobQueue) -> list[HTTPRouteHandler]:
 
     @get("/api/jobs", summary="Jobs of every status, newest first", tags=["jobs"])
     async def list_jobs(  # noqa: PLR0917  # Litestar calls it by name
-        job_type: Annotated[str | None, QueryParameter(name="type", max_length=100)] = None,
+        job_type: Annotated[str | None, QueryParameter(name="type", max_length=100, pattern=PRINTABLE)] = None,
         status: FromQuery[JobStatus | None] = None,
         priority: FromQuery[PriorityWord | None] = None,
-        instance_id: Annotated[str | None, QueryParameter(name="instanceId", max_length=100)] = None,
+        instance_id: Annotated[str | None, QueryParameter(name="instanceId", max_length=100, pattern=PRINTABLE)] = None,
         limit: Annotated[int, QueryParameter(ge=1, le=500)] = 100,
         offset: Annotated[int, QueryParameter(ge=0, le=1_000_000)] = 0,
     ) -> JobList:
