@@ -26,6 +26,7 @@ from corral.cache.numbers import CacheCollector
 from corral.clock import Clock, SystemClock
 from corral.cloud.novita.account import GuardedCloud, opened_account
 from corral.cloud.simulated import API_KEY, SimulatedProvider
+from corral.dashboard import files
 from corral.domain.decide import Policy
 from corral.domain.errors import SettingsError
 from corral.domain.health import HealthCheckSpec
@@ -368,6 +369,7 @@ async def _front(stack: AsyncExitStack, ground: _Ground, catalogue: Catalogue) -
         deliveries=deliveries,
         instances=desk,
         database=database,
+        pages=files.handlers(),
     )
     if ground.role is Role.WORKER:
         return _Front(app=app.build(parts, only_watching=True), hub=hub, background=())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -11,6 +11,7 @@ from typing import Any
 
 import aiohttp
 import msgspec
+from litestar.handlers import HTTPRouteHandler
 
 from corral.api.app import Parts, build
 from corral.api.limits import Limits
@@ -79,6 +80,7 @@ async def serving(
     event_hub: EventHub | None = None,
     deliveries: Deliveries | None = None,
     instances: InstanceDesk | None = None,
+    pages: Sequence[HTTPRouteHandler] = (),
 ) -> AsyncGenerator[Service]:
     """Serve over *database* for as long as this is open."""
     clock, limits = SystemClock(), limits or Limits()
@@ -100,6 +102,7 @@ async def serving(
         deliveries=deliveries,
         instances=instances,
         database=database,
+        pages=pages,
     )
     listener = listen("127.0.0.1", 0)
     server = HttpServer(build(parts, only_watching=only_watching), listener, clock=clock, limits=limits)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from http import HTTPStatus
@@ -12,6 +12,7 @@ from typing import Any
 from litestar import Litestar, Request, Response
 from litestar.config.cors import CORSConfig
 from litestar.exceptions import HTTPException, ValidationException
+from litestar.handlers import HTTPRouteHandler
 from litestar.middleware import DefineMiddleware
 from litestar.openapi.config import OpenAPIConfig
 from litestar.openapi.plugins import JsonRenderPlugin
@@ -58,6 +59,8 @@ class Parts:
     instances: instances.InstanceDesk | None = None
     database: Database | None = None
     """Where answers given under idempotency keys are kept; None: keys are ignored."""
+    pages: Sequence[HTTPRouteHandler] = ()
+    """What else is served to people, such as the dashboard."""
 
 
 def build(parts: Parts, *, only_watching: bool = False) -> ASGIApp:
@@ -68,7 +71,7 @@ def build(parts: Parts, *, only_watching: bool = False) -> ASGIApp:
     """
     routes = health.handlers(parts.clock, parts.vitals, parts.metrics)
     if not only_watching:
-        routes += [*docs.handlers(), *jobs.handlers(parts.queue)]
+        routes += [*parts.pages, *docs.handlers(), *jobs.handlers(parts.queue)]
         routes += [] if parts.catalogue is None else catalog.handlers(parts.catalogue)
         routes += [] if parts.caches is None else caches.handlers(parts.caches)
         if parts.event_log is not None and parts.event_hub is not None:

@@ -7,7 +7,6 @@ from typing import Any
 
 from litestar import MediaType, Request, Response, get
 from litestar.handlers import HTTPRouteHandler
-from litestar.response import Redirect
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 _PAGE = """<!doctype html>
@@ -43,12 +42,6 @@ async def docs(request: Request[Any, Any, Any]) -> Response[str]:
         operations="\n".join(operations),
     )
     return Response(page, media_type=MediaType.HTML, headers={"content-security-policy": _POLICY})
-
-
-@get("/", include_in_schema=False)
-async def home() -> Redirect:
-    """Show a person who opens the address something to read."""
-    return Redirect("/docs")
 
 
 def _operation(method: str, path: str, operation: dict[str, Any], schema: dict[str, Any]) -> str:
@@ -108,5 +101,5 @@ def _resolved(node: dict[str, Any], schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def handlers() -> list[HTTPRouteHandler]:
-    """The pages for people."""
-    return [docs, home]
+    """The page."""
+    return [docs]

@@ -1,0 +1,137 @@
+"""The dashboard's files: who may run what in them, and that they ask nobody but us."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncGenerator
+from html.parser import HTMLParser
+
+import pytest
+from support.service import Service, error_of, serving
+
+from corral.dashboard import files
+from corral.store.database import Database
+
+PARTS = ["/", "/dashboard/app.js", "/dashboard/words.js", "/dashboard/style.css", "/dashboard/icon.svg"]
+
+
+class Markup(HTMLParser):
+    """What a page asks a browser to do."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.addresses: list[str] = []
+        self.ids: list[str] = []
+        self.inline: list[str] = []
+        self._inside = ""
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self._inside = tag
+        for name, value in attrs:
+            if name in {"src", "href", "action", "srcset", "poster"}:
+                self.addresses.append(value or "")
+            if name == "id":
+                self.ids.append(value or "")
+            if name == "style" or name.startswith("on"):
+                self.inline.append(f"<{tag} {name}>")
+
+    def handle_endtag(self, tag: str) -> None:
+        self._inside = "" if tag == self._inside else self._inside
+
+    def handle_data(self, data: str) -> None:
+        if self._inside in {"script", "style"} and data.strip():
+            self.inline.append(f"<{self._inside}> with text")
+
+
+@pytest.fixture
+async def service(database: Database) -> AsyncGenerator[Service]:
+    async with serving(database, pages=files.handlers()) as service:
+        yield service
+
+
+@pytest.mark.parametrize(
+    ("path", "media_type"),
+    [
+        ("/", "text/html; charset=utf-8"),
+        ("/dashboard/app.js", "text/javascript; charset=utf-8"),
+        ("/dashboard/words.js", "text/javascript; charset=utf-8"),
+        ("/dashboard/style.css", "text/css; charset=utf-8"),
+        ("/dashboard/icon.svg", "image/svg+xml"),
+    ],
+)
+async def test_every_part_is_served_under_the_strictest_policy(service: Service, path: str, media_type: str) -> None:
+    """A browser runs our own script and nothing else, even if somebody smuggles markup into a name."""
+    answer = await service.ask("GET", path)
+
+    assert answer.status == 200
+    assert answer.headers["content-type"] == media_type
+    assert answer.headers["content-security-policy"] == (
+        "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
+        "base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+    )
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    assert answer.headers["referrer-policy"] == "no-referrer"
+    assert answer.headers["cache-control"] == "no-cache"
+
+
+@pytest.mark.parametrize("path", PARTS)
+async def test_an_unchanged_part_is_not_sent_again(service: Service, path: str) -> None:
+    """Browsers ask every time, so that an upgrade shows at once, and are told that nothing changed."""
+    tag = (await service.ask("GET", path)).headers["etag"]
+
+    again = await service.ask("GET", path, headers={"if-none-match": f'W/{tag}, "other"'})
+    other = await service.ask("GET", path, headers={"if-none-match": '"other"'})
+
+    assert (again.status, again.body, again.headers["etag"]) == (304, b"", tag)
+    assert other.status == 200
+
+
+async def test_an_unknown_part_is_told_in_our_shape(service: Service) -> None:
+    """Also one that names another file of the package."""
+    for name in ("nope.js", "files.py", "__init__.py", "..%2fwiring.py"):
+        error_of(await service.ask("GET", f"/dashboard/{name}"), 404, "NOT_FOUND")
+
+
+async def test_the_page_has_no_inline_script_and_loads_only_from_here(service: Service) -> None:
+    """The policy would block both; here it is caught before anybody sees a broken page."""
+    page = Markup()
+    page.feed((await service.ask("GET", "/")).body.decode())
+
+    assert page.inline == []
+    assert [a for a in page.addresses if not re.match(r"[/#](?!/)", a)] == []
+    assert len(page.ids) == len(set(page.ids))
+    for address in page.addresses:
+        if address.startswith("/"):
+            assert (await service.ask("GET", address)).status == 200, address
+
+
+@pytest.mark.parametrize("path", [part for part in PARTS if part != "/dashboard/icon.svg"])
+async def test_no_part_names_another_host(service: Service, path: str) -> None:
+    """No font, script or picture from elsewhere: it works on a plane, and tells nobody who looks."""
+    text = (await service.ask("GET", path)).body.decode()
+
+    assert re.findall(r"(?:https?:)?//[a-z0-9-]+\.[a-z]+", text) == []
+
+
+@pytest.mark.parametrize("path", ["/dashboard/app.js", "/dashboard/words.js"])
+async def test_what_the_api_says_never_becomes_markup(service: Service, path: str) -> None:
+    """Text is set as text: none of the ways to parse it as markup or code is used."""
+    text = (await service.ask("GET", path)).body.decode()
+    ways = r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|DOMParser|setHTML|\beval\b|new Function"
+
+    assert re.findall(ways, text) == []
+
+
+async def test_the_script_uses_only_ids_that_the_page_has(service: Service) -> None:
+    """A renamed id fails here, not in somebody's browser."""
+    page = Markup()
+    page.feed((await service.ask("GET", "/")).body.decode())
+    script = (await service.ask("GET", "/dashboard/app.js")).body.decode()
+
+    assert set(re.findall(r'\$\("([\w-]+)"\)', script)) - set(page.ids) == set()
+
+
+async def test_a_worker_serves_no_dashboard(database: Database) -> None:
+    """Its port is for probes."""
+    async with serving(database, pages=files.handlers(), only_watching=True) as service:
+        error_of(await service.ask("GET", "/"), 404, "NOT_FOUND")
