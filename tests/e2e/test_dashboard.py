@@ -1,0 +1,155 @@
+"""The dashboard as a person uses it: a real browser on the real service with the simulated provider."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.async_api import Page, Route, expect
+from support.browser import Tab, found_browser, opened_tab
+from support.process import serving
+
+pytestmark = pytest.mark.timeout(400)  # the first test may have to install a browser
+
+HOSTILE = '<img src=x onerror="document.title=1">'
+
+
+@pytest.fixture(scope="module")
+def browser() -> str:
+    return found_browser()
+
+
+async def test_an_instance_is_made_watched_and_deleted_on_one_page(short_dir: Path, browser: str) -> None:
+    """Without a reload, by keyboard where it matters, and across a restart of the service."""
+    data_dir = short_dir / "dashboard" / ".corral"
+    async with opened_tab(browser) as tab:
+        page = tab.page
+        async with serving(data_dir) as corral:
+            port = corral.address.rsplit(":", 1)[1].rstrip("/")
+            await page.goto(corral.address)
+            await page.evaluate("window.loadedOnce = true")
+            await expect(page.locator("#link")).to_have_text("live")
+            await expect(page.locator("#simulator")).to_be_visible()
+            await expect(page.locator("#empty")).to_be_visible()
+
+            await _create(page, "made-here")
+            row = page.locator(".row", has_text="made-here")
+            await expect(row.locator(".badge").first).to_have_text("ready", timeout=30_000)
+            await expect(row.locator('.track [data-step="done"]')).to_have_count(5)
+            await expect(row.get_by_role("button", name="Copy the ssh command of made-here")).to_be_visible()
+            await expect(row.get_by_role("link", name="Open Jupyter of made-here")).to_be_visible()
+            await expect(page.locator("#feed li", has_text="made-here").first).to_contain_text("ready")
+            assert tab.complaints == []
+
+        await expect(page.locator("#link")).to_contain_text("reconnecting, last update")
+        async with serving(data_dir, "--port", port):
+            await expect(page.locator("#link")).to_have_text("live", timeout=30_000)
+            await _delete(page, "made-here")
+            await expect(row).to_be_hidden(timeout=30_000)
+            await expect(page.locator("#feed li").first).to_contain_text("terminated")
+            await expect(page.locator("#count")).to_have_text("0")
+
+        assert await page.evaluate("window.loadedOnce") is True
+        assert [c for c in tab.complaints if "Failed to load resource" not in c] == []
+
+
+async def test_a_thousand_hostile_instances_are_only_text(short_dir: Path, browser: str) -> None:
+    """Markup in anything the provider or a user said is shown as it was written, and the page stays quick."""
+    async with (
+        serving(short_dir / "hostile" / ".corral") as corral,
+        opened_tab(browser, width=390, scheme="dark") as tab,
+    ):
+        await _pretend(tab, [_instance(number) for number in range(1000)])
+        await tab.page.goto(corral.address)
+        await expect(tab.page.locator("#count")).to_have_text("1000")
+
+        row = tab.page.locator(".row").first
+        await row.locator("summary").click()
+        await expect(row.locator("h3")).to_have_text(f"{HOSTILE} 999")
+        await expect(row.locator(".problem")).to_contain_text(HOSTILE)
+        await expect(row.locator(".more")).to_contain_text(HOSTILE)
+        await expect(row.get_by_text("Open Jupyter")).to_be_hidden()
+        await tab.page.get_by_label("Find").fill("> 77")
+        await expect(tab.page.locator(".row:visible")).to_have_count(11)
+        assert await tab.page.locator("main img").count() == 0
+        assert await tab.page.title() == "Corral"
+        assert await tab.page.evaluate("document.documentElement.scrollWidth") <= 390
+        assert tab.complaints == []
+
+
+async def _create(page: Page, name: str) -> None:
+    await page.get_by_role("button", name="New instance").press("Enter")
+    go = page.get_by_role("button", name="Create")
+    await expect(go).to_be_enabled()
+    await page.get_by_label("At most, USD per GPU-hour").fill("0.01")
+    await expect(page.locator("#plan")).to_contain_text("more than the 0.01 USD allowed")
+    await expect(go).to_be_disabled()
+    await page.get_by_label("At most, USD per GPU-hour").fill("")
+    await page.get_by_label("Name").fill(name)
+    await expect(page.locator("#plan")).to_contain_text("It will be tried in CN-HK-01 first, for $0.18 per hour")
+    await expect(go).to_be_enabled()
+    await page.get_by_label("Name").press("Enter")
+    await expect(page.locator("#create")).to_be_hidden()
+
+
+async def _delete(page: Page, name: str) -> None:
+    await page.get_by_role("button", name=f"Delete {name}").click()
+    await page.keyboard.press("Enter")  # "Keep it" has the focus: a careless Enter deletes nothing
+    await expect(page.locator("#delete")).to_be_hidden()
+    await page.get_by_role("button", name=f"Delete {name}").click()
+    await expect(page.locator("#delete-what")).to_contain_text(name)
+    await page.get_by_role("button", name="Delete", exact=True).click()
+
+
+async def _pretend(tab: Tab, instances: list[dict[str, Any]]) -> None:
+    """Answer for the API as if it knew *instances*."""
+
+    async def answer(route: Route) -> None:
+        query = dict(pair.split("=") for pair in route.request.url.split("?")[1].split("&"))
+        found = [i for i in reversed(instances) if query.get("status", i["status"]) == i["status"]]
+        first = int(query.get("offset", 0))
+        page = {"instances": found[first : first + int(query["limit"])], "total": len(found)}
+        await route.fulfill(body=json.dumps(page), content_type="application/json")
+
+    async def nothing(route: Route) -> None:
+        await route.fulfill(body='{"events": []}', content_type="application/json")
+
+    await tab.page.route("**/api/instances?*", answer)
+    await tab.page.route("**/api/instances/*/events", nothing)
+
+
+def _instance(number: int) -> dict[str, Any]:
+    return {
+        "id": f"inst_{number}",
+        "name": f"{HOSTILE} {number}",
+        "status": "failed",
+        "gpuNum": 1,
+        "rootfsSize": 60,
+        "region": HOSTILE,
+        "productId": HOSTILE,
+        "productName": HOSTILE,
+        "templateId": HOSTILE,
+        "billingMode": "spot",
+        "price": 0.18,
+        "portMappings": [{"port": 80, "endpoint": HOSTILE, "type": "http"}],
+        "connectionDetails": {"ssh": HOSTILE, "jupyter": "javascript:document.title=2", "webTerminal": HOSTILE},
+        "novitaInstanceId": HOSTILE,
+        "createdAt": f"2030-01-01T00:{number // 60:02}:{number % 60:02}.000Z",
+        "startedAt": None,
+        "readyAt": None,
+        "stoppedAt": None,
+        "estimatedReadyTime": None,
+        "lastSeenAt": None,
+        "stale": True,
+        "error": {"code": "STARTUP_FAILED", "message": HOSTILE},
+        "healthCheck": None,
+        "operation": None,
+        "placement": {
+            "region": HOSTILE,
+            "productId": HOSTILE,
+            "price": 0.18,
+            "tried": [{"region": HOSTILE, "productId": None, "price": None, "reason": HOSTILE}],
+        },
+    }
