@@ -67,7 +67,7 @@ function makeRow(id) {
     product: el("span"), region: el("b"), price: el("b"), age: el("span"), template: el("span"),
     ssh: el("button", { type: "button" }, "Copy ssh"), jupyter: el("a", { className: "button", target: "_blank", rel: "noopener noreferrer" }, "Open Jupyter"),
     terminal: el("a", { className: "button", target: "_blank", rel: "noopener noreferrer" }, "Terminal"), remove: el("button", { type: "button" }, "Delete"),
-    track: el("ol", { className: "track" }), problem: el("p", { className: "problem" }), more: el("div", { className: "more" }),
+    track: el("ol", { className: "track", role: "list" }), problem: el("p", { className: "problem" }), more: el("div", { className: "more" }),
   };
   row.details = el("details", {}, el("summary", {}, "Placement and checks"), row.more);
   row.element = el("li", { className: "row", id },
