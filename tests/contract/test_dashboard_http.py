@@ -12,7 +12,14 @@ from support.service import Service, error_of, serving
 from corral.dashboard import files
 from corral.store.database import Database
 
-PARTS = ["/", "/dashboard/app.js", "/dashboard/words.js", "/dashboard/style.css", "/dashboard/icon.svg"]
+PARTS = [
+    "/",
+    "/dashboard/app.js",
+    "/dashboard/tools.js",
+    "/dashboard/words.js",
+    "/dashboard/style.css",
+    "/dashboard/icon.svg",
+]
 
 
 class Markup(HTMLParser):
@@ -54,6 +61,7 @@ async def service(database: Database) -> AsyncGenerator[Service]:
     [
         ("/", "text/html; charset=utf-8"),
         ("/dashboard/app.js", "text/javascript; charset=utf-8"),
+        ("/dashboard/tools.js", "text/javascript; charset=utf-8"),
         ("/dashboard/words.js", "text/javascript; charset=utf-8"),
         ("/dashboard/style.css", "text/css; charset=utf-8"),
         ("/dashboard/icon.svg", "image/svg+xml"),
@@ -113,7 +121,7 @@ async def test_no_part_names_another_host(service: Service, path: str) -> None:
     assert re.findall(r"(?:https?:)?//[a-z0-9-]+\.[a-z]+", text) == []
 
 
-@pytest.mark.parametrize("path", ["/dashboard/app.js", "/dashboard/words.js"])
+@pytest.mark.parametrize("path", ["/dashboard/app.js", "/dashboard/tools.js", "/dashboard/words.js"])
 async def test_what_the_api_says_never_becomes_markup(service: Service, path: str) -> None:
     """Text is set as text: none of the ways to parse it as markup or code is used."""
     text = (await service.ask("GET", path)).body.decode()

@@ -3,53 +3,23 @@
 // Rules: what the API says is only ever text (`textContent`), never markup. A row is made once per instance and its
 // parts are changed in place, so that focus stays where it is and a thousand rows cost nothing while they are quiet.
 
-import { COMING_UP, GOING, LIVING, NEXT_STEP, TONES, clock, complaint, money, plural, span, words } from "./words.js";
+import { $, ask, el, say, webAddress } from "./tools.js";
+import { COMING_UP, GOING, LIVING, NEXT_STEP, TONES, clock, money, plural, span, words } from "./words.js";
 
 const PAGE = 500; // the API's largest page
 const FEED = 100; // events kept on the page
 const MANY = 25; // more changed instances than this are cheaper read as a list
 const GATHER_MS = 200; // events that come together are answered together
 const VITALS_MS = 5000; // how often the tiles are read; also how soon a silent connection is noticed
+const REFRESH_MS = 30000; // how often everything is read again: when it was last seen changes without an event
 const SIMULATED_TEMPLATES = ["107672", "107701", "150020"]; // what the simulator's account holds at first
 
-const $ = (id) => document.getElementById(id);
 const known = new Map(); // instance id -> {data, row}
 const changed = new Set(); // instance ids to read again
 let lastUpdate = null;
 let connected = false;
 let answering = true;
-
-// Small tools
-
-function el(tag, properties = {}, ...children) {
-  const made = document.createElement(tag);
-  for (const [name, value] of Object.entries(properties)) {
-    if (name === "data") Object.assign(made.dataset, value);
-    else if (name in made) made[name] = value;
-    else made.setAttribute(name, value);
-  }
-  made.append(...children.filter((child) => child !== null));
-  return made;
-}
-
-function say(node, text) {
-  if (node.textContent !== text) node.textContent = text;
-}
-
-async function ask(path, { method = "GET", body, key } = {}) {
-  const headers = { accept: "application/json" };
-  if (body !== undefined) headers["content-type"] = "application/json";
-  if (key !== undefined) headers["idempotency-key"] = key;
-  const answer = await fetch(path, { method, headers, body: body === undefined ? undefined : JSON.stringify(body), signal: AbortSignal.timeout(10000) });
-  const told = await answer.json();
-  if (!answer.ok && told.error) throw Object.assign(new Error(complaint(told.error)), { code: told.error.code });
-  return told;
-}
-
-function webAddress(text) {
-  const known = text && URL.canParse(text) && ["http:", "https:"].includes(new URL(text).protocol);
-  return known ? text : null; // a provider's answer must not become a script
-}
+let lastSeq = null;
 
 let noticeEnds;
 function notice(text) {
@@ -190,13 +160,18 @@ async function everyInstance() {
 
 function take(data) {
   const entry = known.get(data.id) ?? { data: null, row: makeRow(data.id), seen: "" };
-  const seen = JSON.stringify(data);
-  if (entry.seen === seen) return false;
-  const isNew = entry.data === null;
+  const seen = JSON.stringify({ ...data, lastSeenAt: null });
+  const [isNew, isSame] = [entry.data === null, entry.seen === seen];
   Object.assign(entry, { data, seen });
+  if (isSame && !entry.row.details.open) return false;
   known.set(data.id, entry);
   showRow(entry);
   return isNew;
+}
+
+function forget(id) {
+  known.get(id).row.element.remove();
+  known.delete(id);
 }
 
 function arrange() {
@@ -235,7 +210,10 @@ function sift({ data, row }) {
 }
 
 async function loadAll() {
+  const before = [...known.keys()];
   const found = await everyInstance();
+  const told = new Set(found.map((data) => data.id));
+  for (const id of before) if (!told.has(id)) forget(id);
   const added = found.map(take).some(Boolean);
   if (added) arrange();
   summarise();
@@ -243,28 +221,26 @@ async function loadAll() {
   return found;
 }
 
+let reading = Promise.resolve();
+function inTurn(work) {
+  return (reading = reading.then(work, work)); // one read at a time: an older answer never lands on a newer one
+}
+
 let gathering = null;
-function look(id) {
+function look(id, delay = GATHER_MS) {
   changed.add(id);
-  gathering ??= setTimeout(readChanged, GATHER_MS);
+  gathering ??= setTimeout(() => inTurn(readChanged), delay);
 }
 
 async function readChanged() {
   const ids = [...changed];
   changed.clear();
-  try {
-    if (ids.length > MANY) await loadAll();
-    else {
-      const added = (await Promise.all(ids.map((id) => ask(`/api/instances/${encodeURIComponent(id)}`)))).map(take).some(Boolean);
-      if (added) arrange();
-      summarise();
-      fresh();
-    }
-  } catch {
-    ids.forEach((id) => changed.add(id)); // the next event, or the next connection, looks again
-  }
   gathering = null;
-  if (changed.size) gathering = setTimeout(readChanged, connected ? GATHER_MS : VITALS_MS);
+  if (ids.length > MANY) return loadAll().catch(() => ids.forEach((id) => look(id, VITALS_MS)));
+  const answers = await Promise.allSettled(ids.map((id) => ask(`/api/instances/${encodeURIComponent(id)}`)));
+  if (answers.map(({ value }) => value !== undefined && take(value)).some(Boolean)) arrange();
+  answers.forEach(({ reason }, index) => reason && reason.code !== "INSTANCE_NOT_FOUND" && look(ids[index], VITALS_MS));
+  summarise();
 }
 
 // The stream, and whether it can be trusted
@@ -280,20 +256,22 @@ function showLink() {
 }
 
 function follow() {
-  const stream = new EventSource("/api/events/stream");
+  const stream = new EventSource(`/api/events/stream${lastSeq === null ? "" : `?after=${lastSeq}`}`);
   stream.onopen = async () => {
     try {
-      const found = await loadAll(); // after the stream is open, so that nothing falls between
-      connected = true;
+      const found = await inTurn(loadAll); // after the stream is open, so that nothing falls between
+      connected = stream.readyState === EventSource.OPEN; // it may have been lost meanwhile
       showLink();
       if (!$("feed").childElementCount) await recall(found);
     } catch {
+      if (stream.readyState === EventSource.CLOSED) return; // `onerror` comes back already
       stream.close();
       setTimeout(follow, 1000);
     }
   };
   stream.onmessage = ({ data }) => {
     const event = JSON.parse(data);
+    lastSeq = event.seq;
     fresh();
     tell(event);
     look(event.instanceId);
@@ -330,19 +308,14 @@ function line(event) {
 
 async function readVitals() {
   try {
-    const [health, queue, { caches }] = await Promise.all([ask("/health"), ask("/api/jobs/stats"), ask("/api/cache/stats")]);
-    const provider = health.dependencies.novitaApi ?? {};
-    $("simulator").hidden = provider.kind !== "simulator";
+    showProvider(await ask("/health"));
+    const [queue, { caches }] = await Promise.all([ask("/api/jobs/stats"), ask("/api/cache/stats")]);
     say($("queue"), `${queue.pendingJobs} waiting`);
     say($("queue-note"), `${queue.processingJobs} running, ${queue.failedJobs} failed`);
     const all = Object.values(caches);
     const [hits, asked, size] = [sum(all, "hits"), sum(all, "hits") + sum(all, "misses"), sum(all, "size")];
     say($("caches"), asked ? `${Math.round((100 * hits) / asked)} % hits` : "idle");
     say($("caches-note"), `${plural(size, "value")} held`);
-    say($("breaker"), provider.breaker === "CLOSED" ? "reachable" : `breaker ${words((provider.breaker ?? "unknown").toLowerCase())}`);
-    const trouble = Object.entries(health.services).filter(([, is]) => is !== "up").map(([name]) => `${name} is down`);
-    say($("budget"), [`${provider.callsPerMinute ?? "?"} calls a minute allowed`, `breaker ${(provider.breaker ?? "?").toLowerCase()}`, ...trouble].join(", "));
-    if (!answering && connected) await loadAll();
     answering = true;
     if (connected) fresh();
   } catch {
@@ -352,16 +325,26 @@ async function readVitals() {
   setTimeout(readVitals, VITALS_MS);
 }
 
+function showProvider({ services, dependencies }) {
+  const provider = dependencies.novitaApi ?? {};
+  $("simulator").hidden = provider.kind !== "simulator";
+  const breaker = `breaker ${words((provider.breaker ?? "unknown").toLowerCase())}`;
+  const down = Object.keys(services).filter((name) => services[name] !== "up").map((name) => `${name} is down`);
+  say($("breaker"), provider.breaker === "CLOSED" ? "reachable" : breaker);
+  say($("budget"), [`${provider.callsPerMinute ?? "?"} calls a minute allowed`, breaker, ...down].join(", "));
+}
+
 const sum = (records, field) => records.reduce((total, record) => total + record[field], 0);
 
 // Create
 
 const order = $("order");
-let planned = null; // {text, key}: the last wish a plan was shown for, and the key that makes it happen once
+let planned = null; // {body, key}: the wish the plan is for, and the key that makes it happen once; null while it changes
 let planning;
 
 async function openCreate() {
   $("create-error").hidden = true;
+  $("create-go").disabled = true;
   $("create").showModal();
   order.elements.name.value ||= `gpu-${Date.now().toString(36).slice(-5)}`;
   order.elements.name.select();
@@ -402,6 +385,7 @@ function wish() {
 
 function plan() {
   clearTimeout(planning);
+  planned = null;
   $("create-go").disabled = true;
   if (!order.checkValidity()) {
     $("plan").replaceChildren(el("p", { className: "note" }, "The plan appears when every field is filled in."));
@@ -412,16 +396,15 @@ function plan() {
 
 async function showPlan() {
   const body = wish();
-  const text = JSON.stringify(body);
-  planned = { text, key: crypto.randomUUID() };
+  const mine = (planned = { body, key: crypto.randomUUID() });
   try {
     const [found, template] = await Promise.all([ask("/api/instances?dryRun=true", { method: "POST", body }), ask(`/api/templates/${encodeURIComponent(body.templateId)}`)]);
-    if (planned.text !== text) return;
+    if (planned !== mine) return; // somebody typed on
     say($("template-hint"), `Template ${template.id} is ${template.name}.`);
     $("plan").replaceChildren(...drawn(found));
     $("create-go").disabled = !found.candidates.length;
   } catch (error) {
-    if (planned.text === text) $("plan").replaceChildren(el("p", { className: "problem" }, `${error.message}. ${NEXT_STEP[error.code] ?? ""}`));
+    if (planned === mine) $("plan").replaceChildren(el("p", { className: "problem" }, `${error.message}. ${NEXT_STEP[error.code] ?? ""}`));
   }
 }
 
@@ -457,8 +440,8 @@ order.addEventListener("input", plan);
 order.addEventListener("submit", (event) => {
   event.preventDefault();
   act("create", async () => {
-    const made = await ask("/api/instances", { method: "POST", body: JSON.parse(planned.text), key: planned.key });
-    notice(`${order.elements.name.value} is being created in ${made.region}.`);
+    const made = await ask("/api/instances", { method: "POST", body: planned.body, key: planned.key });
+    notice(`${planned.body.name} is being created in ${made.region}.`);
     order.elements.name.value = "";
     look(made.instanceId);
   });
@@ -480,6 +463,7 @@ $("delete").querySelector("form").addEventListener("submit", (event) => {
     await ask(`/api/instances/${encodeURIComponent(condemned.id)}`, { method: "DELETE", key: condemned.key });
     notice(`${condemned.name} is being deleted.`);
     look(condemned.id);
+    $("delete").addEventListener("close", () => $("instances").focus(), { once: true }); // its button goes away
   });
 });
 
@@ -490,5 +474,6 @@ for (const control of [$("find"), $("show")]) control.addEventListener("input", 
 for (const closer of document.querySelectorAll("[data-close]")) closer.addEventListener("click", () => closer.closest("dialog").close());
 $("new").addEventListener("click", openCreate);
 setInterval(() => known.forEach((entry) => entry.row.element.hidden || age(entry)), 1000);
+setInterval(() => connected && !document.hidden && inTurn(loadAll).catch(() => {}), REFRESH_MS);
 follow();
 readVitals();

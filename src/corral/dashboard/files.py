@@ -22,6 +22,7 @@ _TYPES = {
     "page.html": "text/html",
     "style.css": "text/css",
     "app.js": "text/javascript",
+    "tools.js": "text/javascript",
     "words.js": "text/javascript",
     "icon.svg": "image/svg+xml",
 }

@@ -32,8 +32,3 @@ export function span(ms) {
   if (seconds < 86400) return `${Math.floor(seconds / 3600)} h ${Math.floor((seconds % 3600) / 60)} min`;
   return `${Math.floor(seconds / 86400)} d ${Math.floor((seconds % 86400) / 3600)} h`;
 }
-
-export function complaint(error) {
-  const fields = error.validationErrors ?? [];
-  return fields.length ? fields.map((f) => `${f.field} ${f.message}`).join("; ") : error.message;
-}
