@@ -20,6 +20,21 @@ PARTS = [
     "/dashboard/style.css",
     "/dashboard/icon.svg",
 ]
+FAILURES = {
+    "NO_OPTIMAL_PRODUCT_ANY_REGION",
+    "RESOURCE_CONSTRAINTS",
+    "INSUFFICIENT_BALANCE",
+    "REGISTRY_AUTH_NOT_FOUND",
+    "INVALID_TEMPLATE",
+    "PROVISIONING_FAILED",
+    "STARTUP_TIMEOUT",
+    "STARTUP_FAILED",
+    "HEALTH_CHECK_FAILED",
+    "HEALTH_CHECK_TIMEOUT",
+    "INSTANCE_VANISHED",
+    "AUTHENTICATION_FAILED",
+}
+"""What `error.code` of an instance can be."""
 
 
 class Markup(HTMLParser):
@@ -143,3 +158,36 @@ async def test_a_worker_serves_no_dashboard(database: Database) -> None:
     """Its port is for probes."""
     async with serving(database, pages=files.handlers(), only_watching=True) as service:
         error_of(await service.ask("GET", "/"), 404, "NOT_FOUND")
+
+
+async def test_every_failure_comes_with_a_next_step(service: Service) -> None:
+    """A red row that does not say what to do is only an alarm."""
+    words = (await service.ask("GET", "/dashboard/words.js")).body.decode()
+
+    told = set(re.findall(r'^  ([A-Z_]+): "', words, re.MULTILINE))
+    assert FAILURES - told == set()
+
+
+@pytest.mark.parametrize("scheme", [0, 1], ids=["light", "dark"])
+async def test_text_can_be_read_in_both_schemes(service: Service, scheme: int) -> None:
+    """WCAG AA: at least 4.5 between a text and what it lies on."""
+    style = (await service.ask("GET", "/dashboard/style.css")).body.decode()
+    colours = dict(re.findall(r"--([a-z-]+): (#[0-9a-f]+)", re.findall(r":root \{(.*?)\}", style, re.DOTALL)[scheme]))
+    pairs = [(text, ground) for text in ("text", "soft", "accent") for ground in ("ground", "card")]
+    pairs += [(tone, f"{tone}-ground") for tone in ("good", "busy", "bad", "warn", "idle")]
+    pairs += [("on-accent", "accent"), ("busy", "card"), ("bad", "card"), ("focus", "card"), ("focus", "ground")]
+
+    assert [pair for pair in pairs if _contrast(*(colours[name] for name in pair)) < 4.5] == []
+
+
+def _contrast(one: str, other: str) -> float:
+    darker, lighter = sorted((_luminance(one), _luminance(other)))
+    return (lighter + 0.05) / (darker + 0.05)
+
+
+def _luminance(colour: str) -> float:
+    """Relative luminance, as WCAG 2 defines it."""
+    digits = colour[1:] if len(colour) == 7 else "".join(2 * digit for digit in colour[1:])
+    parts = [int(digits[at : at + 2], 16) / 255 for at in (0, 2, 4)]
+    linear = [part / 12.92 if part <= 0.03928 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    return sum(part * weight for part, weight in zip(linear, (0.2126, 0.7152, 0.0722), strict=True))

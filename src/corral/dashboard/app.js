@@ -77,7 +77,7 @@ function showRow({ data, row }) {
   row.track.replaceChildren(...steps(data));
   row.track.setAttribute("aria-label", `Progress of ${data.name}`);
   row.problem.hidden = !data.error;
-  if (data.error) say(row.problem, `${data.error.code}: ${data.error.message}. ${NEXT_STEP[data.error.code] ?? ""}`);
+  if (data.error) say(row.problem, `${data.error.code}: ${data.error.message}. ${NEXT_STEP[data.error.code] ?? "Its events say more; delete it to stop paying."}`);
   if (row.details.open) fillMore({ data, row });
   age({ data, row });
   sift({ data, row });

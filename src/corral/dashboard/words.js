@@ -9,6 +9,7 @@ export const NEXT_STEP = {
   RESOURCE_CONSTRAINTS: "No GPU is free there now. Try again later, or create one in another region.",
   INSUFFICIENT_BALANCE: "Top up the account at the provider, then create it again.",
   REGISTRY_AUTH_NOT_FOUND: "The template names a registry login that does not exist: correct it at the provider.",
+  INVALID_TEMPLATE: "Correct the template at the provider, then delete this instance and create another.",
   PROVISIONING_FAILED: "Check the template's image, then delete this instance and create another.",
   STARTUP_TIMEOUT: "It is still watched and may yet come up; delete it to stop paying.",
   STARTUP_FAILED: "Look at its events, then delete it and create another.",
