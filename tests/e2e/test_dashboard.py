@@ -15,6 +15,9 @@ pytestmark = pytest.mark.timeout(400)  # the first test may have to install a br
 
 HOSTILE = '<img src=x onerror="document.title=1">'
 
+ONLY_THE_STREAM = "const every = setInterval; window.setInterval = (f, ms) => (ms < 10000 ? every(f, ms) : 0);"
+"""Takes the slow refresh away, so that what is seen to change can only have come by the stream."""
+
 
 @pytest.fixture(scope="module")
 def browser() -> str:
@@ -26,6 +29,7 @@ async def test_an_instance_is_made_watched_and_deleted_on_one_page(short_dir: Pa
     data_dir = short_dir / "dashboard" / ".corral"
     async with opened_tab(browser) as tab:
         page = tab.page
+        await page.add_init_script(ONLY_THE_STREAM)
         async with serving(data_dir) as corral:
             port = corral.address.rsplit(":", 1)[1].rstrip("/")
             await page.goto(corral.address)
