@@ -1,5 +1,72 @@
 """
 The SDK: what a Python program needs to use a running Corral. Imports nothing of the service.
 
-Empty until the HTTP API it speaks to exists.
+`Client` and `AsyncClient` have the same surface; start there. `errors` draws the tree of what can go wrong.
 """
+
+from corral_client.client import AsyncClient
+from corral_client.errors import (
+    Ambiguous,
+    Conflict,
+    ConnectionFailed,
+    CorralApiError,
+    CorralError,
+    FieldError,
+    InstanceFailed,
+    Invalid,
+    NotFound,
+    RateLimited,
+    ServerError,
+    Unauthorised,
+    WaitTimeout,
+)
+from corral_client.instances import AsyncInstanceHandle
+from corral_client.models import (
+    Action,
+    Created,
+    Event,
+    Health,
+    Instance,
+    Job,
+    JobStats,
+    Operation,
+    Plan,
+    Product,
+    Progress,
+    Template,
+)
+from corral_client.sync import Client, InstanceHandle
+from corral_client.watching import Aim
+
+__all__ = [
+    "Action",
+    "Aim",
+    "Ambiguous",
+    "AsyncClient",
+    "AsyncInstanceHandle",
+    "Client",
+    "Conflict",
+    "ConnectionFailed",
+    "CorralApiError",
+    "CorralError",
+    "Created",
+    "Event",
+    "FieldError",
+    "Health",
+    "Instance",
+    "InstanceFailed",
+    "InstanceHandle",
+    "Invalid",
+    "Job",
+    "JobStats",
+    "NotFound",
+    "Operation",
+    "Plan",
+    "Product",
+    "Progress",
+    "RateLimited",
+    "ServerError",
+    "Template",
+    "Unauthorised",
+    "WaitTimeout",
+]

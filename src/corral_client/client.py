@@ -1,0 +1,62 @@
+"""The client for programs with an event loop."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Final, Self
+
+from corral_client.events import AsyncEvents
+from corral_client.instances import AsyncInstances
+from corral_client.models import Health
+from corral_client.resources import AsyncJobs, AsyncOperations, AsyncProducts, AsyncTemplates
+from corral_client.transport import Transport
+
+DEFAULT_URL: Final = "http://127.0.0.1:3000"
+TIMEOUT_SECONDS: Final = 30.0
+MAX_RETRIES: Final = 3
+
+
+class AsyncClient:
+    """
+    A running Corral, for programs with an event loop.
+
+    *timeout* is in seconds for each attempt of a request; *max_retries* is how often one is repeated when nothing came
+    back, or when the answer says that it may succeed later.
+
+        async with AsyncClient() as client:
+            job = await client.instances.create(name="train", product_name="RTX 4090 24GB", template_id="107672")
+            ready = await job.wait_until_ready(on_progress=lambda p: print(p.instance.status))
+            print(ready.connection_details.ssh)
+    """
+
+    def __init__(
+        self,
+        base_url: str = DEFAULT_URL,
+        api_key: str | None = None,
+        *,
+        timeout: float = TIMEOUT_SECONDS,
+        max_retries: int = MAX_RETRIES,
+    ) -> None:
+        self._transport = Transport(base_url, api_key=api_key, timeout=timeout, max_retries=max_retries)
+        self.events = AsyncEvents(self._transport)
+        self.instances = AsyncInstances(self._transport, self.events)
+        self.products = AsyncProducts(self._transport)
+        self.templates = AsyncTemplates(self._transport)
+        self.operations = AsyncOperations(self._transport)
+        self.jobs = AsyncJobs(self._transport)
+
+    async def health(self) -> Health:
+        """How every part of the service is, also when one is down."""
+        return await self._transport.get(Health, "/health", also=(503,))
+
+    async def close(self) -> None:
+        """Close every connection."""
+        await self._transport.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()

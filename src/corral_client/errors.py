@@ -1,0 +1,186 @@
+"""
+What can go wrong, one class for each thing a caller may want to do about it.
+
+    CorralError
+    ├─ CorralApiError        the service answered, with an error
+    │   ├─ Invalid           400, 405, 413, 415   the request must change; see `validation_errors`
+    │   ├─ Unauthorised      401, 403             the key is missing, wrong or may not do this
+    │   ├─ NotFound          404                  no such instance, product, template, …
+    │   ├─ Conflict          409                  not now, or not like this; `details` says what stands against it
+    │   │   └─ Ambiguous                          several live instances have that name; see `ids`
+    │   ├─ RateLimited       429                  too often; see `retry_after`
+    │   ├─ ServerError       5xx                  not the caller's fault
+    │   └─ ConnectionFailed  no answer            unreachable, cut off or too slow; `status` is 0
+    ├─ InstanceFailed                             the instance that was waited for will not become ready
+    └─ WaitTimeout                                it may still become ready; the work goes on
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import msgspec
+
+RETRYABLE_STATUSES: Final = frozenset({429, 502, 503, 504})
+"""Of answers that do not say so themselves, such as a proxy's."""
+
+
+class FieldError(msgspec.Struct, frozen=True, kw_only=True):
+    """One field of a request that was refused."""
+
+    field: str
+    code: str
+    message: str
+    value: object = None
+
+
+class CorralError(Exception):
+    """Every error of this package."""
+
+
+class CorralApiError(CorralError):
+    """
+    A request that did not succeed.
+
+    `code` is stable and meant for programs, `message` for people. `request_id` names the request in the service's log.
+    `retryable` says whether the same request may succeed later, `retry_after` in how many seconds.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        code: str,
+        status: int = 0,
+        request_id: str | None = None,
+        details: Mapping[str, object] | None = None,
+        retryable: bool = False,
+        retry_after: float | None = None,
+        validation_errors: Sequence[FieldError] = (),
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.code = code
+        self.status = status
+        self.request_id = request_id
+        self.details = dict(details or {})
+        self.retryable = retryable
+        self.retry_after = retry_after
+        self.validation_errors = tuple(validation_errors)
+
+    def __str__(self) -> str:
+        fields = "".join(f"; {error.field}: {error.message}" for error in self.validation_errors)
+        request = f" (request {self.request_id})" if self.request_id else ""
+        return f"{self.code}: {self.message}{fields}{request}"
+
+
+class Invalid(CorralApiError):
+    """The request must change."""
+
+
+class Unauthorised(CorralApiError):
+    """The key is missing, wrong or may not do this."""
+
+
+class NotFound(CorralApiError):
+    """There is no such thing."""
+
+
+class Conflict(CorralApiError):
+    """Not now, or not like this."""
+
+
+class Ambiguous(Conflict):
+    """Several live instances have that name; `ids` are theirs."""
+
+    def __init__(self, name: str, ids: Sequence[str]) -> None:
+        super().__init__(
+            f"{len(ids)} instances are named {name!r}: use one of the ids {', '.join(ids)}",
+            code="NAME_AMBIGUOUS",
+            status=409,
+            details={"ids": list(ids)},
+        )
+        self.ids = tuple(ids)
+
+
+class RateLimited(CorralApiError):
+    """Too many requests."""
+
+
+class ServerError(CorralApiError):
+    """Not the caller's fault."""
+
+
+class ConnectionFailed(CorralApiError):
+    """No answer: unreachable, cut off or too slow. Whether the request was executed is unknown."""
+
+
+class InstanceFailed(CorralError):
+    """The instance that was waited for will not become ready; `code` and `message` say why."""
+
+    def __init__(self, instance_id: str, *, code: str, message: str, status: str) -> None:
+        super().__init__(f"{instance_id} is {status}: {code}: {message}")
+        self.instance_id = instance_id
+        self.code = code
+        self.message = message
+        self.status = status
+
+
+class WaitTimeout(CorralError, TimeoutError):
+    """What was waited for did not happen in time; it may still, because the work goes on."""
+
+    def __init__(self, instance_id: str, *, status: str, timeout: float) -> None:
+        super().__init__(f"{instance_id} is still {status} after {timeout:g} s")
+        self.instance_id = instance_id
+        self.status = status
+
+
+class _Body(msgspec.Struct, rename="camel"):
+    code: str
+    message: str
+    request_id: str | None = None
+    details: dict[str, object] = {}
+    retryable: bool | None = None
+    retry_after: float | None = None
+    validation_errors: list[FieldError] = []
+
+
+class _Envelope(msgspec.Struct):
+    error: _Body
+
+
+_BY_STATUS: Final[Mapping[int, type[CorralApiError]]] = {
+    401: Unauthorised,
+    403: Unauthorised,
+    404: NotFound,
+    409: Conflict,
+    429: RateLimited,
+}
+
+
+def error_of(status: int, headers: Mapping[str, str], body: bytes) -> CorralApiError:
+    """The error that an answer with *status* tells of, whoever sent it."""
+    try:
+        told = msgspec.json.decode(body, type=_Envelope).error
+    except msgspec.DecodeError:
+        told = _Body(code=f"HTTP_{status}", message=f"the answer was HTTP {status} without an explanation")
+    kind = _BY_STATUS.get(status, ServerError if status >= 500 else Invalid)  # noqa: PLR2004
+    return kind(
+        told.message,
+        code=told.code,
+        status=status,
+        request_id=told.request_id or headers.get("X-Request-ID"),
+        details=told.details,
+        retryable=status in RETRYABLE_STATUSES if told.retryable is None else told.retryable,
+        retry_after=_seconds(headers.get("Retry-After")) if told.retry_after is None else told.retry_after,
+        validation_errors=told.validation_errors,
+    )
+
+
+def _seconds(header: str | None) -> float | None:
+    """Seconds to wait; the form with a date is not one that Corral sends."""
+    try:
+        return None if header is None else max(0.0, float(header))
+    except ValueError:
+        return None

@@ -1,0 +1,374 @@
+"""What the service tells, typed. Fields a newer service adds are ignored; words it adds to a choice pass as text."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Final, Literal, NotRequired, TypedDict
+
+import msgspec
+
+BillingMode = Literal["spot", "onDemand"]
+
+GONE: Final = frozenset({"deleting", "terminated"})
+"""Statuses of an instance that is wanted no more."""
+
+
+class Order(TypedDict):
+    """What can be asked of a new instance."""
+
+    name: str
+    product_name: str
+    template_id: str | int
+    gpu_num: NotRequired[int]
+    rootfs_size: NotRequired[int]
+    region: NotRequired[str]
+    regions: NotRequired[list[str]]
+    billing_mode: NotRequired[BillingMode]
+    spot_fallback: NotRequired[bool]
+    max_price: NotRequired[float]
+    webhook_url: NotRequired[str]
+    health_check: NotRequired[HealthCheckOrder]
+
+
+class HealthCheckOrder(TypedDict, total=False):
+    """How a running instance is to be checked before it is called ready; the service's settings give the rest."""
+
+    timeout_ms: int
+    retry_attempts: int
+    retry_delay_ms: int
+    max_wait_time_ms: int
+    target_port: int
+    path: str
+
+
+class Failure(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Why it failed."""
+
+    code: str
+    message: str
+
+
+class PortMapping(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Where one port can be reached; the endpoint is None until that is known."""
+
+    port: int
+    endpoint: str | None = None
+    type: str
+
+
+class ConnectionDetails(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Ways for a person to get in."""
+
+    ssh: str | None = None
+    jupyter: str | None = None
+    web_terminal: str | None = None
+
+
+class CheckError(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """What a check ran into."""
+
+    category: str
+    message: str
+    retryable: bool = False
+
+
+class EndpointCheck(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The last check of one endpoint; the response time is in milliseconds."""
+
+    port: int
+    type: str
+    endpoint: str | None = None
+    status: str
+    response_time: int | None = None
+    error: CheckError | None = None
+    last_checked: datetime | None = None
+
+
+class HealthCheck(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """What the health checks saw."""
+
+    overall_status: str
+    endpoints: list[EndpointCheck] = []
+    checks: int = 0
+    retryable: bool = True
+    first_checked: datetime | None = None
+    last_checked: datetime | None = None
+
+
+class OperationSummary(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """What was last asked of an instance; `phases` says when each step was reached."""
+
+    operation_id: str
+    kind: str
+    status: str
+    phases: dict[str, datetime] = {}
+
+
+class Operation(OperationSummary, frozen=True, kw_only=True, rename="camel"):
+    """Something that was asked of an instance."""
+
+    instance_id: str
+    created_at: datetime
+    error: Failure | None = None
+
+
+class TriedOffer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """An offer that was considered and not taken."""
+
+    region: str
+    product_id: str | None = None
+    price: float | None = None
+    reason: str
+
+
+class Placement(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Where it runs, or is to run, and what was tried before. Prices are USD per hour for the whole instance."""
+
+    region: str | None = None
+    product_id: str | None = None
+    price: float | None = None
+    tried: list[TriedOffer] = []
+
+
+class Instance(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """One instance, as it was when asked for."""
+
+    id: str
+    name: str
+    status: str
+    gpu_num: int
+    rootfs_size: int
+    region: str
+    product_id: str | None = None
+    product_name: str
+    template_id: str
+    billing_mode: str
+    price: float | None = None
+    port_mappings: list[PortMapping] = []
+    connection_details: ConnectionDetails = ConnectionDetails()
+    novita_instance_id: str | None = None
+    created_at: datetime
+    started_at: datetime | None = None
+    ready_at: datetime | None = None
+    stopped_at: datetime | None = None
+    estimated_ready_time: datetime | None = None
+    last_seen_at: datetime | None = None
+    stale: bool = False
+    error: Failure | None = None
+    health_check: HealthCheck | None = None
+    operation: OperationSummary | None = None
+    placement: Placement = Placement()
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether it can be used; also where the service calls a ready instance `running`."""
+        brought_up = self.operation is not None and self.operation.status == "completed"
+        return self.status == "ready" or (self.status == "running" and brought_up)
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether the provider has confirmed that it exists no more."""
+        return self.status == "terminated"
+
+
+class InstancePage(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """One page of instances."""
+
+    instances: list[Instance]
+    total: int
+
+
+class Created(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The receipt for a new instance."""
+
+    instance_id: str
+    status: str
+    message: str = ""
+    estimated_ready_time: datetime
+    operation_id: str
+    region: str
+    product_id: str
+    price: float
+
+
+class Action(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The receipt for something that will be done to an instance."""
+
+    instance_id: str
+    novita_instance_id: str | None = None
+    status: str
+    message: str = ""
+    operation_id: str
+    estimated_ready_time: datetime | None = None
+
+
+class Offer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """One offer that would serve."""
+
+    region: str
+    cluster_id: str
+    product_id: str
+    product_name: str
+    billing_mode: str
+    price_per_gpu: float
+    price: float
+    cpu_per_gpu: int
+    memory_per_gpu: int
+
+
+class RejectedOffer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """One offer that would not, or a whole region when the product is None."""
+
+    region: str
+    product_id: str | None = None
+    billing_mode: str | None = None
+    price_per_gpu: float | None = None
+    reason: str
+    message: str
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """What a create would try, best first, and what it would not and why."""
+
+    candidates: list[Offer]
+    rejected: list[RejectedOffer] = []
+
+
+class Event(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """One entry of the log; `elapsed_time` is in milliseconds since its operation was asked for."""
+
+    id: str
+    seq: int
+    event: str
+    instance_id: str
+    novita_instance_id: str | None = None
+    status: str
+    previous_status: str | None = None
+    timestamp: datetime
+    elapsed_time: int | None = None
+    operation_id: str
+    reason: str
+    error: Failure | None = None
+    data: dict[str, object] = {}
+
+
+class EventPage(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Some events, oldest first."""
+
+    events: list[Event]
+    next_after: int
+
+
+class Product(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """One product; prices are USD per GPU-hour."""
+
+    id: str
+    name: str
+    available: bool
+    regions: list[str] = []
+    cpu_per_gpu: int
+    memory_per_gpu: int
+    price_per_gpu: float | None = None
+    spot_price_per_gpu: float | None = None
+    on_demand_price_per_gpu: float | None = None
+
+
+class ProductList(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Products, cheapest first."""
+
+    products: list[Product]
+
+
+class OpenPort(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A port a template opens."""
+
+    port: int
+    type: str
+
+
+class Tool(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A helper service beside the container."""
+
+    name: str
+    port: int
+    type: str
+
+
+class Template(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """What runs on the machine."""
+
+    id: str
+    name: str
+    image: str
+    image_auth_id: str | None = None
+    ports: list[OpenPort] = []
+    tools: list[Tool] = []
+    env_names: list[str] = []
+    start_command: str = ""
+    entrypoint: str = ""
+    min_cuda_version: str = ""
+
+
+class OperationList(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Operations, newest first."""
+
+    operations: list[Operation]
+
+
+class Job(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """One background job."""
+
+    id: str
+    type: str
+    status: str
+    priority: str
+    attempts: int
+    max_attempts: int
+    created_at: datetime
+    processed_at: datetime | None = None
+    completed_at: datetime | None = None
+    next_retry_at: datetime | None = None
+    error: str | None = None
+    payload: dict[str, object] = {}
+
+
+class JobPage(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """One page of jobs."""
+
+    jobs: list[Job]
+
+
+class JobStats(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The queue in numbers."""
+
+    total_jobs: int
+    pending_jobs: int
+    processing_jobs: int
+    completed_jobs: int
+    failed_jobs: int
+    jobs_by_type: dict[str, int] = {}
+    oldest_pending_age_ms: int | None = None
+
+
+class Health(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """How every part of the service is; `uptime` is in seconds."""
+
+    status: str
+    timestamp: datetime
+    uptime: float
+    version: str
+    services: dict[str, str] = {}
+    dependencies: dict[str, object] = {}
+
+    @property
+    def is_healthy(self) -> bool:
+        """Whether every part works."""
+        return self.status == "healthy"
+
+
+class Progress(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """How far an instance is, while it is waited for."""
+
+    instance: Instance
+    reason: str | None = None
+    """Why it is where it is, in the words of its latest event."""

@@ -1,0 +1,112 @@
+"""
+Waiting for an instance.
+
+The event stream says *when* to look, and the instance itself is the truth: so nothing is missed when the stream is
+lost, late or refused, only learnt a few seconds later.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from enum import StrEnum
+from typing import Final
+
+from corral_client.errors import CorralApiError, InstanceFailed, WaitTimeout
+from corral_client.events import PATIENCE_SECONDS, AsyncEvents
+from corral_client.models import GONE, Event, Instance, Progress
+
+LOOK_SECONDS: Final = 5.0
+"""Between looks when the stream is silent; it may be lost without our knowing."""
+POLL_SECONDS: Final = 1.5
+"""Between looks without a stream."""
+
+
+class Aim(StrEnum):
+    """What is waited for."""
+
+    READY = "ready"
+    GONE = "gone"
+
+
+class _News:
+    """What the stream told since the last look."""
+
+    def __init__(self) -> None:
+        self.arrived = asyncio.Event()
+        self.latest: Event | None = None
+
+    async def listen(self, events: AsyncEvents, instance_id: str) -> None:
+        following = events.follow(instance_id=instance_id, on_open=self.arrived.set)
+        async with contextlib.aclosing(following):
+            async for event in following:
+                self.latest = event
+                self.arrived.set()
+
+
+async def watch(
+    look: Callable[[str], Awaitable[Instance]],
+    events: AsyncEvents,
+    first: Instance,
+    *,
+    aim: Aim,
+    timeout: float | None,
+) -> AsyncGenerator[Progress]:
+    """Progress of *first*, at once and with every change, until it is where *aim* says."""
+    begun_at = reached_at = time.monotonic()
+    news, instance, told = _News(), first, None
+    listening = asyncio.create_task(news.listen(events, first.id))
+    try:
+        while True:
+            progress = Progress(instance=instance, reason=_reason(news.latest, instance))
+            if (instance.status, progress.reason) != told:
+                told = (instance.status, progress.reason)
+                yield progress
+            if _is_there(instance, aim):
+                return
+            patience = POLL_SECONDS if listening.done() else LOOK_SECONDS
+            if timeout is not None:
+                left = begun_at + timeout - time.monotonic()
+                if left <= 0:
+                    raise WaitTimeout(instance.id, status=instance.status, timeout=timeout)
+                patience = min(patience, left)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(news.arrived.wait(), patience)
+            news.arrived.clear()  # before the look: what happens after it must cause another
+            try:
+                instance, reached_at = await look(instance.id), time.monotonic()
+            except CorralApiError as error:
+                if not error.retryable or time.monotonic() - reached_at > PATIENCE_SECONDS:
+                    raise
+    finally:
+        listening.cancel()
+        await asyncio.wait([listening])
+        if not listening.cancelled():
+            listening.exception()  # a stream that was refused is no loss: the looks went on
+
+
+def _is_there(instance: Instance, aim: Aim) -> bool:
+    if aim is Aim.GONE:
+        return instance.is_gone
+    if instance.status == "failed":
+        error = instance.error
+        raise InstanceFailed(
+            instance.id,
+            code="STARTUP_FAILED" if error is None else error.code,
+            message="it did not come up" if error is None else error.message,
+            status=instance.status,
+        )
+    if instance.status in GONE:
+        message = "it was deleted while it was waited for"
+        raise InstanceFailed(instance.id, code="INSTANCE_DELETED", message=message, status=instance.status)
+    if instance.status == "exited":
+        message = "it is stopped, and nothing starts it"
+        raise InstanceFailed(instance.id, code="INSTANCE_STOPPED", message=message, status=instance.status)
+    return instance.is_ready
+
+
+def _reason(latest: Event | None, instance: Instance) -> str | None:
+    """Why the instance is where it is; an event that is older or newer than the look does not say."""
+    return latest.reason if latest is not None and latest.status == instance.status else None
