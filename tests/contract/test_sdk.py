@@ -1,0 +1,299 @@
+"""The SDK on the real service, as a program uses it."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing, closing
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+from support.process import Running, serving
+from support.servers import HttpAnswers, http_answer, unused_port
+from support.servers import serving as answering
+from support.wire import wired
+
+import corral_client
+from corral_client import (
+    Ambiguous,
+    AsyncClient,
+    Client,
+    ConnectionFailed,
+    CorralApiError,
+    Event,
+    InstanceFailed,
+    Invalid,
+    NotFound,
+    Progress,
+    ServerError,
+    WaitTimeout,
+)
+from corral_client.models import Order
+
+GPU = "RTX 4090 24GB"
+UBUNTU = "150020"
+BROKEN_IMAGE = "150034"
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def corral(short_dir: Path) -> AsyncGenerator[Running]:
+    """One service for all tests of this file; each uses names of its own."""
+    async with serving(short_dir / "sdk" / ".corral", LOG_LEVEL="warning") as running:
+        yield running
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def client(corral: Running) -> AsyncGenerator[AsyncClient]:
+    async with AsyncClient(corral.address) as client:
+        yield client
+
+
+def order(name: str, template_id: str | int = UBUNTU) -> Order:
+    return Order(name=name, product_name=GPU, template_id=template_id)
+
+
+def pauses(client: AsyncClient) -> list[float]:
+    """The pauses *client* makes from here on, which then take no time."""
+    made: list[float] = []
+
+    async def note(seconds: float) -> None:
+        made.append(seconds)
+
+    client._transport.sleep = note
+    return made
+
+
+async def test_an_instance_is_ordered_waited_for_found_and_deleted(client: AsyncClient) -> None:
+    """The whole life, in the words of the page that teaches it."""
+    seen: list[Progress] = []
+
+    handle = await client.instances.create(**order("life"))
+    ready = await handle.wait_until_ready(timeout=60, on_progress=seen.append)
+    found = await client.instances.get("life")
+    by_provider = await client.instances.get(str(ready.novita_instance_id))
+    receipt = await client.instances.delete("life")
+    gone = await handle.wait_until_gone(timeout=60)
+
+    statuses = list(dict.fromkeys(progress.instance.status for progress in seen))
+    assert handle.created is not None
+    assert handle.created.price == 0.18
+    assert statuses[-1] == "ready"
+    assert len(statuses) > 1
+    assert seen[-1].reason == "healthy"
+    assert found.id == by_provider.id == ready.id == receipt.instance_id == handle.id
+    assert str(ready.connection_details.ssh).startswith("ssh ")
+    assert gone.is_gone
+    assert (await client.instances.get("life")).id == handle.id
+
+
+async def test_the_sync_client_has_the_same_surface(corral: Running) -> None:
+    """Callbacks run on the caller's thread."""
+    threads: set[int] = set()
+
+    def use() -> list[str]:
+        with Client(corral.address) as client:
+            handle = client.instances.create(**order("sync", int(UBUNTU)))
+            ready = handle.wait_until_ready(timeout=60, on_progress=lambda _: threads.add(threading.get_ident()))
+            named = [instance.id for instance in client.instances.list(name="sync", page_size=1)]
+            with closing(client.events.follow(after=0, instance_id=handle.id)) as events:
+                first = next(events)
+            handle.delete()
+            assert threads == {threading.get_ident()}
+            assert client.health().is_healthy
+            assert client.templates.get(UBUNTU).ports
+            assert client.operations.get(first.operation_id).kind == "create"
+            assert [operation.kind for operation in client.instances.operations(handle.id)] == ["delete", "create"]
+            assert client.jobs.stats().total_jobs
+            return [ready.id, *named, first.instance_id]
+
+    assert len(set(await asyncio.to_thread(use))) == 1
+
+
+async def test_both_clients_offer_the_same() -> None:
+    """Whoever knows one knows the other."""
+    alone = Client(f"http://127.0.0.1:{unused_port()}")
+    surfaces = [
+        {(noun, verb) for noun in vars(client) if not noun.startswith("_") for verb in _public(getattr(client, noun))}
+        for client in (AsyncClient(), alone)
+    ]
+    alone.close()
+
+    assert surfaces[0] == surfaces[1]
+    assert all(getattr(corral_client, name) for name in corral_client.__all__)
+
+
+async def test_a_plan_tells_and_makes_nothing(client: AsyncClient) -> None:
+    """What it would cost, and why not elsewhere."""
+    plan = await client.instances.plan(**order("planned"), gpu_num=2)
+
+    assert plan.candidates[0].price == pytest.approx(0.36)
+    assert [instance async for instance in client.instances.list(name="planned")] == []
+
+
+async def test_a_failed_instance_says_why(client: AsyncClient) -> None:
+    """The code for the program, the message for its log."""
+    handle = await client.instances.create(**order("fails", BROKEN_IMAGE))
+
+    with pytest.raises(InstanceFailed, match="manifest unknown") as failed:
+        await handle.wait_until_ready(timeout=60)
+
+    assert failed.value.code == "PROVISIONING_FAILED"
+    assert failed.value.instance_id == handle.id
+
+
+async def test_a_wait_ends_in_time_and_leaves_the_work_alone(client: AsyncClient) -> None:
+    """A program's patience is not the instance's."""
+    handle = await client.instances.create(**order("slow"))
+
+    with pytest.raises(WaitTimeout, match="is still"):
+        await handle.wait_until_ready(timeout=0)
+
+    assert (await handle.get()).error is None
+
+
+async def test_errors_say_all_they_know(client: AsyncClient) -> None:
+    """One class a kind; every bad field at once."""
+    with pytest.raises(Invalid) as invalid:
+        await client.instances.create(name="bad name", product_name=GPU, template_id=UBUNTU, gpu_num=9)
+    with pytest.raises(NotFound) as missing:
+        await client.instances.get("nobody")
+    with pytest.raises(NotFound, match="TEMPLATE_NOT_FOUND"):
+        await client.instances.create(**order("x", "1"))
+
+    assert {error.field for error in invalid.value.validation_errors} == {"name", "gpuNum"}
+    assert (missing.value.status, missing.value.code) == (404, "INSTANCE_NOT_FOUND")
+    assert str(missing.value.request_id) in str(missing.value)
+
+
+async def test_a_name_of_two_is_not_guessed(client: AsyncClient) -> None:
+    """Deleting the wrong one would be dear."""
+    ids = [(await client.instances.create(**order("twin"))).id for _ in range(2)]
+
+    with pytest.raises(Ambiguous) as ambiguous:
+        await client.instances.delete("twin")
+    await client.instances.delete(ids[0])
+
+    assert set(ambiguous.value.ids) == set(ids)
+    assert (await client.instances.get("twin")).id == ids[1]
+
+
+async def test_a_create_whose_answer_was_lost_makes_one_instance(corral: Running) -> None:
+    """It was done; the second attempt carries the same key and gets the first answer."""
+    async with wired(corral.address, 0) as (wire, address), AsyncClient(address) as client:
+        handle = await client.instances.create(**order("lost"))
+        made = [instance.id async for instance in client.instances.list(name="lost")]
+
+    keys = wire.header("Idempotency-Key")
+    assert made == [handle.id]
+    assert len(keys) == 2
+    assert len(set(keys)) == 1
+
+
+async def test_a_key_of_the_callers_own_is_kept(client: AsyncClient) -> None:
+    """A program that is restarted gets the same instance."""
+    one = await client.instances.create(idempotency_key="job-7", **order("keyed"))
+    two = await client.instances.create(idempotency_key="job-7", **order("keyed"))
+
+    assert one.id == two.id
+
+
+async def test_a_stream_that_is_cut_resumes_without_loss_or_repetition(corral: Running, client: AsyncClient) -> None:
+    """In the middle of an event, more than once."""
+    for _ in range(5):
+        await client.instances.create(**order("streamed"))
+    log = [event.seq async for event in client.events.list()]
+
+    async with wired(corral.address, 1500, 900, 0) as (_, address), AsyncClient(address) as cut_off:
+        pauses(cut_off)
+        followed = await _first(cut_off, len(log))
+
+    assert [event.seq for event in followed] == log
+
+
+async def test_a_wait_survives_the_loss_of_its_stream(corral: Running) -> None:
+    """Looks go on without it."""
+    async with wired(corral.address, 4000, 0, 0, 0) as (_, address), AsyncClient(address) as client:
+        handle = await client.instances.create(**order("unheard"))
+
+        assert (await handle.wait_until_ready(timeout=60)).is_ready
+
+
+async def test_a_service_that_asks_for_a_moment_gets_it() -> None:
+    """As long as it says; then the request is repeated."""
+    busy = http_answer(503, _problem("DATABASE_UNAVAILABLE", retryable=True), Retry_After="7")
+    well = http_answer(200, b'{"products":[]}', content_type="application/json")
+    async with answering(HttpAnswers(busy, busy, well)) as port, AsyncClient(f"http://127.0.0.1:{port}") as client:
+        made = pauses(client)
+        products = await client.products.list()
+
+    assert (products, made) == ([], [7.0, 7.0])
+
+
+@pytest.mark.parametrize(
+    ("answer", "requests"),
+    [
+        (http_answer(503, b"<html>", Retry_After="1"), 3),
+        (http_answer(503, b"<html>", Retry_After="61"), 1),
+        (http_answer(500, b"<html>"), 1),
+        (http_answer(429, b""), 3),
+        (http_answer(200, b"<html>"), 1),
+    ],
+)
+async def test_retries_end(answer: bytes, requests: int) -> None:
+    """After `max_retries`, at once when the same would fail again, or when the wait would be too long."""
+    server = HttpAnswers(answer)
+    async with answering(server) as port, AsyncClient(f"http://127.0.0.1:{port}", max_retries=2) as client:
+        pauses(client)
+        with pytest.raises(CorralApiError):
+            await client.jobs.stats()
+
+    assert len(server.heads) == requests
+
+
+async def test_a_service_that_is_not_there_is_told_so() -> None:
+    """Also what was tried."""
+    port = unused_port()
+    async with AsyncClient(f"http://127.0.0.1:{port}", max_retries=1) as client:
+        made = pauses(client)
+        with pytest.raises(ConnectionFailed, match=f"http://127.0.0.1:{port} cannot be reached"):
+            await client.health()
+    async with AsyncClient("nonsense") as client:
+        with pytest.raises(ConnectionFailed, match="not an http:// address"):
+            await client.health()
+
+    assert len(made) == 1
+
+
+async def test_health_is_told_also_when_it_is_bad() -> None:
+    """An answer, not an error."""
+    body = b'{"status":"unhealthy","timestamp":"2026-01-01T00:00:00.000Z","uptime":1,"version":"1","new":true}'
+    async with (
+        answering(HttpAnswers(http_answer(503, body), http_answer(503, b"busy"))) as port,
+        AsyncClient(f"http://127.0.0.1:{port}", max_retries=0) as client,
+    ):
+        assert not (await client.health()).is_healthy
+        with pytest.raises(ServerError):
+            await client.health()
+
+
+async def _first(client: AsyncClient, count: int) -> Sequence[Event]:
+    found: list[Event] = []
+    async with aclosing(client.events.follow(after=0)) as events:
+        async for event in events:
+            found.append(event)
+            if len(found) == count:
+                break
+    return found
+
+
+def _public(thing: object) -> set[str]:
+    return {name for name in dir(thing) if not name.startswith("_")}
+
+
+def _problem(code: str, *, retryable: bool) -> bytes:
+    told = "true" if retryable else "false"
+    return f'{{"error":{{"code":"{code}","message":"not now","requestId":"req_1","retryable":{told}}}}}'.encode()
