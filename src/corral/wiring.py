@@ -8,7 +8,6 @@ from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
-from enum import StrEnum
 
 from litestar.types import ASGIApp
 from pydantic import SecretStr
@@ -53,7 +52,7 @@ from corral.jobs.queue import JobQueue
 from corral.jobs.registry import Registry
 from corral.jobs.worker import Worker
 from corral.process import Process, Watch
-from corral.settings import Settings
+from corral.settings import Role, Settings
 from corral.store import instances
 from corral.store.budget import DatabaseLedger
 from corral.store.database import Database
@@ -71,14 +70,6 @@ from corral.webhooks.sign import signing_key
 API_CONNECTIONS = 10
 SPARE_CONNECTIONS = 6
 """Beside one for each running job: the queue's listener, its bookkeeping, the observer, the budget and the watch."""
-
-
-class Role(StrEnum):
-    """What a process does."""
-
-    ALL = "all"
-    API = "api"
-    WORKER = "worker"
 
 
 async def serve(settings: Settings, role: Role, *, on_ready: Callable[[str], None]) -> None:

@@ -14,12 +14,12 @@ import uvloop
 from rich.console import Console
 from rich.table import Table
 
-from corral import __version__, wiring
+from corral import __version__
 from corral.clock import SystemClock
 from corral.configuration import Configuration, load
 from corral.domain import errors
+from corral.settings import Role
 from corral.telemetry import configure_logging
-from corral.wiring import Role
 
 EXIT_CODES: Final[Mapping[type[errors.CorralError], int]] = {
     errors.CorralError: 1,
@@ -47,6 +47,8 @@ def serve(
     role: Annotated[Role, typer.Option(help="What this process does.")] = Role.ALL,
 ) -> None:
     """Run the service: HTTP API and workers in one process, or one of them."""
+    from corral import wiring  # noqa: PLC0415  # half a second that other commands need not wait
+
     given = {"HOST": host, "PORT": None if port is None else str(port)}
     configuration = _configuration({name: value for name, value in given.items() if value is not None})
     settings = configuration.settings
@@ -68,6 +70,8 @@ def config() -> None:
 @cli.command()
 def migrate() -> None:
     """Bring the database's schema up to date, and say what was done."""
+    from corral import wiring  # noqa: PLC0415  # as above
+
     settings = _configuration({}).settings
     configure_logging("warning")
 
