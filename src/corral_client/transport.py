@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import random
 import secrets
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
@@ -156,7 +157,7 @@ class Transport:
         except aiohttp.InvalidURL as error:
             raise ConnectionFailed(f"{self.base_url!r} is not an http:// address", code="INVALID_URL") from error
         except (aiohttp.ClientError, OSError) as error:
-            message = f"{self.base_url} cannot be reached: {error}"
+            message = f"{self.base_url} cannot be reached: {_cause(error)}"
             raise ConnectionFailed(message, code="CONNECTION_FAILED", retryable=True) from error
 
     def _open(self) -> aiohttp.ClientSession:
@@ -170,6 +171,12 @@ class Transport:
         except ValueError as error:
             raise aiohttp.InvalidURL(self.base_url) from error
         return url.with_query({name: _text(value) for name, value in query.items() if value is not None})
+
+
+def _cause(error: Exception) -> str:
+    """Why, in the words of the system where it has some."""
+    number = error.errno if isinstance(error, OSError) else None
+    return os.strerror(number) if number else str(error) or type(error).__name__
 
 
 def _text(value: str | float) -> str:

@@ -128,7 +128,7 @@ async def test_both_clients_offer_the_same() -> None:
 
 async def test_a_plan_tells_and_makes_nothing(client: AsyncClient) -> None:
     """What it would cost, and why not elsewhere."""
-    plan = await client.instances.plan(**order("planned"), gpu_num=2)
+    plan = await client.instances.plan(name="planned", product_name=GPU, template_id=UBUNTU, gpu_num=2)
 
     assert plan.candidates[0].price == pytest.approx(0.36)
     assert [instance async for instance in client.instances.list(name="planned")] == []
