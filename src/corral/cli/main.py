@@ -14,7 +14,10 @@ import uvloop
 from rich.console import Console
 from rich.table import Table
 
+import corral_client
 from corral import __version__
+from corral.cli import instances, looking
+from corral.cli.exits import INTERRUPTED, MEANINGS, exit_code, explain
 from corral.clock import SystemClock
 from corral.configuration import Configuration, load
 from corral.domain import errors
@@ -29,15 +32,18 @@ EXIT_CODES: Final[Mapping[type[errors.CorralError], int]] = {
     errors.StoreError: 3,
     errors.ShuttingDownError: 1,
 }
-"""What the shell is told, by the nearest kind of error; 0 is success, 130 an interruption."""
+"""What the shell is told, by the nearest kind of error of the service; `exits.py` has those of its clients."""
 
 cli = typer.Typer(
     name="corral",
     help="GPU instances on novita.ai: ready, at the lowest price, none lost, none billed twice.",
+    epilog="Exit codes: " + "; ".join(f"{code} {meaning}" for code, meaning in MEANINGS.items()) + ".",
     no_args_is_help=True,
     add_completion=True,
     pretty_exceptions_enable=False,
 )
+cli.add_typer(instances.commands)
+cli.add_typer(looking.commands)
 
 
 @cli.command()
@@ -109,8 +115,11 @@ def _exit_code(command: Callable[[], object]) -> int:
     except errors.CorralError as error:
         print(f"corral: {error.message}", file=sys.stderr)
         return next(EXIT_CODES[kind] for kind in type(error).__mro__ if kind in EXIT_CODES)
+    except corral_client.CorralError as error:
+        print(f"corral: {explain(error)}", file=sys.stderr)
+        return exit_code(error)
     except (KeyboardInterrupt, asyncio.CancelledError):
-        return 130
+        return INTERRUPTED
     except SystemExit as leaving:
         return leaving.code if isinstance(leaving.code, int) else 0 if leaving.code is None else 1
     return 0

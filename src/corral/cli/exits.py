@@ -1,0 +1,58 @@
+"""What the shell is told when a command that asks the service does not succeed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from corral_client import (
+    ConnectionFailed,
+    CorralApiError,
+    CorralError,
+    InstanceFailed,
+    Invalid,
+    NotFound,
+    WaitTimeout,
+)
+
+INTERRUPTED: Final = 130
+
+CLIENT_EXIT_CODES: Final[Mapping[type[CorralError], int]] = {
+    CorralError: 1,
+    Invalid: 2,
+    ConnectionFailed: 3,
+    NotFound: 4,
+    InstanceFailed: 5,
+}
+"""By the nearest kind of error."""
+
+MEANINGS: Final[Mapping[int, str]] = {
+    0: "it is done",
+    1: "an error, told in one sentence; also: not ready within `--timeout`",
+    2: "bad usage, a bad setting, or a value the service does not accept",
+    3: "the service or its database cannot be reached",
+    4: "there is no such instance, product or template",
+    5: "the instance failed; `corral why NAME` says more",
+    INTERRUPTED: "interrupted with Ctrl-C; what was begun goes on",
+}
+
+
+def exit_code(error: CorralError) -> int:
+    """The exit code for *error*."""
+    return next(CLIENT_EXIT_CODES[kind] for kind in type(error).__mro__ if kind in CLIENT_EXIT_CODES)
+
+
+def explain(error: CorralError) -> str:
+    """*error* for a person, with what to do about it where that is known."""
+    match error:
+        case ConnectionFailed():
+            return f"{error.message}; is `corral serve` running there? `--url` names another place"
+        case CorralApiError():
+            fields = "".join(f"\n  {told.field}: {told.message}" for told in error.validation_errors)
+            return f"{error.message}{fields}"
+        case InstanceFailed():
+            return f"{error}\nMore: corral why {error.instance_id}"
+        case WaitTimeout():
+            return f"{error}; it goes on: corral wait {error.instance_id}"
+        case _:
+            return str(error)

@@ -1,0 +1,193 @@
+"""`corral create`, `ls`, `show`, `rm`, `wait` and `ssh`: instances from the shell, through the SDK."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import sys
+from itertools import islice
+from typing import Annotated, Final
+
+import typer
+
+from corral.cli.options import DEFAULT_URL, Json, Named, Timeout, Url, connect
+from corral.cli.output import clock_time, price, print_json, print_line, print_note, print_table
+from corral.cli.waiting import wait as wait_live
+from corral_client import Action, Aim, Client, Instance, Plan
+from corral_client.models import GONE, Order
+
+commands = typer.Typer()
+
+_SSH: Final = re.compile(r"ssh(?: -p [0-9]{1,5})? [A-Za-z0-9_.-]+@[A-Za-z0-9][A-Za-z0-9.:-]*(?: -p [0-9]{1,5})?")
+"""What is run from here: an option such as ProxyCommand in it would run a stranger's program."""
+
+
+@commands.command()
+def create(
+    name: Annotated[str, typer.Argument(help="A name for people.")],
+    product: Annotated[str, typer.Option(help="Whole product name, as `corral products` lists it.")],
+    template: Annotated[str, typer.Option(help="The provider's template to run.")],
+    region: Annotated[str | None, typer.Option(help="Region tried first.")] = None,
+    gpus: Annotated[int | None, typer.Option(help="How many GPUs (1).")] = None,
+    disk: Annotated[int | None, typer.Option(help="GB of disk (60).")] = None,
+    spot: Annotated[bool, typer.Option("--spot/--on-demand", help="How it is paid for.")] = True,
+    max_price: Annotated[float | None, typer.Option(help="Most USD per GPU-hour.")] = None,
+    webhook: Annotated[str | None, typer.Option(help="Address that is told of changes.")] = None,
+    wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until it is ready.")] = True,
+    timeout: Timeout = None,
+    plan: Annotated[bool, typer.Option("--plan", help="Only print what would be chosen.")] = False,
+    json: Json = False,
+    url: Url = DEFAULT_URL,
+) -> None:
+    """Create an instance, and wait until it is ready. Ctrl-C ends the wait, not the work."""
+    order = Order(name=name, product_name=product, template_id=template, billing_mode="spot" if spot else "onDemand")
+    optional = {"gpu_num": gpus, "rootfs_size": disk, "region": region, "max_price": max_price, "webhook_url": webhook}
+    order.update({key: value for key, value in optional.items() if value is not None})  # type: ignore[typeddict-item]  # keys of Order
+    with connect(url) as client:
+        if plan:
+            _show_plan(client.instances.plan(**order), json=json)
+            return
+        made = client.instances.create(**order)
+        assert made.created is not None, "it was just created"  # noqa: S101
+        receipt = made.created
+        if wait:
+            if sys.stderr.isatty():
+                print_note(f"{name} is {made.id}, in {receipt.region} for {price(receipt.price)}")
+            _show(wait_live(client, made.id, Aim.READY, timeout=timeout, url=url), json=json)
+        elif json:
+            print_json(receipt)
+        else:
+            print_line(made.id)
+
+
+@commands.command("ls")
+def list_instances(
+    status: Annotated[str | None, typer.Option(help="Only those with this status.")] = None,
+    name: Annotated[str | None, typer.Option(help="Only those with this name.")] = None,
+    all_of_them: Annotated[bool, typer.Option("--all", "-a", help="Also those that are gone.")] = False,
+    limit: Annotated[int, typer.Option(help="Most to list.", min=1)] = 200,
+    json: Json = False,
+    url: Url = DEFAULT_URL,
+) -> None:
+    """List instances, newest first."""
+    with connect(url) as client:
+        shown = (
+            instance
+            for instance in client.instances.list(status=status, name=name)
+            if all_of_them or status is not None or not instance.is_gone
+        )
+        found = list(islice(shown, limit))
+    if json:
+        print_json(found)
+        return
+    rows = [
+        (i.name, i.id, i.status, i.region, f"{i.gpu_num} x {i.product_name}", price(i.price), clock_time(i.created_at))
+        for i in found
+    ]
+    print_table(["name", "id", "status", "region", "gpu", "price", "created"], rows, styled="status")
+
+
+@commands.command()
+def show(named: Named, json: Json = False, url: Url = DEFAULT_URL) -> None:
+    """Show one instance: where it is, what it costs and how to get in."""
+    with connect(url) as client:
+        _show(client.instances.get(named), json=json)
+
+
+@commands.command("wait")
+def wait_for(named: Named, timeout: Timeout = None, json: Json = False, url: Url = DEFAULT_URL) -> None:
+    """Wait until an instance is ready. Ctrl-C ends the wait, not the work."""
+    with connect(url) as client:
+        _show(wait_live(client, named, Aim.READY, timeout=timeout, url=url), json=json)
+
+
+@commands.command("rm")
+def remove(
+    names: Annotated[list[str], typer.Argument(metavar="NAME...", help="Names or ids.")],
+    wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until the provider says it is gone.")] = False,
+    timeout: Timeout = None,
+    json: Json = False,
+    url: Url = DEFAULT_URL,
+) -> None:
+    """Delete instances. The service goes on until the provider confirms that each is gone."""
+    with connect(url) as client:
+        found = [client.instances.get(named) for named in names]  # all of them, before any is deleted
+        receipts = [_delete(client, instance, wait=wait, timeout=timeout, url=url, quiet=json) for instance in found]
+    if json:
+        print_json(receipts)
+
+
+@commands.command()
+def ssh(
+    named: Named,
+    print_only: Annotated[bool, typer.Option("--print", help="Print the command; do not run it.")] = False,
+    json: Json = False,
+    url: Url = DEFAULT_URL,
+) -> None:
+    """Log in to an instance. Without a terminal, or with --print, the command is printed instead."""
+    with connect(url) as client:
+        instance = client.instances.get(named)
+    command = instance.connection_details.ssh
+    if command is None:
+        print_note(f"corral: {instance.name} is {instance.status} and offers no ssh; `corral why {named}` says more")
+        raise typer.Exit(1)
+    if json:
+        print_json({"id": instance.id, "ssh": command})
+    elif print_only or not (sys.stdin.isatty() and sys.stdout.isatty()):
+        print_line(command)
+    elif _SSH.fullmatch(command):
+        words = shlex.split(command)
+        os.execvp(words[0], words)  # noqa: S606  # checked above
+    else:
+        print_note(
+            "corral: the provider's command has more in it than a host and a port; run it yourself if you trust it:"
+        )
+        print_line(command)
+        raise typer.Exit(1)
+
+
+def _delete(client: Client, instance: Instance, *, wait: bool, timeout: float | None, url: str, quiet: bool) -> Action:
+    receipt = client.instances.delete(instance.id)
+    if wait:
+        wait_live(client, instance.id, Aim.GONE, timeout=timeout, url=url)
+    if not quiet:
+        status = "gone" if wait or instance.is_gone else receipt.status
+        print_line(f"{instance.name} ({instance.id}) is {status}")
+    return receipt
+
+
+def _show(instance: Instance, *, json: bool) -> None:
+    if json:
+        print_json(instance)
+        return
+    ways = instance.connection_details
+    facts = {
+        "name": instance.name,
+        "id": instance.id,
+        "status": instance.status + (" (not seen lately)" if instance.stale and instance.status not in GONE else ""),
+        "gpu": f"{instance.gpu_num} x {instance.product_name}, {instance.rootfs_size} GB disk",
+        "region": instance.region,
+        "price": f"{price(instance.price)} {instance.billing_mode}",
+        "template": instance.template_id,
+        "provider": instance.novita_instance_id,
+        "created": clock_time(instance.created_at),
+        "ready": None if instance.ready_at is None else clock_time(instance.ready_at),
+        "error": None if instance.error is None else f"{instance.error.code}: {instance.error.message}",
+        "ssh": ways.ssh,
+        "jupyter": ways.jupyter,
+        "terminal": ways.web_terminal,
+        **{f"port {mapping.port}": mapping.endpoint for mapping in instance.port_mappings},
+    }
+    for label, value in facts.items():
+        if value is not None:
+            print_line(f"{label:<10}{value}")
+
+
+def _show_plan(plan: Plan, *, json: bool) -> None:
+    if json:
+        print_json(plan)
+        return
+    chosen = [(n, o.region, o.product_id, price(o.price), "") for n, o in enumerate(plan.candidates, 1)]
+    refused = [("-", r.region, r.product_id, None, r.message) for r in plan.rejected]
+    print_table(["order", "region", "product", "price", "why not"], [*chosen, *refused])

@@ -1,0 +1,153 @@
+"""`corral why`, `events`, `jobs` and `products`: what happened, what is being done, what is for sale."""
+
+from __future__ import annotations
+
+import sys
+from collections import deque
+from contextlib import closing
+from itertools import islice
+from typing import Annotated, Final
+
+import msgspec
+import typer
+
+from corral.cli.advice import next_step
+from corral.cli.options import DEFAULT_URL, Json, Named, Url, connect
+from corral.cli.output import clock_time, price, print_json, print_line, print_table
+from corral_client import Event, Instance, Operation
+
+commands = typer.Typer()
+
+LATEST: Final = 10
+"""Events that `why` shows."""
+
+
+class Why(msgspec.Struct, kw_only=True, rename="camel"):
+    """All that is known about why an instance is as it is."""
+
+    instance: Instance
+    next_step: str | None
+    operations: list[Operation]
+    events: list[Event]
+
+
+@commands.command()
+def why(named: Named, json: Json = False, url: Url = DEFAULT_URL) -> None:
+    """Say why an instance is as it is: its error, what was tried, the steps so far and the latest events."""
+    with connect(url) as client:
+        instance = client.instances.get(named)
+        told = Why(
+            instance=instance,
+            next_step=None if instance.error is None else next_step(instance.error.code),
+            operations=list(client.instances.operations(instance.id)),
+            events=list(deque(client.events.list(instance_id=instance.id), maxlen=LATEST)),
+        )
+    if json:
+        print_json(told)
+    else:
+        for label, line in _because(told):
+            print_line(f"{label:<10}{line}".rstrip())
+
+
+@commands.command()
+def events(
+    named: Annotated[str | None, typer.Argument(metavar="[NAME]", help="Only those of this instance.")] = None,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Print each as it happens.")] = False,
+    after: Annotated[int | None, typer.Option(help="Only those after this number.", min=0)] = None,
+    last: Annotated[int, typer.Option(help="Without --follow: how many of the latest.", min=1)] = 100,
+    json: Json = False,
+    url: Url = DEFAULT_URL,
+) -> None:
+    """Print what happened, in order. With --json, one event a line."""
+    with connect(url) as client:
+        instance_id = None if named is None else client.instances.get(named).id
+        if not follow:
+            for event in deque(client.events.list(after=after or 0, instance_id=instance_id), maxlen=last):
+                _print_event(event, json=json)
+            return
+        with closing(client.events.follow(after=after, instance_id=instance_id)) as following:
+            for event in following:
+                _print_event(event, json=json)
+
+
+@commands.command()
+def jobs(
+    status: Annotated[str | None, typer.Option(help="pending, processing, completed or failed.")] = None,
+    kind: Annotated[str | None, typer.Option("--type", help="Only jobs of this type.")] = None,
+    named: Annotated[str | None, typer.Option("--instance", help="Only jobs of this instance (name or id).")] = None,
+    limit: Annotated[int, typer.Option(help="Most to list.", min=1)] = 50,
+    json: Json = False,
+    url: Url = DEFAULT_URL,
+) -> None:
+    """List background jobs, newest first."""
+    with connect(url) as client:
+        instance_id = None if named is None else client.instances.get(named).id
+        page_size = min(limit, 500)
+        found = list(
+            islice(client.jobs.list(type=kind, status=status, instance_id=instance_id, page_size=page_size), limit)
+        )
+    if json:
+        print_json(found)
+        return
+    rows = [
+        (j.id, j.type, j.status, f"{j.attempts}/{j.max_attempts}", clock_time(j.created_at), j.error) for j in found
+    ]
+    print_table(["id", "type", "status", "attempts", "created", "error"], rows, styled="status")
+
+
+@commands.command()
+def products(
+    name: Annotated[str | None, typer.Argument(help="Part of the name.")] = None,
+    region: Annotated[str | None, typer.Option(help="Only what this region sells.")] = None,
+    spot: Annotated[bool, typer.Option("--spot/--on-demand", help="Which prices.")] = True,
+    json: Json = False,
+    url: Url = DEFAULT_URL,
+) -> None:
+    """List what is for sale, cheapest first. Prices are per GPU."""
+    with connect(url) as client:
+        found = client.products.list(name=name, region=region, billing_mode="spot" if spot else "onDemand")
+    if json:
+        print_json(found)
+        return
+    rows = [
+        (p.name, price(p.price_per_gpu), p.cpu_per_gpu, f"{p.memory_per_gpu} GB", "yes" if p.available else "no", p.id)
+        for p in found
+    ]
+    print_table(["name", "price", "cpu", "memory", "stock", "id"], rows)
+
+
+def _because(told: Why) -> list[tuple[str, str]]:
+    instance, placement = told.instance, told.instance.placement
+    lines = [("", f"{instance.name} ({instance.id}) is {instance.status}")]
+    if instance.error is not None:
+        lines.append(("because", f"{instance.error.code}: {instance.error.message}"))
+    elif told.events:
+        lines.append(("because", told.events[-1].reason))
+    if told.next_step is not None:
+        lines.append(("you can", told.next_step))
+    if placement.region is not None:
+        lines.append(("placed", f"{placement.region}, {placement.product_id}, {price(placement.price)}"))
+    lines += [("tried", f"{t.region}, {t.product_id or 'any'}: {t.reason}") for t in placement.tried]
+    if instance.health_check is not None:
+        lines += [
+            ("health", f"port {e.port} is {e.status}" + (f": {e.error.message}" if e.error else ""))
+            for e in instance.health_check.endpoints
+        ]
+    for operation in told.operations:
+        lines.append((operation.kind, f"{operation.status} ({operation.operation_id})"))
+        steps = sorted(operation.phases.items(), key=lambda step: (step[1], step[0] == "ready"))
+        lines += [("", f"{clock_time(at)}  {step}") for step, at in steps]
+    lines += [("event" if n == 0 else "", _event(event)) for n, event in enumerate(told.events)]
+    return lines
+
+
+def _print_event(event: Event, *, json: bool) -> None:
+    if json:
+        sys.stdout.write(msgspec.json.encode(event).decode() + "\n")
+        sys.stdout.flush()
+    else:
+        print_line(f"{event.seq:>6}  {_event(event)}  {event.data.get('name', '')} {event.instance_id}")
+
+
+def _event(event: Event) -> str:
+    return f"{clock_time(event.timestamp)}  {event.event.removeprefix('instance.'):<16}  {event.reason}"

@@ -1,0 +1,92 @@
+"""
+How commands speak: results on standard output, everything else on standard error.
+
+Colours, live lines and shortened times are for a terminal only; a pipe gets whole words and no escape codes. What came
+from elsewhere (names, provider messages) is shown without control characters, so that it cannot move the cursor.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Final
+
+import msgspec
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+_STYLES: Final = {
+    "ready": "green",
+    "healthy": "green",
+    "completed": "green",
+    "failed": "bold red",
+    "unhealthy": "bold red",
+    "terminated": "dim",
+    "exited": "dim",
+}
+_MOVING: Final = "yellow"
+_SECOND_STEPS: Final = ((86400, "d"), (3600, "h"), (60, "min"), (1, "s"))
+
+
+def clean(value: object) -> str:
+    """*value* on one line, without anything that a terminal would obey."""
+    return "".join(letter if letter.isprintable() else " " for letter in str(value))
+
+
+def print_json(value: object) -> None:
+    """*value* as JSON, indented."""
+    sys.stdout.write(msgspec.json.format(msgspec.json.encode(value), indent=2).decode() + "\n")
+    sys.stdout.flush()
+
+
+def print_line(text: str) -> None:
+    """One line of a result."""
+    print(clean(text), flush=True)
+
+
+def print_note(text: str) -> None:
+    """Something a person should know that is not the result."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, styled: str | None = None) -> None:
+    """*rows* under *columns*; cells of the column named *styled* are coloured by what they say."""
+    cells = [["" if cell is None else clean(cell) for cell in row] for row in rows]
+    if not sys.stdout.isatty():
+        widths = [max(len(row[i]) for row in [list(columns), *cells]) for i in range(len(columns))]
+        for row in [[column.upper() for column in columns], *cells]:
+            print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+        return
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    for row in cells:
+        table.add_row(*(styled_text(c) if n == styled else Text(c) for n, c in zip(columns, row, strict=True)))
+    Console().print(table)
+
+
+def styled_text(word: str) -> Text:
+    """A status in the colour of what it means."""
+    return Text(word, style=_STYLES.get(word, _MOVING))
+
+
+def price(usd: float | None) -> str:
+    """USD per hour."""
+    return "-" if usd is None else f"${usd:.4f}".rstrip("0").ljust(5, "0") + "/h"
+
+
+def clock_time(at: datetime | None) -> str:
+    """A moment, in UTC."""
+    return "-" if at is None else at.strftime("%Y-%m-%d %H:%M:%S")
+
+
+def span(seconds: float) -> str:
+    """About how long, in one unit or two."""
+    left, parts = max(0, round(seconds)), list[str]()
+    for size, unit in _SECOND_STEPS:
+        if left >= size and len(parts) < 2:  # noqa: PLR2004
+            parts.append(f"{left // size} {unit}")
+            left %= size
+    return " ".join(parts) or "0 s"
