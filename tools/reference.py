@@ -8,8 +8,13 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
+
+import typer
 
 from corral.api.problems import STATUS_BY_CLASS, STATUS_BY_CODE
+from corral.cli.exits import MEANINGS
+from corral.cli.main import cli
 from corral.configuration import load
 from corral.domain.events import EventType
 from corral.domain.lifecycle import Action, Goal, Phase, mermaid
@@ -80,11 +85,26 @@ def events_page() -> str:
     )
 
 
+def cli_page() -> str:
+    """Every command and exit code."""
+    group: Any = typer.main.get_command(cli)
+    commands = [line for name, command in group.commands.items() for line in _command(name, command)]
+    codes = [f"| {code} | {meaning} |" for code, meaning in MEANINGS.items()]
+    return _page(
+        "The command line",
+        "Results go to standard output, everything else to standard error; without a terminal there are no colours and "
+        "no live lines. An instance is named by its name, its id or the provider's id; a name that several live "
+        "instances share is refused with their ids. An option with * is required.",
+        ["## Exit codes", "", "| code | meaning |", "|--:|---|", *codes, "", *commands],
+    )
+
+
 PAGES = {
     "settings.md": settings_page,
     "lifecycle.md": lifecycle_page,
     "errors.md": errors_page,
     "events.md": events_page,
+    "cli.md": cli_page,
 }
 
 
@@ -108,6 +128,31 @@ def _present(name: str) -> str | None:
 
 def _page(title: str, lead: str, lines: list[str]) -> str:
     return "\n".join([f"# {title}", "", "<!-- made by tools/reference.py -->", "", lead, "", *lines, ""])
+
+
+def _command(name: str, command: Any) -> list[str]:
+    """One command: what it does, what it takes."""
+    options = [p for p in command.params if p.param_type_name == "option" and not p.hidden]
+    arguments = [p for p in command.params if p.param_type_name == "argument"]
+    usage = " ".join([f"corral {name}", *(_argument(p) for p in arguments)])
+    rows = [f"| {_flags(p)} | {_default(p)} | {p.help or ''} |" for p in options if p.name != "help"]
+    table = ["| option | default | meaning |", "|---|---|---|", *rows, ""] if rows else []
+    return [f"## `{usage}`", "", (command.help or "").strip(), "", *table]
+
+
+def _argument(argument: Any) -> str:
+    shown = argument.metavar or argument.name.upper()
+    return shown if argument.required or shown.startswith("[") else f"[{shown}]"
+
+
+def _flags(option: Any) -> str:
+    return " ".join(f"`{flag}`" for flag in [*option.opts, *option.secondary_opts]) + (" *" if option.required else "")
+
+
+def _default(option: Any) -> str:
+    if option.is_flag and option.secondary_opts:
+        return f"`{(option.opts if option.default else option.secondary_opts)[0]}`"
+    return "" if option.default in (None, False) else f"`{option.default}`"
 
 
 def _words(title: str, enum: type[Goal | Action]) -> str:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import re
+import sys
 import threading
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing, closing
@@ -10,7 +12,7 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
-from support.process import Running, serving
+from support.process import Running, clean_environment, serving
 from support.servers import HttpAnswers, http_answer, unused_port
 from support.servers import serving as answering
 from support.wire import wired
@@ -278,6 +280,23 @@ async def test_health_is_told_also_when_it_is_bad() -> None:
         assert not (await client.health()).is_healthy
         with pytest.raises(ServerError):
             await client.health()
+
+
+async def test_the_page_about_python_tells_the_truth(corral: Running) -> None:
+    """Every block, run as it stands, in order, on a service of its own port."""
+    page = (Path(__file__).parents[2] / "docs" / "how-to" / "python.md").read_text()
+    for block in re.findall(r"```python\n(.*?)```", page, re.DOTALL):
+        program = re.sub(r"Client\((?=\)|timeout)", f"Client(base_url={corral.address!r}, ", block)
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-W", "error", "-X", "dev", "-c", program),
+            env=clean_environment(),
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+        )
+        output, errors = await process.communicate()
+
+        assert (process.returncode, errors.decode()) == (0, "")
+        assert output
 
 
 async def _first(client: AsyncClient, count: int) -> Sequence[Event]:

@@ -74,7 +74,7 @@ def list_instances(
     with connect(url) as client:
         shown = (
             instance
-            for instance in client.instances.list(status=status, name=name)
+            for instance in client.instances.list(status=status, name=name, page_size=500)
             if all_of_them or status is not None or not instance.is_gone
         )
         found = list(islice(shown, limit))
