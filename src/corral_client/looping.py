@@ -22,7 +22,9 @@ class LoopThread:
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="corral-client", daemon=True)
+        self._open = set[AsyncGenerator[Any]]()
+        self._last: Coroutine[Any, Any, None] | None = None
+        self._thread = threading.Thread(target=self._work, name="corral-client", daemon=True)
         self._thread.start()
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
@@ -45,6 +47,7 @@ class LoopThread:
 
     def iterate(self, items: AsyncGenerator[T]) -> Generator[T]:
         """The *items*, each made when it is asked for."""
+        self._open.add(items)
         try:
             while True:
                 try:
@@ -53,15 +56,31 @@ class LoopThread:
                     return
                 yield item
         finally:
+            self._open.discard(items)
             if self._loop.is_running():
                 self.run(items.aclose())
 
-    def stop(self) -> None:
-        """End the loop and its thread."""
-        if self._thread.is_alive():
-            self._loop.call_soon_threadsafe(self._loop.stop)
+    def stop(self, last: Coroutine[Any, Any, None]) -> None:
+        """End the loop and its thread; what is unfinished is cancelled, and *last* is run after that."""
+        self._last = last
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        if threading.current_thread() is not self._thread:  # a collected client may be ended by any thread
             self._thread.join()
+
+    def _work(self) -> None:
+        self._loop.run_forever()
+        self._loop.run_until_complete(self._finish())
         self._loop.close()
+
+    async def _finish(self) -> None:
+        unfinished = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in unfinished:
+            task.cancel()
+        await asyncio.gather(*unfinished, return_exceptions=True)
+        for items in list(self._open):  # each closes those it is made of
+            await items.aclose()
+        if self._last is not None:
+            await self._last
 
 
 async def _next(items: AsyncGenerator[T]) -> T:

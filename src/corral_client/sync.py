@@ -300,5 +300,4 @@ class Client:
 
 
 def _end(inner: AsyncClient, loop: LoopThread) -> None:
-    loop.run(inner.close())
-    loop.stop()
+    loop.stop(inner.close())

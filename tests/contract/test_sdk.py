@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
-from support.process import Running, clean_environment, serving
+from support.process import Running, clean_environment, quicken, serving
 from support.servers import HttpAnswers, http_answer, unused_port
 from support.servers import serving as answering
 from support.wire import wired
@@ -44,7 +44,9 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def corral(short_dir: Path) -> AsyncGenerator[Running]:
     """One service for all tests of this file; each uses names of its own."""
-    async with serving(short_dir / "sdk" / ".corral", LOG_LEVEL="warning") as running:
+    data_dir = short_dir / "sdk" / ".corral"
+    async with serving(data_dir, LOG_LEVEL="warning", INSTANCE_POLL_INTERVAL="1") as running:
+        await quicken(data_dir)
         yield running
 
 
@@ -283,9 +285,10 @@ async def test_health_is_told_also_when_it_is_bad() -> None:
 
 
 async def test_the_page_about_python_tells_the_truth(corral: Running) -> None:
-    """Every block, run as it stands, in order, on a service of its own port."""
+    """Every block, run as it stands but for the address."""
     page = (Path(__file__).parents[2] / "docs" / "how-to" / "python.md").read_text()
-    for block in re.findall(r"```python\n(.*?)```", page, re.DOTALL):
+
+    async def run(block: str) -> tuple[int | None, str]:
         program = re.sub(r"Client\((?=\)|timeout)", f"Client(base_url={corral.address!r}, ", block)
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-W", "error", "-X", "dev", "-c", program),
@@ -294,9 +297,34 @@ async def test_the_page_about_python_tells_the_truth(corral: Running) -> None:
             stderr=asyncio.subprocess.PIPE,
         )
         output, errors = await process.communicate()
-
-        assert (process.returncode, errors.decode()) == (0, "")
         assert output
+        return process.returncode, errors.decode()
+
+    blocks = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+
+    assert await asyncio.gather(*map(run, blocks)) == [(0, "")] * 5
+
+
+@pytest.mark.parametrize("ending", ["client.close()", "del client", "raise SystemExit(0)"])
+async def test_a_client_leaves_nothing_behind(corral: Running, client: AsyncClient, ending: str) -> None:
+    """However it ends, also in the middle of a wait and a stream."""
+    handle = await client.instances.create(**order("left"))
+    program = f"""
+from corral_client import Client
+client = Client({corral.address!r})
+events = client.events.follow(after=0)
+watching = client.instances.watch({handle.id!r})
+next(events), next(watching)
+{ending}
+"""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-W", "error", "-X", "dev", "-c", program),
+        env=clean_environment(),
+        stderr=asyncio.subprocess.PIPE,
+    )
+    _, errors = await process.communicate()
+
+    assert (process.returncode, errors.decode()) == (0, "")
 
 
 async def _first(client: AsyncClient, count: int) -> Sequence[Event]:
