@@ -31,7 +31,8 @@ from corral.domain.errors import CloudTransientError, CloudUnknownError
 from corral.store.target import DatabaseTarget
 
 CI_HISTORIES = 2000
-MUTANT_HISTORIES = 600
+MUTANT_HISTORIES = 4000
+"""A hundred or two are enough as a rule; the rest is for bad luck."""
 
 
 @pytest.fixture(autouse=True)
@@ -90,16 +91,19 @@ def _found_out(server: DatabaseTarget, **choices: Any) -> None:
     print(f"found out after {stage.played} histories")  # noqa: T201  # shown with -s, for who tunes the rules
 
 
+@pytest.mark.timeout(900)
 def test_a_retry_of_a_create_in_doubt_is_found_out(server: DatabaseTarget) -> None:
     """A time-out is not a refusal."""
     _found_out(server, make_cloud=RetryingCloud)
 
 
+@pytest.mark.timeout(900)
 def test_doing_without_the_settle_time_is_found_out(server: DatabaseTarget) -> None:
     """The provider's list may lag behind its own create."""
     _found_out(server, policy=Policy(settle=timedelta(0), settle_listings=0))
 
 
+@pytest.mark.timeout(900)
 def test_looking_up_by_provider_id_only_is_found_out(server: DatabaseTarget, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the name, a create whose answer was lost is never found."""
     monkeypatch.setattr(survey, "marked", lambda _listed, _installation: [])
