@@ -234,3 +234,54 @@ async def test_somebody_elses_instances_are_never_touched(herd: Herd) -> None:
     await herd.steps(5)
 
     assert {i.id for i in herd.sim.instances()} == set(foreign)
+
+
+@pytest.mark.parametrize("auth_id", ["accepted", "refused"])
+async def test_a_private_image_is_pulled_and_its_login_is_kept_nowhere(
+    database: Database, target: DatabaseTarget, auth_id: str
+) -> None:
+    """The id of the login is sent; if the provider refuses that, the login itself, inside that one call."""
+    async with herding(database, target, image_auth_id=auth_id) as herd:
+        wish = await herd.wish(replace(ORDER, template_id="204511"))
+        await herd.until(wish, Phase.READY)
+
+        assert (await herd.get(wish)).attempt == (1 if auth_id == "accepted" else 2)
+        assert herd.sim.ledger(OURS).most_at_once == 1
+        async with database.connection() as connection:
+            tables = await connection.fetch("SELECT tablename FROM pg_tables WHERE schemaname = 'public'")
+            for table in tables:
+                rows = await connection.fetch(f"SELECT t::text AS row FROM {table['tablename']} AS t")  # noqa: S608
+                assert not [row for row in rows if "s3cret-s3cret" in row["row"]], table["tablename"]
+
+
+async def test_a_private_image_without_its_login_fails_with_the_reason(
+    database: Database, target: DatabaseTarget
+) -> None:
+    """A login that was deleted at the provider is told by its own code."""
+    async with herding(database, target, image_auth_id="refused") as herd:
+        private = {
+            "Id": "999001",
+            "name": "private",
+            "image": "registry.example.com/acme/app:1",
+            "imageAuth": "deleted",
+            "ports": [],
+        }
+        template = herd.sim.odd_template(private)
+        wish = await herd.wish(replace(ORDER, template_id=template))
+        failed = await herd.until(wish, Phase.FAILED)
+
+        assert failed.failure is not None
+        assert failed.failure.code == "REGISTRY_AUTH_NOT_FOUND"
+
+
+async def test_a_duplicate_that_turns_up_late_is_deleted(herd: Herd) -> None:
+    """A create of ours that everybody had given up must not be billed for ever."""
+    wish = await herd.wish()
+    await herd.until(wish, Phase.READY)
+    known = await herd.get(wish)
+    late = f"corral-{herd.installation}-{wish.replace('_', '-')}-0"
+    await herd.sim.create(late)
+    await herd.steps(4)
+
+    assert [i.id for i in herd.sim.instances(OURS)] == [known.provider_id]
+    assert await herd.phase(wish) is Phase.READY
