@@ -67,3 +67,11 @@ def shown(provider_id: str, sighting: Sighting) -> ProviderInstance:
         "volume_mounts": (),
     }
     return ProviderInstance(**unsaid | said)
+
+
+def test_listings_within_the_settle_time_prove_nothing_about_a_create_in_doubt() -> None:
+    """Two early listings may both lag behind the create; a long pause after them proves no more."""
+    doubtful = replace(BORN, phase=Phase.CREATING, provider_id=None, create_sent_at=NOW, doubted_at=NOW)
+    counted = [len(looked(doubtful, [], after=seconds).counted) for seconds in (0, 1, 59.9, 60, 61)]
+
+    assert counted == [0, 0, 0, 1, 1]

@@ -21,7 +21,7 @@ class Policy:
     """How long a create may stay invisible in the provider's own listing, counted from when its call was surely over.
     Too short, and a slow listing bills twice; too long, and a lost create is repeated late."""
     settle_listings: int = 2
-    """Complete listings without the name that it takes besides."""
+    """Complete listings without the name that it takes after that."""
     vanish_gap: timedelta = timedelta(seconds=30)
     """Between the two look-ups that it takes to call an instance vanished."""
     vanish_checks: int = 2

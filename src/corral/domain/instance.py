@@ -97,7 +97,7 @@ class Instance:
     doubted_at: datetime | None = None
     """When a pass first found the last call without an outcome: by then it was over, however long it had waited."""
     listings_since_sent: int = 0
-    """Complete listings, begun since then, that did not show its name."""
+    """Complete listings, begun after the settle time was over, that did not show its name."""
     provider_id: ProviderId | None = None
     placement: Placement | None = None
     tried: tuple[Tried, ...] = ()

@@ -64,7 +64,7 @@ def survey(
         elif seen.sighting not in {Sighting.REMOVING, Sighting.ABSENT}:
             duplicates.append((mark, seen))
     unseen = [i for i in remembered.values() if i.id not in after] if complete else []
-    counted = [replace(i, listings_since_sent=i.listings_since_sent + 1) for i in unseen if _counts(i, began)]
+    counted = [replace(i, listings_since_sent=i.listings_since_sent + 1) for i in unseen if _counts(i, began, settle)]
     after |= {i.id: _unseen(i, began, settle) for i in unseen if i.provider_id is not None}
     return Survey(
         changed=tuple(new for new in after.values() if new is not remembered[new.id]),
@@ -73,10 +73,14 @@ def survey(
     )
 
 
-def _counts(instance: Instance, began: datetime) -> bool:
-    """Whether a listing without it, begun at *began*, speaks against a create call in doubt."""
+def _counts(instance: Instance, began: datetime, settle: timedelta) -> bool:
+    """
+    Whether a listing without it, begun at *began*, speaks against a create call in doubt.
+
+    One begun before the settle time was over proves nothing, however many there are: it may lag behind the create.
+    """
     since = instance.doubted_at
-    return instance.create_in_doubt and since is not None and began > since
+    return instance.create_in_doubt and since is not None and began > since and began - since >= settle
 
 
 def _seen(instance: Instance, seen: ProviderInstance, at: datetime) -> Instance:
