@@ -22,8 +22,9 @@ install: .venv/.run ## make .venv with the locked dependencies and the `corral` 
 run: .venv/.run ## serve on http://127.0.0.1:3000 (simulated provider unless NOVITA_API_KEY is set)
 	@exec $(BIN)/corral serve
 
+# A fixed hash seed, because the order of sets is chance too, and a history that fails should fail again.
 test: lint ## lint, types, layers, then every test
-	@$(BIN)/pytest -n 2 --dist worksteal
+	@PYTHONHASHSEED=0 $(BIN)/pytest -n 2 --dist worksteal
 
 lint: .venv/.dev ## ruff, mypy, pyright, import-linter
 	@$(BIN)/ruff format --check .
