@@ -8,7 +8,9 @@ from dataclasses import replace
 import pytest
 from support.herd import ORDER, Herd, herding
 
+from corral.domain.decide import Policy
 from corral.domain.lifecycle import Phase
+from corral.engine import births
 from corral.store import operations
 from corral.store.database import Database
 from corral.store.target import DatabaseTarget
@@ -285,3 +287,17 @@ async def test_a_duplicate_that_turns_up_late_is_deleted(herd: Herd) -> None:
 
     assert [i.id for i in herd.sim.instances(OURS)] == [known.provider_id]
     assert await herd.phase(wish) is Phase.READY
+
+
+async def test_a_create_call_is_given_up_before_anybody_else_may_repeat_it(
+    herd: Herd, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However long it waits; past that it is in doubt, and looked for like any other."""
+    longest = births.LONGEST_CREATE_SECONDS
+    monkeypatch.setattr(births, "LONGEST_CREATE_SECONDS", 0.2)
+    herd.sim.fault("hang", on="create", seconds=30)
+    wish = await herd.wish()
+    await herd.work()
+
+    assert (await herd.get(wish)).create_in_doubt
+    assert longest < Policy().settle.total_seconds()

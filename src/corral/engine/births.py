@@ -8,6 +8,7 @@ private registry exist only inside the call.
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -33,6 +34,11 @@ from corral.store.database import Connection
 from corral.store.offers import FailedOffers
 from corral.telemetry import log
 
+LONGEST_CREATE_SECONDS: Final = 45.0
+"""
+How long one create call may take with all its waiting for permits and its repetitions. It must stay below the settle
+time: a worker that lost its lock with its connection must not send a create that another has meanwhile given up.
+"""
 FINAL_REFUSALS: Final = frozenset({"INSUFFICIENT_BALANCE", "AUTHENTICATION_FAILED", "INVALID_TEMPLATE"})
 """Refusals that no other offer would change."""
 
@@ -84,7 +90,8 @@ class Births:
         instance = await self._intend(connection, instance, candidate)
         order = self._order(instance, candidate, template, credentials)
         try:
-            provider_id = await self.cloud.create(order)
+            async with asyncio.timeout(LONGEST_CREATE_SECONDS):
+                provider_id = await self.cloud.create(order)
         except CloudShortageError as error:
             await self.offers.remember(candidate.offer, reason=error.message, now=self.clock.now())
             return await self._clear(connection, instance, "no stock"), _refused(candidate, Reason.OUT_OF_STOCK)
@@ -98,10 +105,8 @@ class Births:
         except CloudTransientError as error:
             await self._clear(connection, instance, error.message)
             raise
-        except CloudUnknownError as error:
-            log.warning(
-                "instance.create_in_doubt", instance_id=instance.id, attempt=instance.attempt, why=error.message
-            )
+        except (CloudUnknownError, TimeoutError) as error:
+            log.warning("instance.create_in_doubt", instance_id=instance.id, attempt=instance.attempt, why=str(error))
             return instance, None
         return await self._born(connection, instance, provider_id), None
 
