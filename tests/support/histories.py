@@ -105,6 +105,8 @@ class Histories(RuleBasedStateMachine):
         stage.played += 1
         self.unlucky: set[InstanceId] = set()
         """Wishes to which something happened that may rightly fail them."""
+        self.long_denied = False
+        """Whether it did so for longer than the settle time."""
         self.denied = False
         """Whether the provider ever denied an instance that it kept: then "gone" could be taken back."""
         self.bad_times = False
@@ -170,6 +172,7 @@ class Histories(RuleBasedStateMachine):
             with suppress(RefusalError):
                 HARMS[harm](simulator, machine, now)
             self.denied |= "denied" in harm
+            self.long_denied |= "long denied" in harm
 
     @rule(gpus=st.sampled_from([0, 1, None]), healthy=st.booleans())
     def change_times(self, gpus: int | None, *, healthy: bool) -> None:
@@ -199,7 +202,7 @@ class Histories(RuleBasedStateMachine):
             self._run(self._left_alone_it_converges())
 
     def _check_bills(self) -> None:
-        if self.denied:
+        if self.long_denied:
             return  # a provider that hides a machine for longer than the settle time cannot be told from one without it
         twice = self.paddock.ledger().twice
         assert not twice, f"billed twice: {twice}"
