@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from typing import Final
 
 import msgspec
@@ -39,6 +39,16 @@ class AsyncEvents:
             if len(page.events) < PAGE:
                 return
             after = page.next_after
+
+    async def latest(self, count: int = 100, *, after: int = 0, instance_id: str | None = None) -> Sequence[Event]:
+        """
+        The newest *count* events (at most 500), oldest of them first.
+
+            for event in await client.events.latest(10):
+                print(event.timestamp, event.event, event.reason)
+        """
+        query = {"after": after, "instanceId": instance_id, "last": count}
+        return (await self._transport.get(EventPage, "/api/events", query)).events
 
     async def follow(
         self,

@@ -309,6 +309,21 @@ class Template(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     min_cuda_version: str = ""
 
 
+class ListedTemplate(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A template by its name; `channel` is `private` for the account's own, `official` for the provider's."""
+
+    id: str
+    name: str
+    image: str = ""
+    channel: str = ""
+
+
+class TemplateList(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Templates to choose from."""
+
+    templates: list[ListedTemplate]
+
+
 class OperationList(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Operations, newest first."""
 

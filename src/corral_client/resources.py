@@ -10,11 +10,13 @@ from corral_client.models import (
     Job,
     JobPage,
     JobStats,
+    ListedTemplate,
     Operation,
     Plan,
     Product,
     ProductList,
     Template,
+    TemplateList,
 )
 from corral_client.transport import Transport
 
@@ -59,6 +61,10 @@ class AsyncTemplates:
 
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
+
+    async def list(self) -> list[ListedTemplate]:
+        """Templates to choose from: the account's own first, then the provider's official ones."""
+        return (await self._transport.get(TemplateList, "/api/templates")).templates
 
     async def get(self, template_id: str | int) -> Template:
         """One template of the provider."""

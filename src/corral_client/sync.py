@@ -21,6 +21,7 @@ from corral_client.models import (
     Instance,
     Job,
     JobStats,
+    ListedTemplate,
     Operation,
     Order,
     Plan,
@@ -149,6 +150,10 @@ class Events:
         """All events after number *after*, oldest first, up to the newest there is."""
         return self._loop.iterate(self._inner.list(after=after, instance_id=instance_id))
 
+    def latest(self, count: int = 100, *, after: int = 0, instance_id: str | None = None) -> Sequence[Event]:
+        """The newest *count* events (at most 500), oldest of them first."""
+        return self._loop.run(self._inner.latest(count, after=after, instance_id=instance_id))
+
     def follow(
         self, *, after: int | None = None, instance_id: str | None = None, patience: float = PATIENCE_SECONDS
     ) -> Generator[Event]:
@@ -203,6 +208,10 @@ class Templates:
     def __init__(self, inner: AsyncTemplates, loop: LoopThread) -> None:
         self._inner = inner
         self._loop = loop
+
+    def list(self) -> list[ListedTemplate]:
+        """Templates to choose from: the account's own first, then the provider's official ones."""
+        return self._loop.run(self._inner.list())
 
     def get(self, template_id: str | int) -> Template:
         """One template of the provider."""

@@ -45,6 +45,21 @@ async def counter(database: Database) -> AsyncGenerator[Counter]:
         yield Counter(service=service, shop=shop, book=book, clock=clock)
 
 
+async def test_templates_are_listed_own_first_and_remembered(counter: Counter) -> None:
+    """A form asks for them each time it opens; the provider is asked once."""
+    first = (await counter.service.ask("GET", "/api/templates")).json
+    second = (await counter.service.ask("GET", "/api/templates")).json
+
+    assert [(t["name"], t["channel"]) for t in first["templates"]] == [
+        ("Acme", "private"),
+        ("zoo", "private"),
+        ("pytorch", "official"),
+    ]
+    assert first["templates"][2] == {"id": "t-pytorch", "name": "pytorch", "image": "pytorch:1", "channel": "official"}
+    assert second == first
+    assert counter.shop.calls == {"templates:private": 1, "templates:official": 1}
+
+
 async def test_two_hundred_callers_of_a_cold_cache_make_one_call(counter: Counter) -> None:
     """The provider is asked once, whoever comes while it thinks."""
     counter.shop.open.clear()
@@ -227,7 +242,7 @@ async def test_caches_can_be_cleared_one_or_all(counter: Counter) -> None:
     assert (await ask("POST", "/api/cache/clear", data=b'{"cacheName":"templates"}', headers=JSON)).json == {
         "removed": 1
     }
-    assert (await ask("POST", "/api/cache/clear")).json == {"removed": 6}
+    assert (await ask("POST", "/api/cache/clear")).json == {"removed": 7}
     answer = await ask("POST", "/api/cache/clear", data=b'{"cacheName":"nonsense"}', headers=JSON)
     error_of(answer, 404, "CACHE_NOT_FOUND")
 

@@ -65,6 +65,25 @@ async def desk(database: Database, target: DatabaseTarget) -> AsyncGenerator[Des
         yield desk
 
 
+async def test_the_newest_are_read_without_the_rest(desk: Desk) -> None:
+    """Of all, of one instance, and of those after a number; in order, so that a reader can go on from there."""
+    made = await desk.room.create("a1", "b2")
+    await desk.room.move(made[0], *UP)
+
+    newest = (await desk.service.ask("GET", "/api/events?last=2&limit=1")).json
+    of_one = (await desk.service.ask("GET", "/api/events?last=1&instanceId=inst_b2")).json
+    by_path = (await desk.service.ask("GET", "/api/instances/inst_a1/events?last=2")).json
+    after = (await desk.service.ask("GET", "/api/events?last=500&after=5")).json
+
+    assert [e["seq"] for e in newest["events"]] == [5, 6]
+    assert (newest["nextAfter"], newest["limit"]) == (6, 2)
+    assert [(e["seq"], e["instanceId"]) for e in of_one["events"]] == [(2, "inst_b2")]
+    assert [e["seq"] for e in by_path["events"]] == [5, 6]
+    assert [e["seq"] for e in after["events"]] == [6]
+    for wrong in ("0", "501", "x"):
+        error_of(await desk.service.ask("GET", f"/api/events?last={wrong}"), 400, "VALIDATION_ERROR")
+
+
 async def test_the_log_is_read_page_by_page(desk: Desk) -> None:
     """Each page says where the next begins; one past the end says where to come back."""
     made = await desk.room.create("a1", "b2")

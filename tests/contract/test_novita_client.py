@@ -9,12 +9,13 @@ from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
+import aiohttp
 import pytest
 from support.guarding import KEY, Guarding, guarding
 from support.racing import RacingClock
 
 from corral.cloud.port import CreateOrder, Credentials
-from corral.domain.catalog import BillingMode, EnvironmentVariable, PortKind, Template, TemplatePort
+from corral.domain.catalog import BillingMode, EnvironmentVariable, PortKind, Template, TemplateChannel, TemplatePort
 from corral.domain.errors import (
     CloudError,
     CloudRefusedError,
@@ -89,6 +90,27 @@ async def test_the_catalogue_is_read_in_our_words() -> None:
     assert {product.name for product in everywhere} >= {"RTX 4090 24GB"}
     assert all(product.spot_micro_usd for product in everywhere)
     assert [product.on_demand_micro_usd for product in here if product.id == "4090.16c62g"] == [350_000]
+
+
+@pytest.mark.parametrize("base", [0, 1])
+async def test_templates_are_listed_over_all_pages_by_who_offers_them(base: int) -> None:
+    """However the provider numbers its pages; those for other things than instances are left out."""
+    async with stage(template_page_base=base) as (sim, parts, _clock):
+        before = {t.id for t in await parts.cloud.templates(TemplateChannel.PRIVATE)}
+        async with aiohttp.ClientSession() as client:
+            for number in range(120):
+                made = {"name": f"t{number}", "image": "i:1", "type": "serverless" if number == 7 else "instance"}
+                url = f"{sim.base_url}/v1/template/create"
+                async with client.post(url, json={"template": made}, headers={"authorization": f"Bearer {KEY}"}) as r:
+                    assert r.status == 200
+        private = await parts.cloud.templates(TemplateChannel.PRIVATE)
+        official = await parts.cloud.templates(TemplateChannel.OFFICIAL)
+
+    added = {t.name for t in private if t.id not in before}
+    assert added == {f"t{number}" for number in range(120)} - {"t7"}
+    assert {t.channel for t in private} == {TemplateChannel.PRIVATE}
+    assert {t.channel for t in official} == {TemplateChannel.OFFICIAL}
+    assert "107672" in {t.id for t in official}
 
 
 @pytest.mark.parametrize("status", [400, 404])

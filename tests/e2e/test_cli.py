@@ -78,7 +78,7 @@ async def test_everything_speaks_json(shell: Shell) -> None:
     """One document each; events one a line, as they have no end."""
     created = read((await shell("create", "api", *UBUNTU, "--no-wait", "--json"))[1])
     instance_id = created["instanceId"]
-    ready, plan, listed, products, jobs = (
+    ready, plan, listed, products, jobs, templates = (
         read(output)
         for _, output, _ in await asyncio.gather(
             shell("wait", "api", "--json"),
@@ -86,6 +86,7 @@ async def test_everything_speaks_json(shell: Shell) -> None:
             shell("ls", "--json"),
             shell("products", "4090", "--json"),
             shell("jobs", "--instance", "api", "--json"),
+            shell("templates", "--json"),
         )
     )
     why, login, events = await asyncio.gather(
@@ -97,6 +98,7 @@ async def test_everything_speaks_json(shell: Shell) -> None:
     assert instance_id in {instance["id"] for instance in listed}
     assert all("4090" in product["name"] for product in products)
     assert {job["payload"]["instanceId"] for job in jobs} == {instance_id}
+    assert {template["channel"] for template in templates} >= {"official"}
     assert read(why[1])["operations"][0]["kind"] == "create"
     assert read(login[1])["ssh"].startswith("ssh ")
     happened = [read(line)["event"] for line in events[1].splitlines()]

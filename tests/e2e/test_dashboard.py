@@ -121,7 +121,7 @@ async def _pretend(tab: Tab, instances: list[dict[str, Any]]) -> None:
         await route.fulfill(body='{"events": []}', content_type="application/json")
 
     await tab.page.route("**/api/instances?*", answer)
-    await tab.page.route("**/api/instances/*/events", nothing)
+    await tab.page.route("**/api/events?*", nothing)
 
 
 def _instance(number: int) -> dict[str, Any]:

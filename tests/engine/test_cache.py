@@ -156,6 +156,7 @@ async def test_times_of_the_book_are_those_of_the_settings(clock: SteppedClock) 
         "products": 7,
         "optimalProducts": 7,
         "templates": 600,
+        "templateLists": 600,
         "clusters": 600,
     }
     assert book[CacheName.MERGED_LISTING].stats().size == 0
@@ -170,7 +171,7 @@ async def test_an_answer_goes_with_what_it_was_made_from(clock: SteppedClock) ->
     assert book.drop(CacheName.PRODUCTS, "k") is True
     assert book[CacheName.OPTIMAL_PRODUCTS].stats().size == 0
     assert book[CacheName.TEMPLATES].stats().size == 1
-    assert book.clear() == 5
+    assert book.clear() == 6
     with pytest.raises(NotFoundError, match="there is no cache 'nonsense'; there are instanceDetails"):
         cache_name("nonsense")
 

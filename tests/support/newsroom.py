@@ -31,9 +31,11 @@ class CountedLog(EventLog):
 
     reads = 0
 
-    async def page(self, *, after: int, limit: int, instance_id: str | None = None) -> list[EventDetails]:
+    async def page(
+        self, *, after: int, limit: int, instance_id: str | None = None, newest: bool = False
+    ) -> list[EventDetails]:
         self.reads += 1
-        return await super().page(after=after, limit=limit, instance_id=instance_id)
+        return await super().page(after=after, limit=limit, instance_id=instance_id, newest=newest)
 
 
 class Newsroom:

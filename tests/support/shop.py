@@ -12,9 +12,11 @@ from corral.domain.catalog import (
     BillingMode,
     Cluster,
     EnvironmentVariable,
+    ListedTemplate,
     PortKind,
     Product,
     Template,
+    TemplateChannel,
     TemplatePort,
     TemplateTool,
 )
@@ -85,6 +87,11 @@ class Shop:
             code = "INVALID_TEMPLATE" if template_id == "broken" else "TEMPLATE_NOT_FOUND"
             raise CloudRefusedError(f"template {template_id} cannot be had", code=code)
         return TEMPLATE
+
+    async def templates(self, channel: TemplateChannel) -> Sequence[ListedTemplate]:
+        await self._answer(f"templates:{channel}", None)
+        names = {TemplateChannel.PRIVATE: ("zoo", "Acme"), TemplateChannel.OFFICIAL: ("pytorch",)}[channel]
+        return [ListedTemplate(id=f"t-{name}", name=name, image=f"{name}:1", channel=channel) for name in names]
 
     async def registry_credentials(self, auth_id: str) -> Credentials | None:
         await self._answer("credentials", None)

@@ -21,6 +21,7 @@ class CacheName(StrEnum):
     PRODUCTS = "products"
     OPTIMAL_PRODUCTS = "optimalProducts"
     TEMPLATES = "templates"
+    TEMPLATE_LISTS = "templateLists"
     CLUSTERS = "clusters"
 
 
@@ -37,6 +38,7 @@ MOST_ENTRIES: Final[Mapping[CacheName, int]] = {
     CacheName.PRODUCTS: 256,  # some thirty clusters in two billing modes, a few hundred products each
     CacheName.OPTIMAL_PRODUCTS: 1000,
     CacheName.TEMPLATES: 1000,
+    CacheName.TEMPLATE_LISTS: 2,  # the account's own and the official ones
     CacheName.CLUSTERS: 1,
 }
 
@@ -62,6 +64,7 @@ class CacheBook:
             CacheName.PRODUCTS: settings.timeout_seconds,
             CacheName.OPTIMAL_PRODUCTS: settings.timeout_seconds,
             CacheName.TEMPLATES: TEMPLATES_SECONDS,
+            CacheName.TEMPLATE_LISTS: TEMPLATES_SECONDS,
             CacheName.CLUSTERS: CLUSTERS_SECONDS,
         }
         self._caches: dict[CacheName, Cache[Any]] = {

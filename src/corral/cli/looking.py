@@ -1,9 +1,8 @@
-"""`corral why`, `events`, `jobs` and `products`: what happened, what is being done, what is for sale."""
+"""`corral why`, `events`, `jobs`, `products` and `templates`: what happened, what is being done, what is for sale."""
 
 from __future__ import annotations
 
 import sys
-from collections import deque
 from contextlib import closing
 from itertools import islice
 from typing import Annotated, Final
@@ -40,7 +39,7 @@ def why(named: Named, json: Json = False, url: Url = DEFAULT_URL) -> None:
             instance=instance,
             next_step=None if instance.error is None else next_step(instance.error.code),
             operations=list(client.instances.operations(instance.id)),
-            events=list(deque(client.events.list(instance_id=instance.id), maxlen=LATEST)),
+            events=list(client.events.latest(LATEST, instance_id=instance.id)),
         )
     if json:
         print_json(told)
@@ -54,7 +53,7 @@ def events(
     named: Annotated[str | None, typer.Argument(metavar="[NAME]", help="Only those of this instance.")] = None,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Print each as it happens.")] = False,
     after: Annotated[int | None, typer.Option(help="Only those after this number.", min=0)] = None,
-    last: Annotated[int, typer.Option(help="Without --follow: how many of the latest.", min=1)] = 100,
+    last: Annotated[int, typer.Option(help="Without --follow: how many of the latest.", min=1, max=500)] = 100,
     json: Json = False,
     url: Url = DEFAULT_URL,
 ) -> None:
@@ -62,7 +61,7 @@ def events(
     with connect(url) as client:
         instance_id = None if named is None else client.instances.get(named).id
         if not follow:
-            for event in deque(client.events.list(after=after or 0, instance_id=instance_id), maxlen=last):
+            for event in client.events.latest(last, after=after or 0, instance_id=instance_id):
                 _print_event(event, json=json)
             return
         with closing(client.events.follow(after=after, instance_id=instance_id)) as following:
@@ -114,6 +113,17 @@ def products(
         for p in found
     ]
     print_table(["name", "price", "cpu", "memory", "stock", "id"], rows)
+
+
+@commands.command()
+def templates(json: Json = False, url: Url = DEFAULT_URL) -> None:
+    """List what can be run: the account's own templates first, then the provider's official ones."""
+    with connect(url) as client:
+        found = client.templates.list()
+    if json:
+        print_json(found)
+        return
+    print_table(["id", "name", "image", "whose"], [(t.id, t.name, t.image, t.channel) for t in found])
 
 
 def _because(told: Why) -> list[tuple[str, str]]:

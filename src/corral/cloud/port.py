@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from corral.domain.catalog import BillingMode, Cluster, Product, Template
+from corral.domain.catalog import BillingMode, Cluster, ListedTemplate, Product, Template, TemplateChannel
 from corral.domain.sighting import ProviderInstance
 
 
@@ -64,6 +64,10 @@ class Cloud(Protocol):
 
     async def template(self, template_id: str) -> Template:
         """One template; raises CloudRefusedError TEMPLATE_NOT_FOUND or INVALID_TEMPLATE."""
+        ...
+
+    async def templates(self, channel: TemplateChannel) -> Sequence[ListedTemplate]:
+        """Templates for instances that *channel* offers, as far as they could be read."""
         ...
 
     async def registry_credentials(self, auth_id: str) -> Credentials | None:

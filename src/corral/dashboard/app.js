@@ -12,7 +12,6 @@ const MANY = 25; // more changed instances than this are cheaper read as a list
 const GATHER_MS = 200; // events that come together are answered together
 const VITALS_MS = 5000; // how often the tiles are read; also how soon a silent connection is noticed
 const REFRESH_MS = 30000; // how often everything is read again: when it was last seen changes without an event
-const SIMULATED_TEMPLATES = ["107672", "107701", "150020"]; // what the simulator's account holds at first
 
 const known = new Map(); // instance id -> {data, row}
 const changed = new Set(); // instance ids to read again
@@ -218,7 +217,6 @@ async function loadAll() {
   if (added) arrange();
   summarise();
   fresh();
-  return found;
 }
 
 let reading = Promise.resolve();
@@ -259,10 +257,10 @@ function follow() {
   const stream = new EventSource(`/api/events/stream${lastSeq === null ? "" : `?after=${lastSeq}`}`);
   stream.onopen = async () => {
     try {
-      const found = await inTurn(loadAll); // after the stream is open, so that nothing falls between
+      await inTurn(loadAll); // after the stream is open, so that nothing falls between
       connected = stream.readyState === EventSource.OPEN; // it may have been lost meanwhile
       showLink();
-      if (!$("feed").childElementCount) await recall(found);
+      if (!$("feed").childElementCount) await recall();
     } catch {
       if (stream.readyState === EventSource.CLOSED) return; // `onerror` comes back already
       stream.close();
@@ -283,14 +281,10 @@ function follow() {
   };
 }
 
-async function recall(instances) {
-  // The log reads forwards only, so the latest of it is gathered from the instances that changed last.
-  const touched = (i) => [i.createdAt, i.readyAt, i.stoppedAt, ...Object.values(i.operation?.phases ?? {})].filter(Boolean).sort().at(-1);
-  const recent = [...instances].sort((a, b) => (touched(a) < touched(b) ? 1 : -1)).slice(0, 8);
-  const pages = await Promise.all(recent.map((i) => ask(`/api/instances/${encodeURIComponent(i.id)}/events`)));
-  const told = new Set([...$("feed").children].map((line) => line.dataset.seq));
-  const events = pages.flatMap((p) => p.events).filter((e) => !told.has(String(e.seq))).sort((a, b) => b.seq - a.seq);
-  $("feed").append(...events.slice(0, FEED / 2).map(line));
+async function recall() {
+  const { events } = await ask(`/api/events?last=${FEED / 2}`);
+  const told = new Set([...$("feed").children].map((line) => line.dataset.seq)); // the stream may have been quicker
+  $("feed").append(...events.reverse().filter((e) => !told.has(String(e.seq))).map(line));
 }
 
 function tell(event) {
@@ -365,12 +359,11 @@ async function openCreate() {
 }
 
 async function offerTemplates() {
-  const used = [...known.values()].map(({ data }) => data.templateId);
-  const ids = [...new Set([...used, ...($("simulator").hidden ? [] : SIMULATED_TEMPLATES)])].slice(0, 20);
-  const found = await Promise.allSettled(ids.map((id) => ask(`/api/templates/${encodeURIComponent(id)}`)));
-  const templates = found.filter((f) => f.status === "fulfilled").map((f) => f.value);
-  $("templates").replaceChildren(...templates.map((t) => el("option", { value: t.id, label: t.name })));
-  order.elements.templateId.value ||= templates[0]?.id ?? "";
+  const { templates } = await ask("/api/templates");
+  $("templates").replaceChildren(...templates.map((t) => el("option", { value: t.id, label: `${t.name} (${t.channel})` })));
+  const lastUsed = [...known.values()].sort((a, b) => (a.data.createdAt < b.data.createdAt ? 1 : -1))[0]?.data.templateId;
+  const official = templates.find((t) => t.channel === "official");
+  order.elements.templateId.value ||= lastUsed ?? official?.id ?? templates[0]?.id ?? "";
 }
 
 function wish() {

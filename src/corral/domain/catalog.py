@@ -89,6 +89,24 @@ class TemplateTool:
     kind: PortKind
 
 
+class TemplateChannel(StrEnum):
+    """Who offers a template. The community's are too many to list and are named by id."""
+
+    PRIVATE = "private"
+    """The account's own."""
+    OFFICIAL = "official"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListedTemplate:
+    """A template as a list shows it; whether it can be used is found out when it is chosen."""
+
+    id: str
+    name: str
+    image: str
+    channel: TemplateChannel
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Template:
     """What runs on the machine."""

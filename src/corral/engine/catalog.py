@@ -19,7 +19,7 @@ from corral.cache.book import CacheBook, CacheName
 from corral.cache.cache import Cache
 from corral.clock import Clock
 from corral.cloud.port import Cloud, Credentials
-from corral.domain.catalog import BillingMode, Cluster, Product, Template
+from corral.domain.catalog import BillingMode, Cluster, ListedTemplate, Product, Template, TemplateChannel
 from corral.domain.errors import CloudError, CloudRefusedError, FieldProblem, NotFoundError, SpecInvalidError
 from corral.domain.money import usd
 from corral.domain.naming import find_cluster, has_name, is_sold_in, region_order
@@ -69,6 +69,7 @@ class Catalogue:
         self._stock: Cache[_Stock] = caches[CacheName.PRODUCTS]
         self._ranked: Cache[_Ranked] = caches[CacheName.OPTIMAL_PRODUCTS]
         self._templates: Cache[Template] = caches[CacheName.TEMPLATES]
+        self._template_lists: Cache[tuple[ListedTemplate, ...]] = caches[CacheName.TEMPLATE_LISTS]
         self._clusters: Cache[tuple[Cluster, ...]] = caches[CacheName.CLUSTERS]
 
     def region_order(self, preferred: str | None = None, instead: Sequence[str] | None = None) -> tuple[str, ...]:
@@ -131,6 +132,11 @@ class Catalogue:
                 raise
             raise NotFoundError(f"the provider has no template {template_id!r}", code=error.code) from error
 
+    async def templates(self) -> tuple[ListedTemplate, ...]:
+        """What can be run: the account's own templates first, then the official ones, each by name."""
+        lists = await asyncio.gather(*(self._listed(channel) for channel in TemplateChannel))
+        return tuple(found for listed in lists for found in sorted(listed, key=lambda t: (t.name.casefold(), t.id)))
+
     async def credentials(self, auth_id: str) -> Credentials:
         """The login of a private registry, read anew each time; raises NotFoundError when there is none."""
         found = await self._cloud.registry_credentials(auth_id)
@@ -140,6 +146,12 @@ class Catalogue:
                 code="REGISTRY_AUTH_NOT_FOUND",
             )
         return found
+
+    async def _listed(self, channel: TemplateChannel) -> tuple[ListedTemplate, ...]:
+        async def load() -> tuple[ListedTemplate, ...]:
+            return tuple(await self._cloud.templates(channel))
+
+        return await self._template_lists.get(channel.value, load)
 
     async def _read_failed(self, asked_at: Sequence[datetime]) -> list[frozenset[Offer]]:
         """One reading for all who asked before it began."""

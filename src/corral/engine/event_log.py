@@ -49,14 +49,16 @@ class EventLog:
         self._database = database
         self._ready_word = ready_word
 
-    async def page(self, *, after: int, limit: int, instance_id: str | None = None) -> list[EventDetails]:
-        """The next events after number *after*, in order."""
+    async def page(
+        self, *, after: int, limit: int, instance_id: str | None = None, newest: bool = False
+    ) -> list[EventDetails]:
+        """The next events after number *after*, or with *newest* the last there are, in order."""
         chosen = None if instance_id is None else InstanceId(instance_id)
         async with self._database.connection() as connection:
-            found = await events.page(connection, after_seq=after, limit=limit, instance_id=chosen)
+            found = await events.page(connection, after_seq=after, limit=limit, instance_id=chosen, newest=newest)
         return [self.shown(event) for event in found]
 
-    async def page_of(self, named: str, *, after: int, limit: int) -> list[EventDetails]:
+    async def page_of(self, named: str, *, after: int, limit: int, newest: bool = False) -> list[EventDetails]:
         """The events of one instance, named by our id or the provider's; raises NotFoundError."""
         instance = None
         if named.isascii() and named.isprintable():  # no id is otherwise, and PostgreSQL takes no zero byte
@@ -64,7 +66,7 @@ class EventLog:
                 instance = await instances.load(connection, named)
         if instance is None:
             raise NotFoundError(f"there is no instance {named[:100]!r}", code="INSTANCE_NOT_FOUND")
-        return await self.page(after=after, limit=limit, instance_id=instance.id)
+        return await self.page(after=after, limit=limit, instance_id=instance.id, newest=newest)
 
     async def last(self) -> int:
         """The number of the newest event; 0 when there is none."""

@@ -40,8 +40,10 @@ SELECT e.key, e.seq, e.instance_id, e.type, e.status, e.previous_status, e.opera
        e.at - o.created_at AS since_asked
 FROM corral_events AS e LEFT JOIN corral_operations AS o ON o.id = e.operation_id
 """
-_PAGE = _READ + "WHERE e.seq > $1 ORDER BY e.seq LIMIT $2"
-_PAGE_OF_INSTANCE = _READ + "WHERE e.seq > $1 AND e.instance_id = $3 ORDER BY e.seq LIMIT $2"
+_AFTER = _READ + "WHERE e.seq > $1 "
+_AFTER_OF_INSTANCE = _AFTER + "AND e.instance_id = $3 "
+_OLDEST = "ORDER BY e.seq LIMIT $2"
+_NEWEST = "ORDER BY e.seq DESC LIMIT $2"
 _ONE = _READ + "WHERE e.id = $1"
 
 
@@ -69,19 +71,21 @@ async def append(connection: Connection, told: Sequence[Happening]) -> list[int]
 
 
 async def page(
-    connection: Connection, *, after_seq: int, limit: int, instance_id: InstanceId | None = None
+    connection: Connection, *, after_seq: int, limit: int, instance_id: InstanceId | None = None, newest: bool = False
 ) -> list[Event]:
     """
     The next events after number *after_seq*, in order: everything committed before this call, up to *limit*.
 
+    With *newest*, the last of them instead of the next, in the same order.
     Not to be called inside a transaction: others could give no numbers until it ends.
     """
     await connection.execute(_NUMBER)
+    chosen = _NEWEST if newest else _OLDEST
     if instance_id is None:
-        rows = await connection.fetch(_PAGE, after_seq, limit)
+        rows = await connection.fetch(_AFTER + chosen, after_seq, limit)
     else:
-        rows = await connection.fetch(_PAGE_OF_INSTANCE, after_seq, limit, instance_id)
-    return [_event(row) for row in rows]
+        rows = await connection.fetch(_AFTER_OF_INSTANCE + chosen, after_seq, limit, instance_id)
+    return [_event(row) for row in (reversed(rows) if newest else rows)]
 
 
 async def last(connection: Connection) -> int:

@@ -12,7 +12,7 @@ from litestar.params import PathParameter, QueryParameter
 from msgspec import Meta
 
 from corral.api.plans import OfferDetails, PlanDetails, offer_details, plan_details
-from corral.domain.catalog import BillingMode, PortKind, Product, Template
+from corral.domain.catalog import BillingMode, PortKind, Product, Template, TemplateChannel
 from corral.domain.money import micro_usd, usd
 from corral.domain.placement import Wish
 from corral.engine.catalog import Catalogue
@@ -63,6 +63,22 @@ class Tool(msgspec.Struct):
     name: str
     port: int
     type: PortKind
+
+
+class ListedTemplate(msgspec.Struct):
+    """A template by its name."""
+
+    id: Annotated[str, Meta(description="The provider's id, to be sent as `templateId`.")]
+    name: str
+    image: Annotated[str, Meta(description="Image of the container.")]
+    channel: Annotated[TemplateChannel, Meta(description="`private`: the account's own; `official`: the provider's.")]
+
+
+class TemplateList(msgspec.Struct):
+    """Templates to choose from."""
+
+    templates: list[ListedTemplate]
+    total: int
 
 
 class TemplateDetails(msgspec.Struct, rename="camel"):
@@ -136,12 +152,23 @@ def handlers(catalogue: Catalogue) -> list[HTTPRouteHandler]:
         best = offer_details(ranking.candidates[0])
         return OptimalProduct(product=best, candidates=plan.candidates, rejected=plan.rejected)
 
+    @get("/api/templates", summary="Templates to choose from", tags=["catalogue"])
+    async def list_templates() -> TemplateList:
+        """
+        The account's own first, then the provider's official ones; as remembered for up to ten minutes.
+
+        Those of the provider's community are not listed, but can be used by their id.
+        """
+        found = await catalogue.templates()
+        listed = [ListedTemplate(id=t.id, name=t.name, image=t.image, channel=t.channel) for t in found]
+        return TemplateList(templates=listed, total=len(listed))
+
     @get("/api/templates/{template_id:str}", summary="One template", tags=["catalogue"])
     async def get_template(template_id: Annotated[str, PathParameter(max_length=100)]) -> TemplateDetails:
         """As remembered for up to ten minutes."""
         return _template(await catalogue.template(template_id.strip()))
 
-    return [list_products, optimal_product, get_template]
+    return [list_products, optimal_product, list_templates, get_template]
 
 
 def _product(product: Product, mode: BillingMode) -> ProductDetails:

@@ -23,6 +23,10 @@ _STREAM_HEADERS = {
 
 After = Annotated[int, QueryParameter(ge=0, le=MOST_SEQ, description="The last `seq` you have seen; 0 for the start.")]
 Limit = Annotated[int, QueryParameter(ge=1, le=500)]
+Last = Annotated[
+    int | None,
+    QueryParameter(ge=1, le=500, description="Only the newest so many, still oldest first; `limit` is then not used."),
+]
 InstanceFilter = Annotated[
     str | None,
     QueryParameter(name="instanceId", max_length=100, pattern="^[A-Za-z0-9_-]*$", description="Corral's id."),
@@ -45,9 +49,11 @@ def handlers(event_log: EventLog, hub: EventHub) -> list[HTTPRouteHandler]:
         after: After = 0,
         instance_id: InstanceFilter = None,
         limit: Limit = 100,
+        last: Last = None,
     ) -> EventPage:
         """One log for all instances, without gaps: who has seen number n never later finds a new event up to n."""
-        found = await event_log.page(after=after, limit=limit, instance_id=instance_id)
+        limit, newest = last or limit, last is not None
+        found = await event_log.page(after=after, limit=limit, instance_id=instance_id, newest=newest)
         return _page(found, after, limit)
 
     @get("/api/instances/{instance_id:str}/events", summary="What happened to one instance", tags=["events"])
@@ -55,9 +61,11 @@ def handlers(event_log: EventLog, hub: EventHub) -> list[HTTPRouteHandler]:
         instance_id: FromPath[str],
         after: After = 0,
         limit: Limit = 100,
+        last: Last = None,
     ) -> EventPage:
         """Named by Corral's id or the provider's; oldest first."""
-        return _page(await event_log.page_of(instance_id, after=after, limit=limit), after, limit)
+        limit, newest = last or limit, last is not None
+        return _page(await event_log.page_of(instance_id, after=after, limit=limit, newest=newest), after, limit)
 
     @get(
         "/api/events/stream",

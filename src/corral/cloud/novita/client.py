@@ -8,6 +8,7 @@ is the exchange's matter.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from itertools import pairwise
 from typing import Final
 
@@ -18,7 +19,7 @@ from corral.cloud.novita import templates, translate, wire
 from corral.cloud.novita.faults import error_for
 from corral.cloud.novita.paging import Page, read_all
 from corral.cloud.port import CreateOrder, Credentials, Listing
-from corral.domain.catalog import BillingMode, Cluster, Product, Template
+from corral.domain.catalog import BillingMode, Cluster, ListedTemplate, Product, Template, TemplateChannel
 from corral.domain.errors import CloudRefusedError
 from corral.domain.sighting import ProviderInstance
 from corral.telemetry import log
@@ -37,6 +38,7 @@ class NovitaCloud:
     def __init__(self, exchange: Exchange) -> None:
         self._exchange = exchange
         self._first_page: int | None = None
+        self._first_templates_page: int | None = None
         self._strange_words: set[str] = set()
 
     async def products(
@@ -74,6 +76,12 @@ class NovitaCloud:
         if answer.template is None:
             raise CloudRefusedError(f"the provider knows no template {template_id}", code="TEMPLATE_NOT_FOUND")
         return templates.template(answer.template, template_id)
+
+    async def templates(self, channel: TemplateChannel) -> Sequence[ListedTemplate]:
+        """Templates for instances that *channel* offers, as far as they could be read."""
+        reading = await read_all(partial(self._templates_page, channel), first_number=self._first_templates_page)
+        self._first_templates_page = reading.first_number
+        return tuple(found for found in reading.items if found is not None)
 
     async def registry_credentials(self, auth_id: str) -> Credentials | None:
         """The login behind *auth_id*, read anew each time; None when there is no such auth."""
@@ -168,6 +176,19 @@ class NovitaCloud:
                 self._note_word(found.word)
                 items.append((found.id, found))
         return Page(items=tuple(items), total=total, newest_first=_is_newest_first([found for _, found in items]))
+
+    async def _templates_page(self, channel: TemplateChannel, number: int, size: int) -> Page[ListedTemplate | None]:
+        query = {
+            "channel": channel.value,
+            "isMyCommunity": "true" if channel is TemplateChannel.PRIVATE else "false",
+            "pageNum": str(number),
+            "pageSize": str(size),
+        }
+        answer = await self._ask(
+            _read_call("templates", "/v1/templates", query, most_bytes=MOST_CATALOGUE_BYTES), wire.Templates
+        )
+        items = tuple((wire.text(seen.id), templates.listed(seen, channel)) for seen in answer.template or [])
+        return Page(items=items, total=wire.whole(answer.total))
 
     async def _ask(self, call: Call, answer: type[Answer]) -> Answer:
         try:

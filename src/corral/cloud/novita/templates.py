@@ -14,7 +14,15 @@ import msgspec
 
 from corral.cloud.novita import wire
 from corral.cloud.port import CreateOrder
-from corral.domain.catalog import EnvironmentVariable, PortKind, Template, TemplatePort, TemplateTool
+from corral.domain.catalog import (
+    EnvironmentVariable,
+    ListedTemplate,
+    PortKind,
+    Template,
+    TemplateChannel,
+    TemplatePort,
+    TemplateTool,
+)
 from corral.domain.errors import CloudRefusedError
 
 HIGHEST_PORT: Final = 65_535
@@ -51,6 +59,14 @@ def template(seen: wire.Template, template_id: str) -> Template:
             details={"templateId": found.id, "problems": problems},
         )
     return found
+
+
+def listed(seen: wire.ListedTemplate, channel: TemplateChannel) -> ListedTemplate | None:
+    """The template as a list shows it; None for one without an id, or that is not for instances."""
+    found = wire.text(seen.id)
+    if not found or wire.text(seen.type) not in {"", "instance"}:
+        return None
+    return ListedTemplate(id=found, name=wire.text(seen.name), image=wire.text(seen.image), channel=channel)
 
 
 def order_body(order: CreateOrder) -> bytes:

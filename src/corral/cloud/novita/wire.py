@@ -181,10 +181,26 @@ class Template(msgspec.Struct, rename="camel"):
     tools: list[Tool] | None = None
 
 
+class ListedTemplate(msgspec.Struct):
+    """What is read of a template in a list: only what names it, so that a broken one hides no other."""
+
+    id: Scalar = msgspec.field(default=None, name="Id")
+    name: Scalar = None
+    image: Scalar = None
+    type: Scalar = None
+
+
 class TemplateAnswer(msgspec.Struct):
     """One template; null when there is none."""
 
     template: Template | None = None
+
+
+class Templates(msgspec.Struct):
+    """A page of templates; the key is singular."""
+
+    template: list[ListedTemplate] | None = None
+    total: Scalar = None
 
 
 class RegistryAuth(msgspec.Struct):
