@@ -6,7 +6,6 @@ import asyncio
 import os
 import sys
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Annotated, Final
 
 import typer
@@ -16,10 +15,10 @@ from rich.table import Table
 
 import corral_client
 from corral import __version__
-from corral.cli import instances, looking
+from corral.cli import doctor, instances, looking
 from corral.cli.exits import INTERRUPTED, MEANINGS, exit_code, explain
 from corral.clock import SystemClock
-from corral.configuration import Configuration, load
+from corral.cli.surroundings import configuration as _configuration
 from corral.domain import errors
 from corral.settings import Role
 from corral.telemetry import configure_logging
@@ -44,6 +43,7 @@ cli = typer.Typer(
 )
 cli.add_typer(instances.commands)
 cli.add_typer(looking.commands)
+cli.add_typer(doctor.commands)
 
 
 @cli.command()
@@ -123,12 +123,6 @@ def _exit_code(command: Callable[[], object]) -> int:
     except SystemExit as leaving:
         return leaving.code if isinstance(leaving.code, int) else 0 if leaving.code is None else 1
     return 0
-
-
-def _configuration(command_line: Mapping[str, str]) -> Configuration:
-    file = Path(".env")
-    text = file.read_text(encoding="utf-8") if file.is_file() else ""
-    return load(os.environ, dotenv=text, command_line=command_line)  # noqa: TID251  # the one place
 
 
 def _say(message: str) -> None:

@@ -21,10 +21,12 @@ _STYLES: Final = {
     "ready": "green",
     "healthy": "green",
     "completed": "green",
+    "ok": "green",
     "failed": "bold red",
     "unhealthy": "bold red",
     "terminated": "dim",
     "exited": "dim",
+    "skipped": "dim",
 }
 _MOVING: Final = "yellow"
 _SECOND_STEPS: Final = ((86400, "d"), (3600, "h"), (60, "min"), (1, "s"))

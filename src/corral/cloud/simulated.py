@@ -54,6 +54,11 @@ class SimulatedProvider:
             await self._clock.sleep(_POLL_SECONDS)
         raise CloudTransientError(f"the provider simulator did not start; see {self._directory / 'log'}")
 
+    def running(self) -> str | None:
+        """The base URL of a simulator that runs for this data directory, whoever started it."""
+        address = self._address()
+        return None if address is None else address + API_PATH
+
     def needs_attention(self) -> bool:
         """Whether `ensure` would have something to do: ours died, or its owner left."""
         return not self._is_alive() if self._ownership.held else self._address() is None

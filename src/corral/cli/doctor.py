@@ -1,0 +1,56 @@
+"""`corral doctor`: is everything there that Corral needs, and if not, what to do."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated
+
+import msgspec
+import typer
+
+from corral.cli.options import Json
+from corral.cli.output import print_json, print_table
+from corral.cli.surroundings import configuration
+from corral.clock import SystemClock
+from corral.telemetry import configure_logging
+
+commands = typer.Typer()
+
+
+class Line(msgspec.Struct, rename="camel"):
+    """One finding as `--json` prints it."""
+
+    check: str
+    verdict: str
+    found: str
+    next_step: str | None
+
+
+class Report(msgspec.Struct):
+    """What `--json` prints."""
+
+    healthy: bool
+    findings: list[Line]
+
+
+@commands.command()
+def doctor(
+    json: Json = False,
+    url: Annotated[
+        str | None, typer.Option("--url", help="Where the service should be; by default as HOST and PORT say.")
+    ] = None,
+) -> None:
+    """Look at settings, database, provider, clock and service. Exit code 1 when anything failed; nothing is changed."""
+    from corral.checkup import Verdict, examine  # noqa: PLC0415  # the service's parts take half a second to load
+
+    configure_logging("error")
+    findings = asyncio.run(examine(lambda: configuration({}), SystemClock(), url=url))
+    healthy = not any(finding.verdict is Verdict.FAILED for finding in findings)
+    lines = [Line(f.check, f.verdict.value, f.found, f.next_step) for f in findings]
+    if json:
+        print_json(Report(healthy=healthy, findings=lines))
+    else:
+        rows = [(line.check, line.verdict, line.found, line.next_step) for line in lines]
+        print_table(["check", "verdict", "found", "what to do"], rows, styled="verdict")
+    if not healthy:
+        raise typer.Exit(1)
