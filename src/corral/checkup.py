@@ -37,7 +37,7 @@ from corral_client import AsyncClient, CorralApiError
 ASK_WITHIN_SECONDS: Final = 10.0
 """A person waits for the answer; a provider that takes longer for one small list is as good as away."""
 MOST_SKEW: Final = timedelta(seconds=60)
-"""Receivers of webhooks refuse signatures some minutes old; a minute leaves room, and no healthy clock is so far off."""
+"""Receivers of webhooks refuse signatures some minutes old; a minute leaves room, and healthy clocks are far nearer."""
 LEAST_FREE_BYTES: Final = 1_000_000_000
 """The database of a busy month is a few hundred MB, and PostgreSQL stops for good when its disk is full."""
 
@@ -105,7 +105,9 @@ def _data_directory(path: Path) -> Finding:
     if not place.is_dir():
         return _failed(name, f"{place} is not a directory", "choose another with CORRAL_DATA_DIR")
     if not os.access(place, os.W_OK | os.X_OK):
-        return _failed(name, f"{place} cannot be written to", "give it to this user, or choose another: CORRAL_DATA_DIR")
+        return _failed(
+            name, f"{place} cannot be written to", "give it to this user, or choose another: CORRAL_DATA_DIR"
+        )
     free = shutil.disk_usage(place).free
     told = f"{path}{'' if place == path else ' (not made yet)'}, {free / 1e9:.1f} GB free"
     if free < LEAST_FREE_BYTES:

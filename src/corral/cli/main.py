@@ -17,8 +17,8 @@ import corral_client
 from corral import __version__
 from corral.cli import doctor, instances, looking
 from corral.cli.exits import INTERRUPTED, MEANINGS, exit_code, explain
-from corral.clock import SystemClock
 from corral.cli.surroundings import configuration as _configuration
+from corral.clock import SystemClock
 from corral.domain import errors
 from corral.settings import Role
 from corral.telemetry import configure_logging

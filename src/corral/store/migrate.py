@@ -8,6 +8,7 @@ refused: an old release must not write into a schema it has never seen.
 
 from __future__ import annotations
 
+import math
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -64,7 +65,7 @@ async def report(target: DatabaseTarget) -> SchemaReport:
     """Look at the schema and change nothing; raises StoreUnavailableError when the server cannot be reached."""
     steps = migrations()
     with translated():
-        connection = await asyncpg.connect(**target.arguments(), timeout=CONNECT_TIMEOUT_SECONDS)
+        connection = await asyncpg.connect(**target.arguments(), timeout=math.ceil(CONNECT_TIMEOUT_SECONDS))
         try:
             version = str(await connection.fetchval("SHOW server_version"))
             known = set[int]()
