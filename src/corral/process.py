@@ -121,7 +121,7 @@ class Watch:
                 await self._count()
 
     async def _count(self) -> None:
-        for status, jobs in (await self.queue.unfinished()).items():
+        for status, jobs in (await self.queue.backlog()).by_status.items():
             self.metrics.jobs_waiting.labels(status.value).set(jobs)
         async with self.database.connection() as connection:
             self.vitals.last_look_at = await looks.last(connection)

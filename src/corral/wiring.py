@@ -39,6 +39,7 @@ from corral.engine.deliveries import Deliveries
 from corral.engine.estimates import Estimates
 from corral.engine.event_hub import EventHub
 from corral.engine.event_log import EventLog
+from corral.engine.fleet import Fleet
 from corral.engine.ids import random_id
 from corral.engine.news import News
 from corral.engine.observe import Observer, removal
@@ -103,7 +104,7 @@ async def serve(settings: Settings, role: Role, *, on_ready: Callable[[str], Non
         catalogue = _catalogue(ground, cloud)
         prober = await stack.enter_async_context(Prober.open(clock=clock))
         engine = await _engine(ground, cloud, catalogue, prober)
-        front = await _front(stack, ground, catalogue)
+        front = await _front(stack, ground, catalogue, _fleet(ground, cloud))
         process = Process(
             server=HttpServer(front.app, listener, clock=clock, limits=ground.limits),
             worker=_worker(ground),
@@ -224,6 +225,17 @@ def _catalogue(ground: _Ground, cloud: GuardedCloud) -> Catalogue:
     )
 
 
+def _fleet(ground: _Ground, cloud: GuardedCloud) -> Fleet:
+    limit = ground.settings.provider.rate_limit_per_minute
+    return Fleet(
+        ground.database,
+        ground.queue,
+        calls_a_minute=None if limit == "auto" else limit,
+        reachability=cloud.snapshot,
+        clock=ground.clock,
+    )
+
+
 async def _engine(
     ground: _Ground, cloud: GuardedCloud, catalogue: Catalogue, prober: Prober
 ) -> list[Coroutine[None, None, None]]:
@@ -292,7 +304,7 @@ class _Front:
     background: tuple[Coroutine[None, None, None], ...]
 
 
-async def _front(stack: AsyncExitStack, ground: _Ground, catalogue: Catalogue) -> _Front:
+async def _front(stack: AsyncExitStack, ground: _Ground, catalogue: Catalogue, fleet: Fleet) -> _Front:
     settings, clock, database = ground.settings, ground.clock, ground.database
     guard = AddressGuard(clock=clock, allow_private=settings.webhooks.allow_private)
     key = settings.webhooks.secret
@@ -359,6 +371,8 @@ async def _front(stack: AsyncExitStack, ground: _Ground, catalogue: Catalogue) -
         event_hub=hub,
         deliveries=deliveries,
         instances=desk,
+        fleet=fleet,
+        ready_word=settings.instances.ready_status,
         database=database,
         pages=files.handlers(),
     )

@@ -5,20 +5,20 @@ from __future__ import annotations
 import asyncio
 import re
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pytest
 from support.waiting import until
 from support.wishing import Desk, an_order
 
 from corral.domain.errors import NotFoundError
-from corral.domain.instance import Order, ProviderId
+from corral.domain.instance import InstanceId, OperationId, Order, ProviderId
 from corral.domain.lifecycle import Goal, Phase
-from corral.domain.operation import OperationKind, OperationStatus
+from corral.domain.operation import Operation, OperationKind, OperationStatus
 from corral.engine.commands import Created, Deleting
 from corral.engine.keyed import Keyed
 from corral.jobs.registry import Priority
-from corral.store import instances
+from corral.store import instances, ready_times
 from corral.store.database import Database
 from corral.store.idempotency import Answer, KeyRow
 
@@ -122,11 +122,22 @@ async def test_wishes_that_come_together_are_committed_together(desk: Desk) -> N
     assert len(desk.groups) < 100
 
 
+def a_create(began: datetime, seconds: float) -> Operation:
+    return Operation(
+        id=OperationId("op_1"),
+        instance_id=InstanceId("inst_1"),
+        kind=OperationKind.CREATE,
+        status=OperationStatus.COMPLETED,
+        created_at=began,
+        stamps={"ready": began + timedelta(seconds=seconds)},
+    )
+
+
 async def test_the_estimate_is_the_median_of_those_before(desk: Desk) -> None:
     """Once somebody became ready, four minutes is no longer the answer."""
     async with desk.database.connection() as connection:
         for seconds in (10.0, 50.0, 90.0):
-            await instances.remember_ready(connection, "RTX 4090 24GB", seconds)
+            await ready_times.remember(connection, "RTX 4090 24GB", a_create(desk.clock.now(), seconds))
     made = await created(desk)
 
     assert made.estimated_ready_at == desk.clock.now() + timedelta(seconds=50)

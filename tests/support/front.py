@@ -14,9 +14,11 @@ from corral.api.showing import Showing
 from corral.cloud.port import Cloud
 from corral.domain.instance import Instance
 from corral.domain.order_rules import OrderDefaults
+from corral.engine.shared_caches import SharedCaches
 from corral.store import instances
 from corral.store.database import Database
 from corral.webhooks.guard import AddressGuard
+from support.numbers import a_fleet
 from support.service import Answer, Service, serving
 from support.wishing import REGIONS, Desk
 
@@ -66,5 +68,12 @@ def front_desk(desk: Desk, looks: list[datetime], ready_word: str) -> InstanceDe
 async def opened(database: Database, *, ready_word: str = "ready", cloud: Cloud | None = None) -> AsyncGenerator[Front]:
     """Serve for as long as this is open."""
     desk, looks = Desk(database, cloud=cloud), list[datetime]()
-    async with serving(database, desk.registry, instances=front_desk(desk, looks, ready_word)) as service:
+    async with serving(
+        database,
+        desk.registry,
+        caches=SharedCaches(desk.caches, database),
+        instances=front_desk(desk, looks, ready_word),
+        fleet=a_fleet(database, desk.queue, desk.clock),
+        ready_word=ready_word,
+    ) as service:
         yield Front(service=service, desk=desk, looks=looks)

@@ -23,6 +23,7 @@ from corral.engine.catalog import Catalogue
 from corral.engine.deliveries import Deliveries
 from corral.engine.event_hub import EventHub
 from corral.engine.event_log import EventLog
+from corral.engine.fleet import Fleet
 from corral.engine.shared_caches import SharedCaches
 from corral.jobs.queue import JobQueue
 from corral.jobs.registry import Registry
@@ -80,6 +81,8 @@ async def serving(
     event_hub: EventHub | None = None,
     deliveries: Deliveries | None = None,
     instances: InstanceDesk | None = None,
+    fleet: Fleet | None = None,
+    ready_word: str = "ready",
     pages: Sequence[HTTPRouteHandler] = (),
 ) -> AsyncGenerator[Service]:
     """Serve over *database* for as long as this is open."""
@@ -101,6 +104,8 @@ async def serving(
         event_hub=event_hub,
         deliveries=deliveries,
         instances=instances,
+        fleet=fleet,
+        ready_word=ready_word,
         database=database,
         pages=pages,
     )

@@ -25,7 +25,7 @@ from corral.api.edge import Edge
 from corral.api.idempotency import OncePerKey
 from corral.api.limits import Limits
 from corral.api.problems import RequestIds, problem
-from corral.api.routes import caches, catalog, docs, events, health, instances, jobs, operations, webhooks
+from corral.api.routes import caches, catalog, docs, events, health, instances, jobs, metrics, operations, webhooks
 from corral.api.vitals import Vitals
 from corral.clock import Clock
 from corral.domain import errors
@@ -33,6 +33,7 @@ from corral.engine.catalog import Catalogue
 from corral.engine.deliveries import Deliveries
 from corral.engine.event_hub import EventHub
 from corral.engine.event_log import EventLog
+from corral.engine.fleet import Fleet
 from corral.engine.shared_caches import SharedCaches
 from corral.jobs.queue import JobQueue
 from corral.store.database import Database
@@ -57,6 +58,8 @@ class Parts:
     event_hub: EventHub | None = None
     deliveries: Deliveries | None = None
     instances: instances.InstanceDesk | None = None
+    fleet: Fleet | None = None
+    ready_word: str = "ready"
     database: Database | None = None
     """Where answers given under idempotency keys are kept; None: keys are ignored."""
     pages: Sequence[HTTPRouteHandler] = ()
@@ -74,6 +77,8 @@ def build(parts: Parts, *, only_watching: bool = False) -> ASGIApp:
         routes += [*parts.pages, *docs.handlers(), *jobs.handlers(parts.queue)]
         routes += [] if parts.catalogue is None else catalog.handlers(parts.catalogue)
         routes += [] if parts.caches is None else caches.handlers(parts.caches)
+        if parts.fleet is not None and parts.caches is not None:
+            routes += metrics.handlers(parts.fleet, parts.caches.book, ready_word=parts.ready_word)
         if parts.event_log is not None and parts.event_hub is not None:
             routes += events.handlers(parts.event_log, parts.event_hub)
         routes += [] if parts.deliveries is None else webhooks.handlers(parts.deliveries)

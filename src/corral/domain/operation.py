@@ -74,7 +74,7 @@ def advanced(operation: Operation, instance: Instance, now: datetime) -> Operati
         return operation
     stamps = dict(operation.stamps)
     if instance.phase in _STAMPS:
-        stamps.setdefault(_STAMPS[instance.phase], now)
+        stamps.setdefault(_STAMPS[instance.phase], _reached_at(instance, stamps, now))
     if instance.phase is Phase.READY:
         stamps.setdefault("healthCheckCompleted", now)
     if instance.phase is _AIM[operation.kind]:
@@ -85,3 +85,10 @@ def advanced(operation: Operation, instance: Instance, now: datetime) -> Operati
         return replace(operation, status=OperationStatus.HEALTH_CHECKING, stamps=stamps)
     moved = instance.phase is not Phase.CREATING
     return replace(operation, status=OperationStatus.MONITORING if moved else operation.status, stamps=stamps)
+
+
+def _reached_at(instance: Instance, stamps: dict[str, datetime], now: datetime) -> datetime:
+    """It ran when the provider was seen to say so, not when we came to write it down; no step is before another."""
+    if instance.phase is not Phase.RUNNING or instance.sighted_at is None:
+        return now
+    return max(min(instance.sighted_at, now), *stamps.values(), instance.created_at)

@@ -7,7 +7,7 @@ from typing import Final
 
 from corral.cache.cache import Cache
 from corral.clock import Clock
-from corral.store import instances
+from corral.store import ready_times
 from corral.store.database import Database
 
 UNTIL_KNOWN: Final = timedelta(minutes=4)
@@ -27,7 +27,7 @@ class Estimates:
 
         async def load() -> timedelta:
             async with self._database.connection() as connection:
-                seconds = await instances.usual_ready_seconds(connection, product_name)
+                seconds = await ready_times.usual_seconds(connection, product_name)
             return UNTIL_KNOWN if seconds is None else timedelta(seconds=seconds)
 
         return since + await self._usual.get(product_name, load)

@@ -10,10 +10,9 @@ from typing import Protocol
 from corral.cache.book import CacheName
 from corral.domain.events import Change, Progress
 from corral.domain.instance import Instance
-from corral.domain.lifecycle import Phase
-from corral.domain.operation import advanced
+from corral.domain.operation import OperationStatus, advanced
 from corral.engine.shared_caches import forget_on_commit
-from corral.store import instances, operations
+from corral.store import instances, operations, ready_times
 from corral.store.database import Connection
 from corral.telemetry import log
 
@@ -75,9 +74,8 @@ class Recorder:
             if latest is not None:
                 moved = advanced(latest, step.after, now)
                 progress, latest = Progress(before=latest, after=moved), moved
-            if step.after.phase is Phase.READY and old.ready_at is None:
-                seconds = (now - step.after.created_at).total_seconds()
-                await instances.remember_ready(connection, step.after.order.product_name, seconds)
+                if moved.status is OperationStatus.COMPLETED and moved.stamps.get("ready") == now:
+                    await ready_times.remember(connection, step.after.order.product_name, moved)
             changes.append(Change(before=old, after=step.after, because=step.because, at=now, progress=progress))
         if latest is not None and latest is not operation:
             await operations.write(connection, latest)

@@ -69,6 +69,16 @@ class QueueStats:
     """How long the oldest job that could run has been waiting to."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Backlog:
+    """What waits, runs or failed."""
+
+    by_status: Mapping[JobStatus, int]
+    """Of every status but completed."""
+    oldest_pending_age: timedelta | None
+    """How long the oldest job that could run has been waiting to."""
+
+
 _STATUSES = {"queued": JobStatus.PENDING, "picked": JobStatus.PROCESSING, "failed": JobStatus.FAILED}
 
 _ALL_JOBS = f"""
@@ -109,7 +119,11 @@ UNION ALL
 SELECT 'successful', type, count(*), NULL FROM corral_finished_jobs GROUP BY 2
 """  # noqa: S608  # constants
 
-_UNFINISHED = f"SELECT status::text AS status, count(*) AS jobs FROM {QUEUE} GROUP BY 1"  # noqa: S608  # a constant
+_BACKLOG = f"""
+SELECT status::text AS status, count(*) AS jobs,
+       now() - min(greatest(created, execute_after)) FILTER (WHERE status = 'queued' AND execute_after <= now()) AS age
+FROM {QUEUE} GROUP BY 1
+"""  # noqa: S608  # a constant
 
 _CLEANUP = f"""
 WITH finished AS (
@@ -190,11 +204,12 @@ class JobQueue:
         age = None if oldest is None else now - oldest
         return QueueStats(by_status=by_status, by_type=by_type, oldest_pending_age=age)
 
-    async def unfinished(self) -> Mapping[JobStatus, int]:
-        """How many jobs wait, run or failed; unlike `stats` it costs the same however many have finished."""
+    async def backlog(self) -> Backlog:
+        """What is not finished; unlike `stats` it costs the same however many have finished."""
         async with self._database.connection() as connection:
-            rows = await connection.fetch(_UNFINISHED)
-        return {**dict.fromkeys(_STATUSES.values(), 0), **{_STATUSES[row["status"]]: row["jobs"] for row in rows}}
+            rows = await connection.fetch(_BACKLOG)
+        by_status = dict.fromkeys(_STATUSES.values(), 0) | {_STATUSES[row["status"]]: row["jobs"] for row in rows}
+        return Backlog(by_status=by_status, oldest_pending_age=next((r["age"] for r in rows if r["age"]), None))
 
     async def cleanup(self, older_than: timedelta) -> int:
         """Remove jobs that finished or failed more than *older_than* ago; answers how many."""

@@ -21,6 +21,7 @@ _READ: Final = """
 SELECT state, extract(epoch FROM clock_timestamp())::double precision AS now
 FROM corral_provider_budget FOR UPDATE
 """
+_LOOK: Final = _READ.replace("FOR UPDATE", "")
 _WRITE: Final = "UPDATE corral_provider_budget SET state = $1"
 
 
@@ -39,3 +40,10 @@ class DatabaseLedger:
             revised, result = change(state.encode() if state is not None else None, float(row["now"]))
             await connection.execute(_WRITE, revised.decode(), timeout=LOCK_SECONDS)
         return result
+
+    async def read(self) -> tuple[bytes | None, float]:
+        """The state as it is, and the time; nobody waits for it."""
+        async with self._database.connection() as connection:
+            row = await connection.fetchrow(_LOOK)
+        state: str | None = row["state"]
+        return None if state is None else state.encode(), float(row["now"])

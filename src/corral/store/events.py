@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import msgspec
 
+from corral.domain.billing import hourly_micro_usd
 from corral.domain.events import Event, EventType, Happening
 from corral.domain.instance import Failure, InstanceId, OperationId, ProviderId
 from corral.domain.lifecycle import Phase
@@ -24,10 +25,13 @@ TOPIC: Final = "events"
 """The notice on commit of events; it wakes whoever follows the log, in every process."""
 
 _APPEND = """
-INSERT INTO corral_events (instance_id, type, status, previous_status, operation_id, reason, at, data)
-SELECT instance_id, type, status, previous_status, operation_id, reason, at, data
-FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::timestamptz[], $8::jsonb[])
-  WITH ORDINALITY AS new (instance_id, type, status, previous_status, operation_id, reason, at, data, place)
+INSERT INTO corral_events (instance_id, type, status, previous_status, operation_id, reason, at, data,
+                           micro_usd_before, micro_usd)
+SELECT instance_id, type, status, previous_status, operation_id, reason, at, data, micro_usd_before, micro_usd
+FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::timestamptz[], $8::jsonb[],
+            $9::bigint[], $10::bigint[])
+  WITH ORDINALITY AS new (instance_id, type, status, previous_status, operation_id, reason, at, data, micro_usd_before,
+                          micro_usd, place)
 ORDER BY place
 RETURNING id
 """
@@ -116,6 +120,8 @@ def _row(told: Happening) -> tuple[Any, ...]:
         change.because,
         change.at,
         msgspec.json.encode(_Kept(provider_id=after.provider_id, failure=after.failure, data=data)).decode(),
+        0 if before is None else hourly_micro_usd(before),
+        hourly_micro_usd(after),
     )
 
 

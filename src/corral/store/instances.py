@@ -14,24 +14,27 @@ from typing import Any
 
 import msgspec
 
+from corral.domain.billing import hourly_micro_usd
 from corral.domain.errors import StaleError
 from corral.domain.instance import Instance, InstanceId
 from corral.domain.lifecycle import Phase
 from corral.store.database import Connection
 
-_COLUMNS = "id, name, goal, phase, region, provider_id, generation, create_in_doubt, created_at, look_at, record"
+_COLUMNS = (
+    "id, name, goal, phase, region, provider_id, generation, create_in_doubt, created_at, look_at, record, micro_usd"
+)
 _INSERT = f"""
 INSERT INTO corral_instances ({_COLUMNS})
 SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::int[], $8::bool[],
-                     $9::timestamptz[], $10::timestamptz[], $11::jsonb[])
+                     $9::timestamptz[], $10::timestamptz[], $11::jsonb[], $12::bigint[])
 """  # noqa: S608  # constants
 _UPDATE = """
 UPDATE corral_instances AS i
 SET goal = n.goal, phase = n.phase, region = n.region, provider_id = n.provider_id, generation = i.generation + 1,
-    create_in_doubt = n.create_in_doubt, look_at = n.look_at, record = n.record
+    create_in_doubt = n.create_in_doubt, look_at = n.look_at, record = n.record, micro_usd = n.micro_usd
 FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::int[], $8::bool[],
-            $9::timestamptz[], $10::timestamptz[], $11::jsonb[])
-  AS n (id, name, goal, phase, region, provider_id, generation, create_in_doubt, created_at, look_at, record)
+            $9::timestamptz[], $10::timestamptz[], $11::jsonb[], $12::bigint[])
+  AS n (id, name, goal, phase, region, provider_id, generation, create_in_doubt, created_at, look_at, record, micro_usd)
 WHERE i.id = n.id AND i.generation = n.generation
 RETURNING i.id
 """
@@ -166,23 +169,6 @@ async def mark(connection: Connection) -> str:
     return found
 
 
-async def remember_ready(connection: Connection, product_name: str, seconds: float) -> None:
-    """Learn how long an instance of this product took to become ready."""
-    await connection.execute(
-        "INSERT INTO corral_ready_times (product_name, seconds) VALUES ($1, $2)", product_name, seconds
-    )
-
-
-async def usual_ready_seconds(connection: Connection, product_name: str) -> float | None:
-    """The median of the last twenty; None while none is known."""
-    found: float | None = await connection.fetchval(
-        "SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY seconds) FROM"
-        " (SELECT seconds FROM corral_ready_times WHERE product_name = $1 ORDER BY id DESC LIMIT 20) AS latest",
-        product_name,
-    )
-    return found
-
-
 def _instance(row: Any) -> Instance:
     return replace(_decoder.decode(row["record"]), generation=row["generation"])
 
@@ -201,6 +187,7 @@ def _columns(instances: Sequence[Instance], look_at: Sequence[datetime | None]) 
             i.created_at,
             look,
             msgspec.json.encode(i).decode(),
+            hourly_micro_usd(i),
         )
         for i, look in zip(instances, look_at, strict=True)
     ]

@@ -1,0 +1,126 @@
+"""
+The whole fleet in numbers, the same from every process: read from the database when asked, remembered for a moment.
+
+Nobody samples: the present is counted, and the past follows from the event log and from when instances became ready.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+from corral.cache.cache import Cache
+from corral.clock import Clock
+from corral.cloud import budget
+from corral.cloud.budget import Budget
+from corral.cloud.guarded import Reachability
+from corral.jobs.queue import Backlog, JobQueue
+from corral.store import fleet, ready_times
+from corral.store.budget import DatabaseLedger
+from corral.store.database import Database
+from corral.store.fleet import FleetCount
+from corral.store.ready_times import Quantiles, ReadyTimes
+
+NUMBERS_SECONDS: Final = 1.0
+"""A scrape, the dashboard of everybody and a script may ask in the same second; the database is asked once."""
+HISTORY_SECONDS: Final = 10.0
+POINTS: Final = 60
+MOST_HOURS: Final = 720
+MINUTE: Final = 60
+
+_NO_TIMES = ReadyTimes(count=0, whole=Quantiles(None, None), lag=Quantiles(None, None))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FleetNumbers:
+    """The fleet at one moment."""
+
+    at: datetime
+    count: FleetCount
+    backlog: Backlog
+    ready: ReadyTimes
+    """Of the last day."""
+    calls_per_minute: int
+    """How often the provider may be asked, by all processes together."""
+    calls_last_minute: int
+    """How often it was."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HistoryPoint:
+    """One step of the past."""
+
+    until: datetime
+    micro_usd: float
+    """What the fleet cost an hour, on the step's average."""
+    ready: ReadyTimes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class History:
+    """Some hours, in equal steps, oldest first."""
+
+    after: datetime
+    step: timedelta
+    points: tuple[HistoryPoint, ...]
+
+
+class Fleet:
+    """What can be told of the fleet as a whole; *reachability* is this process's own experience of the provider."""
+
+    def __init__(
+        self,
+        database: Database,
+        queue: JobQueue,
+        *,
+        calls_a_minute: int | None,
+        reachability: Callable[[], Reachability],
+        clock: Clock,
+    ) -> None:
+        self.reachability = reachability
+        self._database = database
+        self._queue = queue
+        self._ledger = DatabaseLedger(database)
+        self._budget = Budget(calls_a_minute)
+        self._clock = clock
+        self._numbers: Cache[FleetNumbers] = Cache(ttl_seconds=NUMBERS_SECONDS, most_entries=1, clock=clock)
+        self._histories: Cache[History] = Cache(ttl_seconds=HISTORY_SECONDS, most_entries=16, clock=clock)
+
+    async def numbers(self) -> FleetNumbers:
+        """The fleet now, or up to a second ago; raises StoreUnavailableError."""
+        return await self._numbers.get("now", self._count)
+
+    async def history(self, hours: int) -> History:
+        """The last *hours*; raises StoreUnavailableError."""
+        return await self._histories.get(str(hours), lambda: self._look_back(timedelta(hours=hours)))
+
+    async def _count(self) -> FleetNumbers:
+        now = self._clock.now()
+        async with self._database.connection() as connection:
+            count = await fleet.count(connection, now)
+            ready = await ready_times.recent(connection, now - fleet.LATELY)
+        backlog, (raw, instant) = await asyncio.gather(self._queue.backlog(), self._ledger.read())
+        state = self._budget.at(budget.decoded(raw, instant), instant)
+        return FleetNumbers(
+            at=now,
+            count=count,
+            backlog=backlog,
+            ready=ready,
+            calls_per_minute=self._budget.limit(state),
+            calls_last_minute=sum(state.counts[-MINUTE:]),
+        )
+
+    async def _look_back(self, span: timedelta) -> History:
+        until = self._clock.now()
+        after, step = until - span, span / POINTS
+        async with self._database.connection() as connection:
+            cost = await fleet.cost_by_step(connection, after=after, until=until, step=step, steps=POINTS)
+            ready = await ready_times.by_step(connection, after=after, until=until, step=step)
+        points = (
+            HistoryPoint(until=after + step * number, micro_usd=micro_usd, ready=ready.get(number, _NO_TIMES))
+            for number, micro_usd in enumerate(cost, start=1)
+        )
+        return History(after=after, step=step, points=tuple(points))

@@ -1,0 +1,92 @@
+"""How long instances took to become ready: what estimates are made from, and what people want to see of a fleet."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from corral.domain.operation import Operation, OperationKind
+from corral.store.database import Connection
+
+MOST_RECENT: Final = 1000
+
+_QUANTILES = """
+count(*) AS times, percentile_cont(ARRAY[0.5, 0.9]) WITHIN GROUP (ORDER BY seconds) AS whole,
+percentile_cont(ARRAY[0.5, 0.9]) WITHIN GROUP (ORDER BY lag_seconds) AS lag
+"""
+_RECENT = f"""
+SELECT {_QUANTILES} FROM (
+    SELECT seconds, lag_seconds FROM corral_ready_times WHERE at > $1 ORDER BY at DESC LIMIT {MOST_RECENT}
+) AS latest
+"""  # noqa: S608  # constants
+_BY_STEP = f"""
+SELECT ceil(extract(epoch FROM at - $1::timestamptz) / extract(epoch FROM $3::interval))::int AS step, {_QUANTILES}
+FROM corral_ready_times WHERE at > $1::timestamptz AND at <= $2::timestamptz GROUP BY 1
+"""  # noqa: S608  # constants
+
+
+@dataclass(frozen=True, slots=True)
+class Quantiles:
+    """The time half of them took at most, and nine in ten; None while there are none."""
+
+    p50: timedelta | None
+    p90: timedelta | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadyTimes:
+    """How soon instances were ready."""
+
+    count: int
+    whole: Quantiles
+    """From the wish to ready."""
+    lag: Quantiles
+    """From the first sighting of it running to ready."""
+
+
+async def remember(connection: Connection, product_name: str, operation: Operation) -> None:
+    """Learn from an operation that has just made its instance ready."""
+    ready, ran = operation.stamps["ready"], operation.stamps.get("instanceRunning")
+    await connection.execute(
+        "INSERT INTO corral_ready_times (product_name, kind, seconds, lag_seconds, at) VALUES ($1, $2, $3, $4, $5)",
+        product_name,
+        operation.kind.value,
+        (ready - operation.created_at).total_seconds(),
+        None if ran is None else (ready - ran).total_seconds(),
+        ready,
+    )
+
+
+async def usual_seconds(connection: Connection, product_name: str) -> float | None:
+    """The median of the last twenty new instances of a product; None while none is known."""
+    found: float | None = await connection.fetchval(
+        "SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY seconds) FROM (SELECT seconds FROM corral_ready_times"
+        " WHERE product_name = $1 AND kind = $2 ORDER BY id DESC LIMIT 20) AS latest",
+        product_name,
+        OperationKind.CREATE.value,
+    )
+    return found
+
+
+async def recent(connection: Connection, since: datetime) -> ReadyTimes:
+    """Those since then, at most the last thousand."""
+    return _times(await connection.fetchrow(_RECENT, since))
+
+
+async def by_step(
+    connection: Connection, *, after: datetime, until: datetime, step: timedelta
+) -> dict[int, ReadyTimes]:
+    """Those of each step of that long between *after* and *until*, by its number from 1; none where there were none."""
+    rows = await connection.fetch(_BY_STEP, after, until, step)
+    return {row["step"]: _times(row) for row in rows}
+
+
+def _times(row: Any) -> ReadyTimes:
+    return ReadyTimes(count=row["times"], whole=_quantiles(row["whole"]), lag=_quantiles(row["lag"]))
+
+
+def _quantiles(seconds: Sequence[float | None] | None) -> Quantiles:
+    p50, p90 = (None if s is None else timedelta(seconds=s) for s in seconds or (None, None))
+    return Quantiles(p50, p90)

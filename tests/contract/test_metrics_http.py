@@ -1,0 +1,90 @@
+"""The fleet in numbers, as callers see it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from datetime import datetime
+from itertools import pairwise
+
+import pytest
+from support.front import Front, opened
+from support.service import error_of
+
+from corral.domain.instance import ProviderId
+from corral.domain.lifecycle import Phase
+from corral.store.database import Database
+
+NOBODY = {"p50Ms": None, "p90Ms": None}
+
+
+@pytest.fixture
+async def front(database: Database) -> AsyncGenerator[Front]:
+    async with opened(database) as front:
+        yield front
+
+
+async def test_the_summary_tells_the_whole_fleet(front: Front) -> None:
+    """Two wishes, one of which the provider has begun."""
+    made = [(await front.wish()).json for _ in range(2)]
+    await front.change(made[0]["instanceId"], phase=Phase.STARTING, provider_id=ProviderId("gpu-1"))
+    answer = await front.get("/api/metrics")
+    body = answer.json
+
+    assert answer.status == 200
+    caches = body.pop("caches")
+    assert body == {
+        "timestamp": "2030-01-01T00:00:00.000Z",
+        "instances": {
+            "total": 2,
+            "byStatus": {**dict.fromkeys(map(str, Phase), 0), "creating": 1, "starting": 1},
+        },
+        "usdPerHour": made[0]["price"],
+        "timeToReady": NOBODY,
+        "readinessLag": NOBODY,
+        "queue": {
+            "pending": 2,
+            "processing": 0,
+            "failed": 0,
+            "oldestPendingAgeMs": body["queue"]["oldestPendingAgeMs"],
+        },
+        "webhooks": {"pending": 0, "oldestAgeMs": None, "failed24h": 0},
+        "provider": {"breaker": "CLOSED", "budgetPerMinute": 300, "callsLastMinute": 0},
+    }
+    assert body["queue"]["oldestPendingAgeMs"] >= 0
+    assert caches["templates"] == {"size": 1, "hitRatio": 0.5}  # the second wish found what the first had asked for
+
+
+async def test_old_clients_find_ready_instances_under_their_word(database: Database) -> None:
+    """CORRAL_READY_STATUS=running holds here too."""
+    async with opened(database, ready_word="running") as front:
+        made = (await front.wish()).json
+        await front.change(made["instanceId"], phase=Phase.READY, provider_id=ProviderId("gpu-1"))
+        found = (await front.get("/api/metrics")).json["instances"]
+
+    assert found["byStatus"]["running"] == 1
+    assert "ready" not in found["byStatus"]
+    assert found["total"] == 1
+
+
+async def test_the_history_goes_up_to_now_in_equal_steps(front: Front) -> None:
+    """So that a chart can be drawn from it as it is."""
+    body = (await front.get("/api/metrics/history?hours=2")).json
+    ends = [datetime.fromisoformat(point["at"]) for point in body["points"]]
+
+    assert (body["from"], body["stepSeconds"], body["usd"]) == ("2029-12-31T22:00:00.000Z", 120, 0)
+    assert body["points"][-1] == {
+        "at": "2030-01-01T00:00:00.000Z",
+        "usdPerHour": 0,
+        "becameReady": 0,
+        "timeToReady": NOBODY,
+        "readinessLag": NOBODY,
+    }
+    assert {(b - a).total_seconds() for a, b in pairwise(ends)} == {120}
+
+
+@pytest.mark.parametrize("hours", ["0", "721", "-1", "1.5", "x", ""])
+async def test_an_odd_number_of_hours_is_refused(front: Front, hours: str) -> None:
+    """By its name, as every bad query is."""
+    error = error_of(await front.get(f"/api/metrics/history?hours={hours}"), 400, "VALIDATION_ERROR")
+
+    assert [(e["field"], e["code"]) for e in error["validationErrors"]] == [("hours", "INVALID_QUERY")]

@@ -1,0 +1,162 @@
+"""The fleet in numbers: what is told of now and of the past, judged by the provider's ledger."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from dataclasses import replace
+
+import pytest
+from support.herd import ORDER, Herd, herding
+from support.numbers import a_fleet
+
+from corral.cloud.budget import Budget, BudgetState, encoded
+from corral.domain.lifecycle import Phase
+from corral.engine.fleet import Fleet, History
+from corral.jobs.queue import JobStatus, Wanted
+from corral.store.budget import DatabaseLedger
+from corral.store.database import Database
+from corral.store.target import DatabaseTarget
+
+BOOT = 40
+
+
+@pytest.fixture
+async def herd(database: Database, target: DatabaseTarget) -> AsyncGenerator[Herd]:
+    async with herding(database, target, boot_seconds=BOOT, pull_seconds=0) as herd:
+        yield herd
+
+
+@pytest.fixture
+def fleet(herd: Herd) -> Fleet:
+    return a_fleet(herd.database, herd.queue, herd.clock)
+
+
+def spent(history: History) -> float:
+    return sum(point.micro_usd for point in history.points) * history.step.total_seconds() / 3600 / 1_000_000
+
+
+async def test_an_empty_fleet_counts_to_nothing(fleet: Fleet) -> None:
+    """Every phase has a number from the beginning, so that no graph begins with a gap."""
+    numbers = await fleet.numbers()
+
+    assert numbers.count.instances == dict.fromkeys(Phase, 0)
+    assert numbers.count.micro_usd == 0
+    assert (numbers.ready.count, numbers.ready.whole.p50) == (0, None)
+    assert spent(await fleet.history(24)) == 0
+
+
+async def test_what_runs_is_counted_with_its_price(herd: Herd, fleet: Fleet) -> None:
+    """From the provider's yes until it is gone; a second old at most."""
+    wish = await herd.wish()
+    await herd.work()
+    starting = await fleet.numbers()
+    ready = await herd.until(wish, Phase.READY)
+    running = await fleet.numbers()
+    await herd.unwish(wish)
+    await herd.until(wish, Phase.TERMINATED)
+    gone = await fleet.numbers()
+
+    assert ready.placement is not None
+    price = ready.placement.micro_usd
+    assert price > 0
+    counted = [(n.count.instances, n.count.micro_usd) for n in (starting, running, gone)]
+    none = dict.fromkeys(Phase, 0)
+    assert counted == [
+        (none | {Phase.STARTING: 1}, price),
+        (none | {Phase.READY: 1}, price),
+        (none | {Phase.TERMINATED: 1}, 0),
+    ]
+
+
+async def test_the_numbers_are_read_once_a_second(herd: Herd, fleet: Fleet) -> None:
+    """However many ask."""
+    before = await fleet.numbers()
+    await herd.wish()
+
+    assert await fleet.numbers() is before
+    herd.clock.advance(1)
+    assert (await fleet.numbers()).count.instances[Phase.CREATING] == 1
+
+
+async def test_time_to_ready_is_told_of_those_that_became_ready(herd: Herd, fleet: Fleet) -> None:
+    """The whole wait, and of it the part that was ours: from the provider's word to ready."""
+    began = herd.clock.now()
+    ready = await herd.until(await herd.wish(), Phase.READY)
+    times = (await fleet.numbers()).ready
+
+    assert ready.ready_at is not None
+    assert times.count == 1
+    assert times.whole.p50 == times.whole.p90 == ready.ready_at - began
+    assert times.whole.p50 is not None
+    assert times.lag.p50 is not None
+    # The provider ran it 40 s after the call; looks are two seconds apart.
+    assert times.whole.p50.total_seconds() == pytest.approx(BOOT + times.lag.p50.total_seconds(), abs=4)
+    assert 0 <= times.lag.p50.total_seconds() <= 4
+
+    herd.clock.advance(86_400)
+    assert (await fleet.numbers()).ready.count == 0
+
+
+async def test_the_past_costs_what_the_provider_billed(herd: Herd, fleet: Fleet) -> None:
+    """Instances that came, went and stayed; nothing was sampled while they did."""
+    wishes = [await herd.wish(replace(ORDER, name=f"w{n}")) for n in range(3)]
+    for wish in wishes:
+        await herd.until(wish, Phase.READY)
+    await herd.steps(30, seconds=60)
+    await herd.unwish(wishes[0])
+    await herd.until(wishes[0], Phase.TERMINATED)
+    await herd.steps(90, seconds=60)
+
+    ledger = herd.sim.ledger()
+    price = ledger.usd / ledger.seconds  # all three are of one kind
+    # Corral counts from the provider's yes, the ledger from the end of the boot; looks are up to a minute apart.
+    tolerance = price * 3 * (BOOT + 120)
+    for hours in (3, 24):
+        assert ledger.usd <= spent(await fleet.history(hours)) <= ledger.usd + tolerance
+    # The last hour knows only two, and neither of them had any news in it.
+    assert spent(await fleet.history(1)) == pytest.approx(price * 2 * 3600)
+
+
+async def test_the_past_shows_when_instances_became_ready(herd: Herd, fleet: Fleet) -> None:
+    """Each in its own step, and nothing where nothing happened."""
+    ready = await herd.until(await herd.wish(), Phase.READY)
+    herd.clock.advance(1800)
+    history = await fleet.history(1)
+
+    assert len(history.points) == 60
+    [step] = [point for point in history.points if point.ready.count]
+    assert ready.ready_at is not None
+    assert step.until - history.step < ready.ready_at <= step.until
+    assert step.ready.whole.p50 is not None
+    assert {p.ready.whole.p50 for p in history.points if p is not step} == {None}
+
+
+async def test_the_backlog_is_as_old_as_its_oldest_due_job(herd: Herd, fleet: Fleet) -> None:
+    """A job for later is pending, but nobody waits for it yet."""
+    async with herd.database.transaction() as connection:
+        await herd.queue.enqueue(
+            connection,
+            [Wanted(type="monitor_instance", payload={"instanceId": "x"}, after=herd.observer.idle_interval)],
+        )
+    later = (await fleet.numbers()).backlog
+    await herd.wish()
+    herd.clock.advance(1)
+    due = (await fleet.numbers()).backlog
+
+    assert (later.by_status[JobStatus.PENDING], later.oldest_pending_age) == (1, None)
+    assert due.by_status[JobStatus.PENDING] == 2
+    assert due.oldest_pending_age is not None
+
+
+async def test_the_calls_of_all_processes_are_counted(database: Database, herd: Herd, fleet: Fleet) -> None:
+    """The budget is shared, so its use is told alike by a process that never calls."""
+
+    def take(_raw: bytes | None, now: float) -> tuple[bytes, None]:
+        state, _ = Budget(None).take(BudgetState(), now, changes=7, reads=2)
+        return encoded(state), None
+
+    await DatabaseLedger(database).revise(take)
+    numbers = await fleet.numbers()
+
+    assert (numbers.calls_last_minute, numbers.calls_per_minute) == (9, 300)
+    assert herd.sim.instances() == []
