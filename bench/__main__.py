@@ -11,7 +11,7 @@ from pathlib import Path
 
 import uvloop
 
-from bench import jobs, startup, web
+from bench import burst, jobs, startup, web
 from bench.contest import Contest, hold
 from bench.figures import Row, table
 from bench.ground import Ground, laid_out
@@ -22,6 +22,7 @@ TOPICS: Mapping[str, Callable[[Ground], AbstractAsyncContextManager[list[Contest
     "jobs": jobs.contests,
     "web": web.contests,
     "startup": startup.contests,
+    "burst": burst.contests,
 }
 RESULTS = Path(__file__).with_name("RESULTS.md")
 PREAMBLE = """\

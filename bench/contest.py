@@ -1,9 +1,9 @@
-"""Two sides that do the same work in turns."""
+"""Corral, alone or beside others that do the same work in turns."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from bench.figures import Figure, Row
 
@@ -13,15 +13,25 @@ Side = Callable[[], Awaitable[Sample]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Rival:
+    """Something simpler that does the same work."""
+
+    name: str
+    side: Side
+    targets: Mapping[str, float] = field(default_factory=dict[str, float])
+    """Corral's figure by the rival's, by the name of the figure, as it is to be."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Contest:
-    """Corral against something simpler at one piece of work."""
+    """One piece of work that is measured."""
 
     title: str
     work: str
-    """What a round does, and what the bare side is; printed under the table."""
+    """What a round does, and what each rival is; printed under the table."""
     figures: tuple[Figure, ...]
     corral: Side
-    bare: Side
+    rivals: tuple[Rival, ...] = ()
     rounds: int = 5
     """An odd number, so that the median is a round that happened."""
     warm_up: bool = True
@@ -29,17 +39,26 @@ class Contest:
 
 
 async def hold(contest: Contest) -> list[Row]:
-    """Let both sides take turns, and answer one row a figure."""
+    """Let all sides take turns, and answer the rows: one a figure, or one a figure and rival."""
+    sides = (contest.corral, *(rival.side for rival in contest.rivals))
     if contest.warm_up:
-        await contest.corral()
-        await contest.bare()
-    pairs = [(await contest.corral(), await contest.bare()) for _ in range(contest.rounds)]
-    return [
-        Row(
-            title=contest.title,
-            figure=figure,
-            corral=[ours[figure.name] for ours, _ in pairs],
-            bare=[theirs[figure.name] for _, theirs in pairs],
-        )
-        for figure in contest.figures
-    ]
+        for side in sides:
+            await side()
+    rounds = [[await side() for side in sides] for _ in range(contest.rounds)]
+    rows: list[Row] = []
+    for figure in contest.figures:
+        ours, *others = [[samples[place][figure.name] for samples in rounds] for place in range(len(sides))]
+        if not others or figure.target is not None:
+            rows.append(Row(title=contest.title, figure=figure, corral=ours, target=figure.target))
+        rows += [
+            Row(
+                title=contest.title,
+                figure=figure,
+                corral=ours,
+                rival=rival.name,
+                theirs=theirs,
+                target=rival.targets.get(figure.name),
+            )
+            for rival, theirs in zip(contest.rivals, others, strict=True)
+        ]
+    return rows

@@ -17,6 +17,8 @@ class Figure:
     name: str
     unit: str
     more_is_better: bool = False
+    target: float | None = None
+    """What Corral itself is to reach, whatever others do."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,17 +32,31 @@ class Spread:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One figure of one contest: what each side showed, round by round."""
+    """One figure of one contest: what Corral showed, round by round, and a rival beside it if there was one."""
 
     title: str
     figure: Figure
     corral: Sequence[float]
-    bare: Sequence[float]
+    rival: str = ""
+    theirs: Sequence[float] = ()
+    target: float | None = None
+    """Of the ratio, or of Corral's own figure when there is no rival."""
 
     @property
-    def ratios(self) -> list[float]:
-        """Corral by bare, each round by itself: neighbours in time meet the same noise."""
-        return [ours / theirs for ours, theirs in zip(self.corral, self.bare, strict=True)]
+    def judged(self) -> Spread:
+        """What the target is held against: the ratios, each round by itself, or Corral's own figures."""
+        if not self.rival:
+            return spread(self.corral)
+        # Neighbours in time meet the same noise.
+        return spread([ours / theirs for ours, theirs in zip(self.corral, self.theirs, strict=True)])
+
+    @property
+    def is_met(self) -> bool:
+        """Whether the middle of the rounds reaches the target; True when there is none."""
+        reached, target = self.judged.median, self.target
+        if target is None:
+            return True
+        return reached >= target if self.figure.more_is_better else reached <= target
 
 
 def spread(values: Sequence[float]) -> Spread:
@@ -66,28 +82,32 @@ def number(value: float) -> str:
 
 def table(rows: Sequence[Row]) -> str:
     """Every row, as aligned Markdown."""
-    head = ("what", "unit", "better", "Corral", "bare", "Corral ÷ bare", "range of the rounds")
+    head = ("what", "unit", "better", "beside", "Corral", "rival", "ratio", "range of the rounds", "target", "")
     cells = [head, *(_cells(row) for row in rows)]
     widths = [max(len(line[column]) for line in cells) for column in range(len(head))]
     rule = [("-" * width) if column < _WORDS else "-" * (width - 1) + ":" for column, width in enumerate(widths)]
     return "\n".join(_line(line, widths) for line in [head, rule, *cells[1:]]) + "\n"
 
 
-_WORDS = 3
+_WORDS = 4
 """So many columns are words and stand left; the rest are numbers and stand right."""
 
 
 def _cells(row: Row) -> tuple[str, ...]:
-    ratio = spread(row.ratios)
-    span = UNKNOWN if math.isnan(ratio.median) else f"{number(ratio.lowest)} to {number(ratio.highest)}"
+    judged = row.judged
+    span = UNKNOWN if math.isnan(judged.median) else f"{number(judged.lowest)} to {number(judged.highest)}"
+    sign = "≥" if row.figure.more_is_better else "≤"
     return (
         f"{row.title}: {row.figure.name}",
         row.figure.unit,
         "more" if row.figure.more_is_better else "less",
+        row.rival,
         number(spread(row.corral).median),
-        number(spread(row.bare).median),
-        number(ratio.median),
+        number(spread(row.theirs).median) if row.rival else "",
+        number(judged.median) if row.rival else "",
         span,
+        "" if row.target is None else f"{sign} {number(row.target)}",
+        "" if row.target is None else "met" if row.is_met else "missed",
     )
 
 

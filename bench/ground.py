@@ -8,6 +8,7 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import quote
 
 import asyncpg
 
@@ -29,6 +30,11 @@ class Ground:
         await self.execute(self.server, f"CREATE DATABASE {name}")
         return self.server.named(name)
 
+    async def new_database_url(self, name: str) -> str:
+        """The same, as DATABASE_URL has it."""
+        target = await self.new_database(name)
+        return url_of(target)
+
     async def execute(self, target: DatabaseTarget, statement: str) -> None:
         """Run one statement on a connection of its own."""
         connection = await asyncpg.connect(**target.arguments())
@@ -44,6 +50,11 @@ class Ground:
             return str(await connection.fetchval("SHOW server_version"))
         finally:
             await connection.close()
+
+
+def url_of(target: DatabaseTarget) -> str:
+    """The address of a database of the ground."""
+    return f"postgresql://{target.user}@/{target.database}?host={quote(str(target.host), safe='')}"
 
 
 @asynccontextmanager

@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from functools import partial
 
-from bench.contest import Contest, Sample
+from bench.contest import Contest, Rival, Sample
 from bench.figures import Figure, percentile
 from bench.ground import Ground
 from bench.queues import Queue, both_queues
@@ -39,10 +39,10 @@ async def contests(ground: Ground) -> AsyncGenerator[list[Contest]]:
             Contest(
                 title=f"run, {at_once} at once",
                 work=f"{JOBS:,} waiting jobs that do nothing, by one worker with MAX_CONCURRENT_JOBS={at_once}, from "
-                "the start of the first to the start of the last; bare: PgQueuer with the same batch size and limit.",
+                "the start of the first to that of the last; beside it PgQueuer with the same batch size and limit.",
                 figures=(_PER_SECOND, _CPU),
                 corral=partial(_drain, corral, at_once),
-                bare=partial(_drain, bare, at_once),
+                rivals=(Rival(name="PgQueuer", side=partial(_drain, bare, at_once)),),
                 rounds=rounds,
             )
             for at_once, rounds in ((10, 5), (100, 9))
@@ -51,18 +51,18 @@ async def contests(ground: Ground) -> AsyncGenerator[list[Contest]]:
             *drained,
             Contest(
                 title="commit to start, idle worker",
-                work=f"{ALONE} jobs one at a time, from sending the COMMIT to the first line of the handler; bare: the "
-                "same with PgQueuer.",
+                work=f"{ALONE} jobs one at a time, from sending the COMMIT to the first line of the handler; beside it "
+                "the same with PgQueuer.",
                 figures=(_MEDIAN, _P99),
                 corral=partial(_one_at_a_time, corral, ground.clock),
-                bare=partial(_one_at_a_time, bare, ground.clock),
+                rivals=(Rival(name="PgQueuer", side=partial(_one_at_a_time, bare, ground.clock)),),
             ),
             Contest(
                 title="commit to start, follow-up",
                 work=f"a chain of {FOLLOWING} jobs, each enqueued by the handler of the one before; measured alike.",
                 figures=(_MEDIAN, _P99),
                 corral=partial(_one_after_another, corral),
-                bare=partial(_one_after_another, bare),
+                rivals=(Rival(name="PgQueuer", side=partial(_one_after_another, bare)),),
                 rounds=9,
             ),
             Contest(
@@ -70,15 +70,15 @@ async def contests(ground: Ground) -> AsyncGenerator[list[Contest]]:
                 work=f"{STEADY} jobs, each in a transaction of its own, committed at an even pace; measured alike.",
                 figures=(_MEDIAN, _P99),
                 corral=partial(_at_a_pace, corral, ground.clock),
-                bare=partial(_at_a_pace, bare, ground.clock),
+                rivals=(Rival(name="PgQueuer", side=partial(_at_a_pace, bare, ground.clock)),),
                 warm_up=False,
             ),
             Contest(
                 title=f"enqueue, {BATCH} a transaction",
-                work=f"{JOBS:,} jobs, {BATCH} in one statement in one transaction; bare: the same with PgQueuer.",
+                work=f"{JOBS:,} jobs, {BATCH} in one statement in one transaction; beside it the same with PgQueuer.",
                 figures=(_PER_SECOND,),
                 corral=partial(_enqueue, corral, JOBS, BATCH),
-                bare=partial(_enqueue, bare, JOBS, BATCH),
+                rivals=(Rival(name="PgQueuer", side=partial(_enqueue, bare, JOBS, BATCH)),),
                 rounds=15,
             ),
             Contest(
@@ -86,7 +86,7 @@ async def contests(ground: Ground) -> AsyncGenerator[list[Contest]]:
                 work=f"{SINGLES} jobs, each in a transaction of its own, one after another on one connection.",
                 figures=(_PER_SECOND,),
                 corral=partial(_enqueue, corral, SINGLES, 1),
-                bare=partial(_enqueue, bare, SINGLES, 1),
+                rivals=(Rival(name="PgQueuer", side=partial(_enqueue, bare, SINGLES, 1)),),
                 rounds=15,
             ),
         ]

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import math
 import os
 import signal
 import socket
 import sys
 import time
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass
 from pathlib import Path
 
 from bench import bare_server
+from bench.wire import Line
 from corral.clock import Clock
 
 UP_WITHIN_SECONDS = 60.0
@@ -32,10 +34,15 @@ class Served:
 
     async def get(self, path: str) -> bytes:
         """The body of the answer to one GET, which must be 200."""
-        status, body = await _get(self.port, path)
+        async with Line(self.port) as line:
+            status, body = await line.ask("GET", path)
         if status != 200:
             raise RuntimeError(f"GET {path} was answered with {status}: {body[:200]!r}")
         return body
+
+    def kill(self) -> None:
+        """End it as a power cut would."""
+        os.kill(self.pid, signal.SIGKILL)
 
     def cpu_seconds(self) -> float:
         """CPU time the process used so far, in all its threads; unknown where there is no /proc."""
@@ -55,13 +62,15 @@ class Served:
 
 
 @asynccontextmanager
-async def corral(directory: Path, clock: Clock, **settings: str) -> AsyncGenerator[Served]:
+async def corral(directory: Path, clock: Clock, *, port: int | None = None, **settings: str) -> AsyncGenerator[Served]:
     """`corral serve`, with its data in *directory*."""
     program = Path(sys.executable).with_name("corral")
     environment = {"CORRAL_DATA_DIR": str(directory / ".corral"), **settings}
-    port = _free_port()
-    command = [str(program), "serve", "--port", str(port)]
-    async with _running(
+
+    def command(port: int) -> list[str]:
+        return [str(program), "serve", "--port", str(port)]
+
+    async with running(
         command, directory, settings=environment, port=port, path="/health/ready", clock=clock
     ) as served:
         yield served
@@ -76,25 +85,35 @@ async def bare(directory: Path, clock: Clock, answers: Mapping[str, bytes]) -> A
         file = directory / f"answer-{number}"
         file.write_bytes(body)
         arguments += [path, str(file)]
-    port = _free_port()
-    command = [sys.executable, "-P", bare_server.__file__, str(port), *arguments]
-    async with _running(command, directory, settings={}, port=port, path=next(iter(answers)), clock=clock) as served:
+
+    def command(port: int) -> list[str]:
+        return [sys.executable, "-P", bare_server.__file__, str(port), *arguments]
+
+    async with running(command, directory, path=next(iter(answers)), clock=clock) as served:
         yield served
 
 
 @asynccontextmanager
-async def _running(
-    command: Sequence[str], directory: Path, *, settings: Mapping[str, str], port: int, path: str, clock: Clock
+async def running(
+    command: Callable[[int], Sequence[str]],
+    directory: Path,
+    *,
+    path: str,
+    clock: Clock,
+    settings: Mapping[str, str] | None = None,
+    port: int | None = None,
 ) -> AsyncGenerator[Served]:
+    """The server started by *command* for a port, from its first 200 of *path* on; stopped at the end."""
     directory.mkdir(parents=True, exist_ok=True)
     inherited = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}  # noqa: TID251
     log = directory / "log"
-    with log.open("wb") as output:
+    port = _free_port() if port is None else port
+    with log.open("ab") as output:
         began = time.perf_counter()
         process = await asyncio.create_subprocess_exec(
-            *command,
+            *command(port),
             cwd=directory,
-            env={**inherited, **settings},
+            env={**inherited, **(settings or {})},
             stdin=asyncio.subprocess.DEVNULL,
             stdout=output,
             stderr=asyncio.subprocess.STDOUT,
@@ -102,30 +121,22 @@ async def _running(
     try:
         while not await _answers(port, path):
             if process.returncode is not None or time.perf_counter() - began > UP_WITHIN_SECONDS:
-                raise RuntimeError(f"{Path(command[0]).name} did not come up:\n{log.read_text()[-2000:]}")
+                raise RuntimeError(f"{Path(command(port)[0]).name} did not come up:\n{log.read_text()[-2000:]}")
             await clock.sleep(_POLL_SECONDS)
         yield Served(port=port, pid=process.pid, came_up_in=time.perf_counter() - began)
     finally:
         if process.returncode is None:
-            process.send_signal(signal.SIGTERM)
+            with contextlib.suppress(ProcessLookupError):  # killed, and not yet noticed
+                process.send_signal(signal.SIGTERM)
         await process.wait()
 
 
 async def _answers(port: int, path: str) -> bool:
     try:
-        return (await _get(port, path))[0] == 200
+        async with Line(port) as line:
+            return (await line.ask("GET", path)).status == 200
     except (OSError, ValueError):
         return False
-
-
-async def _get(port: int, path: str) -> tuple[int, bytes]:
-    reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    try:
-        writer.write(f"GET {path} HTTP/1.1\r\nhost: 127.0.0.1:{port}\r\nconnection: close\r\n\r\n".encode())
-        head, _, body = (await reader.read()).partition(b"\r\n\r\n")
-    finally:
-        writer.close()
-    return int(head[9:12]), body
 
 
 def _free_port() -> int:

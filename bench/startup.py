@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from bench import servers
-from bench.contest import Contest, Sample
+from bench.contest import Contest, Rival, Sample
 from bench.figures import Figure
 from bench.ground import Ground
 
@@ -41,7 +41,7 @@ async def contests(ground: Ground) -> AsyncGenerator[list[Contest]]:
             "PostgreSQL and simulator; bare: Litestar on uvicorn with one route and no database.",
             figures=(_FIRST, _SECOND, _MEMORY),
             corral=corral,
-            bare=bare,
+            rivals=(Rival(name="Litestar", side=bare),),
             warm_up=False,
         )
     ]

@@ -7,14 +7,13 @@ import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from functools import partial
-from urllib.parse import quote
 
 import msgspec
 
 from bench import load, servers
-from bench.contest import Contest, Sample
+from bench.contest import Contest, Rival, Sample
 from bench.figures import Figure
-from bench.ground import Ground
+from bench.ground import Ground, url_of
 from bench.queues import CorralQueue
 from bench.servers import Served
 from corral.jobs.tables import install
@@ -36,8 +35,7 @@ async def contests(ground: Ground) -> AsyncGenerator[list[Contest]]:
     """One contest a path."""
     target = await ground.new_database("bench_web")
     await _finish_jobs(target, ground)
-    url = f"postgresql://{target.user}@/{target.database}?host={quote(str(target.host), safe='')}"
-    async with servers.corral(ground.directory / "web", ground.clock, DATABASE_URL=url) as corral:
+    async with servers.corral(ground.directory / "web", ground.clock, DATABASE_URL=url_of(target)) as corral:
         bodies = {path.partition("?")[0]: await corral.get(path) for path in PATHS.values()}
         async with servers.bare(ground.directory / "bare", ground.clock, bodies) as bare:
             yield [
@@ -47,7 +45,7 @@ async def contests(ground: Ground) -> AsyncGenerator[list[Contest]]:
                     "bare: Litestar on uvicorn, answering the same bytes from memory.",
                     figures=(_PER_SECOND, _CPU),
                     corral=partial(_ask, corral, path),
-                    bare=partial(_ask, bare, path),
+                    rivals=(Rival(name="Litestar", side=partial(_ask, bare, path)),),
                 )
                 for title, path in PATHS.items()
             ]

@@ -5,8 +5,11 @@ from __future__ import annotations
 import math
 
 import pytest
-from bench.contest import Contest, Sample, hold
+from bench.burst import measured
+from bench.contest import Contest, Rival, Sample, Side, hold
 from bench.figures import Figure, Row, Spread, number, percentile, spread, table
+from bench.orders import Accepted, Shown
+from bench.provider import Account
 
 SPEED = Figure(name="jobs", unit="1/s", more_is_better=True)
 DELAY = Figure(name="p99", unit="ms")
@@ -14,17 +17,39 @@ DELAY = Figure(name="p99", unit="ms")
 
 def test_a_ratio_is_taken_within_its_round() -> None:
     """A slow minute of the machine slows both sides; the ratio of the medians would not see that."""
-    row = Row(title="run", figure=SPEED, corral=[90, 45, 200], bare=[100, 50, 100])
+    row = Row(title="run", figure=SPEED, corral=[90, 45, 200], rival="bare", theirs=[100, 50, 100])
 
-    assert row.ratios == [0.9, 0.9, 2.0]
+    assert row.judged == Spread(median=0.9, lowest=0.9, highest=2.0)
+
+
+def test_without_a_rival_the_figure_itself_is_judged() -> None:
+    """A delay of ours has a target whatever others need."""
+    assert Row(title="run", figure=DELAY, corral=[3, 1, 2]).judged == Spread(median=2, lowest=1, highest=3)
 
 
 def test_sides_with_a_different_number_of_rounds_are_refused() -> None:
     """A ratio of rounds that were not neighbours means nothing."""
-    row = Row(title="run", figure=SPEED, corral=[1, 2], bare=[1])
+    row = Row(title="run", figure=SPEED, corral=[1, 2], rival="bare", theirs=[1])
 
     with pytest.raises(ValueError, match="shorter"):
-        _ = row.ratios
+        _ = row.judged
+
+
+@pytest.mark.parametrize(
+    ("figure", "target", "expected"),
+    [
+        (SPEED, 2.0, True),
+        (SPEED, 2.1, False),
+        (DELAY, 2.0, True),
+        (DELAY, 1.9, False),
+        (DELAY, None, True),
+    ],
+)
+def test_a_target_is_met_in_the_direction_that_is_better(
+    figure: Figure, target: float | None, *, expected: bool
+) -> None:
+    """More of a speed, less of a delay; exactly the target will do."""
+    assert Row(title="run", figure=figure, corral=[2, 9, 1], target=target).is_met is expected
 
 
 def test_a_spread_is_the_median_and_the_range() -> None:
@@ -59,34 +84,83 @@ def test_numbers_have_three_digits_that_count(value: float, expected: str) -> No
 def test_the_table_lines_up() -> None:
     """It is read in a terminal as often as on a page."""
     rows = [
-        Row(title="run", figure=SPEED, corral=[2000, 2200, 2100], bare=[2000, 2000, 2000]),
-        Row(title="commit to start", figure=DELAY, corral=[math.nan], bare=[math.nan]),
+        Row(
+            title="run",
+            figure=SPEED,
+            corral=[2000, 2200, 2100],
+            rival="bare",
+            theirs=[2000, 2000, 2000],
+            target=1.2,
+        ),
+        Row(title="ready", figure=DELAY, corral=[math.nan]),
+        Row(title="ready", figure=DELAY, corral=[3, 4, 5], target=4),
     ]
 
     assert table(rows) == (
-        "| what                 | unit | better | Corral |  bare | Corral ÷ bare | range of the rounds |\n"
-        "| -------------------- | ---- | ------ | -----: | ----: | ------------: | ------------------: |\n"
-        "| run: jobs            | 1/s  | more   |  2,100 | 2,000 |          1.05 |        1.00 to 1.10 |\n"
-        "| commit to start: p99 | ms   | less   |      - |     - |             - |                   - |\n"
+        "| what       | unit | better | beside | Corral | rival | ratio | range of the rounds | target |        |\n"
+        "| ---------- | ---- | ------ | ------ | -----: | ----: | ----: | ------------------: | -----: | -----: |\n"
+        "| run: jobs  | 1/s  | more   | bare   |  2,100 | 2,000 |  1.05 |        1.00 to 1.10 | ≥ 1.20 | missed |\n"
+        "| ready: p99 | ms   | less   |        |      - |       |       |                   - |        |        |\n"
+        "| ready: p99 | ms   | less   |        |   4.00 |       |       |        3.00 to 5.00 | ≤ 4.00 |    met |\n"
     )
 
 
 async def test_sides_take_turns_and_the_first_turn_does_not_count() -> None:
-    """Whatever slows the machine for a while slows both."""
+    """Whatever slows the machine for a while slows all."""
     turns: list[str] = []
 
-    async def corral() -> Sample:
-        turns.append("corral")
-        return {"jobs": float(len(turns)), "p99": 1.0}
+    def side(name: str) -> Side:
+        async def turn() -> Sample:
+            turns.append(name)
+            return {"jobs": float(len(turns)), "p99": 1.0}
 
-    async def bare() -> Sample:
-        turns.append("bare")
-        return {"jobs": float(len(turns)), "p99": 2.0}
+        return turn
 
-    rows = await hold(Contest(title="run", work="", figures=(SPEED, DELAY), corral=corral, bare=bare, rounds=2))
+    rivals = (Rival(name="bare", side=side("bare"), targets={"jobs": 0.5}), Rival(name="other", side=side("other")))
+    held = await hold(
+        Contest(title="run", work="", figures=(SPEED, DELAY), corral=side("corral"), rivals=rivals, rounds=2)
+    )
 
-    assert turns == ["corral", "bare"] * 3
-    assert rows == [
-        Row(title="run", figure=SPEED, corral=[3.0, 5.0], bare=[4.0, 6.0]),
-        Row(title="run", figure=DELAY, corral=[1.0, 1.0], bare=[2.0, 2.0]),
+    assert turns == ["corral", "bare", "other"] * 3
+    assert held == [
+        Row(title="run", figure=SPEED, corral=[4.0, 7.0], rival="bare", theirs=[5.0, 8.0], target=0.5),
+        Row(title="run", figure=SPEED, corral=[4.0, 7.0], rival="other", theirs=[6.0, 9.0]),
+        Row(title="run", figure=DELAY, corral=[1.0, 1.0], rival="bare", theirs=[1.0, 1.0]),
+        Row(title="run", figure=DELAY, corral=[1.0, 1.0], rival="other", theirs=[1.0, 1.0]),
     ]
+
+
+async def test_alone_corral_has_one_row_a_figure() -> None:
+    """With the target of the figure itself."""
+    aimed = Figure(name="p99", unit="ms", target=100)
+
+    async def corral() -> Sample:
+        return {"p99": 50.0}
+
+    held = await hold(Contest(title="burst", work="", figures=(aimed,), corral=corral, rounds=1))
+
+    assert held == [Row(title="burst", figure=aimed, corral=[50.0], target=100)]
+
+
+def test_a_burst_is_judged_by_what_the_provider_saw() -> None:
+    """Lag is counted from running there to ready here; what was made and belongs to no wish was made twice."""
+    shown = [Shown(provider_id="a", ready_at=107.0), Shown(provider_id="b", ready_at=109.0)]
+    account = Account(ran_at={"a": 106.0, "b": 106.5, "lost": 106.2}, asked_at=[101.0, 101.5, 101.2], billed_twice=0)
+
+    figures = measured(
+        Accepted(began=100.0, seconds=1.0, waits=[0.02, 0.04]), shown, account, {"create": 3, "get": 2, "list": 9}
+    )
+
+    assert figures == {
+        "all accepted after": 1.0,
+        "POST median": 20.0,
+        "POST p99": 40.0,
+        "all created after": 1.5,
+        "all ready after the last could be": 2.5,
+        "lag median": 1.0,
+        "lag p99": 2.5,
+        "lag longest": 2.5,
+        "provider calls an instance": 2.5,
+        "list pages": 9.0,
+        "made or billed twice": 1.0,
+    }

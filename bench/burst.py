@@ -1,0 +1,176 @@
+"""A burst of wishes: how fast they are accepted, how soon each is ready, and what it costs at the provider."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
+
+import msgspec
+
+from bench import orders, provider, servers
+from bench.contest import Contest, Sample
+from bench.figures import Figure, percentile
+from bench.ground import Ground
+from bench.orders import Accepted, Shown
+from bench.provider import Account
+from bench.servers import Served
+from bench.wire import Line
+
+BOOT_SECONDS = 5.0
+LISTING = "list"
+"""The provider's call that lists; it is counted apart, because its cost grows with pages and time, not with wishes."""
+
+ACCEPTED = Figure(name="all accepted after", unit="s")
+POST_MEDIAN = Figure(name="POST median", unit="ms")
+POST_P99 = Figure(name="POST p99", unit="ms", target=100)
+CREATED = Figure(name="all created after", unit="s")
+READY = Figure(name="all ready after the last could be", unit="s", target=5)
+LAG_MEDIAN = Figure(name="lag median", unit="s", target=2.5)
+LAG_P99 = Figure(name="lag p99", unit="s")
+LAG_MOST = Figure(name="lag longest", unit="s")
+CALLS = Figure(name="provider calls an instance", unit="", target=2.1)
+PAGES = Figure(name="list pages", unit="")
+TWICE = Figure(name="made or billed twice", unit="", target=0)
+FIGURES = (ACCEPTED, POST_MEDIAN, POST_P99, CREATED, READY, LAG_MEDIAN, LAG_P99, LAG_MOST, CALLS, PAGES, TWICE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Burst:
+    """One kind of burst."""
+
+    wishes: int
+    in_flight: int
+    keyed: bool = False
+    killed: bool = False
+    """Whether the service is killed when half are accepted, and started again."""
+    rounds: int = 1
+
+    @property
+    def title(self) -> str:
+        """How it is called in the table."""
+        keys = ", keys" if self.keyed else ""
+        killed = ", SIGKILL" if self.killed else ""
+        return f"{self.wishes:,} wishes, {self.in_flight} in flight{keys}{killed}"
+
+    @property
+    def work(self) -> str:
+        """What happens, in a sentence."""
+        keys = "each with an Idempotency-Key" if self.keyed else "without keys"
+        killed = (
+            " When half are accepted the service is killed and started again; who was not answered sends the same key "
+            "again. It waits for the heartbeats of the dead worker's jobs, so it has no target for time."
+            if self.killed
+            else ""
+        )
+        return (
+            f"{self.wishes:,} creates over {self.in_flight} connections, {keys}; service, PostgreSQL and simulator "
+            f"(an instance runs {BOOT_SECONDS:g} s after its creation) are processes of their own on a new database. "
+            f"Lag: from running at the simulator to ready here; one list call every 2 s sees it.{killed}"
+        )
+
+    @property
+    def figures(self) -> tuple[Figure, ...]:
+        """A kill costs time by design, and repeats nothing."""
+        timed = {READY, LAG_MEDIAN, POST_P99} if self.killed else set()
+        return tuple(Figure(name=f.name, unit=f.unit) if f in timed else f for f in FIGURES)
+
+
+BURSTS = (
+    Burst(wishes=1000, in_flight=32, rounds=3),
+    Burst(wishes=1000, in_flight=50, keyed=True, rounds=3),
+    Burst(wishes=1000, in_flight=50, keyed=True, killed=True),
+    Burst(wishes=5000, in_flight=32),
+)
+
+
+@asynccontextmanager
+async def contests(ground: Ground) -> AsyncGenerator[list[Contest]]:
+    """One a kind, without rivals."""
+    numbers = itertools.count()
+    yield [
+        Contest(
+            title=burst.title,
+            work=burst.work,
+            figures=burst.figures,
+            corral=partial(_burst, ground, burst, numbers),
+            rounds=burst.rounds,
+            warm_up=False,
+        )
+        for burst in BURSTS
+    ]
+
+
+async def _burst(ground: Ground, burst: Burst, numbers: itertools.count[int]) -> Sample:
+    name = f"burst_{next(numbers)}"
+    url = await ground.new_database_url(f"bench_{name}")
+    directory = ground.directory / name
+    async with AsyncExitStack() as stack:
+        cloud = await stack.enter_async_context(
+            provider.simulated(directory / "provider", ground.clock, boot_seconds=BOOT_SECONDS)
+        )
+
+        async def start(port: int | None = None) -> Served:
+            return await stack.enter_async_context(
+                servers.corral(
+                    directory, ground.clock, port=port, DATABASE_URL=url, LOG_LEVEL="warning", **cloud.settings
+                )
+            )
+
+        served = await start()
+        await _warm(served)
+        before = await cloud.calls()
+        again = asyncio.create_task(asyncio.sleep(0))  # noqa: TID251  # nothing to wait for unless it is killed
+        killed = asyncio.Event()
+
+        async def restart() -> None:
+            await killed.wait()
+            served.kill()
+            await start(served.port)
+
+        if burst.killed:
+            again = asyncio.create_task(restart())
+        accepted = await orders.send(
+            served.port,
+            ground.clock,
+            wishes=burst.wishes,
+            in_flight=burst.in_flight,
+            keyed=burst.keyed,
+            on_accepted=lambda count: killed.set() if count == burst.wishes // 2 else None,
+        )
+        await again
+        shown = await orders.all_ready(served.port, ground.clock, wishes=burst.wishes, within=60 + burst.wishes * 0.06)
+        after = await cloud.calls()
+        made = {call: count - before.get(call, 0) for call, count in after.items()}
+        return measured(accepted, shown, await cloud.account(), made)
+
+
+async def _warm(served: Served) -> None:
+    """Have product and template remembered, as they are in a service that has run for a while."""
+    async with Line(served.port) as line:
+        await line.ask("POST", "/api/instances?dryRun=true", msgspec.json.encode(orders.wish(0)))
+
+
+def measured(accepted: Accepted, shown: list[Shown], account: Account, made: dict[str, int]) -> Sample:
+    """The figures of one burst."""
+    wishes = len(shown)
+    lags = [instance.ready_at - account.ran_at[instance.provider_id] for instance in shown]
+    of_lags: Callable[[float], float] = partial(percentile, lags)
+    apart = made.get(LISTING, 0)
+    doubled = len(account.asked_at) - len({instance.provider_id for instance in shown})
+    return {
+        ACCEPTED.name: accepted.seconds,
+        POST_MEDIAN.name: percentile(accepted.waits, 0.5) * 1000,
+        POST_P99.name: percentile(accepted.waits, 0.99) * 1000,
+        CREATED.name: max(account.asked_at) - accepted.began,
+        READY.name: max(instance.ready_at for instance in shown) - max(account.ran_at.values()),
+        LAG_MEDIAN.name: of_lags(0.5),
+        LAG_P99.name: of_lags(0.99),
+        LAG_MOST.name: of_lags(1),
+        CALLS.name: (sum(made.values()) - apart) / wishes,
+        PAGES.name: float(apart),
+        TWICE.name: float(max(doubled, account.billed_twice)),
+    }

@@ -1,0 +1,84 @@
+"""The provider of a run: the simulator, as a process of its own, and what it knows of us."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from bench import servers
+from bench.servers import Served
+from bench.wire import Line
+from corral.clock import Clock
+
+API_PATH = "/gpu-instance/openapi"
+ONE_WISH = r"^corral-[0-9a-f]{6}-(inst-[0-9a-z]+)-\d+$"
+"""What the ledger is to take for one wish: every attempt for one instance of ours."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Account:
+    """What the provider saw of a run."""
+
+    ran_at: dict[str, float]
+    """When each instance first ran, by its id there, in unix seconds."""
+    asked_at: list[float]
+    """When each was created."""
+    billed_twice: int
+    """Wishes that two instances were ever billed for at one time."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Provider:
+    """A simulator that answers."""
+
+    served: Served
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """What makes a Corral use it, as fast as it likes."""
+        return {
+            "NOVITA_API_KEY": "bench",
+            "NOVITA_API_BASE_URL": f"http://127.0.0.1:{self.served.port}{API_PATH}",
+            "NOVITA_RATE_LIMIT_PER_MINUTE": "100000",
+        }
+
+    async def account(self) -> Account:
+        """All instances, and the judgement of the ledger."""
+        instances = (await self._read("/_sim/state"))["instances"]
+        ledger = await self._read(f"/_sim/ledger?pattern={_quoted(ONE_WISH)}")
+        return Account(
+            ran_at={i["id"]: at for i in instances for at, status in reversed(i["course"]) if status == "running"},
+            asked_at=[i["course"][0][0] for i in instances],
+            billed_twice=len(ledger["twice"]),
+        )
+
+    async def calls(self) -> dict[str, int]:
+        """How often each call was made so far."""
+        endpoints = (await self._read("/_sim/calls"))["endpoints"]
+        return {name: counted["total"] for name, counted in endpoints.items()}
+
+    async def _read(self, path: str) -> Any:
+        async with Line(self.served.port) as line:
+            return msgspec.json.decode((await line.ask("GET", path)).body)
+
+
+@asynccontextmanager
+async def simulated(directory: Path, clock: Clock, *, boot_seconds: float) -> AsyncGenerator[Provider]:
+    """A provider with stock for everybody, whose instances run *boot_seconds* after their creation."""
+    options = ("--boot-seconds", f"{boot_seconds:g}", "--pull-seconds", "0", "--quirk", "stock=1000000")
+
+    def command(port: int) -> list[str]:
+        return [sys.executable, "-m", "novitasim", "--port", str(port), *options]
+
+    async with servers.running(command, directory, path="/_sim/state?instances=false", clock=clock) as served:
+        yield Provider(served=served)
+
+
+def _quoted(pattern: str) -> str:
+    return "".join(f"%{byte:02X}" for byte in pattern.encode())
