@@ -72,6 +72,9 @@ API_CONNECTIONS = 10
 SPARE_CONNECTIONS = 6
 """Beside one for each running job: the queue's listener, its bookkeeping, the observer, the budget and the watch."""
 
+OPEN_CONNECTIONS = 6
+"""Opened before the first request: a new one takes as long as the request itself, and a burst would wait for each."""
+
 
 async def serve(settings: Settings, role: Role, *, on_ready: Callable[[str], None]) -> None:
     """Run one process of Corral until SIGTERM or SIGINT; *on_ready* is told the address once requests are served."""
@@ -86,7 +89,9 @@ async def serve(settings: Settings, role: Role, *, on_ready: Callable[[str], Non
         listener = stack.enter_context(contextlib.closing(listen(settings.http.host, settings.http.port)))
         target, embedded = await stack.enter_async_context(opened_database(settings, clock))
         await migrate_database(target)
-        database = await Database.connect(target, most_connections=_connections(settings, role))
+        database = await Database.connect(
+            target, most_connections=_connections(settings, role), least_connections=OPEN_CONNECTIONS
+        )
         stack.push_async_callback(database.close)
         ground = _lay_ground(settings, role, clock=clock, target=target, database=database)
         simulated, base_url, api_key = await stack.enter_async_context(_provider(settings, clock))

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 from support.clocks import SteppedClock
 
+from corral.engine.keyed import KeysInUse
 from corral.jobs.registry import JobId, JobRun
 from corral.jobs.retention import sweep_answers
 from corral.store import idempotency
@@ -30,7 +31,19 @@ async def settled(database: Database, claim: Claim | None, answer: Answer | None
 
 async def found(database: Database, now: datetime = NOW) -> KeyRow | None:
     async with database.connection() as connection:
-        return await idempotency.find(connection, "k", now)
+        return (await idempotency.find(connection, ["k"], now)).get("k")
+
+
+async def test_keys_asked_for_together_get_each_their_own_answer(database: Database) -> None:
+    """They are read with one statement; nobody may get what belongs to another."""
+    await settled(database, await claimed(database, "a"), DONE)
+    await claimed(database, "b")
+    keys = KeysInUse(database, SteppedClock(NOW))
+
+    answers = await asyncio.gather(*(keys.find(key) for key in ("b", "free", "a", "b")))
+
+    running = KeyRow(key="b", fingerprint=b"f", answer=None)
+    assert answers == [running, None, KeyRow(key="a", fingerprint=b"f", answer=DONE), running]
 
 
 async def test_one_of_many_gets_the_claim(database: Database) -> None:

@@ -34,6 +34,7 @@ from corral.engine.deliveries import Deliveries
 from corral.engine.event_hub import EventHub
 from corral.engine.event_log import EventLog
 from corral.engine.fleet import Fleet
+from corral.engine.keyed import KeysInUse
 from corral.engine.shared_caches import SharedCaches
 from corral.jobs.queue import JobQueue
 from corral.store.database import Database
@@ -112,7 +113,7 @@ def build(parts: Parts, *, only_watching: bool = False) -> ASGIApp:
 
 
 def _once_per_key(database: Database, clock: Clock) -> DefineMiddleware:
-    return DefineMiddleware(OncePerKey, database=database, clock=clock)
+    return DefineMiddleware(OncePerKey, keys=KeysInUse(database, clock), database=database, clock=clock)
 
 
 def _tell(clock: Clock, request: Request[Any, Any, Any], error: Exception) -> Response[bytes]:

@@ -27,7 +27,7 @@ from corral.domain.errors import (
     StaleError,
     StoreUnavailableError,
 )
-from corral.engine.keyed import Keyed
+from corral.engine.keyed import Keyed, KeysInUse
 from corral.store import idempotency
 from corral.store.database import Database
 from corral.store.idempotency import Answer, KeyRow
@@ -91,8 +91,9 @@ def answered(request: KeyedRequest | None, outcome: T | KeyRow, answer_of: Calla
 class OncePerKey:
     """Middleware around every route."""
 
-    def __init__(self, app: ASGIApp, database: Database, clock: Clock) -> None:
+    def __init__(self, app: ASGIApp, keys: KeysInUse, database: Database, clock: Clock) -> None:
         self._app = app
+        self._keys = keys
         self._database = database
         self._clock = clock
 
@@ -104,8 +105,7 @@ class OncePerKey:
             return
         read = await _read_body(receive)
         fingerprint = _fingerprint(scope, read.body)
-        async with self._database.connection() as connection:
-            row = await idempotency.find(connection, key, self._clock.now())
+        row = await self._keys.find(key)
         if row is not None:
             await _send_replay(send, _first_answer(row, fingerprint))
         elif cast("Any", scope)["route_handler"].opt.get(KEEPS_ANSWERS):

@@ -96,11 +96,8 @@ class Catalogue:
 
     async def plan(self, wish: Wish) -> Ranking:
         """All that is considered for *wish*, also when nothing of it can be had; raises for an unknown product only."""
-        ranked, failed = await asyncio.gather(
-            self._ranked.get(_key(wish), partial(self._rank, wish), since=lambda found: found.read_at),
-            self._failed.add(self._clock.now()),
-        )
-        return ranked.ranking.without(failed)
+        ranked = await self._ranked.get(_key(wish), partial(self._rank, wish), since=lambda found: found.read_at)
+        return ranked.ranking.without(await self._failed.add(self._clock.now()))
 
     async def products(self, *, region: str | None, billing_mode: BillingMode) -> tuple[Product, ...]:
         """What is for sale in *region*, or anywhere; raises SpecInvalidError when there is no such region."""

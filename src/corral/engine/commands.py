@@ -102,11 +102,10 @@ class Commands:
         Answers the row of *keyed* instead when another request used that key first.
         """
         now = self._clock.now()
-        ranking, _, ready_at = await asyncio.gather(
-            self._catalogue.candidates(wish_of(order)),
-            self._catalogue.template(order.template_id),
-            self._estimates.ready_at(order.product_name, now),
+        ranking, _ = await asyncio.gather(
+            self._catalogue.candidates(wish_of(order)), self._catalogue.template(order.template_id)
         )
+        ready_at = await self._estimates.ready_at(order.product_name, now)
         created = self._wish(order, ranking.candidates[0], now, ready_at)
         return await self._wishes.add(_Wished(created=created, row=None if keyed is None else keyed.row(created)))
 

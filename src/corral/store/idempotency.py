@@ -70,16 +70,16 @@ class Claim:
     until: datetime
 
 
-async def find(connection: Connection, key: str, now: datetime) -> KeyRow | None:
-    """What is known of *key*; None when it is free."""
-    row = await connection.fetchrow(
+async def find(connection: Connection, keys: Sequence[str], now: datetime) -> dict[str, KeyRow]:
+    """What is known of each of *keys* that is not free."""
+    rows = await connection.fetch(
         "SELECT key, fingerprint, status, body FROM corral_idempotency"
-        " WHERE key = $1 AND kept_at > $3 AND (status IS NOT NULL OR claimed_until > $2)",
-        key,
+        " WHERE key = ANY($1) AND kept_at > $3 AND (status IS NOT NULL OR claimed_until > $2)",
+        keys,
         now,
         now - KEPT_FOR,
     )
-    return None if row is None else _read(row)
+    return {row["key"]: _read(row) for row in rows}
 
 
 async def keep(connection: Connection, wanted: Sequence[KeyRow], now: datetime) -> list[KeyRow]:
