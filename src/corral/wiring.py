@@ -297,6 +297,7 @@ def _worker(ground: _Ground) -> Worker | None:
         clock=ground.clock,
         metrics=ground.metrics,
         concurrency=ground.settings.jobs.max_concurrent,
+        is_crowded=lambda: ground.vitals.is_crowded,
     )
 
 
@@ -366,7 +367,6 @@ async def _front(stack: AsyncExitStack, ground: _Ground, catalogue: Catalogue, f
         metrics=ground.metrics,
         vitals=ground.vitals,
         queue=ground.queue,
-        is_stopping=lambda: ground.vitals.stopping,
         local_only=settings.http.is_loopback,
         allowed_origins=settings.http.allowed_origins,
         limits=ground.limits,

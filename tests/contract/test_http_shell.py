@@ -8,6 +8,7 @@ from collections.abc import AsyncGenerator
 
 import pytest
 from support.service import Service, error_of, serving
+from support.waiting import until
 
 from corral.api.limits import Limits
 from corral.jobs.queue import Wanted
@@ -292,6 +293,22 @@ async def test_jobs_are_shown_and_cleaned_up(service: Service, database: Databas
 async def test_an_unknown_job_is_not_found(service: Service, job_id: str) -> None:
     """Whatever is written in its place."""
     error_of(await service.ask("GET", f"/api/jobs/{job_id}"), 404, "JOB_NOT_FOUND")
+
+
+async def test_callers_count_as_waiting_until_they_are_answered(service: Service) -> None:
+    """Also those who are refused at the door or never finish: a count that drifts would slow all jobs for good."""
+    vitals = service.parts.vitals
+    _, writer = await asyncio.open_connection("127.0.0.1", service.port)
+    head = f"POST /api/jobs/cleanup HTTP/1.1\r\nhost: 127.0.0.1:{service.port}\r\ncontent-type: application/json\r\n"
+    writer.write(f"{head}content-length: 10\r\n\r\n".encode())
+    await until(lambda: vitals.callers_waiting == 1)
+    writer.close()
+    await until(lambda: vitals.callers_waiting == 0)
+
+    await service.ask("GET", "/nowhere")
+    await service.ask("GET", "/api/jobs", headers={"host": "elsewhere.example"})
+
+    assert vitals.callers_waiting == 0
 
 
 async def test_many_requests_at_once_all_answer(service: Service) -> None:

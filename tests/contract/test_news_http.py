@@ -219,6 +219,14 @@ async def test_a_client_that_leaves_is_forgotten(desk: Desk) -> None:
     await until(lambda: desk.streams == 0)
 
 
+async def test_a_client_that_follows_is_not_one_that_waits(desk: Desk) -> None:
+    """Jobs make room for callers who wait; for streams, which stay for hours, they would never work again."""
+    async with listening(desk.service.address):
+        await until(lambda: desk.streams == 1)
+
+        assert desk.service.parts.vitals.callers_waiting == 0
+
+
 async def test_many_clients_are_served_by_one_reader(desk: Desk) -> None:
     """Each gets everything, once and in order; the database is asked once for all of them."""
     clients = 40

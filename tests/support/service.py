@@ -94,7 +94,6 @@ async def serving(
         metrics=Metrics(),
         vitals=vitals,
         queue=JobQueue(database, registry or Registry()),
-        is_stopping=lambda: vitals.stopping,
         local_only=True,
         allowed_origins=("https://ops.example",),
         limits=limits,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from http import HTTPStatus
@@ -49,7 +49,6 @@ class Parts:
     metrics: Metrics
     vitals: Vitals
     queue: JobQueue
-    is_stopping: Callable[[], bool]
     local_only: bool
     allowed_origins: tuple[str, ...]
     limits: Limits
@@ -106,7 +105,7 @@ def build(parts: Parts, *, only_watching: bool = False) -> ASGIApp:
         app=app,
         clock=parts.clock,
         metrics=parts.metrics,
-        is_stopping=parts.is_stopping,
+        vitals=parts.vitals,
         local_only=parts.local_only,
         limits=parts.limits,
     )

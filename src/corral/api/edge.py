@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import re
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, cast
@@ -20,6 +20,7 @@ from litestar.enums import ScopeType
 
 from corral.api.limits import Limits
 from corral.api.problems import RequestIds, problem
+from corral.api.vitals import Vitals
 from corral.clock import Clock
 from corral.domain.errors import CorralError, ForbiddenError, MalformedError, ShuttingDownError
 from corral.telemetry import Metrics, log
@@ -40,7 +41,7 @@ class Edge:
     app: ASGIApp
     clock: Clock
     metrics: Metrics
-    is_stopping: Callable[[], bool]
+    vitals: Vitals
     local_only: bool
     """Bound to a loopback address: requests must name this machine as their host."""
     limits: Limits
@@ -66,12 +67,16 @@ class _Exchange:
         """Answer, whatever happens."""
         began = self._edge.clock.monotonic()
         self._scope.setdefault("state", {})["ids"] = self._ids
+        self._edge.vitals.callers_waiting += 1
         with structlog.contextvars.bound_contextvars(request_id=self._ids.request_id):
             try:
                 _admit(self._edge, self._scope, self._headers)
                 await self._edge.app(self._scope, self._limited_receive, self._named_send)
             except Exception as error:  # noqa: BLE001  # the outermost frame
                 await self._answer(error)
+            finally:
+                if self._status is None:
+                    self._edge.vitals.callers_waiting -= 1
             if self._status is not None:
                 self._count(self._status, self._edge.clock.monotonic() - began)
 
@@ -93,6 +98,7 @@ class _Exchange:
     async def _named_send(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self._status = message["status"]
+            self._edge.vitals.callers_waiting -= 1
             message["headers"] = [*message["headers"], *_id_headers(self._ids)]
         await self._send(message)
 
@@ -121,7 +127,7 @@ def _admit(edge: Edge, scope: HTTPScope, headers: Mapping[bytes, bytes]) -> None
     """Raise if this request may not even reach a route."""
     if edge.local_only and not _is_local(headers.get(b"host", b"").decode("latin-1")):
         raise ForbiddenError("this Corral serves this machine only: use http://localhost or http://127.0.0.1")
-    if edge.is_stopping() and not scope["path"].startswith("/health"):
+    if edge.vitals.stopping and not scope["path"].startswith("/health"):
         raise ShuttingDownError("this Corral is stopping; ask again in a moment", retry_after_seconds=5)
     length = headers.get(b"content-length", b"0")
     if length.isdigit() and int(length) > edge.limits.body_bytes:

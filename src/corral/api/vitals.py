@@ -10,6 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Final
+
+CROWD: Final = 8
+"""Callers waiting at once. Fewer hardly wait for each other; a page that asks for six things at once is none."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -25,11 +29,19 @@ class Vitals:
     last_look_at: datetime | None = None
     """When the provider's whole list was last read, by any process."""
 
+    callers_waiting: int = 0
+    """Requests whose answer has not begun; an open stream is not one of them."""
+
     def report(self, service: str, *, up: bool, **notes: object) -> None:
         """Remember how *service* fares."""
         self.up[service] = up
         if notes:
             self.notes[service] = notes
+
+    @property
+    def is_crowded(self) -> bool:
+        """Whether so many callers wait that other work should make room for them."""
+        return self.callers_waiting >= CROWD
 
     @property
     def ready(self) -> bool:

@@ -22,6 +22,7 @@ from corral.clock import Clock
 from corral.domain.backoff import delay
 from corral.domain.errors import CloudTransientError, StoreUnavailableError
 from corral.jobs.registry import JobId, JobRun, JobType, LookAgainError
+from corral.jobs.seats import Seats
 from corral.jobs.tables import Postponed
 from corral.telemetry import Metrics, log
 
@@ -34,8 +35,8 @@ OUTAGE_PAUSE_SECONDS = 5.0
 class RunningJobs:
     """The handlers running now: so many at once, and called off together at the end."""
 
-    def __init__(self, most: int) -> None:
-        self._seats = asyncio.Semaphore(most)
+    def __init__(self, seats: Seats) -> None:
+        self._seats = seats
         self._tasks: set[asyncio.Task[object]] = set()
         self._abandoned = False
 

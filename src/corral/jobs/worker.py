@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Callable
 from datetime import timedelta
 
 from pgqueuer.qm import QueueManager
@@ -19,6 +20,7 @@ from corral.domain.errors import StoreUnavailableError
 from corral.jobs.execution import Executor, RunningJobs
 from corral.jobs.queue import JobQueue, Wanted
 from corral.jobs.registry import JobType, Registry
+from corral.jobs.seats import Seats
 from corral.jobs.tables import CHANNEL, queries_of_pool
 from corral.store.database import Database
 from corral.telemetry import Metrics, log
@@ -48,6 +50,7 @@ class Worker:
         clock: Clock,
         metrics: Metrics,
         concurrency: int,
+        is_crowded: Callable[[], bool] = lambda: False,
         heartbeat_timeout: timedelta = HEARTBEAT_TIMEOUT,
         dequeue_timeout: timedelta = DEQUEUE_TIMEOUT,
     ) -> None:
@@ -63,7 +66,7 @@ class Worker:
         self._stopping = asyncio.Event()
         self._ended = asyncio.Event()
         self._ended.set()
-        self._running = RunningJobs(concurrency)
+        self._running = RunningJobs(Seats(concurrency, is_crowded=is_crowded))
 
     async def run(self) -> None:
         """Take jobs until `stop` is called; comes back by itself when the database was away."""

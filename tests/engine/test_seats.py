@@ -1,0 +1,114 @@
+"""Places for jobs: how many run at once, and who makes room for whom."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from corral.jobs.seats import Seats
+
+
+class Crowd:
+    """Callers that wait, or not."""
+
+    def __init__(self) -> None:
+        self.there = False
+
+    def __call__(self) -> bool:
+        return self.there
+
+
+class Guests:
+    """Jobs that each hold a place until they are told to go."""
+
+    def __init__(self, seats: Seats) -> None:
+        self._seats = seats
+        self.seated: list[int] = []
+        self._doors: dict[int, asyncio.Event] = {}
+        self.tasks: dict[int, asyncio.Task[None]] = {}
+
+    async def come(self, *numbers: int) -> None:
+        for number in numbers:
+            self._doors[number] = asyncio.Event()
+            self.tasks[number] = asyncio.create_task(self._sit(number))
+        await turns()
+
+    async def go(self, number: int) -> None:
+        self._doors[number].set()
+        await self.tasks[number]
+        await turns()
+
+    async def _sit(self, number: int) -> None:
+        async with self._seats:
+            self.seated.append(number)
+            try:
+                await self._doors[number].wait()
+            finally:
+                self.seated.remove(number)
+
+
+async def turns(count: int = 5) -> None:
+    for _ in range(count):
+        await asyncio.sleep(0)  # noqa: TID251  # gives way, does not wait
+
+
+async def test_no_more_sit_than_there_are_places_and_the_first_to_come_is_next() -> None:
+    """MAX_CONCURRENT_JOBS is kept, and no job is overtaken for ever."""
+    guests = Guests(Seats(2))
+    await guests.come(1, 2, 3, 4)
+    assert guests.seated == [1, 2]
+
+    await guests.go(2)
+    assert guests.seated == [1, 3]
+
+
+async def test_in_a_crowd_fewer_sit_but_never_none() -> None:
+    """Callers go first; what was wanted before still goes on."""
+    crowd = Crowd()
+    guests = Guests(Seats(10, is_crowded=crowd))
+    crowd.there = True
+    await guests.come(*range(6))
+    assert guests.seated == [0, 1]
+
+    await guests.go(0)
+    assert guests.seated == [1, 2]
+
+
+async def test_after_the_crowd_all_places_are_taken_again() -> None:
+    """The first job that ends lets in as many as there is room for."""
+    crowd = Crowd()
+    guests = Guests(Seats(5, is_crowded=crowd))
+    crowd.there = True
+    await guests.come(*range(7))
+    assert guests.seated == [0]
+
+    crowd.there = False
+    await guests.go(0)
+    assert guests.seated == [1, 2, 3, 4, 5]
+
+
+async def test_a_job_that_is_called_off_while_waiting_takes_no_place() -> None:
+    """A place lost at every shutdown or time-out would end all work in the long run."""
+    guests = Guests(Seats(1))
+    await guests.come(1, 2, 3)
+    guests.tasks[2].cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await guests.tasks[2]
+
+    await guests.go(1)
+    assert guests.seated == [3]
+
+
+async def test_a_job_that_is_called_off_as_it_gets_its_place_gives_it_back() -> None:
+    """Both can happen in one turn of the loop."""
+    seats = Seats(1)
+    guests = Guests(seats)
+    await guests.come(1, 2, 3)
+    guests.tasks[1].cancel()
+    await asyncio.sleep(0)  # noqa: TID251  # the place is given to the second, who has not yet heard
+    guests.tasks[2].cancel()
+    await turns()
+
+    assert guests.tasks[2].cancelled()
+    assert guests.seated == [3]
