@@ -55,6 +55,7 @@ LOG_EVENTS: Final[dict[str, str]] = {
     "instance.ask_refused": "The provider refused to stop or delete an instance; it is asked again, and may be billed.",
     "instance.duplicate_found": "A lost attempt of ours turned up late at the provider; it is deleted.",
     "instance.going_in_circles": "One pass took more steps than it ever should; a mistake in the tables.",
+    "listing.degraded": "The merged listing could not ask the provider; what is known is shown, with a warning.",
     "observer.leading": "This process is the one that looks at the provider.",
     "observer.interrupted": "The lead was lost, usually because the database went away; it is sought again.",
     "observer.look_failed": "The provider could not be listed; what is known stands, marked stale.",

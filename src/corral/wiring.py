@@ -8,15 +8,16 @@ from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 
 from litestar.types import ASGIApp
-from pydantic import SecretStr
 
 from corral import __version__
-from corral.api import app
+from corral.api import app, listed
 from corral.api.limits import Limits
-from corral.api.orders import OrderReader
+from corral.api.orders import OrderReader, order_defaults
 from corral.api.routes.instances import InstanceDesk
+from corral.api.routes.listing import ListingDesk
 from corral.api.server import HttpServer, listen
 from corral.api.showing import Showing
 from corral.api.vitals import Vitals
@@ -24,12 +25,10 @@ from corral.cache.book import CacheBook
 from corral.cache.numbers import CacheCollector
 from corral.clock import Clock, SystemClock
 from corral.cloud.novita.account import GuardedCloud, opened_account
-from corral.cloud.simulated import API_KEY, SimulatedProvider
+from corral.cloud.simulated import opened_provider
 from corral.dashboard import files
 from corral.domain.decide import Policy
 from corral.domain.errors import SettingsError
-from corral.domain.health import HealthCheckSpec
-from corral.domain.order_rules import OrderDefaults
 from corral.engine import delivery_sweep
 from corral.engine.acts import Acts
 from corral.engine.births import Births
@@ -41,12 +40,14 @@ from corral.engine.event_hub import EventHub
 from corral.engine.event_log import EventLog
 from corral.engine.fleet import Fleet
 from corral.engine.ids import random_id
+from corral.engine.listing import MergedListing
 from corral.engine.news import News
 from corral.engine.observe import Observer, removal
 from corral.engine.reading import Known, Reading
 from corral.engine.reconcile import Reconciler
 from corral.engine.record import Recorder
 from corral.engine.shared_caches import SharedCaches
+from corral.engine.sightings import Sightings
 from corral.health.probe import Prober
 from corral.jobs import retention, tables
 from corral.jobs.queue import JobQueue
@@ -94,7 +95,7 @@ async def serve(settings: Settings, role: Role, *, on_ready: Callable[[str], Non
         )
         stack.push_async_callback(database.close)
         ground = _lay_ground(settings, role, clock=clock, target=target, database=database)
-        simulated, base_url, api_key = await stack.enter_async_context(_provider(settings, clock))
+        simulated, base_url, api_key = await stack.enter_async_context(opened_provider(settings, clock))
         cloud = await stack.enter_async_context(
             opened_account(
                 settings.provider,
@@ -108,8 +109,9 @@ async def serve(settings: Settings, role: Role, *, on_ready: Callable[[str], Non
         )
         catalogue = _catalogue(ground, cloud)
         prober = await stack.enter_async_context(Prober.open(clock=clock))
-        engine = await _engine(ground, cloud, catalogue, prober)
-        front = await _front(stack, ground, catalogue, _fleet(ground, cloud))
+        listing = await _listing(ground, cloud)
+        engine = await _engine(ground, cloud, catalogue, prober, listing)
+        front = await _front(stack, ground, catalogue, _fleet(ground, cloud), listing)
         process = Process(
             server=HttpServer(front.app, listener, clock=clock, limits=ground.limits),
             worker=_worker(ground),
@@ -152,21 +154,6 @@ async def opened_database(
         await embedded.stop()
 
 
-@asynccontextmanager
-async def _provider(
-    settings: Settings, clock: Clock
-) -> AsyncGenerator[tuple[SimulatedProvider | None, str, SecretStr]]:
-    """Where the provider is and the key to it; without a key, a simulator runs for as long as this is open."""
-    if settings.provider.api_key is not None:
-        yield None, settings.provider.base_url, settings.provider.api_key
-        return
-    simulated = SimulatedProvider(settings.store.data_dir, clock)
-    try:
-        yield simulated, await simulated.ensure(), SecretStr(API_KEY)
-    finally:
-        await simulated.stop()
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Ground:
     """What every other part stands on."""
@@ -185,6 +172,7 @@ class _Ground:
     caches: SharedCaches
     notices: Notices
     news: News
+    showing: Showing
 
 
 def _lay_ground(settings: Settings, role: Role, *, clock: Clock, target: DatabaseTarget, database: Database) -> _Ground:
@@ -194,6 +182,7 @@ def _lay_ground(settings: Settings, role: Role, *, clock: Clock, target: Databas
     caches.listen(notices)
     for job_type in (retention.sweep(queue), retention.sweep_answers(database, clock)):
         registry.add(job_type)
+    vitals = Vitals(started_at=clock.now())
     return _Ground(
         settings=settings,
         role=role,
@@ -204,11 +193,18 @@ def _lay_ground(settings: Settings, role: Role, *, clock: Clock, target: Databas
         registry=registry,
         policy=Policy(),
         limits=Limits(),
-        vitals=Vitals(started_at=clock.now()),
+        vitals=vitals,
         queue=queue,
         caches=caches,
         notices=notices,
         news=News(queue, default_webhook_url=settings.webhooks.url),
+        showing=Showing(
+            clock=clock,
+            estimates=Estimates(database, clock),
+            ready_word=settings.instances.ready_status,
+            poll_interval=timedelta(seconds=settings.instances.poll_interval_seconds),
+            last_look_at=lambda: vitals.last_look_at,
+        ),
     )
 
 
@@ -241,8 +237,28 @@ def _fleet(ground: _Ground, cloud: GuardedCloud) -> Fleet:
     )
 
 
+async def _listing(ground: _Ground, cloud: GuardedCloud) -> MergedListing:
+    async with ground.database.connection() as connection:
+        installation = await instances.mark(connection)
+    sightings = Sightings(
+        database=ground.database,
+        queue=ground.queue,
+        clock=ground.clock,
+        policy=ground.policy,
+        installation=installation,
+    )
+    return MergedListing(
+        cloud=cloud,
+        database=ground.database,
+        caches=ground.caches.book,
+        sightings=sightings,
+        clock=ground.clock,
+        show=partial(listed.encoded, ground.showing),
+    )
+
+
 async def _engine(
-    ground: _Ground, cloud: GuardedCloud, catalogue: Catalogue, prober: Prober
+    ground: _Ground, cloud: GuardedCloud, catalogue: Catalogue, prober: Prober, listing: MergedListing
 ) -> list[Coroutine[None, None, None]]:
     """Register what jobs do; answers what runs beside them."""
     async with ground.database.connection() as connection:
@@ -282,6 +298,7 @@ async def _engine(
         installation=installation,
         idle_interval=timedelta(seconds=ground.settings.instances.poll_interval_seconds),
         calls_per_minute=lambda: cloud.snapshot().calls_per_minute,
+        on_listing=listing.heard,
     )
     ground.notices.subscribe("events", lambda _key: observer.wake())
     return [observer.run()]
@@ -310,8 +327,10 @@ class _Front:
     background: tuple[Coroutine[None, None, None], ...]
 
 
-async def _front(stack: AsyncExitStack, ground: _Ground, catalogue: Catalogue, fleet: Fleet) -> _Front:
-    settings, clock, database = ground.settings, ground.clock, ground.database
+async def _front(
+    stack: AsyncExitStack, ground: _Ground, catalogue: Catalogue, fleet: Fleet, listing: MergedListing
+) -> _Front:
+    settings, clock, database, showing = ground.settings, ground.clock, ground.database, ground.showing
     guard = AddressGuard(clock=clock, allow_private=settings.webhooks.allow_private)
     key = settings.webhooks.secret
     sender = await stack.enter_async_context(
@@ -321,14 +340,6 @@ async def _front(stack: AsyncExitStack, ground: _Ground, catalogue: Catalogue, f
             timeout_ms=settings.webhooks.timeout_ms,
             key=None if key is None else signing_key(key.get_secret_value()),
         )
-    )
-    estimates = Estimates(database, clock)
-    showing = Showing(
-        clock=clock,
-        estimates=estimates,
-        ready_word=settings.instances.ready_status,
-        poll_interval=timedelta(seconds=settings.instances.poll_interval_seconds),
-        last_look_at=lambda: ground.vitals.last_look_at,
     )
     event_log = EventLog(database, ready_word=settings.instances.ready_status)
     hub = EventHub(event_log, clock=clock, metrics=ground.metrics)
@@ -354,11 +365,11 @@ async def _front(stack: AsyncExitStack, ground: _Ground, catalogue: Catalogue, f
             queue=ground.queue,
             tell=ground.news.tell,
             caches=ground.caches.book,
-            estimates=estimates,
+            estimates=showing.estimates,
             clock=clock,
             new_id=random_id,
         ),
-        orders=OrderReader(_order_defaults(settings), guard),
+        orders=OrderReader(order_defaults(settings), guard),
         reading=Reading(database, ground.caches.book),
         showing=showing,
     )
@@ -378,20 +389,10 @@ async def _front(stack: AsyncExitStack, ground: _Ground, catalogue: Catalogue, f
         instances=desk,
         fleet=fleet,
         ready_word=settings.instances.ready_status,
+        listing=ListingDesk(listing=listing, settings=settings.listing, clock=clock),
         database=database,
         pages=files.handlers(),
     )
     if ground.role is Role.WORKER:
         return _Front(app=app.build(parts, only_watching=True), hub=hub, background=())
     return _Front(app=app.build(parts), hub=hub, background=(hub.run(),))
-
-
-def _order_defaults(settings: Settings) -> OrderDefaults:
-    chosen, checks = settings.instances, settings.health_checks
-    health = HealthCheckSpec(
-        timeout_ms=checks.timeout_ms,
-        retry_attempts=checks.retry_attempts,
-        retry_delay_ms=checks.retry_delay_ms,
-        max_wait_ms=checks.max_wait_ms,
-    )
-    return OrderDefaults(region=chosen.default_region, regions=chosen.regions, health=health)

@@ -141,8 +141,8 @@ class Instance(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     region: str
     product_id: str | None = None
     product_name: str
-    template_id: str
-    billing_mode: str
+    template_id: str | None
+    billing_mode: str | None
     price: float | None = None
     port_mappings: list[PortMapping] = []
     connection_details: ConnectionDetails = ConnectionDetails()

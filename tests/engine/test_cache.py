@@ -143,6 +143,53 @@ async def test_a_put_wins_over_a_load_under_way(cache: Cache[str]) -> None:
     assert await cache.get("k", source.load) == "put"
 
 
+async def test_a_load_under_way_is_outdated_too(cache: Cache[str], clock: SteppedClock) -> None:
+    """It may have read what it is made from before the change; a second later it is made anew."""
+    source = Source()
+    (task,) = await ask(cache, source)
+    cache.outdate(1)
+    cache.outdate(5)
+    source.answers("old")
+    await task
+
+    assert cache.peek("k") == "old"
+    clock.advance(1)
+    assert cache.peek("k") is None
+
+
+async def test_a_load_that_outlasts_its_outdating_is_not_kept(cache: Cache[str], clock: SteppedClock) -> None:
+    """Its second was over before it came."""
+    source = Source()
+    (task,) = await ask(cache, source)
+    cache.outdate(1)
+    clock.advance(2)
+    source.answers("old")
+
+    assert await task == "old"
+    assert cache.peek("k") is None
+
+
+async def test_a_notice_spares_the_merged_listing_for_a_second(clock: SteppedClock) -> None:
+    """A busy fleet changes hundreds of times a second; what a caller changed is dropped at once all the same."""
+    book = CacheBook(CacheSettings(), clock)
+    listing = book[CacheName.MERGED_LISTING]
+    held = list[str | None]()
+    for change in (
+        lambda: book.heard_of(CacheName.INSTANCE_DETAILS, "inst_1"),
+        lambda: book.heard_of(CacheName.MERGED_LISTING, None),
+        lambda: book.drop(CacheName.INSTANCE_DETAILS, "inst_1"),
+        lambda: book.clear(CacheName.MERGED_LISTING),
+        lambda: book.heard_of(CacheName.MERGED_LISTING, "k"),
+    ):
+        listing.put("k", "held")
+        change()
+        held.append(listing.peek("k"))
+        clock.advance(1)
+        held.append(listing.peek("k"))
+
+    assert held == ["held", None, "held", None, None, None, None, None, None, None]
+
+
 async def test_times_of_the_book_are_those_of_the_settings(clock: SteppedClock) -> None:
     """CACHE_TIMEOUT and COMPREHENSIVE_CACHE_TTL have an effect, and a time of 0 keeps nothing."""
     settings = CacheSettings.model_validate({"CACHE_TIMEOUT": 7, "COMPREHENSIVE_CACHE_TTL": 0})

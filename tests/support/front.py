@@ -6,15 +6,22 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
+from corral.api.listed import encoded
 from corral.api.orders import OrderReader
 from corral.api.routes.instances import InstanceDesk
+from corral.api.routes.listing import ListingDesk
 from corral.api.showing import Showing
 from corral.cloud.port import Cloud
+from corral.domain.decide import Policy
 from corral.domain.instance import Instance
 from corral.domain.order_rules import OrderDefaults
 from corral.engine.shared_caches import SharedCaches
+from corral.engine.listing import MergedListing
+from corral.engine.sightings import Sightings
+from corral.settings import ListingSettings
 from corral.store import instances
 from corral.store.database import Database
 from corral.webhooks.guard import AddressGuard
@@ -23,6 +30,8 @@ from support.service import Answer, Service, serving
 from support.wishing import REGIONS, Desk
 
 WISH: dict[str, Any] = {"name": "trainer", "productName": "RTX 4090 24GB", "templateId": 204511, "gpuNum": "2"}
+
+INSTALLATION = "0a1b2c"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +57,22 @@ class Front:
             return await instances.write(connection, replace(found, **fields), look_at=None)
 
 
+def listing_desk(desk: Desk, cloud: Cloud, showing: Showing, **settings: bool) -> ListingDesk:
+    """The merged listing over *desk*'s database; *settings* by the names of the environment."""
+    sightings = Sightings(
+        database=desk.database, queue=desk.queue, clock=desk.clock, policy=Policy(), installation=INSTALLATION
+    )
+    listing = MergedListing(
+        cloud=cloud,
+        database=desk.database,
+        caches=desk.caches,
+        sightings=sightings,
+        clock=desk.clock,
+        show=partial(encoded, showing),
+    )
+    return ListingDesk(listing=listing, settings=ListingSettings.model_validate(settings), clock=desk.clock)
+
+
 def front_desk(desk: Desk, looks: list[datetime], ready_word: str) -> InstanceDesk:
     defaults = OrderDefaults(region="CN-HK-01", regions=REGIONS)
     return InstanceDesk(
@@ -65,14 +90,23 @@ def front_desk(desk: Desk, looks: list[datetime], ready_word: str) -> InstanceDe
 
 
 @asynccontextmanager
-async def opened(database: Database, *, ready_word: str = "ready", cloud: Cloud | None = None) -> AsyncGenerator[Front]:
-    """Serve for as long as this is open."""
-    desk, looks = Desk(database, cloud=cloud), list[datetime]()
+async def opened(
+    database: Database,
+    *,
+    ready_word: str = "ready",
+    cloud: Cloud | None = None,
+    caches: dict[str, int] | None = None,
+    listing: dict[str, bool] | None = None,
+) -> AsyncGenerator[Front]:
+    """Serve for as long as this is open; *caches* and *listing* are settings, by the names of the environment."""
+    desk, looks = Desk(database, cloud=cloud, caches=caches), list[datetime]()
+    front = front_desk(desk, looks, ready_word)
     async with serving(
         database,
         desk.registry,
         caches=SharedCaches(desk.caches, database),
-        instances=front_desk(desk, looks, ready_word),
+        instances=front,
+        listing=listing_desk(desk, cloud or desk.shop, front.showing, **(listing or {})),
         fleet=a_fleet(database, desk.queue, desk.clock),
         ready_word=ready_word,
     ) as service:

@@ -319,7 +319,7 @@ class Paddock:
 
     async def all(self) -> list[Instance]:
         async with self.ground.database.connection() as connection:
-            return list((await instances.named(connection, self.wishes)).values())
+            return list((await instances.belonging(connection, self.wishes, [])).values())
 
     async def told(self) -> dict[str, list[tuple[str | None, str]]]:
         """Of each instance, the changes told: from which status to which."""

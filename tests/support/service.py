@@ -16,6 +16,7 @@ from litestar.handlers import HTTPRouteHandler
 from corral.api.app import Parts, build
 from corral.api.limits import Limits
 from corral.api.routes.instances import InstanceDesk
+from corral.api.routes.listing import ListingDesk
 from corral.api.server import HttpServer, listen
 from corral.api.vitals import Vitals
 from corral.clock import SystemClock
@@ -83,6 +84,7 @@ async def serving(
     instances: InstanceDesk | None = None,
     fleet: Fleet | None = None,
     ready_word: str = "ready",
+    listing: ListingDesk | None = None,
     pages: Sequence[HTTPRouteHandler] = (),
 ) -> AsyncGenerator[Service]:
     """Serve over *database* for as long as this is open."""
@@ -105,6 +107,7 @@ async def serving(
         instances=instances,
         fleet=fleet,
         ready_word=ready_word,
+        listing=listing,
         database=database,
         pages=pages,
     )

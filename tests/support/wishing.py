@@ -39,11 +39,12 @@ class Desk:
         *,
         job_types: Sequence[str] = ("create_instance", "monitor_instance"),
         cloud: Cloud | None = None,
+        caches: dict[str, int] | None = None,
     ) -> None:
         self.database = database
         self.clock = SteppedClock()
         self.shop = Shop()
-        self.caches = CacheBook(CacheSettings(), self.clock)
+        self.caches = CacheBook(CacheSettings.model_validate(caches or {}), self.clock)
         self.registry = Registry()
         for name in job_types:
             priority = Priority.HIGH if name == "create_instance" else Priority.NORMAL

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 import pytest
+from support.sightings import shown
 
 from corral.domain.instance import Instance, InstanceId, OperationId, Order, ProviderId
 from corral.domain.lifecycle import Goal, Phase
@@ -53,20 +53,6 @@ def test_an_old_listing_does_not_take_back_what_was_said_since() -> None:
 
     assert looked(gone, [shown("p1", Sighting.REMOVING)], after=4).changed == ()
     assert [i.sighting for i in looked(gone, [shown("p1", Sighting.RUNNING)], after=6).changed] == [Sighting.RUNNING]
-
-
-def shown(provider_id: str, sighting: Sighting) -> ProviderInstance:
-    unsaid: dict[str, Any] = dict.fromkeys((field.name for field in fields(ProviderInstance)), None)
-    said: dict[str, Any] = {
-        "id": provider_id,
-        "name": "corral-0a1b2c-inst-a1-1",
-        "sighting": sighting,
-        "word": sighting.value,
-        "endpoints": (),
-        "env_names": (),
-        "volume_mounts": (),
-    }
-    return ProviderInstance(**unsaid | said)
 
 
 def test_listings_within_the_settle_time_prove_nothing_about_a_create_in_doubt() -> None:

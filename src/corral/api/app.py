@@ -25,7 +25,19 @@ from corral.api.edge import Edge
 from corral.api.idempotency import OncePerKey
 from corral.api.limits import Limits
 from corral.api.problems import RequestIds, problem
-from corral.api.routes import caches, catalog, docs, events, health, instances, jobs, metrics, operations, webhooks
+from corral.api.routes import (
+    caches,
+    catalog,
+    docs,
+    events,
+    health,
+    instances,
+    jobs,
+    listing,
+    metrics,
+    operations,
+    webhooks,
+)
 from corral.api.vitals import Vitals
 from corral.clock import Clock
 from corral.domain import errors
@@ -60,6 +72,7 @@ class Parts:
     instances: instances.InstanceDesk | None = None
     fleet: Fleet | None = None
     ready_word: str = "ready"
+    listing: listing.ListingDesk | None = None
     database: Database | None = None
     """Where answers given under idempotency keys are kept; None: keys are ignored."""
     pages: Sequence[HTTPRouteHandler] = ()
@@ -84,6 +97,7 @@ def build(parts: Parts, *, only_watching: bool = False) -> ASGIApp:
         routes += [] if parts.deliveries is None else webhooks.handlers(parts.deliveries)
         if parts.instances is not None:
             routes += [*instances.handlers(parts.instances), *operations.handlers(parts.instances.reading)]
+        routes += [] if parts.listing is None else listing.handlers(parts.listing)
     app = Litestar(
         route_handlers=routes,
         exception_handlers={Exception: partial(_tell, parts.clock)},

@@ -7,8 +7,10 @@ from typing import Any
 import msgspec
 
 from corral.domain.errors import FieldProblem, MalformedError, SpecInvalidError
+from corral.domain.health import HealthCheckSpec
 from corral.domain.instance import Order
 from corral.domain.order_rules import OrderDefaults, read_order
+from corral.settings import Settings
 from corral.webhooks.guard import AddressGuard
 
 
@@ -29,6 +31,18 @@ class OrderReader:
         if isinstance(found, Order) and problem is None:
             return found
         raise SpecInvalidError([*problems, *([] if problem is None else [problem])])
+
+
+def order_defaults(settings: Settings) -> OrderDefaults:
+    """What the settings say where an order says nothing."""
+    chosen, checks = settings.instances, settings.health_checks
+    health = HealthCheckSpec(
+        timeout_ms=checks.timeout_ms,
+        retry_attempts=checks.retry_attempts,
+        retry_delay_ms=checks.retry_delay_ms,
+        max_wait_ms=checks.max_wait_ms,
+    )
+    return OrderDefaults(region=chosen.default_region, regions=chosen.regions, health=health)
 
 
 def decoded(body: bytes) -> Any:

@@ -128,8 +128,8 @@ class InstanceDetails(msgspec.Struct, rename="camel"):
     region: Annotated[str, Meta(description="Where it is, or is to be.")]
     product_id: str | None
     product_name: str
-    template_id: str
-    billing_mode: BillingMode
+    template_id: Annotated[str | None, Meta(description="Null when Corral did not create it.")]
+    billing_mode: Annotated[BillingMode | None, Meta(description="Null when the provider has another word for it.")]
     price: Annotated[float | None, Meta(description="USD per hour for the whole instance.")]
     port_mappings: list[PortMapping]
     connection_details: ConnectionDetails

@@ -33,7 +33,7 @@ CLUSTERS_SECONDS = 600.0
 
 MOST_ENTRIES: Final[Mapping[CacheName, int]] = {
     CacheName.INSTANCE_DETAILS: 10_000,  # a few KiB each: tens of MiB when every instance of a large fleet is looked at
-    CacheName.INSTANCE_STATES: 10_000,
+    CacheName.INSTANCE_STATES: 1,  # what the provider last listed, as a whole
     CacheName.MERGED_LISTING: 8,  # one for each of its four option sets, and some room; each may be megabytes
     CacheName.PRODUCTS: 256,  # some thirty clusters in two billing modes, a few hundred products each
     CacheName.OPTIMAL_PRODUCTS: 1000,
@@ -47,6 +47,10 @@ _MADE_FROM: Final[Mapping[CacheName, tuple[CacheName, ...]]] = {
     CacheName.MERGED_LISTING: (CacheName.INSTANCE_DETAILS, CacheName.INSTANCE_STATES),
 }
 """Which cache's answers are made from which others' and so are void with any of them."""
+
+UNNOTICED_SECONDS: Final = 1.0
+"""How long the merged listing may lag behind a change that another process, or the engine, made. A busy fleet changes
+hundreds of times a second: dropped each time, the listing would be made anew for every question."""
 
 
 class CacheBook:
@@ -84,6 +88,21 @@ class CacheBook:
         self._clear_made_from(name)
         return held
 
+    def heard_of(self, name: CacheName, key: str | None) -> None:
+        """
+        Forget one value, or all, because a notice says that the thing changed.
+
+        The merged listing alone is not dropped at once, but within a second. Whoever makes a change at a caller's wish
+        calls `drop` or `clear` as well, so that the caller sees it in the next answer of that process.
+        """
+        if name is not CacheName.MERGED_LISTING:
+            self[name].clear() if key is None else self[name].drop(key)
+            self._clear_made_from(name, gently=True)
+        elif key is None:
+            self[name].outdate(UNNOTICED_SECONDS)
+        else:
+            self[name].drop(key)
+
     def clear(self, name: CacheName | None = None) -> int:
         """Forget all values of one cache, and the answers made from them, or of all; answers how many it held."""
         if name is None:
@@ -96,9 +115,13 @@ class CacheBook:
         """Forget what has expired, everywhere; answers how many values that were."""
         return sum(cache.cleanup() for cache in self._caches.values())
 
-    def _clear_made_from(self, name: CacheName) -> None:
+    def _clear_made_from(self, name: CacheName, *, gently: bool = False) -> None:
         for made, ingredients in _MADE_FROM.items():
-            if name in ingredients:
+            if name not in ingredients:
+                continue
+            if gently and made is CacheName.MERGED_LISTING:
+                self[made].outdate(UNNOTICED_SECONDS)
+            else:
                 self[made].clear()
 
 

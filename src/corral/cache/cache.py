@@ -14,7 +14,7 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Generic, TypeVar, cast
 
 from corral.clock import Clock
 
@@ -66,6 +66,7 @@ class Cache(Generic[V]):
         self._entries: OrderedDict[str, _Entry[V]] = OrderedDict()
         self._flights: dict[str, asyncio.Task[V]] = {}
         self._disowned: set[asyncio.Task[V]] = set()
+        self._hurried: dict[asyncio.Task[V], float] = {}
         self._hits = self._misses = self._sets = self._deletes = self._evictions = 0
 
     async def get(self, key: str, load: Callable[[], Awaitable[V]], *, since: Callable[[V], float] | None = None) -> V:
@@ -90,6 +91,11 @@ class Cache(Generic[V]):
         await asyncio.wait([flight])
         return flight.result()
 
+    def peek(self, key: str) -> V | None:
+        """What is held of *key*, if anything; it counts as no question."""
+        entry = self._fresh(key)
+        return None if entry is None else entry.value
+
     def put(self, key: str, value: V) -> None:
         """Hold *value*, whatever is being loaded for *key*."""
         self._disown(key)
@@ -113,6 +119,20 @@ class Cache(Generic[V]):
         self._deletes += removed
         return removed
 
+    def outdate(self, seconds: float) -> None:
+        """
+        Let nothing that is held now, or being loaded, be given out for longer than *seconds* from now on.
+
+        For answers made from so many things that one of them changes all the time: dropped at every change they would
+        never be held at all.
+        """
+        limit = self._clock.monotonic() + seconds
+        for key, entry in self._entries.items():
+            if entry.expires_at > limit:
+                self._entries[key] = _Entry(entry.value, limit)
+        for flight in self._flights.values():
+            self._hurried.setdefault(flight, limit)
+
     def cleanup(self) -> int:
         """Forget what has expired; answers how many entries that were."""
         now = self._clock.monotonic()
@@ -135,14 +155,16 @@ class Cache(Generic[V]):
         )
 
     async def _fly(self, key: str, load: Callable[[], Awaitable[V]], since: Callable[[V], float] | None) -> V:
-        flight = asyncio.current_task()
+        flight = cast("asyncio.Task[V]", asyncio.current_task())
         try:
             value = await load()
             if self._flights.get(key) is flight:
-                self._store(key, value, self._clock.monotonic() if since is None else since(value))
+                made_at = self._clock.monotonic() if since is None else since(value)
+                self._store(key, value, made_at, until=self._hurried.get(flight))
         finally:
             if self._flights.get(key) is flight:
                 del self._flights[key]
+            self._hurried.pop(flight, None)
         return value
 
     def _disown(self, key: str) -> None:
@@ -159,8 +181,8 @@ class Cache(Generic[V]):
             return None
         return entry
 
-    def _store(self, key: str, value: V, since: float) -> None:
-        expires_at = since + self.ttl_seconds
+    def _store(self, key: str, value: V, since: float, *, until: float | None = None) -> None:
+        expires_at = min(since + self.ttl_seconds, float("inf") if until is None else until)
         if expires_at <= self._clock.monotonic():
             return
         self._entries[key] = _Entry(value, expires_at)

@@ -11,11 +11,16 @@ import asyncio
 import contextlib
 import subprocess
 import sys
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from pathlib import Path
+
+from pydantic import SecretStr
 
 from corral.clock import Clock
 from corral.domain.errors import CloudTransientError
 from corral.ownership import Ownership
+from corral.settings import Settings
 from corral.telemetry import log
 
 API_KEY = "simulated"
@@ -123,3 +128,18 @@ class SimulatedProvider:
             )
         log.info("simulator.started", state=str(state))
         return child
+
+
+@asynccontextmanager
+async def opened_provider(
+    settings: Settings, clock: Clock
+) -> AsyncGenerator[tuple[SimulatedProvider | None, str, SecretStr]]:
+    """Where the provider is and the key to it; without a key, a simulator runs for as long as this is open."""
+    if settings.provider.api_key is not None:
+        yield None, settings.provider.base_url, settings.provider.api_key
+        return
+    simulated = SimulatedProvider(settings.store.data_dir, clock)
+    try:
+        yield simulated, await simulated.ensure(), SecretStr(API_KEY)
+    finally:
+        await simulated.stop()

@@ -87,3 +87,8 @@ class ProviderInstance:
     env_names: tuple[str, ...]
     volume_mounts: tuple[str, ...]
     kind: str | None
+
+    @property
+    def region(self) -> str | None:
+        """The code people write for where it is, "CN-HK-01"; its cluster's id where the provider gives no name."""
+        return (self.cluster_name or "").split("(")[0].strip() or self.cluster_id

@@ -7,21 +7,20 @@ get a pass. Cost grows with pages of the listing, not with instances. One failed
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from corral.clock import Clock
 from corral.cloud.port import Cloud, Listing
 from corral.domain.decide import Policy
 from corral.domain.errors import CloudError, StoreUnavailableError
-from corral.domain.instance import InstanceId
 from corral.domain.lifecycle import IN_MOTION
-from corral.domain.survey import Survey, marked, survey
-from corral.jobs.queue import JobQueue, Wanted
+from corral.engine.sightings import Sightings, passes
+from corral.jobs.queue import JobQueue
 from corral.jobs.registry import JobRun, JobType
-from corral.store import instances, looks
-from corral.store.database import Connection, Database
+from corral.store import instances
+from corral.store.database import Database
 from corral.store.leadership import Leadership
 from corral.telemetry import log
 
@@ -29,6 +28,10 @@ TICK_SECONDS = 0.5
 """How often reminders are swept, and how soon a wish wakes the observer."""
 SHARE_OF_BUDGET = 0.5
 """At most this share of the provider's budget goes into looking; the rest is for doing."""
+
+
+def _no_one(_listing: Listing, _began: datetime) -> None:
+    """Nobody else wants to know."""
 
 
 @dataclass(kw_only=True)
@@ -44,8 +47,21 @@ class Observer:
     installation: str
     idle_interval: timedelta
     calls_per_minute: Callable[[], int]
+    on_listing: Callable[[Listing, datetime], None] = _no_one
+    """Who else wants to know what was listed, and when that reading began."""
     _pages: int = field(default=1, init=False)
     _due: float = field(default=0.0, init=False)
+    _sightings: Sightings = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Share what is known with the one who writes."""
+        self._sightings = Sightings(
+            database=self.database,
+            queue=self.queue,
+            clock=self.clock,
+            policy=self.policy,
+            installation=self.installation,
+        )
 
     def wake(self) -> None:
         """Look soon: something is about to move."""
@@ -76,7 +92,8 @@ class Observer:
     async def sweep(self) -> None:
         """Turn reminders that are due into passes."""
         async with self.database.transaction() as connection:
-            await self._enqueue(connection, await instances.due(connection, self.clock.now()))
+            due = await instances.due(connection, self.clock.now())
+            await self.queue.enqueue(connection, passes(due))
 
     async def look(self) -> None:
         """List the whole account once and act on the difference; an unreachable provider changes nothing."""
@@ -87,45 +104,8 @@ class Observer:
             log.warning("observer.look_failed", why=error.message)
             return
         self._pages = max(1, listing.pages)
-        async with self.database.transaction() as connection:
-            watched = {i.id: i for i in await instances.watched(connection)}
-            strangers = {mark.instance_id for mark, _ in marked(listing.instances, self.installation)} - set(watched)
-            remembered = watched | await instances.named(connection, sorted(strangers))
-            found = survey(
-                remembered,
-                listing.instances,
-                complete=listing.complete,
-                began=began,
-                installation=self.installation,
-                settle=self.policy.settle,
-            )
-            await self._record(connection, found, listing)
-
-    async def _record(self, connection: Connection, found: Survey, listing: Listing) -> None:
-        # One that somebody else changed meanwhile is left as it is; the next look compares anew.
-        if found.changed:
-            written = await instances.write_many(connection, found.changed, [None] * len(found.changed))
-            await self._enqueue(connection, [i.id for i in found.changed if i.id in written])
-        if found.counted:
-            await instances.write_many(connection, found.counted, [self.clock.now()] * len(found.counted))
-        for mark, seen in found.duplicates:
-            log.warning("instance.duplicate_found", instance_id=mark.instance_id, provider_id=seen.id)
-        await self.queue.enqueue(
-            connection,
-            [
-                Wanted(
-                    type="remove_duplicate",
-                    payload={"instanceId": mark.instance_id, "novitaInstanceId": seen.id},
-                    only_one=f"duplicate:{seen.id}",
-                )
-                for mark, seen in found.duplicates
-            ],
-        )
-        if listing.complete:
-            await looks.remember(connection, self.clock.now())
-
-    async def _enqueue(self, connection: Connection, ids: Sequence[InstanceId]) -> None:
-        await self.queue.enqueue(connection, [Wanted(type="monitor_instance", payload={"instanceId": i}) for i in ids])
+        self.on_listing(listing, began)
+        await self._sightings.record(listing, began=began)
 
     async def _interval(self) -> float:
         """Short while anything moves, long otherwise; and never more than its share of the budget."""

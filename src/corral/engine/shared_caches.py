@@ -30,7 +30,7 @@ class SharedCaches:
     def listen(self, notices: Notices) -> None:
         """Drop what *notices* tell of, and everything when some may have been missed."""
         for name in CacheName:
-            notices.subscribe(_topic(name), partial(self._forget, name))
+            notices.subscribe(_topic(name), partial(self.book.heard_of, name))
         notices.on_gap(self.book.clear)
 
     async def drop(self, name: CacheName, key: str) -> bool:
@@ -47,12 +47,6 @@ class SharedCaches:
             for each in CacheName if name is None else (name,):
                 await forget_on_commit(connection, each)
         return removed
-
-    def _forget(self, name: CacheName, key: str | None) -> None:
-        if key is None:
-            self.book.clear(name)
-        else:
-            self.book.drop(name, key)
 
 
 def _topic(name: CacheName) -> str:

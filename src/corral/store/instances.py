@@ -104,10 +104,24 @@ async def watched(connection: Connection) -> list[Instance]:
     return [_instance(row) for row in rows]
 
 
-async def named(connection: Connection, ids: Sequence[InstanceId]) -> dict[InstanceId, Instance]:
-    """Those of *ids* that exist."""
-    rows = await connection.fetch("SELECT record, generation FROM corral_instances WHERE id = ANY($1)", list(ids))
+async def belonging(
+    connection: Connection, ids: Sequence[InstanceId], provider_ids: Sequence[str]
+) -> dict[InstanceId, Instance]:
+    """Those of *ids* that exist, and those that the provider knows by one of *provider_ids*; also terminated ones."""
+    rows = await connection.fetch(
+        "SELECT record, generation FROM corral_instances WHERE id = ANY($1) OR provider_id = ANY($2)",
+        list(ids),
+        list(provider_ids),
+    )
     return {instance.id: instance for instance in map(_instance, rows)}
+
+
+async def present(connection: Connection) -> list[Instance]:
+    """Every instance that is not terminated."""
+    rows = await connection.fetch(
+        "SELECT record, generation FROM corral_instances WHERE phase <> $1", Phase.TERMINATED.value
+    )
+    return [_instance(row) for row in rows]
 
 
 async def remind(connection: Connection, instance_id: InstanceId, at: datetime) -> None:

@@ -1,0 +1,204 @@
+"""The merged listing as it is shown: InstanceDetails, and beside them what only the provider tells."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Final
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType, field
+
+from corral.api.schemas import (
+    ConnectionDetails,
+    ErrorDetails,
+    InstanceDetails,
+    PlacementDetails,
+    PortMapping,
+)
+from corral.api.showing import Showing
+from corral.api.times import iso
+from corral.domain.catalog import BillingMode
+from corral.domain.lifecycle import Phase
+from corral.domain.listing import Consistency, Merged, Source, foreign_phase
+from corral.domain.operation import Operation
+from corral.domain.sighting import ProviderInstance
+from corral.engine.listing import Answer
+from corral.engine.reading import Known
+
+MASKED: Final = "********"
+
+
+class EnvironmentName(msgspec.Struct):
+    """An environment variable of an instance."""
+
+    key: Annotated[str, Meta(description="Its name.")]
+    value: Annotated[str, Meta(description="Always masked: it may be a secret.")] = MASKED
+
+
+class ListedInstance(InstanceDetails, rename="camel"):
+    """
+    One instance of the merged listing.
+
+    Of an instance that only the provider knows, `id` is the provider's id and what it does not tell is null.
+    """
+
+    source: Annotated[Source, Meta(description="Who knows of it: Corral alone, the provider alone, or both.")]
+    data_consistency: Annotated[
+        Consistency,
+        Meta(
+            description="How Corral's record and the provider's list compare: they agree (`consistent`), Corral knows "
+            "more (`local-newer`), the provider does (`novita-newer`), or they contradict each other (`conflicted`)."
+        ),
+    ]
+    last_synced_at: Annotated[str | None, Meta(description="When the provider was last heard of it.")]
+    cluster_id: Annotated[str | None, Meta(description="The provider's id of the data centre.")] = None
+    cluster_name: Annotated[str | None, Meta(description="The provider's name of the data centre.")] = None
+    cpu_num: Annotated[int | None, Meta(description="Virtual CPUs.")] = None
+    memory: Annotated[int | None, Meta(description="GB.")] = None
+    image_url: Annotated[str | None, Meta(description="The image it runs.")] = None
+    volume_mounts: Annotated[list[str], Meta(description="Paths at which volumes are mounted.")] = field(
+        default_factory=list[str]
+    )
+    status_error: Annotated[str | None, Meta(description="The failure that the provider reports.")] = None
+    kind: Annotated[str | None, Meta(description="The provider's word for what it is, such as gpu.")] = None
+    end_time: Annotated[str | None, Meta(description="When a prepaid instance ends.")] = None
+    spot_status: Annotated[str | None, Meta(description="The provider's word for how its spot offer stands.")] = None
+    spot_reclaim_time: Annotated[str | None, Meta(description="When a spot instance is taken back.")] = None
+    envs: Annotated[list[EnvironmentName], Meta(description="Names of its environment variables.")] = field(
+        default_factory=list[EnvironmentName]
+    )
+
+
+class SourceCounts(msgspec.Struct):
+    """How many of the instances listed are known to whom."""
+
+    local: Annotated[int, Meta(description="To Corral alone.")]
+    novita: Annotated[int, Meta(description="To the provider alone.")]
+    merged: Annotated[int, Meta(description="To both.")]
+
+
+class ListingTimes(msgspec.Struct, rename="camel"):
+    """Where the time went, in milliseconds; of an answer from the cache, when it was made."""
+
+    total_request_time: Annotated[float, Meta(description="This request, also when the cache answered.")]
+    novita_api_time: Annotated[float, Meta(description="Waiting for the provider's list.")]
+    local_data_time: Annotated[float, Meta(description="Reading Corral's records, at the same time.")]
+    merge_processing_time: Annotated[float, Meta(description="Merging and showing.")]
+    cache_hit_ratio: Annotated[float, Meta(description="Of such listings in this process, 0 to 1.")]
+
+
+class ComprehensiveList(msgspec.Struct):
+    """Corral's and the provider's instances, each once, newest first; those that are terminated are left out."""
+
+    instances: list[ListedInstance]
+    total: Annotated[int, Meta(description="How many are listed.")]
+    sources: SourceCounts
+    performance: ListingTimes
+    degraded: Annotated[bool, Meta(description="The provider's part is old or missing; `warning` says why.")]
+    warning: Annotated[str | UnsetType, Meta(description="Only when degraded.")] = UNSET
+
+
+class _Encoded(msgspec.Struct):
+    """The same, of which the instances are encoded already."""
+
+    instances: msgspec.Raw
+    total: int
+    sources: SourceCounts
+    performance: ListingTimes
+    degraded: bool
+    warning: str | UnsetType = UNSET
+
+
+def comprehensive_list(answer: Answer, *, seconds: float) -> bytes:
+    """*answer*, given after *seconds*, as JSON."""
+    sources, spent = answer.sources, answer.spent
+    return msgspec.json.encode(
+        _Encoded(
+            instances=msgspec.Raw(answer.shown),
+            total=sum(sources.values()),
+            sources=SourceCounts(
+                local=sources[Source.LOCAL], novita=sources[Source.NOVITA], merged=sources[Source.MERGED]
+            ),
+            performance=ListingTimes(
+                total_request_time=_ms(seconds),
+                novita_api_time=_ms(spent.on_provider),
+                local_data_time=_ms(spent.on_records),
+                merge_processing_time=_ms(spent.on_merging),
+                cache_hit_ratio=round(answer.hit_ratio, 4),
+            ),
+            degraded=answer.warning is not None,
+            warning=UNSET if answer.warning is None else answer.warning,
+        )
+    )
+
+
+async def encoded(showing: Showing, items: Sequence[tuple[Merged, Operation | None]]) -> bytes:
+    """Merged instances as a JSON list."""
+    return msgspec.json.encode([await _listed(showing, item, asked) for item, asked in items])
+
+
+async def _listed(showing: Showing, item: Merged, asked: Operation | None) -> ListedInstance:
+    seen = item.seen
+    if item.instance is not None:
+        details = await showing.instance(Known(instance=item.instance, operation=asked))
+    else:
+        assert seen is not None, "an item is known to somebody"  # noqa: S101
+        details = _foreign(showing, seen, iso(item.synced_at))
+    own = {name: getattr(details, name) for name in InstanceDetails.__struct_fields__}
+    about = ListedInstance(
+        **own, source=item.source, data_consistency=item.consistency, last_synced_at=iso(item.synced_at)
+    )
+    return about if seen is None else _with_provider_fields(about, seen)
+
+
+def _with_provider_fields(listed: ListedInstance, seen: ProviderInstance) -> ListedInstance:
+    listed.cluster_id = seen.cluster_id
+    listed.cluster_name = seen.cluster_name
+    listed.cpu_num = seen.cpu_num
+    listed.memory = seen.memory_gb
+    listed.image_url = seen.image
+    listed.volume_mounts = list(seen.volume_mounts)
+    listed.status_error = seen.failure
+    listed.kind = seen.kind
+    listed.end_time = iso(seen.ends_at)
+    listed.spot_status = seen.spot_word
+    listed.spot_reclaim_time = iso(seen.spot_reclaim_at)
+    listed.envs = [EnvironmentName(key=name) for name in seen.env_names]
+    return listed
+
+
+def _foreign(showing: Showing, seen: ProviderInstance, seen_at: str | None) -> InstanceDetails:
+    """What is told of an instance that only the provider knows."""
+    phase = foreign_phase(seen)
+    failed = phase is Phase.FAILED and seen.failure is not None
+    return InstanceDetails(
+        id=seen.id,
+        name=seen.name,
+        status=showing.status(phase),
+        gpu_num=seen.gpu_num or 0,
+        rootfs_size=seen.rootfs_gb or 0,
+        region=seen.region or "",
+        product_id=seen.product_id,
+        product_name=seen.product_name or "",
+        template_id=None,
+        billing_mode=BillingMode(seen.billing_mode) if seen.billing_mode in set(BillingMode) else None,
+        price=None,
+        port_mappings=[PortMapping(port=e.port, endpoint=e.address, type=e.kind) for e in seen.endpoints],
+        connection_details=ConnectionDetails(),
+        novita_instance_id=seen.id,
+        created_at=iso(seen.created_at) or seen_at or "",
+        started_at=iso(seen.started_at),
+        ready_at=None,
+        stopped_at=iso(seen.stopped_at),
+        estimated_ready_time=None,
+        last_seen_at=seen_at,
+        stale=False,
+        error=ErrorDetails(code="PROVISIONING_FAILED", message=seen.failure or "") if failed else None,
+        health_check=None,
+        operation=None,
+        placement=PlacementDetails(region=seen.region, product_id=seen.product_id, price=None, tried=[]),
+    )
+
+
+def _ms(seconds: float) -> float:
+    return round(seconds * 1000, 1)

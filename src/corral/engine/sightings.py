@@ -1,0 +1,98 @@
+"""
+Writing down what a listing of the account told: the one way in which sightings are recorded, whoever looked.
+
+What changed is written in one statement, and only those instances get a pass. One that somebody else changed meanwhile
+is left as it is; the next look compares anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+
+from corral.clock import Clock
+from corral.cloud.port import Listing
+from corral.domain.decide import Policy
+from corral.domain.instance import Instance, InstanceId
+from corral.domain.sighting import ProviderInstance
+from corral.domain.survey import Survey, marked, survey
+from corral.jobs.queue import JobQueue, Wanted
+from corral.store import instances, looks
+from corral.store.database import Connection, Database
+from corral.telemetry import log
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sightings:
+    """Compares listings with what is remembered, and records the difference."""
+
+    database: Database
+    queue: JobQueue
+    clock: Clock
+    policy: Policy
+    installation: str
+
+    async def record(self, listing: Listing, *, began: datetime, absences: bool = True) -> None:
+        """
+        Record what *listing* shows.
+
+        That something is missing is recorded with *absences* only. It is for the observer to say: what it takes to call
+        an instance gone, or a create undone, are complete listings some time apart.
+        """
+        complete = listing.complete and absences
+        async with self.database.transaction() as connection:
+            watched = {i.id: i for i in await instances.watched(connection)}
+            remembered = watched | await strangers(connection, watched.values(), listing.instances, self.installation)
+            found = survey(
+                remembered,
+                listing.instances,
+                complete=complete,
+                began=began,
+                installation=self.installation,
+                settle=self.policy.settle,
+            )
+            await self._write(connection, found)
+            if complete:
+                await looks.remember(connection, self.clock.now())
+
+    async def _write(self, connection: Connection, found: Survey) -> None:
+        if found.changed:
+            written = await instances.write_many(connection, found.changed, [None] * len(found.changed))
+            await self.queue.enqueue(connection, passes(i.id for i in found.changed if i.id in written))
+        if found.counted:
+            await instances.write_many(connection, found.counted, [self.clock.now()] * len(found.counted))
+        for mark, seen in found.duplicates:
+            log.warning("instance.duplicate_found", instance_id=mark.instance_id, provider_id=seen.id)
+        await self.queue.enqueue(
+            connection,
+            [
+                Wanted(
+                    type="remove_duplicate",
+                    payload={"instanceId": mark.instance_id, "novitaInstanceId": seen.id},
+                    only_one=f"duplicate:{seen.id}",
+                )
+                for mark, seen in found.duplicates
+            ],
+        )
+
+
+async def strangers(
+    connection: Connection, known: Iterable[Instance], listed: Iterable[ProviderInstance], installation: str
+) -> dict[InstanceId, Instance]:
+    """The records, beside *known*, that belong to something listed: by its mark, or by the provider's id of it."""
+    ids, provider_ids = set[InstanceId](), set[str]()
+    for instance in known:
+        ids.add(instance.id)
+        if instance.provider_id is not None:
+            provider_ids.add(instance.provider_id)
+    listed = [seen for seen in listed if seen.id not in provider_ids]
+    marks = {mark.instance_id for mark, _ in marked(listed, installation)} - ids
+    if not listed:
+        return {}
+    return await instances.belonging(connection, sorted(marks), sorted(seen.id for seen in listed))
+
+
+def passes(ids: Iterable[InstanceId]) -> list[Wanted]:
+    """The jobs that look at these instances."""
+    return [Wanted(type="monitor_instance", payload={"instanceId": instance_id}) for instance_id in ids]

@@ -1,0 +1,305 @@
+"""The merged listing, as callers see it: our records and the simulated provider's list, over real HTTP."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from pydantic import SecretStr
+from support.clocks import SteppedClock
+from support.front import INSTALLATION, Front, opened
+from support.service import error_of
+
+from corral.cache.book import CacheName
+from corral.cloud.novita.client import NovitaCloud
+from corral.cloud.novita.http import HttpExchange
+from corral.domain.instance import InstanceId, ProviderId
+from corral.domain.lifecycle import Phase
+from corral.domain.marks import Mark, provider_name
+from corral.domain.sighting import Sighting
+from corral.store import instances
+from corral.store.database import Database
+from novitasim.testing import Simulated, start_simulator
+
+PATH = "/api/instances/comprehensive"
+HONG_KONG, PRODUCT = "cn-hongkong-1", "4090.16c62g.os"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scene:
+    """A served desk and the provider's account."""
+
+    front: Front
+    sim: Simulated
+
+    async def list(self, **options: str) -> dict[str, Any]:
+        answer = await self.front.service.ask("GET", PATH, params=options)
+        assert answer.status == 200, answer
+        found: dict[str, Any] = answer.json
+        return found
+
+    async def foreign(self, name: str = "somebody-elses", **fields: object) -> str:
+        return await self.sim.create(name, **{"clusterId": HONG_KONG, "productId": PRODUCT, **fields})
+
+    async def managed(self, name: str = "trainer", **fields: Any) -> tuple[str, str]:
+        """An instance of ours that the provider has: our id and the provider's."""
+        made = (await self.front.wish(name=name, gpuNum=1)).json
+        ours, product_id = str(made["instanceId"]), str(made["productId"])
+        mark = Mark(installation=INSTALLATION, instance_id=InstanceId(ours), attempt=1)
+        theirs = await self.sim.create(provider_name(mark), clusterId=HONG_KONG, productId=product_id)
+        clock = self.front.desk.clock
+        given: dict[str, Any] = {
+            "attempt": 1,
+            "phase": Phase.STARTING,
+            "sighting": Sighting.BOOTING,
+            "sighted_at": clock.now(),
+            "provider_id": ProviderId(theirs),
+        }
+        await self.front.change(ours, **given | fields)
+        return ours, theirs
+
+    def pages(self) -> int:
+        """How often a page of the list was read."""
+        return int(self.sim.calls()["endpoints"].get("list", {}).get("total", 0))
+
+
+@asynccontextmanager
+async def staged(database: Database, **choices: Any) -> AsyncGenerator[Scene]:
+    async with (
+        start_simulator() as sim,
+        HttpExchange(
+            base_url=sim.base_url, api_key=SecretStr("key"), timeout_seconds=5, clock=SteppedClock()
+        ) as exchange,
+        opened(database, cloud=NovitaCloud(exchange), **choices) as front,
+    ):
+        sim.set_stock(PRODUCT, HONG_KONG, 500)
+        yield Scene(front=front, sim=sim)
+
+
+@pytest.fixture
+async def scene(database: Database) -> AsyncGenerator[Scene]:
+    async with staged(database) as scene:
+        yield scene
+
+
+def by_source(found: dict[str, Any]) -> dict[str, list[str]]:
+    sources: dict[str, list[str]] = {}
+    for item in found["instances"]:
+        sources.setdefault(item["source"], []).append(item["name"])
+    return {source: sorted(names) for source, names in sources.items()}
+
+
+async def test_everything_is_listed_once_with_who_knows_of_it(scene: Scene) -> None:
+    """What only we know, what only the provider knows, and what both know."""
+    await scene.front.wish(name="not-yet-created")
+    ours, theirs = await scene.managed("ours")
+    await scene.foreign("somebody-elses")
+    found = await scene.list()
+
+    assert by_source(found) == {"local": ["not-yet-created"], "merged": ["ours"], "novita": ["somebody-elses"]}
+    assert found["total"] == 3
+    assert found["sources"] == {"local": 1, "novita": 1, "merged": 1}
+    assert found["degraded"] is False
+    assert "warning" not in found
+    assert set(found["performance"]) == {
+        "totalRequestTime",
+        "novitaApiTime",
+        "localDataTime",
+        "mergeProcessingTime",
+        "cacheHitRatio",
+    }
+    (merged,) = (item for item in found["instances"] if item["source"] == "merged")
+    details = (await scene.front.get(f"/api/instances/{ours}")).json
+    assert {name: merged[name] for name in details} == details | {"portMappings": merged["portMappings"]}
+    assert merged["novitaInstanceId"] == theirs
+
+
+async def test_the_providers_fields_are_told_and_its_secrets_are_not(scene: Scene) -> None:
+    """Names of environment variables help; their values are passwords more often than not."""
+    await scene.foreign("lab", envs=[{"key": "HF_TOKEN", "value": "hunter2"}], gpuNum=2)
+    (item,) = (await scene.list())["instances"]
+
+    assert "hunter2" not in str(item)
+    assert item["envs"] == [{"key": "HF_TOKEN", "value": "********"}]
+    assert item["id"] == item["novitaInstanceId"]
+    assert (item["clusterId"], item["clusterName"], item["region"]) == (
+        HONG_KONG,
+        "CN-HK-01 (Hong Kong)",
+        "CN-HK-01",
+    )
+    assert (item["imageUrl"], item["kind"], item["gpuNum"]) == ("docker.io/acme/app:1.2", "gpu", 2)
+    assert (item["status"], item["dataConsistency"], item["templateId"]) == ("starting", "novita-newer", None)
+    assert (item["cpuNum"], item["memory"], item["volumeMounts"]) == (32, 124, [])
+    assert [item[name] for name in ("statusError", "endTime", "spotReclaimTime", "error", "operation")] == [None] * 5
+
+
+async def test_the_provider_wins_on_status(scene: Scene) -> None:
+    """It runs, and we have not written that down yet."""
+    ours, _ = await scene.managed()
+    scene.sim.advance(10)
+    (item,) = (await scene.list())["instances"]
+
+    assert (item["status"], item["dataConsistency"]) == ("running", "novita-newer")
+    assert [mapping["port"] for mapping in item["portMappings"]] == [8080, 22]
+    assert (await scene.front.get(f"/api/instances/{ours}")).json["status"] == "starting"
+
+
+async def test_all_pages_of_the_provider_are_read(scene: Scene) -> None:
+    """The original listed the first page and called that everything."""
+    names = [f"lab-{number}" for number in range(230)]
+    for name in names:
+        await scene.foreign(name)
+    found = await scene.list()
+
+    assert sorted(item["name"] for item in found["instances"]) == sorted(names)
+    assert found["sources"] == {"local": 0, "novita": 230, "merged": 0}
+
+
+@pytest.mark.parametrize("default", [True, False])
+async def test_what_only_the_provider_knows_can_be_left_out(database: Database, *, default: bool) -> None:
+    """By the caller, or by DEFAULT_INCLUDE_NOVITA_ONLY."""
+    async with staged(database, listing={"DEFAULT_INCLUDE_NOVITA_ONLY": default}) as scene:
+        await scene.foreign()
+        counts = [
+            (await scene.list(**options))["total"]
+            for options in ({}, {"includeNovitaOnly": "true"}, {"includeNovitaOnly": "false"})
+        ]
+
+        assert counts == [int(default), 1, 0]
+
+
+async def test_it_can_be_switched_off(database: Database) -> None:
+    """ENABLE_COMPREHENSIVE_LISTING=false: there is no such route, and the answer says why."""
+    async with opened(database, listing={"ENABLE_COMPREHENSIVE_LISTING": False}) as front:
+        error = error_of(await front.get(PATH), 404, "NOT_FOUND")
+
+        assert "ENABLE_COMPREHENSIVE_LISTING" in error["message"]
+
+
+async def test_a_bad_option_is_refused(scene: Scene) -> None:
+    """Not taken for false."""
+    error = error_of(await scene.front.get(f"{PATH}?includeNovitaOnly=perhaps"), 400, "VALIDATION_ERROR")
+
+    assert [(p["field"], p["code"]) for p in error["validationErrors"]] == [("includeNovitaOnly", "INVALID_QUERY")]
+
+
+async def test_an_answer_is_reused_for_half_a_minute(scene: Scene) -> None:
+    """Each set of options has its own; the provider is asked once for all of them."""
+    await scene.foreign("early")
+    await scene.list()
+    pages = scene.pages()
+    await scene.foreign("late")
+    scene.front.desk.clock.advance(29)
+    again = await scene.list()
+    assert (await scene.list(includeNovitaOnly="false"))["total"] == 0
+    assert scene.pages() == pages
+    scene.front.desk.clock.advance(1)
+    later = await scene.list()
+
+    assert (again["total"], again["performance"]["cacheHitRatio"]) == (1, 0.5)
+    assert later["total"] == 2
+
+
+async def test_the_time_of_reuse_is_a_setting(database: Database) -> None:
+    """COMPREHENSIVE_CACHE_TTL=0: each question asks the provider."""
+    async with staged(database, caches={"COMPREHENSIVE_CACHE_TTL": 0}) as scene:
+        assert (await scene.list())["total"] == 0
+        await scene.foreign()
+
+        assert (await scene.list())["total"] == 1
+
+
+async def test_a_wish_is_in_the_next_answer(scene: Scene) -> None:
+    """A caller who creates and lists must find it; and no other call to the provider is made for it."""
+    await scene.list()
+    pages = scene.pages()
+    await scene.front.wish(name="just-now")
+
+    assert by_source(await scene.list()) == {"local": ["just-now"]}
+    assert scene.pages() == pages
+
+
+async def test_a_change_by_the_engine_shows_within_a_second(scene: Scene) -> None:
+    """Hundreds of changes a second must not mean hundreds of listings."""
+    ours, _ = await scene.managed(phase=Phase.READY, sighting=Sighting.RUNNING)
+    desk = scene.front.desk
+    await scene.list()
+    await scene.front.change(ours, phase=Phase.FAILED, sighted_at=desk.clock.now() + timedelta(seconds=1))
+    for _ in range(300):
+        desk.caches.heard_of(CacheName.INSTANCE_DETAILS, ours)
+    within = (await scene.list())["instances"][0]["status"]
+    desk.clock.advance(1)
+    after = (await scene.list())["instances"][0]["status"]
+
+    assert (within, after) == ("starting", "failed")
+
+
+async def test_what_was_seen_is_recorded_on_demand(scene: Scene) -> None:
+    """By the observer's own way: the record changes and a pass is asked for, once."""
+    ours, _ = await scene.managed()
+    scene.sim.advance(10)
+    desk = scene.front.desk
+    desk.clock.advance(1)
+    jobs = await desk.count("corral_pgqueuer")
+    await scene.list()
+    async with desk.database.connection() as connection:
+        unchanged = await instances.load(connection, ours)
+    found = await scene.list(syncLocalState="true")
+    async with desk.database.connection() as connection:
+        written = await instances.load(connection, ours)
+
+    assert unchanged is not None
+    assert written is not None
+    assert (unchanged.sighting, written.sighting) == (Sighting.BOOTING, Sighting.RUNNING)
+    assert found["instances"][0]["dataConsistency"] == "consistent"
+    assert await desk.count("corral_pgqueuer") == jobs + 1
+
+
+async def test_recording_can_be_the_default(database: Database) -> None:
+    """DEFAULT_SYNC_LOCAL_STATE."""
+    async with staged(database, listing={"DEFAULT_SYNC_LOCAL_STATE": True}) as scene:
+        ours, _ = await scene.managed()
+        scene.sim.advance(10)
+        scene.front.desk.clock.advance(1)
+        await scene.list()
+
+        assert (await scene.front.change(ours)).sighting is Sighting.RUNNING
+
+
+async def test_an_unreachable_provider_is_a_warning_and_no_error(scene: Scene) -> None:
+    """Our own records are always there to be looked at."""
+    ours, _ = await scene.managed()
+    scene.sim.fault("error_500", on="list", count=100)
+    found = await scene.list()
+
+    assert found["degraded"] is True
+    assert "only Corral's own records" in found["warning"]
+    assert [(item["id"], item["source"], item["dataConsistency"]) for item in found["instances"]] == [
+        (ours, "local", "local-newer")
+    ]
+
+
+async def test_an_outage_shows_what_was_listed_a_moment_ago_and_ends_by_itself(scene: Scene) -> None:
+    """For a minute what the provider last listed is better than nothing; then it is not."""
+    await scene.foreign()
+    desk = scene.front.desk
+    await scene.list()
+    scene.sim.fault("error_500", on="list", count=100)
+    desk.clock.advance(31)
+    short = await scene.list()
+    desk.clock.advance(60)
+    long = await scene.list()
+    scene.sim.no_more_faults()
+    desk.clock.advance(61)
+    over = await scene.list()
+
+    assert [(found["degraded"], found["total"]) for found in (short, long, over)] == [
+        (True, 1),
+        (True, 0),
+        (False, 1),
+    ]
+    assert "as of 00:00:00 UTC" in short["warning"]

@@ -1,0 +1,144 @@
+"""The merged listing and a provider that does not answer: on the real clock, with the real guard around it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import datetime
+
+from pydantic import SecretStr
+from support.waiting import until
+
+from corral.cache.book import CacheBook
+from corral.clock import SystemClock
+from corral.cloud.breaker import BreakerState
+from corral.cloud.local_ledger import LocalLedger
+from corral.cloud.novita.account import GuardedCloud, opened_account
+from corral.domain.decide import Policy
+from corral.domain.listing import Merged, Source
+from corral.domain.operation import Operation
+from corral.engine.listing import MergedListing, Options
+from corral.engine.sightings import Sightings
+from corral.jobs.queue import JobQueue
+from corral.jobs.registry import Registry
+from corral.settings import CacheSettings, ProviderSettings
+from corral.store.database import Database
+from corral.telemetry import Metrics
+from novitasim.testing import Simulated, start_simulator
+
+QUICKLY_SECONDS = 0.2
+ALL = Options(include_novita_only=True, sync_local_state=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Roll:
+    """The listing, and what is behind it."""
+
+    listing: MergedListing
+    cloud: GuardedCloud
+    sim: Simulated
+    clock: SystemClock
+
+    async def read(self) -> tuple[Sequence[int], str | None, float]:
+        """How many of each source, the warning, and how long it took."""
+        began = self.clock.monotonic()
+        answer = await self.listing.read(ALL)
+        counts = [answer.sources[source] for source in Source]
+        return counts, answer.warning, self.clock.monotonic() - began
+
+
+async def ids(items: Sequence[tuple[Merged, Operation | None]]) -> bytes:
+    return ",".join(item.seen.id for item, _ in items if item.seen is not None).encode()
+
+
+@asynccontextmanager
+async def calling(database: Database, *, ttl_seconds: int) -> AsyncGenerator[Roll]:
+    clock = SystemClock()
+    async with (
+        start_simulator() as sim,
+        opened_account(
+            ProviderSettings.model_validate({"REQUEST_TIMEOUT": 30_000, "NOVITA_RATE_LIMIT_PER_MINUTE": 100_000}),
+            base_url=sim.base_url,
+            api_key=SecretStr("key"),
+            ledger=LocalLedger(clock),
+            clock=clock,
+            metrics=Metrics(),
+            roll=lambda: 0.5,
+        ) as cloud,
+    ):
+        sightings = Sightings(
+            database=database,
+            queue=JobQueue(database, Registry()),
+            clock=clock,
+            policy=Policy(),
+            installation="0a1b2c",
+        )
+        listing = MergedListing(
+            cloud=cloud,
+            database=database,
+            caches=CacheBook(CacheSettings.model_validate({"COMPREHENSIVE_CACHE_TTL": ttl_seconds}), clock),
+            sightings=sightings,
+            clock=clock,
+            show=ids,
+        )
+        await sim.create("somebody-elses")
+        yield Roll(listing=listing, cloud=cloud, sim=sim, clock=clock)
+
+
+async def test_a_provider_that_hangs_is_not_waited_for(database: Database) -> None:
+    """What it listed a moment ago is shown, with a warning, before a person notices."""
+    async with calling(database, ttl_seconds=0) as roll:
+        known, no_warning, _ = await roll.read()
+        roll.sim.fault("hang", on="list", seconds=20, count=10)
+        shown, warning, seconds = await roll.read()
+        _, _, again_seconds = await roll.read()
+
+        assert (known, no_warning) == ([0, 1, 0], None)
+        assert shown == [0, 1, 0]
+        assert warning is not None
+        assert "did not answer in time; its part is as of" in warning
+        assert max(seconds, again_seconds) < QUICKLY_SECONDS
+
+
+async def test_a_provider_that_is_left_alone_is_not_asked(database: Database) -> None:
+    """With the breaker open, our own records come at once."""
+    async with calling(database, ttl_seconds=0) as roll:
+        roll.sim.fault("error_500", count=100)
+
+        async def is_open() -> bool:
+            await roll.listing.read(ALL)
+            return roll.cloud.snapshot().breaker is BreakerState.OPEN
+
+        await until(is_open, what="the breaker opening")
+        shown, warning, seconds = await roll.read()
+
+        assert shown == [0, 0, 0]
+        assert warning is not None
+        assert "only Corral's own records are shown" in warning
+        assert seconds < QUICKLY_SECONDS
+
+
+async def test_the_observers_look_saves_one(database: Database) -> None:
+    """In the process that leads, the merged listing costs the provider nothing."""
+    async with calling(database, ttl_seconds=30) as roll:
+        began: datetime = roll.clock.now()
+        roll.listing.heard(await roll.cloud.instances(), began)
+        before = roll.sim.calls()["endpoints"]["list"]["total"]
+        shown, warning, _ = await roll.read()
+
+        assert (shown, warning) == ([0, 1, 0], None)
+        assert roll.sim.calls()["endpoints"]["list"]["total"] == before
+
+
+async def test_an_older_look_does_not_replace_a_newer_one(database: Database) -> None:
+    """Two of them may overtake each other."""
+    async with calling(database, ttl_seconds=30) as roll:
+        early = roll.clock.now()
+        old = await roll.cloud.instances()
+        await roll.sim.create("another")
+        roll.listing.heard(await roll.cloud.instances(), roll.clock.now())
+        roll.listing.heard(old, early)
+        shown, _, _ = await roll.read()
+
+        assert shown == [0, 2, 0]

@@ -1,0 +1,161 @@
+"""The rules of the merged listing, case by case."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from support.sightings import shown
+
+from corral.domain.catalog import BillingMode, PortKind
+from corral.domain.decide import Policy
+from corral.domain.instance import Instance, InstanceId, OperationId, Order, Placement, ProviderId
+from corral.domain.lifecycle import Goal, Phase
+from corral.domain.listing import FOREIGN_PHASE, Consistency, Heard, Merged, Source, foreign_phase, merge
+from corral.domain.sighting import Endpoint, ProviderInstance, Sighting
+
+NOW = datetime(2030, 1, 1, tzinfo=UTC)
+WEB = Endpoint(port=8080, kind=PortKind.HTTP, address="https://one")
+OURS = Instance(
+    id=InstanceId("inst_a1"),
+    order=Order(name="a", product_name="RTX 4090 24GB", template_id="1", regions=("CN-HK-01",)),
+    goal=Goal.RUNNING,
+    phase=Phase.READY,
+    operation_id=OperationId("op_1"),
+    created_at=NOW - timedelta(hours=1),
+    phase_since=NOW - timedelta(hours=1),
+    deadline_at=None,
+    attempt=1,
+    provider_id=ProviderId("p1"),
+    placement=Placement(
+        region="CN-HK-01", cluster_id="hk", product_id="x", billing_mode=BillingMode.SPOT, micro_usd=180_000
+    ),
+    sighting=Sighting.RUNNING,
+    word="running",
+    sighted_at=NOW - timedelta(minutes=5),
+    started_at=NOW - timedelta(hours=1),
+    endpoints=(WEB,),
+)
+UNBORN = replace(OURS, phase=Phase.CREATING, provider_id=None, sighting=None, sighted_at=None, attempt=0)
+RUNNING = shown("p1", Sighting.RUNNING)
+AFTER = NOW + timedelta(seconds=1)
+
+
+def merged(ours: Instance, *listed: ProviderInstance, complete: bool = True) -> Merged:
+    heard = Heard(listed=listed, complete=complete, began=NOW)
+    (item,) = merge({ours.id: ours}, heard, policy=Policy(), installation="0a1b2c")
+    return item
+
+
+@pytest.mark.parametrize(
+    ("ours", "listed", "consistency", "phase"),
+    [
+        ({}, RUNNING, "consistent", "ready"),
+        ({}, shown("p1", Sighting.EXITED), "novita-newer", "exited"),
+        ({}, shown("p1", Sighting.MIGRATING), "novita-newer", "migrating"),
+        ({"phase": Phase.STARTING, "sighting": None}, RUNNING, "novita-newer", "running"),
+        ({"phase": Phase.STARTING, "sighting": Sighting.BOOTING},
+         shown("p1", Sighting.BOOTING, failure="no such image"), "novita-newer", "failed"),
+        ({"missing_since": NOW}, RUNNING, "novita-newer", "ready"),
+        ({}, shown("p1", Sighting.RUNNING, cluster_id="sg"), "novita-newer", "ready"),
+        ({}, shown("p1", Sighting.RUNNING, endpoints=(replace(WEB, address="https://two"),)), "novita-newer", "ready"),
+        ({}, shown("p1", Sighting.RUNNING, endpoints=(replace(WEB, address=None),)), "consistent", "ready"),
+        ({"goal": Goal.GONE, "phase": Phase.DELETING}, RUNNING, "local-newer", "deleting"),
+        ({"goal": Goal.GONE, "phase": Phase.DELETING}, shown("p1", Sighting.REMOVING), "novita-newer", "deleting"),
+        ({"goal": Goal.STOPPED, "phase": Phase.STOPPING}, RUNNING, "local-newer", "stopping"),
+        ({"phase": Phase.STARTING, "sighting": Sighting.EXITED},
+         shown("p1", Sighting.EXITED), "local-newer", "starting"),
+        ({"sighting": Sighting.EXITED, "phase": Phase.EXITED, "sighted_at": AFTER}, RUNNING, "local-newer", "exited"),
+        ({"sighting": Sighting.ABSENT, "phase": Phase.TERMINATED, "goal": Goal.GONE}, RUNNING,
+         "conflicted", "deleting"),
+        ({"sighting": Sighting.ABSENT, "phase": Phase.TERMINATED, "goal": Goal.GONE, "sighted_at": AFTER}, RUNNING,
+         "local-newer", "terminated"),
+        ({"sighting": Sighting.ABSENT, "phase": Phase.TERMINATED, "goal": Goal.GONE},
+         shown("p1", Sighting.REMOVING), "consistent", "deleting"),
+        ({}, shown("p1", Sighting.RUNNING, product_id="y"), "conflicted", "ready"),
+        ({}, shown("p1", Sighting.RUNNING, gpu_num=2), "conflicted", "ready"),
+        ({}, shown("p1", Sighting.RUNNING, product_id="x", gpu_num=1, cluster_id="hk"), "consistent", "ready"),
+    ],
+)  # fmt: skip
+def test_what_both_know(ours: dict[str, Any], listed: ProviderInstance, consistency: str, phase: str) -> None:
+    """The provider wins on status; who is ahead of whom is told."""
+    item = merged(replace(OURS, **ours), listed)
+
+    assert item.instance is not None
+    assert (item.source, item.consistency, item.instance.phase) == (Source.MERGED, consistency, phase)
+
+
+@pytest.mark.parametrize(
+    ("ours", "complete", "consistency"),
+    [
+        (OURS, True, "conflicted"),
+        (OURS, False, "local-newer"),
+        (replace(OURS, sighted_at=AFTER), True, "local-newer"),
+        (replace(OURS, sighting=None, sighted_at=None, started_at=NOW - timedelta(seconds=59)), True, "local-newer"),
+        (replace(OURS, sighting=None, sighted_at=None, started_at=NOW - timedelta(seconds=60)), True, "conflicted"),
+        (UNBORN, True, "consistent"),
+        (replace(UNBORN, create_sent_at=NOW), True, "local-newer"),
+        (replace(OURS, phase=Phase.FAILED, sighting=Sighting.ABSENT), True, "consistent"),
+    ],
+)
+def test_what_only_we_know(ours: Instance, consistency: str, *, complete: bool) -> None:
+    """Whether it should have been listed decides."""
+    item = merged(ours, complete=complete)
+
+    assert item.instance is ours
+    assert (item.source, item.consistency) == (Source.LOCAL, consistency)
+
+
+def test_a_provider_that_was_not_asked_contradicts_nothing() -> None:
+    """What we recorded is then the newest there is."""
+    (item,) = merge({OURS.id: OURS}, None, policy=Policy(), installation="0a1b2c")
+
+    assert (item.source, item.consistency, item.synced_at) == (Source.LOCAL, "local-newer", OURS.sighted_at)
+
+
+def test_a_create_whose_answer_was_lost_is_merged_by_its_mark() -> None:
+    """As the observer would adopt it; not shown twice, once as ours and once as a stranger."""
+    doubtful = replace(UNBORN, attempt=1, create_sent_at=NOW - timedelta(seconds=9))
+    item = merged(doubtful, shown("p9", Sighting.BOOTING))
+
+    assert item.instance is not None
+    assert (item.source, item.consistency) == (Source.MERGED, Consistency.NOVITA_NEWER)
+    assert (item.instance.phase, item.instance.provider_id) == (Phase.STARTING, "p9")
+
+
+def test_the_provider_wins_on_region_and_ports() -> None:
+    """Unless it says the same, or nothing."""
+    there = Endpoint(port=22, kind=PortKind.TCP, address="proxy:1")
+    moved = merged(
+        OURS, shown("p1", Sighting.RUNNING, cluster_id="sg", cluster_name="AS-SGP-02 (Singapore)", endpoints=(there,))
+    ).instance
+    told_nothing = merged(OURS, RUNNING).instance
+
+    assert moved is not None
+    assert moved.placement is not None
+    assert (moved.placement.region, moved.placement.cluster_id, moved.endpoints) == ("AS-SGP-02", "sg", (there,))
+    assert told_nothing is not None
+    assert (told_nothing.placement, told_nothing.endpoints) == (OURS.placement, (WEB,))
+
+
+def test_every_word_of_the_provider_has_a_status_for_strangers() -> None:
+    """A new sighting fails here until somebody decides."""
+    assert set(FOREIGN_PHASE) == set(Sighting)
+    assert foreign_phase(shown("p", Sighting.BOOTING, failure="no such image")) is Phase.FAILED
+    assert foreign_phase(shown("p", Sighting.EXITED, failure="was killed")) is Phase.EXITED
+
+
+def test_the_newest_comes_first_and_the_undated_last() -> None:
+    """By when it was wanted, or made."""
+    listed = (
+        shown("undated", Sighting.RUNNING, name="x"),
+        shown("newest", Sighting.RUNNING, name="y", created_at=NOW),
+        shown("oldest", Sighting.RUNNING, name="z", created_at=NOW - timedelta(days=9)),
+        RUNNING,
+    )
+    heard = Heard(listed=listed, complete=True, began=NOW)
+    found = merge({OURS.id: OURS}, heard, policy=Policy(), installation="0a1b2c")
+
+    assert [item.seen.id for item in found if item.seen is not None] == ["newest", "p1", "oldest", "undated"]
