@@ -12,14 +12,8 @@ from support.service import Service, error_of, serving
 from corral.dashboard import files
 from corral.store.database import Database
 
-PARTS = [
-    "/",
-    "/dashboard/app.js",
-    "/dashboard/tools.js",
-    "/dashboard/words.js",
-    "/dashboard/style.css",
-    "/dashboard/icon.svg",
-]
+SCRIPTS = [f"/dashboard/{name}.js" for name in files.SCRIPTS]
+PARTS = ["/", *SCRIPTS, "/dashboard/style.css", "/dashboard/icon.svg"]
 FAILURES = {
     "NO_OPTIMAL_PRODUCT_ANY_REGION",
     "RESOURCE_CONSTRAINTS",
@@ -75,9 +69,7 @@ async def service(database: Database) -> AsyncGenerator[Service]:
     ("path", "media_type"),
     [
         ("/", "text/html; charset=utf-8"),
-        ("/dashboard/app.js", "text/javascript; charset=utf-8"),
-        ("/dashboard/tools.js", "text/javascript; charset=utf-8"),
-        ("/dashboard/words.js", "text/javascript; charset=utf-8"),
+        *((script, "text/javascript; charset=utf-8") for script in SCRIPTS),
         ("/dashboard/style.css", "text/css; charset=utf-8"),
         ("/dashboard/icon.svg", "image/svg+xml"),
     ],
@@ -136,7 +128,7 @@ async def test_no_part_names_another_host(service: Service, path: str) -> None:
     assert re.findall(r"(?:https?:)?//[a-z0-9-]+\.[a-z]+", text) == []
 
 
-@pytest.mark.parametrize("path", ["/dashboard/app.js", "/dashboard/tools.js", "/dashboard/words.js"])
+@pytest.mark.parametrize("path", SCRIPTS)
 async def test_what_the_api_says_never_becomes_markup(service: Service, path: str) -> None:
     """Text is set as text: none of the ways to parse it as markup or code is used."""
     text = (await service.ask("GET", path)).body.decode()
@@ -149,9 +141,9 @@ async def test_the_script_uses_only_ids_that_the_page_has(service: Service) -> N
     """A renamed id fails here, not in somebody's browser."""
     page = Markup()
     page.feed((await service.ask("GET", "/")).body.decode())
-    script = (await service.ask("GET", "/dashboard/app.js")).body.decode()
+    text = "".join([(await service.ask("GET", script)).body.decode() for script in SCRIPTS])
 
-    assert set(re.findall(r'\$\("([\w-]+)"\)', script)) - set(page.ids) == set()
+    assert set(re.findall(r'\$\("([\w-]+)"\)', text)) - set(page.ids) == set()
 
 
 async def test_a_worker_serves_no_dashboard(database: Database) -> None:

@@ -3,5 +3,5 @@ The page for people at `/`.
 
 Called by browsers, wired in beside the API; calls nothing: the page itself asks the API, as any other client does.
 Rule: no build step, no other host, no inline script or style, and nothing told by the API ever becomes markup.
-Start at `page.html`; `app.js` keeps it live, `style.css` is both colour schemes and the phone, `files.py` serves them.
+Start at `page.html`; `app.js` names the scripts that keep it live, `style.css` has both colour schemes and the phone.
 """

@@ -18,13 +18,12 @@ POLICY = (
     "base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 )
 
+SCRIPTS = ("acting", "app", "charts", "fleet", "ordering", "rows", "stream", "tiles", "tools", "words")
 _TYPES = {
     "page.html": "text/html",
     "style.css": "text/css",
-    "app.js": "text/javascript",
-    "tools.js": "text/javascript",
-    "words.js": "text/javascript",
     "icon.svg": "image/svg+xml",
+    **{f"{name}.js": "text/javascript" for name in SCRIPTS},
 }
 
 

@@ -13,6 +13,13 @@ export function el(tag, properties = {}, ...children) {
   return made;
 }
 
+export function draw(tag, attributes = {}, ...children) {
+  const made = document.createElementNS($("cost-chart").namespaceURI, tag);
+  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
+  made.append(...children);
+  return made;
+}
+
 export function say(node, text) {
   if (node.textContent !== text) node.textContent = text;
 }
@@ -30,6 +37,30 @@ export async function ask(path, { method = "GET", body, key } = {}) {
 export function webAddress(text) {
   const known = text && URL.canParse(text) && ["http:", "https:"].includes(new URL(text).protocol);
   return known ? text : null; // a provider's answer must not become a script
+}
+
+let noticeEnds;
+export function notice(text) {
+  $("notice").hidden = false;
+  say($("notice"), text);
+  clearTimeout(noticeEnds);
+  noticeEnds = setTimeout(() => ($("notice").hidden = true), 6000);
+}
+
+export function refuse(dialog, error) {
+  $(`${dialog}-error`).hidden = false;
+  say($(`${dialog}-error`), error.message);
+}
+
+export async function perform(dialog, doing) {
+  $(`${dialog}-go`).disabled = true;
+  try {
+    await doing();
+    $(dialog).close();
+  } catch (error) {
+    refuse(dialog, error);
+  }
+  $(`${dialog}-go`).disabled = false;
 }
 
 function complaint(error) {

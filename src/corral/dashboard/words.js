@@ -1,7 +1,7 @@
 // How the page says things: what each status looks like, what to do about each error, money and time for people.
 
 export const LIVING = ["creating", "starting", "running", "health_checking", "ready", "stopping", "exited", "restarting", "migrating", "deleting", "failed"];
-export const TONES = { ready: "good", running: "busy", failed: "bad", exited: "idle", terminated: "idle", deleting: "warn", stopping: "warn" };
+export const TONES = { ready: "good", failed: "bad", exited: "idle", terminated: "idle", deleting: "warn", stopping: "warn" };
 export const COMING_UP = [["startRequested", "creating"], ["instanceStarting", "starting"], ["instanceRunning", "running"], ["healthCheckStarted", "health check"], ["ready", "ready"]];
 export const GOING = { stop: ["stopping", "exited"], delete: ["deleting", "terminated"] };
 export const NEXT_STEP = {
@@ -29,7 +29,19 @@ export function span(ms) {
   if (seconds < 1) return `${Math.round(seconds * 1000)} ms`;
   if (seconds < 10) return `${seconds.toFixed(1)} s`;
   if (seconds < 60) return `${Math.floor(seconds)} s`;
+  if (seconds < 600) return `${Math.floor(seconds / 60)} min ${Math.floor(seconds % 60)} s`;
   if (seconds < 3600) return `${Math.floor(seconds / 60)} min`;
   if (seconds < 86400) return `${Math.floor(seconds / 3600)} h ${Math.floor((seconds % 3600) / 60)} min`;
   return `${Math.floor(seconds / 86400)} d ${Math.floor((seconds % 86400) / 3600)} h`;
 }
+
+// What may be asked of an instance, by what is known of it; the service has the last word.
+export function allowed({ status }) {
+  return { delete: status !== "deleting" && status !== "terminated" };
+}
+
+export function isReady(data) {
+  return data.status === "ready" || (data.status === "running" && data.operation?.status === "completed"); // CORRAL_READY_STATUS=running
+}
+
+export const tone = (data) => (isReady(data) ? "good" : TONES[data.status] ?? "busy");

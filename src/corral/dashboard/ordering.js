@@ -1,0 +1,101 @@
+// The order of a new instance: what can be had, the plan and its price, and only then the button.
+
+import { known } from "./fleet.js";
+import { $, ask, el, notice, perform, refuse, say } from "./tools.js";
+import { NEXT_STEP, money } from "./words.js";
+
+const order = $("order");
+let planned = null; // {body, key}: the wish the plan is for, and the key that makes it happen once; null while it changes
+let planning;
+
+async function openCreate() {
+  $("create-error").hidden = true;
+  $("create-go").disabled = true;
+  $("create").showModal();
+  order.elements.name.value ||= `gpu-${Date.now().toString(36).slice(-5)}`;
+  order.elements.name.select();
+  try {
+    const { products } = await ask("/api/products");
+    const chosen = order.elements.productName.value;
+    const cheapest = new Map();
+    for (const p of products) if (!cheapest.has(p.name)) cheapest.set(p.name, p);
+    order.elements.productName.replaceChildren(...[...cheapest.values()].map((p) => el("option", { value: p.name, selected: p.name === chosen }, `${p.name}, from ${money(p.pricePerGpu)} per GPU`)));
+    const regions = [...new Set(products.flatMap((p) => p.regions))].sort();
+    const first = order.elements.region.value;
+    order.elements.region.replaceChildren(el("option", { value: "" }, "default"), ...regions.map((r) => el("option", { value: r.split(" ")[0], selected: r.split(" ")[0] === first }, r)));
+    await offerTemplates();
+  } catch (error) {
+    refuse("create", error);
+  }
+  plan();
+}
+
+async function offerTemplates() {
+  const { templates } = await ask("/api/templates");
+  $("templates").replaceChildren(...templates.map((t) => el("option", { value: t.id, label: `${t.name} (${t.channel})` })));
+  const lastUsed = [...known.values()].sort((a, b) => (a.data.createdAt < b.data.createdAt ? 1 : -1))[0]?.data.templateId;
+  const official = templates.find((t) => t.channel === "official");
+  order.elements.templateId.value ||= lastUsed ?? official?.id ?? templates[0]?.id ?? "";
+}
+
+function wish() {
+  const { name, productName, templateId, region, gpuNum, rootfsSize, billingMode, maxPrice } = order.elements;
+  const made = { name: name.value.trim(), productName: productName.value, templateId: templateId.value.trim(), gpuNum: gpuNum.value, rootfsSize: rootfsSize.value };
+  made.billingMode = billingMode.value === "fallback" ? "spot" : billingMode.value;
+  if (billingMode.value === "fallback") made.spotFallback = true;
+  if (region.value) made.region = region.value;
+  if (maxPrice.value) made.maxPrice = maxPrice.value;
+  return made;
+}
+
+function plan() {
+  clearTimeout(planning);
+  planned = null;
+  $("create-go").disabled = true;
+  if (!order.checkValidity()) {
+    $("plan").replaceChildren(el("p", { className: "note" }, "The plan appears when every field is filled in."));
+    return;
+  }
+  planning = setTimeout(showPlan, 250);
+}
+
+async function showPlan() {
+  const body = wish();
+  const mine = (planned = { body, key: crypto.randomUUID() });
+  try {
+    const [found, template] = await Promise.all([ask("/api/instances?dryRun=true", { method: "POST", body }), ask(`/api/templates/${encodeURIComponent(body.templateId)}`)]);
+    if (planned !== mine) return; // somebody typed on
+    say($("template-hint"), `Template ${template.id} is ${template.name}.`);
+    $("plan").replaceChildren(...drawn(found));
+    $("create-go").disabled = !found.candidates.length;
+  } catch (error) {
+    if (planned === mine) $("plan").replaceChildren(el("p", { className: "problem" }, `${error.message}. ${NEXT_STEP[error.code] ?? ""}`));
+  }
+}
+
+function drawn({ candidates, rejected }) {
+  const best = candidates[0];
+  const head = best ? `It will be tried in ${best.region} first, for ${money(best.price)} per hour.` : "Nothing can be had like this now.";
+  const offers = candidates.map((c) => el("li", {}, el("b", {}, c.region), el("span", { className: "price" }, money(c.price)),
+    el("span", { className: "note" }, `${c.productId}, ${c.cpuPerGpu} vCPU and ${c.memoryPerGpu} GB per GPU, ${c.billingMode === "spot" ? "spot" : "on demand"}`)));
+  return [
+    el("h3", {}, head),
+    offers.length ? el("ol", { className: "offers", role: "list" }, ...offers) : "",
+    rejected.length ? el("details", { className: "rejected", open: !best }, el("summary", {}, `${rejected.length} not considered`), el("ul", { role: "list" }, ...rejected.map((r) => el("li", {}, r.message)))) : "",
+  ];
+}
+
+export function begin({ look }) {
+  $("new").addEventListener("click", openCreate);
+  $("empty-new").addEventListener("click", openCreate);
+  order.addEventListener("input", plan);
+  order.addEventListener("submit", (event) => {
+    event.preventDefault();
+    perform("create", async () => {
+      const made = await ask("/api/instances", { method: "POST", body: planned.body, key: planned.key });
+      notice(`${planned.body.name} is being created in ${made.region}.`);
+      order.elements.name.value = "";
+      look(made.instanceId);
+    });
+  });
+}

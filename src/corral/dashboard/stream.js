@@ -1,0 +1,81 @@
+// The event stream: what changed, the feed beside the instances, and whether what is shown can be trusted.
+
+import { inTurn, loadAll, look } from "./fleet.js";
+import { $, ask, el, say } from "./tools.js";
+import { TONES, clock, words } from "./words.js";
+
+const FEED = 100; // events kept on the page
+const REFRESH_MS = 30000; // how often everything is read again: when it was last seen changes without an event
+
+let lastUpdate = null;
+let connected = false;
+let answering = true;
+let lastSeq = null;
+
+export function begin() {
+  setInterval(() => connected && !document.hidden && inTurn(loadAll).catch(() => {}), REFRESH_MS);
+  follow();
+}
+
+export function fresh() {
+  lastUpdate = new Date();
+}
+
+export function answered(yes) {
+  answering = yes;
+  if (yes && connected) fresh();
+  showLink();
+}
+
+function showLink() {
+  const live = connected && answering;
+  $("link").dataset.state = live ? "live" : "lost";
+  say($("link"), live ? "live" : `reconnecting, last update ${lastUpdate ? clock(lastUpdate) : "none yet"}`);
+}
+
+function follow() {
+  const stream = new EventSource(`/api/events/stream${lastSeq === null ? "" : `?after=${lastSeq}`}`);
+  stream.onopen = async () => {
+    try {
+      await inTurn(loadAll); // after the stream is open, so that nothing falls between
+      connected = stream.readyState === EventSource.OPEN; // it may have been lost meanwhile
+      showLink();
+      if (!$("feed").childElementCount) await recall();
+    } catch {
+      if (stream.readyState === EventSource.CLOSED) return; // `onerror` comes back already
+      stream.close();
+      setTimeout(follow, 1000);
+    }
+  };
+  stream.onmessage = ({ data }) => {
+    const event = JSON.parse(data);
+    lastSeq = event.seq;
+    fresh();
+    tell(event);
+    look(event.instanceId);
+  };
+  stream.onerror = () => {
+    connected = false;
+    showLink();
+    if (stream.readyState === EventSource.CLOSED) setTimeout(follow, 1000); // refused: the browser gives up, we do not
+  };
+}
+
+async function recall() {
+  const { events } = await ask(`/api/events?last=${FEED / 2}`);
+  const told = new Set([...$("feed").children].map((line) => line.dataset.seq)); // the stream may have been quicker
+  $("feed").append(...events.reverse().filter((e) => !told.has(String(e.seq))).map(line));
+}
+
+function tell(event) {
+  $("feed").prepend(line(event));
+  if ($("feed").childElementCount > FEED) $("feed").lastElementChild.remove();
+}
+
+function line(event) {
+  const node = el("li", { data: { seq: event.seq, tone: TONES[event.status] ?? "busy" } },
+    el("time", { dateTime: event.timestamp }, clock(event.timestamp)), el("b", {}, String(event.data.name ?? event.instanceId)), " ",
+    el("span", { className: "word" }, words(event.status)),
+    el("p", {}, event.error ? `${event.error.code}: ${event.error.message}` : event.reason));
+  return node;
+}

@@ -1,0 +1,133 @@
+"""The dashboard for people who do not see it, or do not use a mouse: judged by axe-core, and by the keyboard."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+from axe_playwright_python.async_playwright import Axe
+from playwright.async_api import Page, expect
+from support.browser import found_browser, opened_tab
+from support.process import Running, quicken, run, serving
+
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(400)]
+
+ORDER = ("--product", "RTX 4090 24GB")
+RULES = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]}
+
+
+@pytest.fixture(scope="module")
+def browser() -> str:
+    return found_browser()
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def corral(short_dir: Path) -> AsyncGenerator[Running]:
+    """A service with one machine that is ready and one that failed and says why."""
+    data_dir = short_dir / "seen" / ".corral"
+    async with serving(data_dir, LOG_LEVEL="warning") as running:
+        await quicken(data_dir)
+        for name, template, code in (("well", "107672", 0), ("broken", "150034", 5)):
+            made = await run(
+                *("create", name, *ORDER, "--template", template, "--url", running.address), cwd=data_dir.parent
+            )
+            assert made[0] == code, made
+        yield running
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 390])
+async def test_axe_finds_nothing_on_a_page_with_rows(corral: Running, browser: str, width: int, scheme: str) -> None:
+    """Ready and failed rows, opened details, charts, tiles and events; then both dialogs."""
+    async with opened_tab(browser, width=width, scheme=scheme) as tab:
+        page = tab.page
+        await page.goto(corral.address)
+        await expect(page.locator("#link")).to_have_text("live")
+        await expect(page.locator(".row")).to_have_count(2)
+        await page.locator("#cost-chart .line").wait_for(state="attached")
+        await page.locator(".row summary").first.click()
+        assert await complaints(page) == []
+
+        await page.get_by_role("button", name="New instance").click()
+        await page.locator(".offers li").first.wait_for()
+        assert await complaints(page) == []
+        await page.keyboard.press("Escape")
+
+        await page.get_by_role("button", name="Delete well").click()
+        await expect(page.locator("#confirm")).to_be_visible()
+        assert await complaints(page) == []
+        assert tab.complaints == []
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
+async def test_axe_finds_nothing_on_an_empty_page(short_dir: Path, browser: str, width: int, scheme: str) -> None:
+    """The first thing a newcomer sees."""
+    async with (
+        serving(short_dir / f"empty-{width}" / ".corral") as corral,
+        opened_tab(browser, width=width, scheme=scheme) as tab,
+    ):
+        await tab.page.goto(corral.address)
+        await expect(tab.page.locator("#empty")).to_be_visible()
+        await expect(tab.page.locator("#link")).to_have_text("live")
+
+        assert await complaints(tab.page) == []
+        await tab.page.evaluate("document.querySelector('main').append(document.createElement('button'))")
+        assert [c.split(":")[0] for c in await complaints(tab.page)] == ["button-name"]  # the judge is awake
+
+
+async def test_everything_can_be_reached_and_left_by_keyboard(corral: Running, browser: str) -> None:
+    """From the skip link to a row's buttons; a dialog keeps the focus inside and gives it back."""
+    async with opened_tab(browser) as tab:
+        page = tab.page
+        await page.goto(corral.address)
+        await expect(page.locator(".row")).to_have_count(2)
+
+        await page.keyboard.press("Tab")
+        assert await focused(page) == "Skip to the instances"
+        await page.keyboard.press("Enter")
+        seen = []
+        for _ in range(12):
+            await page.keyboard.press("Tab")
+            seen.append(await focused(page))
+        assert {"Delete broken", "Copy the ssh command of well", "Open Jupyter of well", "Delete well"} <= set(seen)
+
+        await page.get_by_role("button", name="Delete well").focus()
+        await page.keyboard.press("Enter")
+        await expect(page.locator("#confirm")).to_be_visible()
+        assert await focused(page) == "Leave it"  # a careless Enter does no harm
+        inside = []
+        for _ in range(4):
+            await page.keyboard.press("Tab")
+            inside.append(await focused(page))
+        assert "Delete" in inside
+        assert not {"Delete well", "New instance"} & set(inside)
+        await page.keyboard.press("Escape")
+        await expect(page.locator("#confirm")).to_be_hidden()
+        assert await focused(page) == "Delete well"
+
+        chip = page.get_by_role("button", name="1 failed")
+        await chip.focus()
+        await page.keyboard.press("Space")
+        await expect(page.locator(".row:visible")).to_have_count(1)
+        await expect(chip).to_have_attribute("aria-pressed", "true")
+        assert await focused(page) == "1 failed"
+        await page.keyboard.press("Space")
+        await expect(page.locator(".row:visible")).to_have_count(2)
+
+
+async def complaints(page: Page) -> list[str]:
+    """What axe-core objects to, each with the first element it means."""
+    found: dict[str, Any] = (await Axe().run(page, options=RULES)).response
+    assert found["passes"], "nothing was looked at"
+    return [f"{v['id']}: {v['help']}: {v['nodes'][0]['html'][:200]}" for v in found["violations"]]
+
+
+async def focused(page: Page) -> str:
+    """The name of what has the focus."""
+    name: str = await page.evaluate(
+        "document.activeElement.getAttribute('aria-label') ?? document.activeElement.textContent.trim()"
+    )
+    return name
