@@ -55,7 +55,9 @@ def _distinct(ids: list[int | None]) -> bool:
 @st.composite
 def lists(draw: st.DrawFn) -> Heard:
     ids = draw(st.lists(st.integers(0, 9), unique=True, max_size=8))
-    names = st.sampled_from(["web", "", *(f"corral-{m}-inst-{n}-{k}" for m in (MINE, "ffffff") for n in range(5) for k in (1, 2))])
+    names = st.sampled_from(
+        ["web", "", *(f"corral-{m}-inst-{n}-{k}" for m in (MINE, "ffffff") for n in range(5) for k in (1, 2))]
+    )
     listed: list[ProviderInstance] = [shown(f"p{each}", draw(EXISTING), name=draw(names)) for each in ids]
     return Heard(listed=tuple(listed), complete=draw(st.booleans()), began=NOW)
 

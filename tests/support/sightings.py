@@ -8,7 +8,9 @@ from typing import Any
 from corral.domain.sighting import ProviderInstance, Sighting
 
 
-def shown(provider_id: str, sighting: Sighting, *, name: str = "corral-0a1b2c-inst-a1-1", **said: Any) -> ProviderInstance:
+def shown(
+    provider_id: str, sighting: Sighting, *, name: str = "corral-0a1b2c-inst-a1-1", **said: Any
+) -> ProviderInstance:
     unsaid: dict[str, Any] = dict.fromkeys((field.name for field in fields(ProviderInstance)), None)
     empty: dict[str, Any] = {"endpoints": (), "env_names": (), "volume_mounts": ()}
     known: dict[str, Any] = {"id": provider_id, "name": name, "sighting": sighting, "word": sighting.value}
