@@ -18,8 +18,8 @@ from corral.cloud.port import Cloud
 from corral.domain.decide import Policy
 from corral.domain.instance import Instance
 from corral.domain.order_rules import OrderDefaults
-from corral.engine.shared_caches import SharedCaches
 from corral.engine.listing import MergedListing
+from corral.engine.shared_caches import SharedCaches
 from corral.engine.sightings import Sightings
 from corral.settings import ListingSettings
 from corral.store import instances
