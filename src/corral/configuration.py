@@ -22,6 +22,8 @@ from corral.settings import Group, Settings
 
 OWN_PREFIX = "CORRAL_"
 """Unknown names with this prefix are errors: a typing mistake must not be a silent default."""
+CLIENT_NAMES = frozenset({"CORRAL_API_KEY"})
+"""What programs that call the service read, perhaps from the same environment; no setting of the service itself."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,7 +105,7 @@ def _unknown_names(names: Mapping[str, object]) -> list[str]:
     known = [field.alias or "" for group in _groups().values() for field in group.model_fields.values()]
     complaints = []
     for name in sorted(names):
-        if name.startswith(OWN_PREFIX) and name not in known:
+        if name.startswith(OWN_PREFIX) and name not in known and name not in CLIENT_NAMES:
             near = difflib.get_close_matches(name, known, n=1)
             hint = f"; did you mean {near[0]}?" if near else "; `corral config` lists all settings"
             complaints.append(f"{name}: no such setting{hint}")

@@ -40,6 +40,7 @@ from corral.engine.event_hub import EventHub
 from corral.engine.event_log import EventLog
 from corral.engine.fleet import Fleet
 from corral.engine.ids import random_id
+from corral.engine.keyring import KeyRing
 from corral.engine.listing import MergedListing
 from corral.engine.news import News
 from corral.engine.observe import Observer, removal
@@ -80,11 +81,6 @@ OPEN_CONNECTIONS = 6
 async def serve(settings: Settings, role: Role, *, on_ready: Callable[[str], None]) -> None:
     """Run one process of Corral until SIGTERM or SIGINT; *on_ready* is told the address once requests are served."""
     clock = SystemClock()
-    if not settings.http.is_loopback:
-        raise SettingsError(
-            f"HOST={settings.http.host} can be reached from other machines, and this release has no API keys yet: "
-            "use HOST=127.0.0.1, and a tunnel or an authenticating proxy to reach it from elsewhere"
-        )
     log.info("service.starting", version=__version__, role=role.value)
     async with AsyncExitStack() as stack:
         listener = stack.enter_context(contextlib.closing(listen(settings.http.host, settings.http.port)))
@@ -95,6 +91,8 @@ async def serve(settings: Settings, role: Role, *, on_ready: Callable[[str], Non
         )
         stack.push_async_callback(database.close)
         ground = _lay_ground(settings, role, clock=clock, target=target, database=database)
+        await _check_keys(ground)
+        stack.push_async_callback(ground.keys.note_uses)
         simulated, base_url, api_key = await stack.enter_async_context(opened_provider(settings, clock))
         cloud = await stack.enter_async_context(
             opened_account(
@@ -127,10 +125,20 @@ async def serve(settings: Settings, role: Role, *, on_ready: Callable[[str], Non
             ),
             vitals=ground.vitals,
             end_streams=front.hub.stop,
-            background=(ground.notices.run(), *front.background, *engine),
+            background=(ground.notices.run(), ground.keys.run(), *front.background, *engine),
         )
         await process.run(on_ready)
     log.info("service.stopped")
+
+
+async def _check_keys(ground: _Ground) -> None:
+    """Refuse to be reached by other machines while nobody could prove who they are."""
+    http = ground.settings.http
+    if not http.is_loopback and ground.role is not Role.WORKER and await ground.keys.is_empty():
+        raise SettingsError(
+            f"HOST={http.host} can be reached from other machines and there is no API key yet: "
+            "make one with `corral keys create NAME --role admin`, or use HOST=127.0.0.1"
+        )
 
 
 async def migrate_database(target: DatabaseTarget) -> list[Migration]:
@@ -173,6 +181,7 @@ class _Ground:
     notices: Notices
     news: News
     showing: Showing
+    keys: KeyRing
 
 
 def _lay_ground(settings: Settings, role: Role, *, clock: Clock, target: DatabaseTarget, database: Database) -> _Ground:
@@ -205,6 +214,7 @@ def _lay_ground(settings: Settings, role: Role, *, clock: Clock, target: Databas
             poll_interval=timedelta(seconds=settings.instances.poll_interval_seconds),
             last_look_at=lambda: vitals.last_look_at,
         ),
+        keys=KeyRing(database, book, clock),
     )
 
 
@@ -381,6 +391,7 @@ async def _front(
         local_only=settings.http.is_loopback,
         allowed_origins=settings.http.allowed_origins,
         limits=ground.limits,
+        keys=ground.keys,
         catalogue=catalogue,
         caches=ground.caches,
         event_log=event_log,

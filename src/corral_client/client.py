@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from types import TracebackType
 from typing import Final, Self
 
@@ -14,12 +15,14 @@ from corral_client.transport import Transport
 DEFAULT_URL: Final = "http://127.0.0.1:3000"
 TIMEOUT_SECONDS: Final = 30.0
 MAX_RETRIES: Final = 3
+KEY_VARIABLE: Final = "CORRAL_API_KEY"
 
 
 class AsyncClient:
     """
     A running Corral, for programs with an event loop.
 
+    *api_key* is sent with every request; without one, that of the environment variable `CORRAL_API_KEY`, if set.
     *timeout* is in seconds for each attempt of a request; *max_retries* is how often one is repeated when nothing came
     back, or when the answer says that it may succeed later.
 
@@ -37,7 +40,8 @@ class AsyncClient:
         timeout: float = TIMEOUT_SECONDS,
         max_retries: int = MAX_RETRIES,
     ) -> None:
-        self._transport = Transport(base_url, api_key=api_key, timeout=timeout, max_retries=max_retries)
+        key = api_key or os.environ.get(KEY_VARIABLE) or None  # noqa: TID251  # a caller's setting, not the service's
+        self._transport = Transport(base_url, api_key=key, timeout=timeout, max_retries=max_retries)
         self.events = AsyncEvents(self._transport)
         self.instances = AsyncInstances(self._transport, self.events)
         self.products = AsyncProducts(self._transport)

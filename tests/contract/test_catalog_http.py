@@ -242,7 +242,7 @@ async def test_caches_can_be_cleared_one_or_all(counter: Counter) -> None:
     assert (await ask("POST", "/api/cache/clear", data=b'{"cacheName":"templates"}', headers=JSON)).json == {
         "removed": 1
     }
-    assert (await ask("POST", "/api/cache/clear")).json == {"removed": 7}
+    assert (await ask("POST", "/api/cache/clear")).json == {"removed": len(CacheName) - 1}
     answer = await ask("POST", "/api/cache/clear", data=b'{"cacheName":"nonsense"}', headers=JSON)
     error_of(answer, 404, "CACHE_NOT_FOUND")
 
@@ -253,7 +253,7 @@ async def test_cleanup_removes_only_what_has_expired(counter: Counter) -> None:
         cache.put("k", name)
     counter.clock.advance(300)
 
-    assert (await counter.service.ask("POST", "/api/cache/cleanup")).json == {"removed": 5}
+    assert (await counter.service.ask("POST", "/api/cache/cleanup")).json == {"removed": 6}
     assert counter.book[CacheName.TEMPLATES].stats().size == 1
 
 

@@ -96,14 +96,6 @@ async def test_every_bad_setting_is_named_before_exit_code_2(tmp_path: Path) -> 
     assert "Traceback" not in errors
 
 
-async def test_it_does_not_listen_to_other_machines_without_keys(tmp_path: Path) -> None:
-    """An open port to somebody's bill is not a default."""
-    code, _, errors = await run("serve", "--host", "0.0.0.0", cwd=tmp_path)
-
-    assert code == 2
-    assert "HOST=0.0.0.0 can be reached from other machines" in errors
-
-
 async def test_a_port_in_use_is_told_in_one_sentence(tmp_path: Path) -> None:
     """With what to do about it."""
     with closing(socket.create_server(("127.0.0.1", 0))) as taken:

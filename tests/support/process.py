@@ -10,6 +10,7 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import aiohttp
 
@@ -48,8 +49,11 @@ class Running:
     address: str
     lines: list[str] = field(default_factory=list)
 
-    async def ask(self, method: str, path: str) -> Answer:
-        async with aiohttp.ClientSession() as client, client.request(method, self.address + path) as response:
+    async def ask(self, method: str, path: str, **options: Any) -> Answer:
+        async with (
+            aiohttp.ClientSession() as client,
+            client.request(method, self.address + path, **options) as response,
+        ):
             headers = {name.lower(): value for name, value in response.headers.items()}
             return Answer(status=response.status, headers=headers, body=await response.read())
 

@@ -19,12 +19,15 @@ from corral.api.routes.instances import InstanceDesk
 from corral.api.routes.listing import ListingDesk
 from corral.api.server import HttpServer, listen
 from corral.api.vitals import Vitals
+from corral.cache.book import CacheBook
 from corral.clock import SystemClock
+from corral.configuration import load
 from corral.engine.catalog import Catalogue
 from corral.engine.deliveries import Deliveries
 from corral.engine.event_hub import EventHub
 from corral.engine.event_log import EventLog
 from corral.engine.fleet import Fleet
+from corral.engine.keyring import KeyRing
 from corral.engine.shared_caches import SharedCaches
 from corral.jobs.queue import JobQueue
 from corral.jobs.registry import Registry
@@ -86,6 +89,8 @@ async def serving(
     ready_word: str = "ready",
     listing: ListingDesk | None = None,
     pages: Sequence[HTTPRouteHandler] = (),
+    local_only: bool = True,
+    book: CacheBook | None = None,
 ) -> AsyncGenerator[Service]:
     """Serve over *database* for as long as this is open."""
     clock, limits = SystemClock(), limits or Limits()
@@ -96,9 +101,10 @@ async def serving(
         metrics=Metrics(),
         vitals=vitals,
         queue=JobQueue(database, registry or Registry()),
-        local_only=True,
+        local_only=local_only,
         allowed_origins=("https://ops.example",),
         limits=limits,
+        keys=KeyRing(database, book or CacheBook(load({}).settings.caches, clock), clock),
         catalogue=catalogue,
         caches=caches,
         event_log=event_log,

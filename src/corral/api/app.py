@@ -9,7 +9,7 @@ from functools import partial
 from http import HTTPStatus
 from typing import Any
 
-from litestar import Litestar, Request, Response
+from litestar import Litestar, Request, Response, Router
 from litestar.config.cors import CORSConfig
 from litestar.exceptions import HTTPException, ValidationException
 from litestar.handlers import HTTPRouteHandler
@@ -21,6 +21,7 @@ from litestar.params import ParameterKwarg
 from litestar.types import ASGIApp
 
 from corral import __version__
+from corral.api.access import OPEN, Authority, Entrance
 from corral.api.edge import Edge
 from corral.api.idempotency import OncePerKey
 from corral.api.limits import Limits
@@ -47,10 +48,17 @@ from corral.engine.event_hub import EventHub
 from corral.engine.event_log import EventLog
 from corral.engine.fleet import Fleet
 from corral.engine.keyed import KeysInUse
+from corral.engine.keyring import KeyRing
 from corral.engine.shared_caches import SharedCaches
 from corral.jobs.queue import JobQueue
 from corral.store.database import Database
 from corral.telemetry import Metrics, log
+
+EXPOSED = (
+    "Idempotent-Replayed", "Retry-After", "X-Correlation-ID", "X-Request-ID",
+    "X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset",
+)  # fmt: skip
+"""What a page of an allowed origin may read of our answers' headers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +72,7 @@ class Parts:
     local_only: bool
     allowed_origins: tuple[str, ...]
     limits: Limits
+    keys: KeyRing
     catalogue: Catalogue | None = None
     caches: SharedCaches | None = None
     event_log: EventLog | None = None
@@ -87,7 +96,7 @@ def build(parts: Parts, *, only_watching: bool = False) -> ASGIApp:
     """
     routes = health.handlers(parts.clock, parts.vitals, parts.metrics)
     if not only_watching:
-        routes += [*parts.pages, *docs.handlers(), *jobs.handlers(parts.queue)]
+        routes += [*docs.handlers(), *jobs.handlers(parts.queue)]
         routes += [] if parts.catalogue is None else catalog.handlers(parts.catalogue)
         routes += [] if parts.caches is None else caches.handlers(parts.caches)
         if parts.fleet is not None and parts.caches is not None:
@@ -98,19 +107,25 @@ def build(parts: Parts, *, only_watching: bool = False) -> ASGIApp:
         if parts.instances is not None:
             routes += [*instances.handlers(parts.instances), *operations.handlers(parts.instances.reading)]
         routes += [] if parts.listing is None else listing.handlers(parts.listing)
+    pages = [] if only_watching else parts.pages
+    origins = parts.allowed_origins
+    cors = CORSConfig(allow_origins=list(origins), expose_headers=list(EXPOSED)) if origins else None
     app = Litestar(
-        route_handlers=routes,
+        route_handlers=[*routes, Router("/", route_handlers=pages, opt=OPEN)],
         exception_handlers={Exception: partial(_tell, parts.clock)},
         openapi_config=OpenAPIConfig(
             title="Corral",
             version=__version__,
             summary="GPU instances on novita.ai: ready, at the lowest price, none lost, none billed twice.",
             license=License(name="Apache-2.0", identifier="Apache-2.0"),
-            path="/schema",
+            openapi_router=Router("/schema", route_handlers=[], opt=OPEN, include_in_schema=False),
             render_plugins=[JsonRenderPlugin()],
         ),
-        middleware=[] if parts.database is None else [_once_per_key(parts.database, parts.clock)],
-        cors_config=CORSConfig(allow_origins=list(parts.allowed_origins)) if parts.allowed_origins else None,
+        middleware=[
+            DefineMiddleware(Authority),  # first: nobody is shown an answer that was given to somebody else
+            *([] if parts.database is None else [_once_per_key(parts.database, parts.clock)]),
+        ],
+        cors_config=cors,
         request_max_body_size=parts.limits.body_bytes,
         debug=False,
         logging_config=None,
@@ -122,6 +137,8 @@ def build(parts: Parts, *, only_watching: bool = False) -> ASGIApp:
         vitals=parts.vitals,
         local_only=parts.local_only,
         limits=parts.limits,
+        entrance=Entrance(keys=parts.keys, local_only=parts.local_only, allowed_origins=frozenset(origins)),
+        cors=cors,
     )
 
 

@@ -16,8 +16,10 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, cast
 
 import structlog
+from litestar.config.cors import CORSConfig
 from litestar.enums import ScopeType
 
+from corral.api.access import Entrance
 from corral.api.limits import Limits
 from corral.api.problems import RequestIds, problem
 from corral.api.vitals import Vitals
@@ -45,6 +47,9 @@ class Edge:
     local_only: bool
     """Bound to a loopback address: requests must name this machine as their host."""
     limits: Limits
+    entrance: Entrance
+    cors: CORSConfig | None
+    """For what is refused here; the framework sees to its own answers."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request; WebSockets are not offered, and answering nothing makes the server refuse them."""
@@ -70,6 +75,7 @@ class _Exchange:
         self._edge.vitals.callers_waiting += 1
         with structlog.contextvars.bound_contextvars(request_id=self._ids.request_id):
             try:
+                self._scope["state"]["identity"] = await self._edge.entrance.identify(self._scope, self._headers)
                 _admit(self._edge, self._scope, self._headers)
                 await self._edge.app(self._scope, self._limited_receive, self._named_send)
             except Exception as error:  # noqa: BLE001  # the outermost frame
@@ -111,6 +117,7 @@ class _Exchange:
             return
         headers = [(k.encode("latin-1"), v.encode("latin-1")) for k, v in answer.headers.items()]
         headers.append((b"content-length", str(len(answer.body)).encode()))
+        headers += _cors_headers(self._edge.cors, self._headers.get(b"origin"))
         if not self._body_ended:
             headers.append((b"connection", b"close"))  # the rest of the body is not wanted
         await self._named_send({"type": "http.response.start", "status": answer.status, "headers": headers})
@@ -136,6 +143,18 @@ def _admit(edge: Edge, scope: HTTPScope, headers: Mapping[bytes, bytes]) -> None
     media_type = headers.get(b"content-type", b"").split(b";")[0].strip().lower()
     if scope["method"] in _WITH_BODY and has_body and media_type != b"application/json":
         raise MalformedError("the body must be application/json", code="UNSUPPORTED_MEDIA_TYPE")
+
+
+def _cors_headers(cors: CORSConfig | None, origin: bytes | None) -> list[tuple[bytes, bytes]]:
+    """What lets a page of an allowed origin read an answer."""
+    if cors is None or origin is None or not cors.is_origin_allowed(origin.decode("latin-1")):
+        return []
+    exposed = ", ".join(cors.expose_headers).encode()
+    return [
+        (b"access-control-allow-origin", origin),
+        (b"access-control-expose-headers", exposed),
+        (b"vary", b"Origin"),
+    ]
 
 
 def _too_large(limits: Limits) -> MalformedError:

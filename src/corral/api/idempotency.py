@@ -191,7 +191,10 @@ def _key_of(scope: Scope) -> str | None:
         raise SpecInvalidError(
             [FieldProblem(field=HEADER, code="VALIDATION_ERROR", message=message, shows_value=False)]
         )
-    return given.decode("ascii")
+    # Each caller has their own keys: nobody gets an answer that was given to somebody else.
+    caller = cast("Any", scope)["state"]["identity"].caller
+    owner = None if caller is None else caller.key_id
+    return given.decode("ascii") if owner is None else f"{owner}/{given.decode('ascii')}"
 
 
 def _fingerprint(scope: Scope, body: bytes) -> bytes:

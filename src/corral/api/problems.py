@@ -94,6 +94,8 @@ def problem(error: Exception, ids: RequestIds, now: datetime, *, headers: Mappin
     if known.details:
         body["details"] = dict(known.details)
     sent = {"content-type": "application/json", **(headers or {})}
+    if isinstance(known, errors.UnauthorisedError):
+        sent["www-authenticate"] = "Bearer"
     if known.retry_after_seconds is not None:
         seconds = max(1, math.ceil(known.retry_after_seconds))
         body["retryAfter"] = seconds

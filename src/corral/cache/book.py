@@ -23,6 +23,7 @@ class CacheName(StrEnum):
     TEMPLATES = "templates"
     TEMPLATE_LISTS = "templateLists"
     CLUSTERS = "clusters"
+    API_KEYS = "apiKeys"
 
 
 INSTANCE_DETAILS_SECONDS = 30.0
@@ -30,6 +31,8 @@ INSTANCE_STATES_SECONDS = 60.0
 TEMPLATES_SECONDS = 600.0
 CLUSTERS_SECONDS = 600.0
 """A data centre opens or closes a few times a year; one that has just opened may be missed for this long."""
+API_KEYS_SECONDS = 10.0
+"""A made or revoked key is told to every process at once; this is for a process that cannot hear it."""
 
 MOST_ENTRIES: Final[Mapping[CacheName, int]] = {
     CacheName.INSTANCE_DETAILS: 10_000,  # a few KiB each: tens of MiB when every instance of a large fleet is looked at
@@ -40,6 +43,7 @@ MOST_ENTRIES: Final[Mapping[CacheName, int]] = {
     CacheName.TEMPLATES: 1000,
     CacheName.TEMPLATE_LISTS: 2,  # the account's own and the official ones
     CacheName.CLUSTERS: 1,
+    CacheName.API_KEYS: 1,  # all of them
 }
 
 _MADE_FROM: Final[Mapping[CacheName, tuple[CacheName, ...]]] = {
@@ -70,6 +74,7 @@ class CacheBook:
             CacheName.TEMPLATES: TEMPLATES_SECONDS,
             CacheName.TEMPLATE_LISTS: TEMPLATES_SECONDS,
             CacheName.CLUSTERS: CLUSTERS_SECONDS,
+            CacheName.API_KEYS: API_KEYS_SECONDS,
         }
         self._caches: dict[CacheName, Cache[Any]] = {
             name: Cache(ttl_seconds=seconds[name], most_entries=MOST_ENTRIES[name], clock=clock) for name in CacheName

@@ -12,6 +12,7 @@ from corral_client import (
     InstanceFailed,
     Invalid,
     NotFound,
+    Unauthorised,
     WaitTimeout,
 )
 
@@ -47,6 +48,8 @@ def explain(error: CorralError) -> str:
     match error:
         case ConnectionFailed():
             return f"{error.message}; is `corral serve` running there? `--url` names another place"
+        case Unauthorised():
+            return f"{error.message}; CORRAL_API_KEY holds the key that is sent"
         case CorralApiError():
             fields = "".join(f"\n  {told.field}: {told.message}" for told in error.validation_errors)
             return f"{error.message}{fields}"

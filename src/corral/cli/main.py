@@ -15,9 +15,9 @@ from rich.table import Table
 
 import corral_client
 from corral import __version__
-from corral.cli import doctor, instances, looking
+from corral.cli import doctor, instances, keys, looking
 from corral.cli.exits import INTERRUPTED, MEANINGS, exit_code, explain
-from corral.cli.surroundings import configuration as _configuration
+from corral.cli.surroundings import configuration
 from corral.clock import SystemClock
 from corral.domain import errors
 from corral.settings import Role
@@ -44,6 +44,7 @@ cli = typer.Typer(
 cli.add_typer(instances.commands)
 cli.add_typer(looking.commands)
 cli.add_typer(doctor.commands)
+cli.add_typer(keys.commands)
 
 
 @cli.command()
@@ -56,8 +57,8 @@ def serve(
     from corral import wiring  # noqa: PLC0415  # half a second that other commands need not wait
 
     given = {"HOST": host, "PORT": None if port is None else str(port)}
-    configuration = _configuration({name: value for name, value in given.items() if value is not None})
-    settings = configuration.settings
+    configured = configuration({name: value for name, value in given.items() if value is not None})
+    settings = configured.settings
     configure_logging(settings.log.level)
     if settings.provider.api_key is None:
         _say("NOVITA_API_KEY is not set: instances of the built-in provider simulator are managed, nothing is billed.")
@@ -68,7 +69,7 @@ def serve(
 def config() -> None:
     """Print every setting: its value, where it came from and what it means. Secrets are masked."""
     table = Table("setting", "value", "from", "meaning", box=None, pad_edge=False)
-    for setting in _configuration({}).shown:
+    for setting in configuration({}).shown:
         table.add_row(setting.name, setting.value, setting.origin, f"{setting.meaning} ({setting.accepts})")
     Console(width=None if sys.stdout.isatty() else 200).print(table)
 
@@ -78,7 +79,7 @@ def migrate() -> None:
     """Bring the database's schema up to date, and say what was done."""
     from corral import wiring  # noqa: PLC0415  # as above
 
-    settings = _configuration({}).settings
+    settings = configuration({}).settings
     configure_logging("warning")
 
     async def run() -> None:

@@ -10,6 +10,7 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.params import FromPath, JSONBody, PathParameter
 from msgspec import Meta
 
+from corral.api.access import ADMIN, VIEWER
 from corral.cache.book import cache_name
 from corral.cache.cache import Cache
 from corral.domain.errors import NotFoundError
@@ -53,28 +54,34 @@ class RemovedValues(msgspec.Struct):
 def handlers(caches: SharedCaches) -> list[HTTPRouteHandler]:
     """The routes of `/api/cache`."""
 
-    @get("/api/cache/stats", summary="Every cache in numbers", tags=["caches"])
+    @get("/api/cache/stats", summary="Every cache in numbers", tags=["caches"], opt=VIEWER)
     async def all_stats() -> AllCacheNumbers:
         """Of the process that answers; others have their own."""
         return AllCacheNumbers(caches={name.value: _numbers(cache) for name, cache in caches.book})
 
-    @get("/api/cache/{name:str}/stats", summary="One cache in numbers", tags=["caches"])
+    @get("/api/cache/{name:str}/stats", summary="One cache in numbers", tags=["caches"], opt=VIEWER)
     async def stats(name: FromPath[str]) -> CacheNumbers:
         """Of the process that answers; others have their own."""
         return _numbers(caches.book[cache_name(name)])
 
-    @post("/api/cache/clear", summary="Forget all values of one cache, or of all", tags=["caches"], status_code=200)
+    @post(
+        "/api/cache/clear",
+        summary="Forget all values of one cache, or of all",
+        tags=["caches"],
+        status_code=200,
+        opt=ADMIN,
+    )
     async def clear(data: JSONBody[ClearWish | None] = None) -> RemovedValues:
         """In every process."""
         name = data.cache_name if data is not None else None
         return RemovedValues(removed=await caches.clear(None if name is None else cache_name(name)))
 
-    @post("/api/cache/cleanup", summary="Forget what has expired", tags=["caches"], status_code=200)
+    @post("/api/cache/cleanup", summary="Forget what has expired", tags=["caches"], status_code=200, opt=ADMIN)
     async def clean_up() -> RemovedValues:
         """In the process that answers. Expired values are never given out; this only frees their memory."""
         return RemovedValues(removed=caches.book.cleanup())
 
-    @delete("/api/cache/{name:str}/{key:path}", summary="Forget one value", tags=["caches"], status_code=200)
+    @delete("/api/cache/{name:str}/{key:path}", summary="Forget one value", tags=["caches"], status_code=200, opt=ADMIN)
     async def drop(name: FromPath[str], key: Annotated[str, PathParameter(max_length=KEY_LENGTH)]) -> RemovedValues:
         """In every process; 404 when the one that answers did not hold it."""
         chosen, wanted = cache_name(name), key.removeprefix("/")

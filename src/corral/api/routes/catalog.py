@@ -11,6 +11,7 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.params import PathParameter, QueryParameter
 from msgspec import Meta
 
+from corral.api.access import VIEWER
 from corral.api.plans import OfferDetails, PlanDetails, offer_details, plan_details
 from corral.domain.catalog import BillingMode, PortKind, Product, Template, TemplateChannel
 from corral.domain.money import micro_usd, usd
@@ -99,7 +100,7 @@ class TemplateDetails(msgspec.Struct, rename="camel"):
 def handlers(catalogue: Catalogue) -> list[HTTPRouteHandler]:
     """The routes of `/api/products` and `/api/templates`."""
 
-    @get("/api/products", summary="Products for sale, cheapest first", tags=["catalogue"])
+    @get("/api/products", summary="Products for sale, cheapest first", tags=["catalogue"], opt=VIEWER)
     async def list_products(
         name: Annotated[
             str | None, QueryParameter(max_length=NAME_LENGTH, description="Part of the name, in any capitals.")
@@ -119,7 +120,7 @@ def handlers(catalogue: Catalogue) -> list[HTTPRouteHandler]:
         listed.sort(key=lambda p: (p.price_per_gpu is None, p.price_per_gpu or 0, p.name, p.id))
         return ProductList(products=listed, total=len(listed), region=region, billing_mode=billing_mode)
 
-    @get("/api/products/optimal", summary="What a create would choose now", tags=["catalogue"])
+    @get("/api/products/optimal", summary="What a create would choose now", tags=["catalogue"], opt=VIEWER)
     async def optimal_product(  # noqa: PLR0917  # Litestar calls it by name
         name: Annotated[
             str, QueryParameter(min_length=1, max_length=NAME_LENGTH, description="The whole name, in any capitals.")
@@ -152,7 +153,7 @@ def handlers(catalogue: Catalogue) -> list[HTTPRouteHandler]:
         best = offer_details(ranking.candidates[0])
         return OptimalProduct(product=best, candidates=plan.candidates, rejected=plan.rejected)
 
-    @get("/api/templates", summary="Templates to choose from", tags=["catalogue"])
+    @get("/api/templates", summary="Templates to choose from", tags=["catalogue"], opt=VIEWER)
     async def list_templates() -> TemplateList:
         """
         The account's own first, then the provider's official ones; as remembered for up to ten minutes.
@@ -163,7 +164,7 @@ def handlers(catalogue: Catalogue) -> list[HTTPRouteHandler]:
         listed = [ListedTemplate(id=t.id, name=t.name, image=t.image, channel=t.channel) for t in found]
         return TemplateList(templates=listed, total=len(listed))
 
-    @get("/api/templates/{template_id:str}", summary="One template", tags=["catalogue"])
+    @get("/api/templates/{template_id:str}", summary="One template", tags=["catalogue"], opt=VIEWER)
     async def get_template(template_id: Annotated[str, PathParameter(max_length=100)]) -> TemplateDetails:
         """As remembered for up to ten minutes."""
         return _template(await catalogue.template(template_id.strip()))

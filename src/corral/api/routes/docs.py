@@ -8,6 +8,8 @@ from typing import Any
 from litestar import MediaType, Request, Response, get
 from litestar.handlers import HTTPRouteHandler
 
+from corral.api.access import OPEN
+
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 _PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
@@ -26,7 +28,7 @@ td {{ border-top: 1px solid #8883; vertical-align: top; }}
 """
 
 
-@get("/docs", media_type=MediaType.HTML, include_in_schema=False)
+@get("/docs", media_type=MediaType.HTML, include_in_schema=False, opt=OPEN)
 async def docs(request: Request[Any, Any, Any]) -> Response[str]:
     """Every route with its parameters and answers."""
     schema = request.app.openapi_schema.to_schema()

@@ -12,6 +12,7 @@ from litestar.params import FromPath, HeaderParameter, QueryParameter
 from litestar.response import Stream
 from msgspec import Meta
 
+from corral.api.access import VIEWER
 from corral.engine.event_hub import EventHub
 from corral.engine.event_log import EventDetails, EventLog
 
@@ -44,7 +45,7 @@ class EventPage(msgspec.Struct, rename="camel"):
 def handlers(event_log: EventLog, hub: EventHub) -> list[HTTPRouteHandler]:
     """The routes of `/api/events`."""
 
-    @get("/api/events", summary="What happened, in order", tags=["events"])
+    @get("/api/events", summary="What happened, in order", tags=["events"], opt=VIEWER)
     async def list_events(
         after: After = 0,
         instance_id: InstanceFilter = None,
@@ -56,7 +57,9 @@ def handlers(event_log: EventLog, hub: EventHub) -> list[HTTPRouteHandler]:
         found = await event_log.page(after=after, limit=limit, instance_id=instance_id, newest=newest)
         return _page(found, after, limit)
 
-    @get("/api/instances/{instance_id:str}/events", summary="What happened to one instance", tags=["events"])
+    @get(
+        "/api/instances/{instance_id:str}/events", summary="What happened to one instance", tags=["events"], opt=VIEWER
+    )
     async def list_events_of_instance(
         instance_id: FromPath[str],
         after: After = 0,
@@ -71,6 +74,7 @@ def handlers(event_log: EventLog, hub: EventHub) -> list[HTTPRouteHandler]:
         "/api/events/stream",
         summary="What happens, as it happens",
         tags=["events"],
+        opt=VIEWER,
         media_type="text/event-stream",
         responses={
             200: ResponseSpec(

@@ -11,6 +11,7 @@ from litestar.handlers import HTTPRouteHandler
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from corral import __version__
+from corral.api.access import OPEN, VIEWER
 from corral.api.times import iso
 from corral.api.vitals import Vitals
 from corral.clock import Clock
@@ -41,7 +42,7 @@ class Health(msgspec.Struct):
 def handlers(clock: Clock, vitals: Vitals, metrics: Metrics) -> list[HTTPRouteHandler]:
     """The routes every process serves, also a worker."""
 
-    @get("/health", summary="How every part is", tags=["health"])
+    @get("/health", summary="How every part is", tags=["health"], opt=OPEN)
     async def health() -> Response[Health]:
         """200 when every part works, 503 otherwise. Never asks anybody: it tells what is already known."""
         now = clock.now()
@@ -55,12 +56,12 @@ def handlers(clock: Clock, vitals: Vitals, metrics: Metrics) -> list[HTTPRouteHa
         )
         return Response(body, status_code=HTTPStatus.OK if vitals.healthy else HTTPStatus.SERVICE_UNAVAILABLE)
 
-    @get("/health/live", summary="Whether the process answers", tags=["health"])
+    @get("/health/live", summary="Whether the process answers", tags=["health"], opt=OPEN)
     async def live() -> Liveness:
         """Always 200 while the process can answer at all; an orchestrator restarts it otherwise."""
         return Liveness(status="alive", timestamp=iso(clock.now()))
 
-    @get("/health/ready", summary="Whether requests can be served", tags=["health"])
+    @get("/health/ready", summary="Whether requests can be served", tags=["health"], opt=OPEN)
     async def ready() -> Response[Liveness]:
         """200 when requests can be served, 503 while starting, stopping or without a database."""
         body = Liveness(status="ready" if vitals.ready else "not ready", timestamp=iso(clock.now()))
@@ -70,6 +71,7 @@ def handlers(clock: Clock, vitals: Vitals, metrics: Metrics) -> list[HTTPRouteHa
         "/metrics",
         summary="Numbers for Prometheus",
         tags=["health"],
+        opt=VIEWER,
         media_type="text/plain",
         response_headers=[ResponseHeader(name="cache-control", value="no-store")],
     )

@@ -11,6 +11,7 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.openapi import ResponseSpec
 from litestar.params import FromPath, FromQuery, QueryParameter
 
+from corral.api.access import OPERATOR, VIEWER
 from corral.api.idempotency import KEEPS_ANSWERS, answered, keyed, keyed_request
 from corral.api.order_form import CreateOperation, KeyedOperation
 from corral.api.orders import OrderReader
@@ -49,7 +50,7 @@ def handlers(desk: InstanceDesk) -> list[HTTPRouteHandler]:
             201: ResponseSpec(data_container=InstanceCreated, description="Recorded; it is created in the background."),
             200: ResponseSpec(data_container=PlanDetails, description="With `dryRun`: what would be tried, in order."),
         },
-        opt={KEEPS_ANSWERS: True},
+        opt={**OPERATOR, KEEPS_ANSWERS: True},
     )
     async def create_instance(
         request: Request[Any, Any, Any],
@@ -65,7 +66,7 @@ def handlers(desk: InstanceDesk) -> list[HTTPRouteHandler]:
             return answered(once, await desk.commands.plan(order), _planned)
         return answered(once, await desk.commands.create(order, keyed(once, _created)), _created)
 
-    @get("/api/instances", summary="Instances, newest first", tags=["instances"])
+    @get("/api/instances", summary="Instances, newest first", tags=["instances"], opt=VIEWER)
     async def list_instances(  # Litestar calls it by name
         status: FromQuery[Phase | None] = None,
         name: Annotated[
@@ -84,7 +85,7 @@ def handlers(desk: InstanceDesk) -> list[HTTPRouteHandler]:
         shown = [await desk.showing.instance(known) for known in found]
         return InstanceList(instances=shown, total=total, limit=limit, offset=offset)
 
-    @get("/api/instances/{instance_id:str}", summary="One instance", tags=["instances"])
+    @get("/api/instances/{instance_id:str}", summary="One instance", tags=["instances"], opt=VIEWER)
     async def get_instance(instance_id: FromPath[str]) -> InstanceDetails:
         """By Corral's id or the provider's."""
         return await desk.showing.instance(await desk.reading.instance(instance_id))
@@ -101,7 +102,7 @@ def handlers(desk: InstanceDesk) -> list[HTTPRouteHandler]:
                 description="Recorded; it stays `deleting` until the provider says it is gone.",
             )
         },
-        opt={KEEPS_ANSWERS: True},
+        opt={**OPERATOR, KEEPS_ANSWERS: True},
     )
     async def delete_instance(request: Request[Any, Any, Any], instance_id: FromPath[str]) -> Response[bytes]:
         """One that is already being deleted stays so."""

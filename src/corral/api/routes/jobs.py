@@ -12,6 +12,7 @@ from litestar import get, post
 from litestar.handlers import HTTPRouteHandler
 from litestar.params import FromPath, FromQuery, JSONBody, QueryParameter
 
+from corral.api.access import ADMIN, VIEWER
 from corral.api.times import iso
 from corral.domain.errors import NotFoundError
 from corral.jobs.queue import JobQueue, JobStatus, JobView
@@ -83,7 +84,7 @@ class Removed(msgspec.Struct):
 def handlers(queue: JobQueue) -> list[HTTPRouteHandler]:
     """The routes of `/api/jobs`."""
 
-    @get("/api/jobs", summary="Jobs of every status, newest first", tags=["jobs"])
+    @get("/api/jobs", summary="Jobs of every status, newest first", tags=["jobs"], opt=VIEWER)
     async def list_jobs(  # noqa: PLR0917  # Litestar calls it by name
         job_type: Annotated[str | None, QueryParameter(name="type", max_length=100, pattern=PRINTABLE)] = None,
         status: FromQuery[JobStatus | None] = None,
@@ -103,7 +104,7 @@ def handlers(queue: JobQueue) -> list[HTTPRouteHandler]:
         )
         return JobList(jobs=[_details(view) for view in found], limit=limit, offset=offset)
 
-    @get("/api/jobs/stats", summary="The queue in numbers", tags=["jobs"])
+    @get("/api/jobs/stats", summary="The queue in numbers", tags=["jobs"], opt=VIEWER)
     async def job_stats() -> JobStats:
         """Counts over waiting, running, failed and (until they are cleaned up) finished jobs."""
         stats = await queue.stats()
@@ -118,7 +119,7 @@ def handlers(queue: JobQueue) -> list[HTTPRouteHandler]:
             oldest_pending_age_ms=None if age is None else int(age / timedelta(milliseconds=1)),
         )
 
-    @get("/api/jobs/{job_id:str}", summary="One job", tags=["jobs"])
+    @get("/api/jobs/{job_id:str}", summary="One job", tags=["jobs"], opt=VIEWER)
     async def get_job(job_id: FromPath[str]) -> JobDetails:
         """Until it is cleaned up, a day after it ended."""
         named = re.fullmatch(r"(?:job_)?([0-9]{1,18})", job_id)
@@ -129,7 +130,7 @@ def handlers(queue: JobQueue) -> list[HTTPRouteHandler]:
             )
         return _details(view)
 
-    @post("/api/jobs/cleanup", summary="Remove finished jobs", tags=["jobs"], status_code=200)
+    @post("/api/jobs/cleanup", summary="Remove finished jobs", tags=["jobs"], status_code=200, opt=ADMIN)
     async def clean_up(data: JSONBody[CleanupWish | None] = None) -> Removed:
         """Only jobs that completed or failed longer ago than `olderThanMs` (a day) are removed."""
         wish = data or CleanupWish()

@@ -10,6 +10,7 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.openapi import ResponseSpec
 from litestar.params import QueryParameter
 
+from corral.api.access import VIEWER
 from corral.api.listed import ComprehensiveList, comprehensive_list
 from corral.clock import Clock
 from corral.domain.errors import NotFoundError
@@ -34,6 +35,7 @@ def handlers(desk: ListingDesk) -> list[HTTPRouteHandler]:
         "/api/instances/comprehensive",
         summary="Corral's and the provider's instances, merged",
         tags=["instances"],
+        opt=VIEWER,
         responses={200: ResponseSpec(data_container=ComprehensiveList, description="Newest first.")},
     )
     async def list_comprehensively(

@@ -9,6 +9,7 @@ from litestar import get
 from litestar.handlers import HTTPRouteHandler
 from litestar.params import QueryParameter
 
+from corral.api.access import VIEWER
 from corral.api.metric_schemas import (
     CacheNumbers,
     HistoryStep,
@@ -35,12 +36,12 @@ HOUR = timedelta(hours=1)
 def handlers(fleet: Fleet, book: CacheBook, *, ready_word: str) -> list[HTTPRouteHandler]:
     """The routes of `/api/metrics`."""
 
-    @get("/api/metrics", summary="The fleet in numbers", tags=["metrics"])
+    @get("/api/metrics", summary="The fleet in numbers", tags=["metrics"], opt=VIEWER)
     async def metrics_summary() -> MetricsSummary:
         """Counted over all processes, at most a second ago."""
         return _summary(await fleet.numbers(), fleet, book, ready_word)
 
-    @get("/api/metrics/history", summary="Cost and time to ready over the last hours", tags=["metrics"])
+    @get("/api/metrics/history", summary="Cost and time to ready over the last hours", tags=["metrics"], opt=VIEWER)
     async def metrics_history(
         hours: Annotated[int, QueryParameter(ge=1, le=MOST_HOURS, description="How far back.")] = 24,
     ) -> MetricsHistory:

@@ -6,6 +6,7 @@ from litestar import get
 from litestar.handlers import HTTPRouteHandler
 from litestar.params import FromPath
 
+from corral.api.access import VIEWER
 from corral.api.schemas import OperationDetails, OperationList
 from corral.api.showing import operation_details
 from corral.engine.reading import Reading
@@ -14,12 +15,17 @@ from corral.engine.reading import Reading
 def handlers(reading: Reading) -> list[HTTPRouteHandler]:
     """The routes of `/api/operations`."""
 
-    @get("/api/operations/{operation_id:str}", summary="One operation", tags=["operations"])
+    @get("/api/operations/{operation_id:str}", summary="One operation", tags=["operations"], opt=VIEWER)
     async def get_operation(operation_id: FromPath[str]) -> OperationDetails:
         """What was asked, and which steps were reached when."""
         return operation_details(await reading.operation(operation_id))
 
-    @get("/api/instances/{instance_id:str}/operations", summary="Operations of one instance", tags=["operations"])
+    @get(
+        "/api/instances/{instance_id:str}/operations",
+        summary="Operations of one instance",
+        tags=["operations"],
+        opt=VIEWER,
+    )
     async def list_operations(instance_id: FromPath[str]) -> OperationList:
         """The last hundred, newest first."""
         return OperationList(operations=[operation_details(o) for o in await reading.operations_of(instance_id)])

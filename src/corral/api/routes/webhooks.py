@@ -11,6 +11,7 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.params import FromPath, FromQuery, QueryParameter
 from msgspec import Meta
 
+from corral.api.access import OPERATOR, VIEWER
 from corral.api.routes.events import InstanceFilter
 from corral.domain.delivery import Delivery, DeliveryAttempt, DeliveryId, DeliveryStatus
 from corral.domain.errors import NotFoundError
@@ -58,7 +59,7 @@ class DeliveryList(msgspec.Struct):
 def handlers(deliveries: Deliveries) -> list[HTTPRouteHandler]:
     """The routes of `/api/webhooks`."""
 
-    @get("/api/webhooks/deliveries", summary="What was sent to webhooks, newest first", tags=["webhooks"])
+    @get("/api/webhooks/deliveries", summary="What was sent to webhooks, newest first", tags=["webhooks"], opt=VIEWER)
     async def list_deliveries(
         instance_id: InstanceFilter = None,
         status: FromQuery[DeliveryStatus | None] = None,
@@ -73,6 +74,7 @@ def handlers(deliveries: Deliveries) -> list[HTTPRouteHandler]:
         "/api/webhooks/deliveries/{delivery_id:str}/redeliver",
         summary="Send one again",
         tags=["webhooks"],
+        opt=OPERATOR,
         status_code=202,
     )
     async def redeliver(delivery_id: FromPath[str]) -> DeliveryDetails:

@@ -1,0 +1,140 @@
+"""
+Who asks, and whether they may.
+
+The edge finds out who asks before any route is looked for; `Authority` then refuses whom the route does not admit.
+Every route says whom it admits, with one of the four words below as its `opt`; one that says nothing admits nobody.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from corral.domain.access import LOCAL, Access, Caller
+from corral.domain.errors import CorralError, ForbiddenError, StoreUnavailableError, UnauthorisedError
+from corral.engine.keyring import KeyRing
+
+if TYPE_CHECKING:
+    from litestar.types import ASGIApp, HTTPScope, Receive, Scope, Send
+
+NEEDS: Final = "needs"
+OPEN: Final[Mapping[str, Access | None]] = {NEEDS: None}
+"""For everybody, also without a key."""
+VIEWER: Final[Mapping[str, Access | None]] = {NEEDS: Access.VIEWER}
+OPERATOR: Final[Mapping[str, Access | None]] = {NEEDS: Access.OPERATOR}
+ADMIN: Final[Mapping[str, Access | None]] = {NEEDS: Access.ADMIN}
+
+LONGEST_KEY: Final = 256
+"""Characters; ours have 50, and a longer text need not even be hashed."""
+_CHANGING: Final = frozenset({"POST", "PUT", "PATCH", "DELETE"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identity:
+    """Who asks; without a caller, why there is none."""
+
+    address: str
+    """Of the other end of the connection, or a proxy's."""
+    caller: Caller | None = None
+    refusal: CorralError | None = None
+
+    @property
+    def counted_as(self) -> str:
+        """Under which name the requests of this caller are counted: the key's, or the address's."""
+        key_id = None if self.caller is None else self.caller.key_id
+        return counted_address(self.address) if key_id is None else key_id
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entrance:
+    """Tells who asks."""
+
+    keys: KeyRing
+    local_only: bool
+    """Bound to a loopback address: who sends no key is somebody on this machine, and may do everything."""
+    allowed_origins: frozenset[str]
+
+    async def identify(self, scope: HTTPScope, headers: Mapping[bytes, bytes]) -> Identity:
+        """Who sent this request; never raises, because some routes do not care."""
+        address = scope["client"][0] if scope["client"] else "unknown"
+        key = sent_key(headers)
+        if key is None:
+            return self._without_key(scope, headers, address)
+        try:
+            found = await self.keys.find(key) if len(key) <= LONGEST_KEY else None
+        except StoreUnavailableError as error:
+            return Identity(address=address, refusal=error)
+        if found is None:
+            return Identity(address=address, refusal=UnauthorisedError("this API key is not known, or was revoked"))
+        return Identity(address=address, caller=Caller(name=found.name, access=found.access, key_id=found.id))
+
+    def _without_key(self, scope: HTTPScope, headers: Mapping[bytes, bytes], address: str) -> Identity:
+        if not self.local_only:
+            refusal: CorralError = UnauthorisedError(
+                "an API key is needed: send it as `Authorization: Bearer KEY` or `X-API-Key: KEY`"
+            )
+        elif scope["method"] in _CHANGING and self._is_foreign(headers):
+            # A page from elsewhere cannot read our answers, but a browser here would send its requests all the same.
+            refusal = ForbiddenError("a page of another origin may not act here without a key; see ALLOWED_ORIGINS")
+        else:
+            return Identity(address=address, caller=LOCAL)
+        return Identity(address=address, refusal=refusal)
+
+    def _is_foreign(self, headers: Mapping[bytes, bytes]) -> bool:
+        origin = headers.get(b"origin")
+        if origin is None:
+            return False
+        own = headers.get(b"host", b"")
+        text = origin.decode("latin-1")
+        return origin not in {b"http://" + own, b"https://" + own} and not {text, "*"} & self.allowed_origins
+
+
+class Authority:
+    """Middleware around every route: lets in whom the route admits."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve, or raise UnauthorisedError or ForbiddenError."""
+        request = cast("Any", scope)
+        if request["method"] != "OPTIONS":  # which only tells the methods there are, and must work before a key is sent
+            check(request["route_handler"].opt, request["state"]["identity"])
+        await self._app(scope, receive, send)
+
+
+def check(opt: Mapping[str, Any], identity: Identity) -> None:
+    """Raise unless a route with these *opt* admits this caller."""
+    if NEEDS not in opt:
+        raise ForbiddenError("this route does not say who may call it, so nobody may")
+    needed: Access | None = opt[NEEDS]
+    if needed is None:
+        return
+    if identity.refusal is not None:
+        raise identity.refusal
+    caller = identity.caller
+    if caller is None or not caller.access.admits(needed):
+        has = "" if caller is None else f"; the key {caller.name!r} has {caller.access.value}"
+        raise ForbiddenError(f"this needs the role {needed.value}{has}", details={"neededRole": needed.value})
+
+
+def sent_key(headers: Mapping[bytes, bytes]) -> str | None:
+    """The key a request carries; other kinds of `Authorization` are somebody else's and do not count."""
+    kind, _, credentials = headers.get(b"authorization", b"").partition(b" ")
+    if kind.lower() == b"bearer":
+        return credentials.strip().decode("latin-1")
+    key = headers.get(b"x-api-key")
+    return None if key is None else key.strip().decode("latin-1")
+
+
+def counted_address(host: str) -> str:
+    """*host* as one caller: of an IPv6 address only the network, because one machine has all of it to choose from."""
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return host
+    if isinstance(address, ipaddress.IPv4Address) or address.is_loopback:
+        return host
+    return str(ipaddress.ip_network((address, 64), strict=False))

@@ -1,0 +1,67 @@
+"""API keys, as stored: what is known of each, and the digest it is found by."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from corral.domain.access import Access, ApiKey, KeyId
+from corral.store.database import Connection
+
+_COLUMNS = "id, name, access, prefix, created_at, last_used_at, revoked_at"
+_ADD = """
+INSERT INTO corral_keys (id, name, access, digest, prefix, created_at) VALUES ($1, $2, $3, $4, $5, $6)
+ON CONFLICT (name) WHERE revoked_at IS NULL DO NOTHING
+RETURNING id
+"""
+_REVOKE = f"""
+UPDATE corral_keys SET revoked_at = $2 WHERE (id = $1 OR name = $1) AND revoked_at IS NULL
+RETURNING {_COLUMNS}
+"""  # noqa: S608  # our own column names
+_NOTE_USES = """
+UPDATE corral_keys SET last_used_at = used.at
+FROM unnest($1::text[], $2::timestamptz[]) AS used (id, at)
+WHERE corral_keys.id = used.id AND (last_used_at IS NULL OR last_used_at < used.at)
+"""
+
+
+async def add(connection: Connection, key: ApiKey, digest: bytes) -> bool:
+    """Store a new key; answers False, and stores nothing, when a key of that name is in use."""
+    values = (key.id, key.name, key.access.value, digest, key.prefix, key.created_at)
+    return await connection.fetchval(_ADD, *values) is not None
+
+
+async def in_use(connection: Connection) -> dict[bytes, ApiKey]:
+    """Every key that is not revoked, by its digest."""
+    rows = await connection.fetch(f"SELECT digest, {_COLUMNS} FROM corral_keys WHERE revoked_at IS NULL")  # noqa: S608
+    return {row["digest"]: _key(row) for row in rows}
+
+
+async def every(connection: Connection) -> list[ApiKey]:
+    """All keys, also the revoked, in the order they were made."""
+    rows = await connection.fetch(f"SELECT {_COLUMNS} FROM corral_keys ORDER BY created_at, id")  # noqa: S608
+    return [_key(row) for row in rows]
+
+
+async def revoke(connection: Connection, named: str, now: datetime) -> ApiKey | None:
+    """End the key whose id or name is *named*; answers it, or None when none in use is called so."""
+    row = await connection.fetchrow(_REVOKE, named, now)
+    return None if row is None else _key(row)
+
+
+async def note_uses(connection: Connection, uses: Mapping[KeyId, datetime]) -> None:
+    """Remember when keys were last used; an older use than the one known changes nothing."""
+    await connection.execute(_NOTE_USES, list(uses), list(uses.values()))
+
+
+def _key(row: Any) -> ApiKey:
+    return ApiKey(
+        id=KeyId(row["id"]),
+        name=row["name"],
+        access=Access(row["access"]),
+        prefix=row["prefix"],
+        created_at=row["created_at"],
+        last_used_at=row["last_used_at"],
+        revoked_at=row["revoked_at"],
+    )

@@ -1,0 +1,170 @@
+"""Who may call, as callers see it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+
+import pytest
+from support.front import WISH
+from support.front import opened as opened_front
+from support.service import Service, error_of, serving
+
+from corral.api.access import Identity, check
+from corral.clock import SystemClock
+from corral.domain.access import LOCAL, Access
+from corral.domain.errors import ForbiddenError
+from corral.engine.keyring import issue
+from corral.store.database import Database
+
+
+async def made(database: Database, access: Access) -> dict[str, str]:
+    """The header of a new key."""
+    _, text = await issue(database, name=access.value, access=access, now=SystemClock().now())
+    return {"Authorization": f"Bearer {text}"}
+
+
+@pytest.fixture
+async def public(database: Database) -> AsyncGenerator[Service]:
+    """As if bound to an address other machines reach."""
+    async with serving(database, local_only=False) as service:
+        yield service
+
+
+@pytest.fixture
+async def local(database: Database) -> AsyncGenerator[Service]:
+    async with serving(database) as service:
+        yield service
+
+
+async def test_without_a_key_a_caller_is_told_how_to_send_one(public: Service) -> None:
+    """401 in the one shape, with the header that says which kind of key."""
+    answer = await public.ask("GET", "/api/jobs")
+
+    error = error_of(answer, 401, "UNAUTHORIZED")
+    assert answer.headers["www-authenticate"] == "Bearer"
+    assert "Authorization: Bearer" in error["message"]
+    assert error["retryable"] is False
+
+
+@pytest.mark.parametrize("key", ["", "wrong", "corral_" + "0" * 43, "x" * 5000, "\xe9"])
+async def test_a_wrong_key_is_refused_and_not_repeated(public: Service, local: Service, key: str) -> None:
+    """Also on loopback: who sends a key wants it checked. What was sent may be somebody's real key for elsewhere."""
+    for service in (public, local):
+        answer = await service.ask("GET", "/api/jobs", headers={"X-API-Key": key})
+
+        error = error_of(answer, 401, "UNAUTHORIZED")
+        assert error["message"] == "this API key is not known, or was revoked"
+        assert "details" not in error
+
+
+async def test_either_header_carries_a_key(public: Service, database: Database) -> None:
+    """Bearer for most clients, X-API-Key for those that cannot."""
+    bearer = await made(database, Access.VIEWER)
+    plain = {"X-API-Key": bearer["Authorization"].removeprefix("Bearer ")}
+
+    assert (await public.ask("GET", "/api/jobs", headers=bearer)).status == 200
+    assert (await public.ask("GET", "/api/jobs", headers=plain)).status == 200
+
+
+async def test_a_role_that_is_too_low_is_told_which_is_needed(local: Service, database: Database) -> None:
+    """A key's role applies on loopback too, where no key at all would do."""
+    viewer = await made(database, Access.VIEWER)
+    answer = await local.ask("POST", "/api/jobs/cleanup", headers=viewer)
+
+    error = error_of(answer, 403, "FORBIDDEN")
+    assert error["message"] == "this needs the role admin; the key 'viewer' has viewer"
+    assert error["details"] == {"neededRole": "admin"}
+    assert (await local.ask("POST", "/api/jobs/cleanup")).status == 200
+
+
+@pytest.mark.parametrize("path", ["/health", "/health/live", "/health/ready", "/docs", "/schema/openapi.json"])
+async def test_what_is_open_is_open_to_everybody(public: Service, path: str) -> None:
+    """Also to a wrong key: an orchestrator's probe must not depend on one."""
+    assert (await public.ask("GET", path)).status == 200
+    assert (await public.ask("GET", path, headers={"X-API-Key": "wrong"})).status == 200
+
+
+async def test_health_answers_a_caller_with_a_key_while_the_database_is_away(
+    public: Service, database: Database
+) -> None:
+    """Whose key it is cannot be found out then, and need not."""
+    viewer = await made(database, Access.VIEWER)
+    database.pool.terminate()
+
+    assert (await public.ask("GET", "/health/live", headers=viewer)).status == 200
+    error_of(await public.ask("GET", "/api/jobs", headers=viewer), 503, "DATABASE_UNAVAILABLE")
+
+
+async def test_any_host_name_will_do_where_keys_are_needed(public: Service, database: Database) -> None:
+    """A proxy or a DNS name in front is usual there, and a foreign page has no key."""
+    viewer = await made(database, Access.VIEWER)
+
+    assert (await public.ask("GET", "/api/jobs", headers={**viewer, "Host": "corral.example"})).status == 200
+
+
+@pytest.mark.parametrize("origin", ["https://evil.example", "null", "http://127.0.0.1:1", "http://localhost"])
+async def test_a_page_from_elsewhere_cannot_act_here(local: Service, origin: str) -> None:
+    """A browser sends its request with our own Host and no body to refuse; only the Origin gives it away."""
+    error_of(await local.ask("POST", "/api/jobs/cleanup", headers={"Origin": origin}), 403, "FORBIDDEN")
+
+
+async def test_our_own_page_and_allowed_ones_can_act(local: Service) -> None:
+    """The dashboard's requests carry an Origin too."""
+    for origin in (local.address, "https://ops.example"):
+        assert (await local.ask("POST", "/api/jobs/cleanup", headers={"Origin": origin})).status == 200
+
+
+async def test_a_page_of_an_allowed_origin_can_use_a_key(public: Service, database: Database) -> None:
+    """The browser asks first, without the key, whether it may send one."""
+    asked = await public.ask(
+        "OPTIONS",
+        "/api/jobs/cleanup",
+        headers={
+            "Origin": "https://ops.example",
+            "Access-Control-Request-Method": "POST",
+            "Access-Control-Request-Headers": "authorization, x-api-key, idempotency-key",
+        },
+    )
+    admin = await made(database, Access.ADMIN)
+    done = await public.ask("POST", "/api/jobs/cleanup", headers={**admin, "Origin": "https://ops.example"})
+
+    assert asked.status == 204
+    assert asked.headers["access-control-allow-origin"] == "https://ops.example"
+    allowed = {name.strip().lower() for name in asked.headers["access-control-allow-headers"].split(",")}
+    assert {"authorization", "x-api-key", "idempotency-key"} <= allowed
+    assert (done.status, done.headers["access-control-allow-origin"]) == (200, "https://ops.example")
+
+
+async def test_a_refusal_can_be_read_by_a_page_of_an_allowed_origin(public: Service) -> None:
+    """Whoever refuses: the route, or what stands before every route."""
+    origin = {"Origin": "https://ops.example"}
+    unknown = await public.ask("GET", "/api/jobs", headers=origin)
+    unread = await public.ask("POST", "/api/jobs", headers={**origin, "content-type": "text/plain"}, data=b"x")
+    foreign = await public.ask("GET", "/api/jobs", headers={"Origin": "https://evil.example"})
+
+    assert (unknown.status, unknown.headers["access-control-allow-origin"]) == (401, "https://ops.example")
+    assert (unread.status, unread.headers["access-control-allow-origin"]) == (415, "https://ops.example")
+    assert "access-control-allow-origin" not in foreign.headers
+
+
+async def test_a_stored_answer_is_not_shown_to_whoever_knows_its_key(database: Database) -> None:
+    """An idempotency key is not a secret; neither a viewer nor another operator gets what it was used for."""
+    viewer, operator = await made(database, Access.VIEWER), await made(database, Access.OPERATOR)
+    _, text = await issue(database, name="other", access=Access.OPERATOR, now=SystemClock().now())
+    other, once = {"X-API-Key": text}, {"Idempotency-Key": "order-1"}
+    async with opened_front(database) as front:
+        first, again, seen, taken = [
+            await front.service.ask("POST", "/api/instances", json=WISH, headers={**once, **who})
+            for who in (operator, operator, viewer, other)
+        ]
+
+    assert (first.status, again.status, again.body) == (201, 201, first.body)
+    error_of(seen, 403, "FORBIDDEN")
+    assert taken.status == 201
+    assert taken.json["instanceId"] != first.json["instanceId"]
+
+
+def test_a_route_that_does_not_say_whom_it_admits_admits_nobody() -> None:
+    """Whoever adds a route and forgets is told by the first test that calls it."""
+    with pytest.raises(ForbiddenError, match="does not say who may call it"):
+        check({}, Identity(address="127.0.0.1", caller=LOCAL))

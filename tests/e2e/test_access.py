@@ -1,0 +1,231 @@
+"""Who may call, on the installed command: keys made in the shell, a service that other machines reach, every route."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+from collections.abc import AsyncGenerator, Mapping
+from pathlib import Path
+from typing import Final
+
+import aiohttp
+import pytest
+import pytest_asyncio
+from support.process import Running, run, serving
+from support.service import Answer, error_of
+from support.waiting import until
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+PUBLIC = ("--host", "0.0.0.0")
+ROLES: Final = ("viewer", "operator", "admin")
+
+NEEDED: Final[Mapping[str, tuple[str, ...]]] = {
+    "open": (
+        "GET /",
+        "GET /dashboard/app.js",
+        "GET /docs",
+        "GET /schema/openapi.json",
+        "GET /health",
+        "GET /health/live",
+        "GET /health/ready",
+    ),
+    "viewer": (
+        "GET /metrics",
+        "GET /api/metrics",
+        "GET /api/metrics/history",
+        "GET /api/jobs",
+        "GET /api/jobs/stats",
+        "GET /api/jobs/{job_id}",
+        "GET /api/products",
+        "GET /api/products/optimal",
+        "GET /api/templates",
+        "GET /api/templates/{template_id}",
+        "GET /api/cache/stats",
+        "GET /api/cache/{name}/stats",
+        "GET /api/events",
+        "GET /api/events/stream",
+        "GET /api/instances",
+        "GET /api/instances/comprehensive",
+        "GET /api/instances/{instance_id}",
+        "GET /api/instances/{instance_id}/events",
+        "GET /api/instances/{instance_id}/operations",
+        "GET /api/operations/{operation_id}",
+        "GET /api/webhooks/deliveries",
+    ),
+    "operator": (
+        "POST /api/instances",
+        "DELETE /api/instances/{instance_id}",
+        "POST /api/webhooks/deliveries/{delivery_id}/redeliver",
+    ),
+    "admin": (
+        "POST /api/jobs/cleanup",
+        "POST /api/cache/clear",
+        "POST /api/cache/cleanup",
+        "DELETE /api/cache/{name}/{key}",
+    ),
+}
+"""The least role that may call each route. A route that is not here fails the test: decide, and add it."""
+
+ALLOWED: Final = {"open": ("none", "bad", *ROLES), "viewer": ROLES, "operator": ROLES[1:], "admin": ROLES[2:]}
+HIDDEN: Final = {"GET /", "GET /dashboard/app.js", "GET /docs", "GET /schema/openapi.json"}
+"""What the OpenAPI document does not list."""
+
+
+@pytest.fixture(scope="module")
+def data_dir(short_dir: Path) -> Path:
+    home = short_dir / "access"
+    home.mkdir()
+    return home / ".corral"
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def keys(data_dir: Path) -> dict[str, str]:
+    """A key of each role, made while no service runs."""
+    made = {}
+    for role in ROLES:
+        code, output, errors = await run("keys", "create", f"test-{role}", "--role", role, cwd=data_dir.parent)
+        assert code == 0, errors
+        made[role] = output.strip()
+    return made
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module", params=["loopback", "public"])
+async def bound(
+    request: pytest.FixtureRequest, data_dir: Path, keys: dict[str, str]
+) -> AsyncGenerator[tuple[str, Running]]:
+    assert keys
+    async with serving(data_dir, *(PUBLIC if request.param == "public" else ())) as corral:
+        corral.address = corral.address.replace("0.0.0.0", "127.0.0.1")
+        yield request.param, corral
+
+
+async def test_other_machines_are_not_served_before_a_key_exists(short_dir: Path) -> None:
+    """An open port to somebody's bill is not a default; one sentence says what to do, and then it works."""
+    home = short_dir / "unkeyed"
+    home.mkdir()
+    refused = await run("serve", *PUBLIC, "--port", "0", cwd=home)
+    api_refused = await run("serve", *PUBLIC, "--port", "0", "--role", "api", cwd=home)
+
+    assert refused[0] == api_refused[0] == 2
+    assert (
+        refused[2]
+        == api_refused[2]
+        == (
+            "corral: HOST=0.0.0.0 can be reached from other machines and there is no API key yet: "
+            "make one with `corral keys create NAME --role admin`, or use HOST=127.0.0.1\n"
+        )
+    )
+    async with serving(home / ".corral", *PUBLIC, "--role", "worker") as worker:
+        worker.address = worker.address.replace("0.0.0.0", "127.0.0.1")
+        assert (await worker.ask("GET", "/health/live")).status == 200
+        error_of(await worker.ask("GET", "/metrics"), 401, "UNAUTHORIZED")
+        error_of(await worker.ask("GET", "/api/jobs"), 404, "NOT_FOUND")
+
+    assert (await run("keys", "create", "boss", "--role", "admin", cwd=home))[0] == 0
+    async with serving(home / ".corral", *PUBLIC) as corral:
+        corral.address = corral.address.replace("0.0.0.0", "127.0.0.1")
+        assert await corral.is_ready()
+
+
+async def test_every_route_admits_whom_it_should(bound: tuple[str, Running], keys: dict[str, str]) -> None:
+    """Every route, with no key, a wrong one and one of each role, on both kinds of address."""
+    where, corral = bound
+    schema = (await corral.ask("GET", "/schema/openapi.json")).json
+    served = {f"{method.upper()} {path}" for path, methods in schema["paths"].items() for method in methods}
+    listed = {route for routes in NEEDED.values() for route in routes}
+    headers = {
+        "none": {},
+        "bad": {"X-API-Key": "corral_" + "0" * 43},
+        **{role: {"Authorization": f"Bearer {key}"} for role, key in keys.items()},
+    }
+    wrong = []
+    for needed, routes in NEEDED.items():
+        for route in routes:
+            for who, sent in headers.items():
+                status = await _status(corral, route, sent)
+                allowed = who in ALLOWED[needed] or (who == "none" and where == "loopback")
+                expected = "let in" if allowed else 401 if who in {"none", "bad"} else 403
+                if ("let in" if status not in {401, 403} else status) != expected:
+                    wrong.append(f"{route} {who}: {status}, not {expected}")
+
+    assert served ^ (listed - HIDDEN) == set()
+    assert wrong == []
+
+
+async def test_a_revoked_key_is_refused_while_the_service_runs(bound: tuple[str, Running], data_dir: Path) -> None:
+    """Made, used and revoked from another process; only what no one can call with is shown or stored."""
+    _, corral = bound
+    home = data_dir.parent
+    made = json.loads((await run("keys", "create", "guest", "--json", cwd=home))[1])
+    sent = {"X-API-Key": made["key"]}
+
+    async def is_let_in() -> bool:
+        return (await corral.ask("GET", "/api/jobs", headers=sent)).status == 200
+
+    await until(is_let_in, within=5, what="the new key's first answer")
+    listed = (await run("keys", "ls", cwd=home))[1]
+    assert re.search(rf"{made['id']} +guest +viewer +{made['prefix']}\.\.\.", listed)
+    taken = await run("keys", "create", "guest", cwd=home)
+    assert (taken[0], taken[2]) == (
+        1,
+        "corral: there is a key named 'guest': revoke it first, or choose another name\n",
+    )
+    assert (await run("keys", "revoke", "guest", cwd=home))[1] == f"{made['id']} (guest) is revoked\n"
+
+    async def is_refused() -> bool:
+        return (await corral.ask("GET", "/api/jobs", headers=sent)).status == 401
+
+    await until(is_refused, within=5, what="the revocation")
+    gone = await run("keys", "revoke", "guest", cwd=home)
+    assert (gone[0], gone[2]) == (1, "corral: no key in use is called 'guest'; `corral keys ls` lists all\n")
+    assert made["key"] not in "".join(corral.lines) + listed
+
+
+async def test_the_shell_uses_the_key_of_its_environment(
+    bound: tuple[str, Running], keys: dict[str, str], data_dir: Path
+) -> None:
+    """CORRAL_API_KEY is for callers; the service itself does not mind finding it."""
+    where, corral = bound
+    home = data_dir.parent
+    command = ("ls", "--json", "--url", corral.address)
+    without = await run(*command, cwd=home)
+    known = await run(*command, cwd=home, CORRAL_API_KEY=keys["viewer"])
+    unknown = await run(*command, cwd=home, CORRAL_API_KEY="corral_wrong")
+    listed = await run("keys", "ls", "--json", cwd=home, CORRAL_API_KEY=keys["viewer"])
+
+    assert without[0] == (0 if where == "loopback" else 1)
+    assert (known[0], json.loads(known[1])) == (0, [])
+    assert (unknown[0], unknown[2]) == (
+        1,
+        "corral: this API key is not known, or was revoked; CORRAL_API_KEY holds the key that is sent\n",
+    )
+    assert {key["name"] for key in json.loads(listed[1])} >= {"test-viewer", "test-admin"}
+
+
+async def test_a_stop_notes_when_keys_were_last_used(short_dir: Path) -> None:
+    """Within the minute in which uses are gathered, too."""
+    home = short_dir / "used"
+    home.mkdir()
+    made = json.loads((await run("keys", "create", "guest", "--json", cwd=home))[1])
+    async with serving(home / ".corral") as corral:
+        assert (await corral.ask("GET", "/api/jobs", headers={"X-API-Key": made["key"]})).status == 200
+        assert await corral.end(signal.SIGTERM) == 0
+    (listed,) = json.loads((await run("keys", "ls", "--json", cwd=home))[1])
+
+    assert made["lastUsedAt"] is None
+    assert listed["lastUsedAt"] > made["createdAt"]
+
+
+async def _status(corral: Running, route: str, headers: Mapping[str, str]) -> int:
+    """What a call is answered with; a stream's body is not waited for."""
+    method, _, path = route.partition(" ")
+    address = corral.address + re.sub(r"\{\w+\}", "none", path)
+    async with aiohttp.ClientSession() as client, client.request(method, address, headers=headers) as response:
+        if response.status >= 400 and "json" in response.content_type and not path.startswith("/health"):
+            body = await response.read()
+            sent = {name.lower(): value for name, value in response.headers.items()}
+            answer = Answer(status=response.status, headers=sent, body=body)
+            error_of(answer, response.status, answer.json["error"]["code"])
+        return response.status

@@ -1,0 +1,155 @@
+"""Keys, made and revoked in one process and recognised in another."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from support.clocks import SteppedClock
+from support.waiting import until
+
+from corral.cache.book import CacheBook, CacheName
+from corral.clock import SystemClock
+from corral.domain.access import SHOWN, Access
+from corral.domain.errors import GoalRefusedError, NotFoundError, SettingsError, StoreUnavailableError
+from corral.engine.keyring import KeyRing, issue, listed, withdraw
+from corral.engine.shared_caches import SharedCaches
+from corral.settings import CacheSettings
+from corral.store.database import Database
+from corral.store.notices import Notices
+from corral.store.target import DatabaseTarget
+
+
+@pytest.fixture
+def clock() -> SteppedClock:
+    return SteppedClock()
+
+
+@pytest.fixture
+def book(clock: SteppedClock) -> CacheBook:
+    return CacheBook(CacheSettings(), clock)
+
+
+@pytest.fixture
+def ring(database: Database, book: CacheBook, clock: SteppedClock) -> KeyRing:
+    return KeyRing(database, book, clock)
+
+
+async def test_a_key_is_recognised_and_stored_nowhere(database: Database, ring: KeyRing, clock: SteppedClock) -> None:
+    """Who reads the whole database cannot call."""
+    key, text = await issue(database, name="ci", access=Access.OPERATOR, now=clock.now())
+    found = await ring.find(text)
+    async with database.connection() as connection:
+        tables = await connection.fetch("SELECT relname FROM pg_class WHERE relkind = 'r' AND relname LIKE 'corral%'")
+        rows = [
+            str(tuple(row))
+            for table in tables
+            for row in await connection.fetch(f"SELECT t::text FROM {table['relname']} t")  # noqa: S608  # a test's own
+        ]
+
+    assert found == key
+    assert (key.name, key.access, key.prefix) == ("ci", Access.OPERATOR, text[:SHOWN])
+    assert any(key.id in row for row in rows)
+    assert [row for row in rows if text in row or text[SHOWN:] in row] == []
+
+
+async def test_a_thousand_requests_cost_one_query(
+    database: Database, ring: KeyRing, book: CacheBook, clock: SteppedClock
+) -> None:
+    """Also when most of them carry a wrong key."""
+    _, text = await issue(database, name="ci", access=Access.VIEWER, now=clock.now())
+    found = [await ring.find(text if number % 10 == 0 else f"corral_{number}") for number in range(1000)]
+
+    assert len([one for one in found if one is not None]) == 100
+    assert book[CacheName.API_KEYS].stats().misses == 1
+
+
+async def test_a_revoked_key_is_refused_by_another_process(target: DatabaseTarget, database: Database) -> None:
+    """At once: a notice, not the end of a cache's time."""
+    clock = SystemClock()
+    book = CacheBook(CacheSettings(), clock)
+    shared, notices = SharedCaches(book, database), Notices(target, clock)
+    shared.listen(notices)
+    listening = asyncio.create_task(notices.run())
+    await until(lambda: notices.listening)
+    ring = KeyRing(database, book, clock)
+    elsewhere = await Database.connect(target, most_connections=1)
+
+    _, text = await issue(elsewhere, name="ci", access=Access.VIEWER, now=clock.now())
+    assert await ring.find(text) is not None
+    await withdraw(elsewhere, named="ci", now=clock.now())
+
+    async def refused() -> bool:
+        return await ring.find(text) is None
+
+    await until(refused, within=2.0)  # a fifth of the time a key is held
+    listening.cancel()
+    await elsewhere.close()
+
+
+async def test_a_process_that_hears_nothing_forgets_within_seconds(
+    database: Database, ring: KeyRing, clock: SteppedClock
+) -> None:
+    """The cache's time is the last resort."""
+    _, text = await issue(database, name="ci", access=Access.VIEWER, now=clock.now())
+    assert await ring.find(text) is not None
+    await withdraw(database, named="ci", now=clock.now())
+    clock.advance(10)
+
+    assert await ring.find(text) is None
+
+
+async def test_nobody_is_believed_without_a_database(database: Database, ring: KeyRing, clock: SteppedClock) -> None:
+    """Once the time of what is held is over, it is not known whether a key still counts."""
+    _, text = await issue(database, name="ci", access=Access.VIEWER, now=clock.now())
+    assert await ring.find(text) is not None
+    database.pool.terminate()
+    assert await ring.find(text) is not None
+    clock.advance(10)
+
+    with pytest.raises(StoreUnavailableError):
+        await ring.find(text)
+
+
+async def test_a_name_is_one_key_at_a_time(database: Database, clock: SteppedClock) -> None:
+    """So that a name in the audit log means one of them; after a revocation it may be used again."""
+    first, _ = await issue(database, name="ci", access=Access.VIEWER, now=clock.now())
+    with pytest.raises(GoalRefusedError, match="there is a key named 'ci'"):
+        await issue(database, name="ci", access=Access.ADMIN, now=clock.now())
+    await withdraw(database, named=first.id, now=clock.now())
+    clock.advance(1)
+    second, _ = await issue(database, name="ci", access=Access.ADMIN, now=clock.now())
+
+    assert [(key.id, key.revoked_at is None) for key in await listed(database)] == [
+        (first.id, False),
+        (second.id, True),
+    ]
+
+
+@pytest.mark.parametrize("named", ["nobody", "", "\0", "x" * 300])
+async def test_revoking_what_is_not_there_is_told(database: Database, clock: SteppedClock, named: str) -> None:
+    """Also what no key could be called."""
+    with pytest.raises(NotFoundError, match="no key in use is called"):
+        await withdraw(database, named=named, now=clock.now())
+
+
+async def test_a_bad_name_is_told(database: Database, clock: SteppedClock) -> None:
+    """With what is accepted."""
+    with pytest.raises(SettingsError, match="cannot name a key"):
+        await issue(database, name="two words", access=Access.ADMIN, now=clock.now())
+
+
+async def test_the_last_use_is_noted_and_never_goes_back(
+    database: Database, ring: KeyRing, clock: SteppedClock
+) -> None:
+    """However many processes note it in whatever order."""
+    _, text = await issue(database, name="ci", access=Access.VIEWER, now=clock.now())
+    other = KeyRing(database, CacheBook(CacheSettings(), clock), clock)
+    await other.find(text)
+    clock.advance(5)
+    await ring.find(text)
+    used_at = clock.now()
+    await ring.note_uses()
+    await other.note_uses()
+
+    assert [key.last_used_at for key in await listed(database)] == [used_at]

@@ -1,0 +1,77 @@
+"""Keys and roles: what a key looks like, and who may do what."""
+
+from __future__ import annotations
+
+import hashlib
+
+import pytest
+
+from corral.api.access import counted_address, sent_key
+from corral.domain.access import KEY_BYTES, SHOWN, Access, is_key_name, key_digest, key_text
+
+
+def test_each_role_may_do_what_those_below_it_may() -> None:
+    """Viewer < operator < admin."""
+    admitted = {(held.value, needed.value) for held in Access for needed in Access if held.admits(needed)}
+
+    assert admitted == {
+        ("viewer", "viewer"),
+        ("operator", "viewer"),
+        ("operator", "operator"),
+        ("admin", "viewer"),
+        ("admin", "operator"),
+        ("admin", "admin"),
+    }
+
+
+def test_a_key_holds_all_its_randomness() -> None:
+    """Two different random numbers never make the same key, also at the far ends."""
+    ends = [bytes(KEY_BYTES), b"\xff" * KEY_BYTES, bytes(KEY_BYTES - 1) + b"\x01", b"\x01" + bytes(KEY_BYTES - 1)]
+    made = [key_text(random) for random in ends]
+
+    assert len(set(made)) == len(ends)
+    assert {len(key) for key in made} == {50}
+    assert all(key.startswith("corral_") and key.removeprefix("corral_").isalnum() for key in made)
+
+
+def test_only_the_digest_of_a_key_is_looked_up() -> None:
+    """Comparing digests tells nothing about the key by the time it takes."""
+    key = key_text(bytes(range(KEY_BYTES)))
+
+    assert key_digest(key) == hashlib.sha256(key.encode()).digest()
+    assert len(key) - SHOWN == 39
+
+
+@pytest.mark.parametrize(
+    ("headers", "key"),
+    [
+        ({}, None),
+        ({b"authorization": b"Bearer abc"}, "abc"),
+        ({b"authorization": b"bearer  abc "}, "abc"),
+        ({b"x-api-key": b"abc"}, "abc"),
+        ({b"authorization": b"Basic dTpw"}, None),
+        ({b"authorization": b"Basic dTpw", b"x-api-key": b"abc"}, "abc"),
+        ({b"authorization": b"Bearer abc", b"x-api-key": b"def"}, "abc"),
+        ({b"authorization": b"Bearer"}, ""),
+        ({b"x-api-key": b""}, ""),
+        ({b"x-api-key": b"\xff\x00"}, "\xff\x00"),
+    ],
+)
+def test_a_key_is_read_from_either_header(headers: dict[bytes, bytes], key: str | None) -> None:
+    """An empty key is a wrong key and not none."""
+    assert sent_key(headers) == key
+
+
+def test_one_machine_is_counted_once() -> None:
+    """It has a whole IPv6 network to choose addresses from."""
+    assert counted_address("203.0.113.9") == "203.0.113.9"
+    assert counted_address("2001:db8:1:2::9") == counted_address("2001:db8:1:2:ffff::1") == "2001:db8:1:2::/64"
+    assert counted_address("::1") == "::1"
+
+
+@pytest.mark.parametrize(
+    ("name", "good"), [("ci", True), ("a.b@c-d_1", True), ("", False), ("a b", False), ("x" * 65, False)]
+)
+def test_names_are_plain(name: str, *, good: bool) -> None:
+    """They are shown in tables and logs."""
+    assert is_key_name(name) is good
