@@ -7,20 +7,24 @@ Run as `python tools/reference.py` to write, `python tools/reference.py --check`
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import grafana
 import typer
 
 from corral.api.problems import STATUS_BY_CLASS, STATUS_BY_CODE
+from corral.cache import numbers
 from corral.cli.exits import MEANINGS
 from corral.cli.main import cli
 from corral.configuration import load
 from corral.domain.events import EventType
 from corral.domain.lifecycle import Action, Goal, Phase, mermaid
-from corral.telemetry import LOG_EVENTS
+from corral.engine import fleet_gauges
+from corral.telemetry import LOG_EVENTS, Family, Metrics
 
-HOME = Path(__file__).parent.parent / "docs" / "reference"
+HOME = Path(__file__).resolve().parent.parent / "docs" / "reference"
 
 
 def settings_page() -> str:
@@ -99,12 +103,45 @@ def cli_page() -> str:
     )
 
 
+def metrics_page() -> str:
+    """Every number for Prometheus."""
+    ours, fleet = [*Metrics().families, *numbers.FAMILIES], fleet_gauges.FAMILIES
+    return _page(
+        "Metrics",
+        "What `GET /metrics` tells Prometheus. Labels are words of Corral's own tables, never ids. "
+        "[How to use them](../how-to/metrics.md).",
+        [
+            "## Of the whole fleet",
+            "",
+            "Read from the database at a scrape, so all replicas tell the same: take `max`. Without a database, none.",
+            "",
+            *_families(fleet),
+            "",
+            "## Of the process that is scraped",
+            "",
+            "Counted since it started: take the `sum` over all processes.",
+            "",
+            *_families(ours),
+        ],
+    )
+
+
+def _families(families: Iterable[Family]) -> list[str]:
+    rows = [
+        f"| `{f.name}` | {f.kind} | {', '.join(f'`{label}`' for label in f.labels)} | {f.meaning} |"
+        for f in sorted(families, key=lambda f: f.name)
+    ]
+    return ["| name | kind | labels | meaning |", "|---|---|---|---|", *rows]
+
+
 PAGES = {
     "settings.md": settings_page,
     "lifecycle.md": lifecycle_page,
     "errors.md": errors_page,
     "events.md": events_page,
     "cli.md": cli_page,
+    "metrics.md": metrics_page,
+    "../grafana/corral.json": grafana.dashboard,
 }
 
 
@@ -113,10 +150,12 @@ def main(arguments: list[str]) -> int:
     stale = [name for name, page in PAGES.items() if _present(name) != page()]
     if "--check" in arguments:
         for name in stale:
-            sys.stderr.write(f"docs/reference/{name} is out of date; run `make docs`\n")
+            sys.stderr.write(
+                f"docs/{(HOME / name).resolve().relative_to(HOME.parent)} is out of date; run `make docs`\n"
+            )
         return 1 if stale else 0
-    HOME.mkdir(parents=True, exist_ok=True)
     for name in stale:
+        (HOME / name).parent.mkdir(parents=True, exist_ok=True)
         (HOME / name).write_text(PAGES[name](), encoding="utf-8")
     return 0
 

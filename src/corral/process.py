@@ -19,7 +19,6 @@ from corral.clock import Clock
 from corral.cloud.guarded import Reachability
 from corral.cloud.simulated import SimulatedProvider
 from corral.domain.errors import CloudTransientError, StoreUnavailableError
-from corral.jobs.queue import JobQueue
 from corral.jobs.worker import Worker
 from corral.store import looks
 from corral.store.database import Database
@@ -83,7 +82,6 @@ class Watch:
     embedded: EmbeddedServer | None
     simulated: SimulatedProvider | None
     reachability: Callable[[], Reachability]
-    queue: JobQueue
     vitals: Vitals
     metrics: Metrics
     clock: Clock
@@ -118,13 +116,8 @@ class Watch:
         self.metrics.database_up.set(answers)
         if answers:
             with contextlib.suppress(StoreUnavailableError):
-                await self._count()
-
-    async def _count(self) -> None:
-        for status, jobs in (await self.queue.backlog()).by_status.items():
-            self.metrics.jobs_waiting.labels(status.value).set(jobs)
-        async with self.database.connection() as connection:
-            self.vitals.last_look_at = await looks.last(connection)
+                async with self.database.connection() as connection:
+                    self.vitals.last_look_at = await looks.last(connection)
 
     async def _look_at_provider(self) -> None:
         if self.simulated is not None and self.simulated.needs_attention():

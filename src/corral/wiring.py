@@ -39,6 +39,7 @@ from corral.engine.estimates import Estimates
 from corral.engine.event_hub import EventHub
 from corral.engine.event_log import EventLog
 from corral.engine.fleet import Fleet
+from corral.engine.fleet_gauges import FleetGauges
 from corral.engine.ids import random_id
 from corral.engine.keyring import KeyRing
 from corral.engine.listing import MergedListing
@@ -118,7 +119,6 @@ async def serve(settings: Settings, role: Role, *, on_ready: Callable[[str], Non
                 embedded=embedded,
                 simulated=simulated,
                 reachability=cloud.snapshot,
-                queue=ground.queue,
                 vitals=ground.vitals,
                 metrics=ground.metrics,
                 clock=clock,
@@ -206,7 +206,7 @@ def _lay_ground(settings: Settings, role: Role, *, clock: Clock, target: Databas
         queue=queue,
         caches=caches,
         notices=notices,
-        news=News(queue, default_webhook_url=settings.webhooks.url),
+        news=News(queue, default_webhook_url=settings.webhooks.url, metrics=metrics),
         showing=Showing(
             clock=clock,
             estimates=Estimates(database, clock),
@@ -293,7 +293,9 @@ async def _engine(
         policy=policy,
         roll=random.random,
     )
-    reconciler = Reconciler(database=ground.database, acts=acts, recorder=recorder, clock=clock, policy=policy)
+    reconciler = Reconciler(
+        database=ground.database, acts=acts, recorder=recorder, clock=clock, policy=policy, metrics=ground.metrics
+    )
     for job_type in (*reconciler.job_types(ground.settings.provider.max_retry_attempts), removal(cloud)):
         ground.registry.add(job_type)
     if ground.role is Role.API:
@@ -309,6 +311,7 @@ async def _engine(
         idle_interval=timedelta(seconds=ground.settings.instances.poll_interval_seconds),
         calls_per_minute=lambda: cloud.snapshot().calls_per_minute,
         on_listing=listing.heard,
+        metrics=ground.metrics,
     )
     ground.notices.subscribe("events", lambda _key: observer.wake())
     return [observer.run()]
@@ -383,6 +386,8 @@ async def _front(
         reading=Reading(database, ground.caches.book),
         showing=showing,
     )
+    gauges = FleetGauges(fleet)
+    ground.metrics.registry.register(gauges)
     parts = app.Parts(
         clock=clock,
         metrics=ground.metrics,
@@ -399,6 +404,7 @@ async def _front(
         deliveries=deliveries,
         instances=desk,
         fleet=fleet,
+        gauges=gauges,
         ready_word=settings.instances.ready_status,
         listing=ListingDesk(listing=listing, settings=settings.listing, clock=clock),
         database=database,

@@ -7,6 +7,7 @@ from datetime import datetime
 from itertools import pairwise
 
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 from support.front import Front, opened
 from support.service import error_of
 
@@ -88,3 +89,35 @@ async def test_an_odd_number_of_hours_is_refused(front: Front, hours: str) -> No
     error = error_of(await front.get(f"/api/metrics/history?hours={hours}"), 400, "VALIDATION_ERROR")
 
     assert [(e["field"], e["code"]) for e in error["validationErrors"]] == [("hours", "INVALID_QUERY")]
+
+
+async def test_every_replica_tells_prometheus_the_same_of_the_fleet(front: Front) -> None:
+    """Read from the database when scraped; nothing was counted along in this process."""
+    made = (await front.wish()).json
+    await front.change(made["instanceId"], phase=Phase.STARTING, provider_id=ProviderId("gpu-1"))
+    answer = await front.get("/metrics")
+    told = samples(answer.body)
+
+    assert answer.headers["content-type"].startswith("text/plain")
+    assert told["corral_instances", "starting"] == 1
+    assert told["corral_instances", "ready"] == 0
+    assert told["corral_usd_per_hour",] == made["price"]
+    assert told["corral_jobs_waiting", "pending"] == 1
+    assert told["corral_queue_oldest_pending_seconds",] > 0
+    assert told["corral_outbox_oldest_pending_seconds",] == 0
+    assert told["corral_provider_budget_per_minute",] == 300
+
+
+async def test_without_a_database_the_process_still_tells_its_own_numbers(front: Front, database: Database) -> None:
+    """A scrape that fails would hide the outage; a number that is not known is left out."""
+    await database.close()
+    told = samples((await front.get("/metrics")).body)
+
+    assert ("corral_instances", "ready") not in told
+    assert told["corral_passes_total", "settled"] == 0
+
+
+def samples(text: bytes) -> dict[tuple[str, ...], float]:
+    """By name and label values."""
+    families = text_string_to_metric_families(text.decode())
+    return {(s.name, *s.labels.values()): s.value for family in families for s in family.samples}

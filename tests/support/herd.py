@@ -43,6 +43,7 @@ from corral.store.database import Database
 from corral.store.leadership import Leadership
 from corral.store.offers import FailedOffers
 from corral.store.target import DatabaseTarget
+from corral.telemetry import Metrics
 from novitasim.testing import Simulated, start_simulator
 from support.clocks import SteppedClock
 
@@ -61,6 +62,7 @@ class Herd:
     registry: Registry
     observer: Observer
     news: News
+    metrics: Metrics
     installation: str
     pending: list[tuple[float, str, dict[str, Any]]] = field(default_factory=list)
     _numbers: Any = field(default_factory=lambda: itertools.count(1))
@@ -190,7 +192,8 @@ async def herding(database: Database, target: DatabaseTarget, **quirks: Any) -> 
                 regions=("AS-SGP-02",),
             )
             queue = JobQueue(database, registry)
-            news = News(queue)
+            metrics = Metrics()
+            news = News(queue, metrics=metrics)
             recorder = Recorder(news=news)
             async with database.connection() as connection:
                 installation = await instances.mark(connection)
@@ -212,7 +215,9 @@ async def herding(database: Database, target: DatabaseTarget, **quirks: Any) -> 
                 policy=policy,
                 roll=lambda: 0.5,
             )
-            reconciler = Reconciler(database=database, acts=acts, recorder=recorder, clock=clock, policy=policy)
+            reconciler = Reconciler(
+                database=database, acts=acts, recorder=recorder, clock=clock, policy=policy, metrics=metrics
+            )
             for job_type in (*reconciler.job_types(3), removal(cloud)):
                 registry.add(job_type)
             observer = Observer(
@@ -225,6 +230,7 @@ async def herding(database: Database, target: DatabaseTarget, **quirks: Any) -> 
                 installation=installation,
                 idle_interval=timedelta(seconds=30),
                 calls_per_minute=lambda: 10_000,
+                metrics=metrics,
             )
             yield Herd(
                 sim=sim,
@@ -234,5 +240,6 @@ async def herding(database: Database, target: DatabaseTarget, **quirks: Any) -> 
                 registry=registry,
                 observer=observer,
                 news=news,
+                metrics=metrics,
                 installation=installation,
             )

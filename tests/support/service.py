@@ -27,6 +27,7 @@ from corral.engine.deliveries import Deliveries
 from corral.engine.event_hub import EventHub
 from corral.engine.event_log import EventLog
 from corral.engine.fleet import Fleet
+from corral.engine.fleet_gauges import FleetGauges
 from corral.engine.keyring import KeyRing
 from corral.engine.shared_caches import SharedCaches
 from corral.jobs.queue import JobQueue
@@ -96,9 +97,12 @@ async def serving(
     clock, limits = SystemClock(), limits or Limits()
     vitals = Vitals(started_at=datetime(2030, 1, 1, tzinfo=UTC))
     vitals.report("database", up=True)
+    metrics, gauges = Metrics(), None if fleet is None else FleetGauges(fleet)
+    if gauges is not None:
+        metrics.registry.register(gauges)
     parts = Parts(
         clock=clock,
-        metrics=Metrics(),
+        metrics=metrics,
         vitals=vitals,
         queue=JobQueue(database, registry or Registry()),
         local_only=local_only,
@@ -112,6 +116,7 @@ async def serving(
         deliveries=deliveries,
         instances=instances,
         fleet=fleet,
+        gauges=gauges,
         ready_word=ready_word,
         listing=listing,
         database=database,

@@ -47,6 +47,7 @@ from corral.engine.deliveries import Deliveries
 from corral.engine.event_hub import EventHub
 from corral.engine.event_log import EventLog
 from corral.engine.fleet import Fleet
+from corral.engine.fleet_gauges import FleetGauges
 from corral.engine.keyed import KeysInUse
 from corral.engine.keyring import KeyRing
 from corral.engine.shared_caches import SharedCaches
@@ -80,6 +81,8 @@ class Parts:
     deliveries: Deliveries | None = None
     instances: instances.InstanceDesk | None = None
     fleet: Fleet | None = None
+    gauges: FleetGauges | None = None
+    """The fleet's numbers, which `/metrics` reads anew each time."""
     ready_word: str = "ready"
     listing: listing.ListingDesk | None = None
     database: Database | None = None
@@ -94,7 +97,7 @@ def build(parts: Parts, *, only_watching: bool = False) -> ASGIApp:
 
     With *only_watching* it serves health and numbers and nothing else, as a worker's port does.
     """
-    routes = health.handlers(parts.clock, parts.vitals, parts.metrics)
+    routes = health.handlers(parts.clock, parts.vitals, parts.metrics, parts.gauges)
     if not only_watching:
         routes += [*docs.handlers(), *jobs.handlers(parts.queue)]
         routes += [] if parts.catalogue is None else catalog.handlers(parts.catalogue)

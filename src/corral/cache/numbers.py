@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Final
 
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from corral.cache.book import CacheBook
+from corral.telemetry import Family, blank
+
+FAMILIES: Final = (
+    Family("corral_cache_entries", "gauge", "Values held, by cache.", ("cache",)),
+    Family("corral_cache_hits_total", "counter", "Questions answered at once.", ("cache",)),
+    Family("corral_cache_misses_total", "counter", "Questions that waited for a load.", ("cache",)),
+    Family("corral_cache_evictions_total", "counter", "Values expired or pushed out.", ("cache",)),
+)
 
 
 class CacheCollector(Collector):
@@ -19,14 +27,11 @@ class CacheCollector(Collector):
 
     def collect(self) -> Iterable[Metric]:
         """Every number of every cache."""
-        entries = GaugeMetricFamily("corral_cache_entries", "Values held, by cache.", labels=["cache"])
-        hits = CounterMetricFamily("corral_cache_hits", "Questions answered at once.", labels=["cache"])
-        misses = CounterMetricFamily("corral_cache_misses", "Questions that waited for a load.", labels=["cache"])
-        evictions = CounterMetricFamily("corral_cache_evictions", "Values expired or pushed out.", labels=["cache"])
+        entries, hits, misses, evictions = found = [blank(family) for family in FAMILIES]
         for name, cache in self._book:
             stats = cache.stats()
             entries.add_metric([name.value], stats.size)
             hits.add_metric([name.value], stats.hits)
             misses.add_metric([name.value], stats.misses)
             evictions.add_metric([name.value], stats.evictions)
-        return [entries, hits, misses, evictions]
+        return found

@@ -249,4 +249,3 @@ class Gate:
 
     def _note_limit(self) -> None:
         self.limit = self._budget_now().limit(self._known)
-        self._metrics.provider_budget.set(self.limit)

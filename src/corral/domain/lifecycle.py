@@ -119,6 +119,21 @@ COMING_UP: Final = frozenset({cr, st, ru, hc, rs, mg})
 """On the way to ready, under a deadline."""
 
 
+_BY_ITSELF: Final = {
+    (cr, st): "created",
+    (ru, hc): "endpoints known",
+    (hc, rd): "healthy",
+    (hc, fa): "unhealthy for too long",
+    (cr, te): "not wanted, never created",
+}
+"""Steps that no sighting causes."""
+
+FORESEEN: Final = frozenset(_BY_ITSELF) | {
+    (before, after) for before, row in AFTER_SIGHTING.items() for after in row.values() if after is not before
+}
+"""Every step from one phase to another that the tables know; a wish or a deadline may cause others."""
+
+
 def mermaid() -> str:
     """The machine as a Mermaid diagram; `docs/reference/lifecycle.md` is made from this."""
     arrows: dict[tuple[Phase, Phase], list[str]] = {}
@@ -127,11 +142,5 @@ def mermaid() -> str:
             if after is not before:
                 arrows.setdefault((before, after), []).append(sighting.value)
     lines = [f"    {a} --> {b}: sees {', '.join(seen)}" for (a, b), seen in sorted(arrows.items())]
-    steps = [
-        f"    {cr} --> {st}: created",
-        f"    {ru} --> {hc}: endpoints known",
-        f"    {hc} --> {rd}: healthy",
-        f"    {hc} --> {fa}: unhealthy for too long",
-        f"    {cr} --> {te}: not wanted, never created",
-    ]
+    steps = [f"    {a} --> {b}: {why}" for (a, b), why in _BY_ITSELF.items()]
     return "\n".join(["stateDiagram-v2", f"    [*] --> {cr}", *lines, *steps])

@@ -82,6 +82,8 @@ class Deliveries:
         self._roll = roll
         self._most_slow = most_slow
         self._sending: dict[DeliveryId, float] = {}
+        for fate in Fate:
+            metrics.webhook_attempts.labels(fate)
 
     def job_type(self) -> JobType:
         """The job type that sends; a receiver's failure is not the job's."""
@@ -173,6 +175,7 @@ class Deliveries:
 
     def _tell(self, instance_id: InstanceId, pending: Pending, attempt: Attempt, status: DeliveryStatus) -> None:
         self._metrics.webhook_attempts.labels(attempt.fate.value).inc()
+        self._metrics.webhook_seconds.observe(attempt.duration_ms / 1000)
         facts = {"instance_id": instance_id, "delivery_id": f"dlv_{pending.id}", "tries": pending.tries + 1}
         if status is DeliveryStatus.DELIVERED:
             log.debug("webhook.delivered", **facts)

@@ -12,10 +12,12 @@ from urllib.parse import urlsplit
 
 from corral.domain.events import Change, EventType, Happening, happenings
 from corral.domain.instance import InstanceId
+from corral.engine import tally
 from corral.jobs.queue import JobQueue, Wanted
 from corral.store import deliveries, events
 from corral.store.database import Connection
 from corral.store.deliveries import Outgoing
+from corral.telemetry import Metrics
 
 SEND_WEBHOOK: Final = "send_webhook"
 """The job type that sends what is pending for one instance; its payload names the instance."""
@@ -33,8 +35,11 @@ def send_job(instance_id: InstanceId, host: str) -> Wanted:
 class News:
     """Who is told what."""
 
-    def __init__(self, queue: JobQueue, *, default_webhook_url: str | None = None) -> None:
+    def __init__(
+        self, queue: JobQueue, *, default_webhook_url: str | None = None, metrics: Metrics | None = None
+    ) -> None:
         self._queue = queue
+        self._metrics = metrics or Metrics()
         self._default_url = default_webhook_url
 
     async def tell(self, connection: Connection, changes: Sequence[Change]) -> None:
@@ -47,6 +52,7 @@ class News:
         if not told:
             return
         rows = await events.append(connection, told)
+        tally.count(self._metrics, changes, told)
         outgoing = [out for row, one in zip(rows, told, strict=True) if (out := self._outgoing(row, one)) is not None]
         if not outgoing:
             return

@@ -22,7 +22,7 @@ from corral.jobs.registry import JobRun, JobType
 from corral.store import instances
 from corral.store.database import Database
 from corral.store.leadership import Leadership
-from corral.telemetry import log
+from corral.telemetry import LookEnd, Metrics, log
 
 TICK_SECONDS = 0.5
 """How often reminders are swept, and how soon a wish wakes the observer."""
@@ -49,6 +49,7 @@ class Observer:
     calls_per_minute: Callable[[], int]
     on_listing: Callable[[Listing, datetime], None] = _no_one
     """Who else wants to know what was listed, and when that reading began."""
+    metrics: Metrics = field(default_factory=Metrics)
     _pages: int = field(default=1, init=False)
     _due: float = field(default=0.0, init=False)
     _sightings: Sightings = field(init=False)
@@ -102,7 +103,10 @@ class Observer:
             listing = await self.cloud.instances()
         except CloudError as error:
             log.warning("observer.look_failed", why=error.message)
+            self.metrics.looks.labels(LookEnd.FAILED).inc()
             return
+        self.metrics.looks.labels(LookEnd.COMPLETE if listing.complete else LookEnd.PARTIAL).inc()
+        self.metrics.look_seconds.observe((self.clock.now() - began).total_seconds())
         self._pages = max(1, listing.pages)
         self.on_listing(listing, began)
         await self._sightings.record(listing, began=began)

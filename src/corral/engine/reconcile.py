@@ -7,7 +7,9 @@ same as any other.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from datetime import timedelta
 
 import structlog
@@ -22,7 +24,7 @@ from corral.engine.record import Recorder, Step
 from corral.jobs.registry import JobRun, JobType, LookAgainError, Priority
 from corral.store import instances
 from corral.store.database import Connection, Database
-from corral.telemetry import log
+from corral.telemetry import ActionEnd, Metrics, PassEnd, log
 
 SOON = timedelta(seconds=10)
 """A look due sooner than this is the same job, later; one due after it is a reminder that the leader sweeps."""
@@ -40,6 +42,7 @@ class Reconciler:
     recorder: Recorder
     clock: Clock
     policy: Policy
+    metrics: Metrics = field(default_factory=Metrics)
 
     def job_types(self, retries: int) -> list[JobType]:
         """The jobs that are passes; their names say why somebody asked for one."""
@@ -52,13 +55,32 @@ class Reconciler:
         with structlog.contextvars.bound_contextvars(instance_id=instance_id):
             async with self.database.connection() as connection:
                 if not await instances.lock(connection, instance_id):
+                    self.metrics.passes.labels(PassEnd.BUSY).inc()
                     raise LookAgainError(BUSY_PAUSE, "another pass has it")
                 try:
-                    await self._pass(connection, instance_id)
+                    with self._counted():
+                        await self._pass(connection, instance_id)
                 except StaleError as error:
                     raise LookAgainError(timedelta(0), error.message) from error
                 finally:
                     await instances.unlock(connection, instance_id)
+
+    @contextmanager
+    def _counted(self) -> Generator[None]:
+        """Count a pass by how it ends."""
+        began, end = self.clock.monotonic(), PassEnd.FAILED
+        try:
+            yield
+            end = PassEnd.SETTLED
+        except LookAgainError:
+            end = PassEnd.AGAIN
+            raise
+        except StaleError:
+            end = PassEnd.STALE
+            raise
+        finally:
+            self.metrics.passes.labels(end).inc()
+            self.metrics.pass_seconds.observe(self.clock.monotonic() - began)
 
     async def _pass(self, connection: Connection, instance_id: InstanceId) -> None:
         instance = await instances.load(connection, instance_id)
@@ -70,7 +92,8 @@ class Reconciler:
             after = recorded(instance, decision, now)
             step = None if after is instance else Step(after, decision.because)
             if decision.action is Action.INSPECT:
-                outcome = await self.acts.inspect(connection, instance, step)
+                with self._acting(decision.action):
+                    outcome = await self.acts.inspect(connection, instance, step)
             else:
                 if step is not None:
                     instance = await self.recorder.write(
@@ -80,7 +103,8 @@ class Reconciler:
                     await instances.remind(connection, instance.id, now + decision.look_again)
                 if decision.action is None:
                     return
-                outcome = await self.acts.do(decision.action, connection, instance)
+                with self._acting(decision.action):
+                    outcome = await self.acts.do(decision.action, connection, instance)
             if outcome.look_again is not None:
                 await self._come_back(connection, outcome.instance, outcome.look_again)
                 return
@@ -88,6 +112,16 @@ class Reconciler:
                 return
             instance = outcome.instance
         log.error("instance.going_in_circles", phase=instance.phase)
+
+    @contextmanager
+    def _acting(self, action: Action) -> Generator[None]:
+        """Count an action by how it ends."""
+        end = ActionEnd.FAILED
+        try:
+            yield
+            end = ActionEnd.OK
+        finally:
+            self.metrics.actions.labels(action, end).inc()
 
     async def _come_back(self, connection: Connection, instance: Instance, after: timedelta) -> None:
         if after < SOON:

@@ -77,6 +77,8 @@ class Executor(AbstractEntrypointExecutor):
         self._running = running
         self._metrics = metrics
         self._clock = clock
+        for outcome in ("completed", "retried", "postponed", "failed"):
+            metrics.jobs.labels(job_type.name, outcome)
 
     async def execute(self, job: Job, context: Context) -> None:  # noqa: ARG002  # PgQueuer's signature
         """Run *job* once; returns when it is done, raises what PgQueuer is to do with it otherwise."""

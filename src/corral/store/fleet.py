@@ -21,7 +21,8 @@ SELECT
         SELECT phase, count(*) AS instances, sum(micro_usd) AS micro_usd FROM corral_instances GROUP BY phase
     ) AS by_phase) AS phases,
     outbox.pending, outbox.oldest,
-    (SELECT count(*) FROM corral_deliveries WHERE ended_at > $1 AND status = $2) AS failed
+    (SELECT count(*) FROM corral_deliveries WHERE ended_at > $1 AND status = $2) AS failed,
+    (SELECT at FROM corral_last_look) AS looked_at
 FROM (
     -- One that was asked for again is as old as that asking; its event may be of last week.
     SELECT count(*) AS pending, min(CASE WHEN tries = 0 THEN next_at ELSE created_at END) AS oldest
@@ -61,6 +62,8 @@ class FleetCount:
     oldest_webhook_age: timedelta | None
     webhooks_failed: int
     """Given up within the last day."""
+    looked_at: datetime | None
+    """When the provider's whole list was last read."""
 
 
 async def count(connection: Connection, now: datetime) -> FleetCount:
@@ -73,6 +76,7 @@ async def count(connection: Connection, now: datetime) -> FleetCount:
         webhooks_pending=row["pending"],
         oldest_webhook_age=None if row["oldest"] is None else max(now - row["oldest"], timedelta(0)),
         webhooks_failed=row["failed"],
+        looked_at=row["looked_at"],
     )
 
 

@@ -15,6 +15,7 @@ from corral.api.access import OPEN, VIEWER
 from corral.api.times import iso
 from corral.api.vitals import Vitals
 from corral.clock import Clock
+from corral.engine.fleet_gauges import FleetGauges
 from corral.telemetry import Metrics
 
 
@@ -39,7 +40,7 @@ class Health(msgspec.Struct):
     """By dependency: details worth knowing."""
 
 
-def handlers(clock: Clock, vitals: Vitals, metrics: Metrics) -> list[HTTPRouteHandler]:
+def handlers(clock: Clock, vitals: Vitals, metrics: Metrics, gauges: FleetGauges | None) -> list[HTTPRouteHandler]:
     """The routes every process serves, also a worker."""
 
     @get("/health", summary="How every part is", tags=["health"], opt=OPEN)
@@ -76,7 +77,14 @@ def handlers(clock: Clock, vitals: Vitals, metrics: Metrics) -> list[HTTPRouteHa
         response_headers=[ResponseHeader(name="cache-control", value="no-store")],
     )
     async def numbers() -> Response[bytes]:
-        """Prometheus text format."""
+        """
+        Prometheus text format.
+
+        Counters are this process's own. The numbers of the whole fleet are read from the database, and left out while
+        it is away.
+        """
+        if gauges is not None:
+            await gauges.refresh()
         return Response(generate_latest(metrics.registry), media_type=CONTENT_TYPE_LATEST)
 
     return [health, live, ready, numbers]
