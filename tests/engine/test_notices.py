@@ -8,11 +8,13 @@ from contextlib import AsyncExitStack, asynccontextmanager
 
 import pytest
 from support.clocks import SteppedClock
+from support.newsroom import Newsroom
 from support.waiting import until
 
 from corral.cache.book import CacheBook, CacheName
 from corral.engine.shared_caches import SharedCaches, forget_on_commit
 from corral.settings import CacheSettings
+from corral.store import instances
 from corral.store.database import Database
 from corral.store.notices import CHANNEL, Notices, notify
 from corral.store.target import DatabaseTarget
@@ -97,6 +99,20 @@ async def test_a_change_is_told_on_commit_and_only_then(database: Database, proc
         await forget_on_commit(connection, TEMPLATES)
     await until(lambda: all(process.holds(TEMPLATES) == () for process in processes))
     assert [process.holds(PRODUCTS) for process in processes] == [("b", "a")] * 2
+
+
+async def test_a_written_instance_is_forgotten_everywhere(database: Database, processes: list[Process]) -> None:
+    """Whoever writes it, one at a time or many: no process shows what it was before."""
+    room = Newsroom(database, processes[0].clock)
+    written, _ = await room.create("a1", "b2")
+    for process in processes:
+        for key in ("inst_a1", "inst_b2"):
+            process.caches.book[CacheName.INSTANCE_DETAILS].put(key, key)
+
+    async with database.connection() as connection:
+        await instances.write(connection, written, look_at=None)
+
+    await until(lambda: all(process.holds(CacheName.INSTANCE_DETAILS) == ("inst_b2",) for process in processes))
 
 
 async def test_a_listener_that_was_cut_off_comes_back_and_distrusts_everything(

@@ -220,7 +220,6 @@ class Commands:
         payload = {"instanceId": after.id, "novitaInstanceId": after.provider_id}
         await self._queue.enqueue(connection, [Wanted(type="monitor_instance", payload=payload)])
         await self._tell(connection, [_told(before, after, "its deletion was asked for", now)])
-        await forget_on_commit(connection, CacheName.INSTANCE_DETAILS, after.id)
 
 
 def _create_job(instance: Instance) -> Wanted:

@@ -7,11 +7,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Protocol
 
-from corral.cache.book import CacheName
 from corral.domain.events import Change, Progress
 from corral.domain.instance import Instance
 from corral.domain.operation import OperationStatus, advanced
-from corral.engine.shared_caches import forget_on_commit
 from corral.store import instances, operations, ready_times
 from corral.store.database import Connection
 from corral.telemetry import log
@@ -53,18 +51,18 @@ class Recorder:
         Raises StaleError, and has written nothing, when somebody else changed it since it was read.
         """
         look_at = None if look_again is None else now + look_again
-        async with connection.transaction():
-            written = await instances.write(connection, steps[-1].after, look_at=look_at)
-            await self._follow(connection, before, steps, now)
-            await forget_on_commit(connection, CacheName.INSTANCE_DETAILS, written.id)
-        return written
-
-    async def _follow(self, connection: Connection, before: Instance, steps: Sequence[Step], now: datetime) -> None:
-        """Bring the operation along, learn, and tell."""
         befores = (before, *(step.after for step in steps))
         moves = [(old, step) for old, step in zip(befores, steps, strict=False) if step.after.phase is not old.phase]
-        if not moves:
-            return
+        if not moves:  # one statement is a transaction by itself
+            return await instances.write(connection, steps[-1].after, look_at=look_at)
+        async with connection.transaction():
+            written = await instances.write(connection, steps[-1].after, look_at=look_at)
+            await self._follow(connection, moves, now)
+        return written
+
+    async def _follow(self, connection: Connection, moves: Sequence[tuple[Instance, Step]], now: datetime) -> None:
+        """Bring the operation along, learn, and tell."""
+        before = moves[0][0]
         operation = await operations.load(connection, before.operation_id)
         changes: list[Change] = []
         latest = operation

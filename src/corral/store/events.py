@@ -19,12 +19,13 @@ from corral.domain.events import Event, EventType, Happening
 from corral.domain.instance import Failure, InstanceId, OperationId, ProviderId
 from corral.domain.lifecycle import Phase
 from corral.store.database import Connection
-from corral.store.notices import notify
+from corral.store.notices import notice
 
 TOPIC: Final = "events"
 """The notice on commit of events; it wakes whoever follows the log, in every process."""
 
-_APPEND = """
+_APPEND = f"""
+WITH told AS (SELECT {notice(TOPIC)})
 INSERT INTO corral_events (instance_id, type, status, previous_status, operation_id, reason, at, data,
                            micro_usd_before, micro_usd)
 SELECT instance_id, type, status, previous_status, operation_id, reason, at, data, micro_usd_before, micro_usd
@@ -33,8 +34,8 @@ FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text
   WITH ORDINALITY AS new (instance_id, type, status, previous_status, operation_id, reason, at, data, micro_usd_before,
                           micro_usd, place)
 ORDER BY place
-RETURNING id
-"""
+RETURNING id, (SELECT count(*) FROM told)
+"""  # noqa: S608  # constants
 
 # Nothing to number is the usual case of a quiet service; it is found out without taking the lock.
 _NUMBER = "SELECT corral_number_events() WHERE EXISTS (SELECT FROM corral_events WHERE seq IS NULL)"
@@ -70,7 +71,6 @@ async def append(connection: Connection, told: Sequence[Happening]) -> list[int]
     """
     columns = [list(column) for column in zip(*map(_row, told), strict=True)]
     rows = await connection.fetch(_APPEND, *columns)
-    await notify(connection, TOPIC)
     return sorted(row["id"] for row in rows)
 
 

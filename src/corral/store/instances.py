@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -19,6 +19,10 @@ from corral.domain.errors import StaleError
 from corral.domain.instance import Instance, InstanceId
 from corral.domain.lifecycle import Phase
 from corral.store.database import Connection
+from corral.store.notices import notice
+
+TOPIC: Final = "instances"
+"""The notice on commit of a changed instance, with its id; who remembers it must read it anew."""
 
 _COLUMNS = (
     "id, name, goal, phase, region, provider_id, generation, create_in_doubt, created_at, look_at, record, micro_usd"
@@ -28,7 +32,7 @@ INSERT INTO corral_instances ({_COLUMNS})
 SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::int[], $8::bool[],
                      $9::timestamptz[], $10::timestamptz[], $11::jsonb[], $12::bigint[])
 """  # noqa: S608  # constants
-_UPDATE = """
+_UPDATE = f"""
 UPDATE corral_instances AS i
 SET goal = n.goal, phase = n.phase, region = n.region, provider_id = n.provider_id, generation = i.generation + 1,
     create_in_doubt = n.create_in_doubt, look_at = n.look_at, record = n.record, micro_usd = n.micro_usd
@@ -36,8 +40,8 @@ FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text
             $9::timestamptz[], $10::timestamptz[], $11::jsonb[], $12::bigint[])
   AS n (id, name, goal, phase, region, provider_id, generation, create_in_doubt, created_at, look_at, record, micro_usd)
 WHERE i.id = n.id AND i.generation = n.generation
-RETURNING i.id
-"""
+RETURNING i.id, {notice(TOPIC, "i.id")}
+"""  # noqa: S608  # constants
 
 _decoder = msgspec.json.Decoder(Instance)
 

@@ -43,6 +43,11 @@ async def notify(connection: Connection, topic: str, key: str | None = None) -> 
     await connection.execute("SELECT pg_notify($1, $2)", CHANNEL, payload)
 
 
+def notice(topic: str, key: str = "NULL") -> str:
+    """The same as an SQL expression, for a statement that makes the change; *key* is SQL too."""
+    return f"pg_notify('{CHANNEL}', json_build_object('topic', '{topic}', 'key', {key})::text)"
+
+
 class Notices:
     """The notices of one database, for those in this process who subscribed; their functions must be quick."""
 
