@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import random
-from collections.abc import AsyncGenerator, Callable, Coroutine
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import Callable, Coroutine
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
@@ -16,6 +16,7 @@ from corral import __version__
 from corral.api import app, listed
 from corral.api.limits import Limits
 from corral.api.orders import OrderReader, order_defaults
+from corral.api.routes.adoption import AdoptionDesk
 from corral.api.routes.instances import InstanceDesk
 from corral.api.routes.listing import ListingDesk
 from corral.api.server import HttpServer, listen
@@ -31,6 +32,7 @@ from corral.domain.decide import Policy
 from corral.domain.errors import SettingsError
 from corral.engine import delivery_sweep
 from corral.engine.acts import Acts
+from corral.engine.adoption import Adopting
 from corral.engine.births import Births
 from corral.engine.catalog import Catalogue
 from corral.engine.commands import Commands
@@ -51,18 +53,17 @@ from corral.engine.record import Recorder
 from corral.engine.shared_caches import SharedCaches
 from corral.engine.sightings import Sightings
 from corral.health.probe import Prober
-from corral.jobs import retention, tables
+from corral.jobs import retention
 from corral.jobs.queue import JobQueue
 from corral.jobs.registry import Registry
 from corral.jobs.worker import Worker
+from corral.opening import migrate_database, opened_database
 from corral.process import Process, Watch
 from corral.settings import Role, Settings
 from corral.store import instances
 from corral.store.budget import DatabaseLedger
 from corral.store.database import Database
-from corral.store.embedded import EmbeddedServer
 from corral.store.leadership import Leadership
-from corral.store.migrate import Migration, migrate
 from corral.store.notices import Notices
 from corral.store.offers import FailedOffers
 from corral.store.target import DatabaseTarget
@@ -91,7 +92,9 @@ async def serve(settings: Settings, role: Role, *, on_ready: Callable[[str], Non
             target, most_connections=_connections(settings, role), least_connections=OPEN_CONNECTIONS
         )
         stack.push_async_callback(database.close)
-        ground = _lay_ground(settings, role, clock=clock, target=target, database=database)
+        async with database.connection() as connection:
+            installation = await instances.mark(connection)
+        ground = _lay_ground(settings, role, clock=clock, target=target, database=database, installation=installation)
         await _check_keys(ground)
         stack.push_async_callback(ground.keys.note_uses)
         simulated, base_url, api_key = await stack.enter_async_context(opened_provider(settings, clock))
@@ -108,9 +111,9 @@ async def serve(settings: Settings, role: Role, *, on_ready: Callable[[str], Non
         )
         catalogue = _catalogue(ground, cloud)
         prober = await stack.enter_async_context(Prober.open(clock=clock))
-        listing = await _listing(ground, cloud)
-        engine = await _engine(ground, cloud, catalogue, prober, listing)
-        front = await _front(stack, ground, catalogue, _fleet(ground, cloud), listing)
+        listing = _listing(ground, cloud)
+        engine = _engine(ground, cloud, catalogue, prober, listing)
+        front = await _front(stack, ground, cloud, catalogue, listing)
         process = Process(
             server=HttpServer(front.app, listener, clock=clock, limits=ground.limits),
             worker=_worker(ground),
@@ -141,27 +144,6 @@ async def _check_keys(ground: _Ground) -> None:
         )
 
 
-async def migrate_database(target: DatabaseTarget) -> list[Migration]:
-    """Bring the schema up to date; answers what was applied."""
-    return await migrate(target, first=tables.install)
-
-
-@asynccontextmanager
-async def opened_database(
-    settings: Settings, clock: Clock
-) -> AsyncGenerator[tuple[DatabaseTarget, EmbeddedServer | None]]:
-    """The database these settings name: a server's address, or an embedded one for as long as this is open."""
-    url = settings.store.database_url
-    if url is not None:
-        yield DatabaseTarget(url=url.get_secret_value()), None
-        return
-    embedded = EmbeddedServer(settings.store.data_dir, clock)
-    try:
-        yield await embedded.ensure(), embedded
-    finally:
-        await embedded.stop()
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Ground:
     """What every other part stands on."""
@@ -171,6 +153,7 @@ class _Ground:
     clock: Clock
     target: DatabaseTarget
     database: Database
+    installation: str
     metrics: Metrics
     registry: Registry
     policy: Policy
@@ -184,7 +167,9 @@ class _Ground:
     keys: KeyRing
 
 
-def _lay_ground(settings: Settings, role: Role, *, clock: Clock, target: DatabaseTarget, database: Database) -> _Ground:
+def _lay_ground(
+    settings: Settings, role: Role, *, clock: Clock, target: DatabaseTarget, database: Database, installation: str
+) -> _Ground:
     metrics, registry, book = Metrics(), Registry(), CacheBook(settings.caches, clock)
     metrics.registry.register(CacheCollector(book))
     queue, caches, notices = JobQueue(database, registry), SharedCaches(book, database), Notices(target, clock)
@@ -198,6 +183,7 @@ def _lay_ground(settings: Settings, role: Role, *, clock: Clock, target: Databas
         clock=clock,
         target=target,
         database=database,
+        installation=installation,
         metrics=metrics,
         registry=registry,
         policy=Policy(),
@@ -247,15 +233,27 @@ def _fleet(ground: _Ground, cloud: GuardedCloud) -> Fleet:
     )
 
 
-async def _listing(ground: _Ground, cloud: GuardedCloud) -> MergedListing:
-    async with ground.database.connection() as connection:
-        installation = await instances.mark(connection)
+def _adopting(ground: _Ground, cloud: GuardedCloud, catalogue: Catalogue) -> Adopting:
+    return Adopting(
+        cloud=cloud,
+        catalogue=catalogue,
+        database=ground.database,
+        queue=ground.queue,
+        tell=ground.news.tell,
+        caches=ground.caches.book,
+        clock=ground.clock,
+        installation=ground.installation,
+        new_id=random_id,
+    )
+
+
+def _listing(ground: _Ground, cloud: GuardedCloud) -> MergedListing:
     sightings = Sightings(
         database=ground.database,
         queue=ground.queue,
         clock=ground.clock,
         policy=ground.policy,
-        installation=installation,
+        installation=ground.installation,
     )
     return MergedListing(
         cloud=cloud,
@@ -267,13 +265,11 @@ async def _listing(ground: _Ground, cloud: GuardedCloud) -> MergedListing:
     )
 
 
-async def _engine(
+def _engine(
     ground: _Ground, cloud: GuardedCloud, catalogue: Catalogue, prober: Prober, listing: MergedListing
 ) -> list[Coroutine[None, None, None]]:
     """Register what jobs do; answers what runs beside them."""
-    async with ground.database.connection() as connection:
-        installation = await instances.mark(connection)
-    clock, policy = ground.clock, ground.policy
+    clock, policy, installation = ground.clock, ground.policy, ground.installation
     recorder = Recorder(news=ground.news)
     births = Births(
         cloud=cloud,
@@ -341,7 +337,7 @@ class _Front:
 
 
 async def _front(
-    stack: AsyncExitStack, ground: _Ground, catalogue: Catalogue, fleet: Fleet, listing: MergedListing
+    stack: AsyncExitStack, ground: _Ground, cloud: GuardedCloud, catalogue: Catalogue, listing: MergedListing
 ) -> _Front:
     settings, clock, database, showing = ground.settings, ground.clock, ground.database, ground.showing
     guard = AddressGuard(clock=clock, allow_private=settings.webhooks.allow_private)
@@ -386,6 +382,7 @@ async def _front(
         reading=Reading(database, ground.caches.book),
         showing=showing,
     )
+    fleet = _fleet(ground, cloud)
     gauges = FleetGauges(fleet)
     ground.metrics.registry.register(gauges)
     parts = app.Parts(
@@ -407,6 +404,7 @@ async def _front(
         gauges=gauges,
         ready_word=settings.instances.ready_status,
         listing=ListingDesk(listing=listing, settings=settings.listing, clock=clock),
+        adoption=AdoptionDesk(adopting=_adopting(ground, cloud, catalogue), orders=desk.orders, showing=showing),
         database=database,
         pages=files.handlers(),
     )

@@ -3,81 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
 import pytest
-from pydantic import SecretStr
-from support.clocks import SteppedClock
-from support.front import INSTALLATION, Front, opened
+from support.front import opened
+from support.scene import HONG_KONG, LISTING, Scene, staged
 from support.service import error_of
 
 from corral.cache.book import CacheName
-from corral.cloud.novita.client import NovitaCloud
-from corral.cloud.novita.http import HttpExchange
-from corral.domain.instance import InstanceId, ProviderId
+from corral.domain.access import Access
 from corral.domain.lifecycle import Phase
-from corral.domain.marks import Mark, provider_name
 from corral.domain.sighting import Sighting
+from corral.engine.keyring import issue
 from corral.store import instances
 from corral.store.database import Database
-from novitasim.testing import Simulated, start_simulator
-
-PATH = "/api/instances/comprehensive"
-HONG_KONG, PRODUCT = "cn-hongkong-1", "4090.16c62g.os"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Scene:
-    """A served desk and the provider's account."""
-
-    front: Front
-    sim: Simulated
-
-    async def list(self, **options: str) -> dict[str, Any]:
-        answer = await self.front.service.ask("GET", PATH, params=options)
-        assert answer.status == 200, answer
-        found: dict[str, Any] = answer.json
-        return found
-
-    async def foreign(self, name: str = "somebody-elses", **fields: object) -> str:
-        return await self.sim.create(name, **{"clusterId": HONG_KONG, "productId": PRODUCT, **fields})
-
-    async def managed(self, name: str = "trainer", **fields: Any) -> tuple[str, str]:
-        """An instance of ours that the provider has: our id and the provider's."""
-        made = (await self.front.wish(name=name, gpuNum=1)).json
-        ours, product_id = str(made["instanceId"]), str(made["productId"])
-        mark = Mark(installation=INSTALLATION, instance_id=InstanceId(ours), attempt=1)
-        theirs = await self.sim.create(provider_name(mark), clusterId=HONG_KONG, productId=product_id)
-        clock = self.front.desk.clock
-        given: dict[str, Any] = {
-            "attempt": 1,
-            "phase": Phase.STARTING,
-            "sighting": Sighting.BOOTING,
-            "sighted_at": clock.now(),
-            "provider_id": ProviderId(theirs),
-        }
-        await self.front.change(ours, **given | fields)
-        return ours, theirs
-
-    def pages(self) -> int:
-        """How often a page of the list was read."""
-        return int(self.sim.calls()["endpoints"].get("list", {}).get("total", 0))
-
-
-@asynccontextmanager
-async def staged(database: Database, **choices: Any) -> AsyncGenerator[Scene]:
-    async with (
-        start_simulator() as sim,
-        HttpExchange(
-            base_url=sim.base_url, api_key=SecretStr("key"), timeout_seconds=5, clock=SteppedClock()
-        ) as exchange,
-        opened(database, cloud=NovitaCloud(exchange), **choices) as front,
-    ):
-        sim.set_stock(PRODUCT, HONG_KONG, 500)
-        yield Scene(front=front, sim=sim)
 
 
 @pytest.fixture
@@ -175,14 +115,14 @@ async def test_what_only_the_provider_knows_can_be_left_out(database: Database, 
 async def test_it_can_be_switched_off(database: Database) -> None:
     """ENABLE_COMPREHENSIVE_LISTING=false: there is no such route, and the answer says why."""
     async with opened(database, listing={"ENABLE_COMPREHENSIVE_LISTING": False}) as front:
-        error = error_of(await front.get(PATH), 404, "NOT_FOUND")
+        error = error_of(await front.get(LISTING), 404, "NOT_FOUND")
 
         assert "ENABLE_COMPREHENSIVE_LISTING" in error["message"]
 
 
 async def test_a_bad_option_is_refused(scene: Scene) -> None:
     """Not taken for false."""
-    error = error_of(await scene.front.get(f"{PATH}?includeNovitaOnly=perhaps"), 400, "VALIDATION_ERROR")
+    error = error_of(await scene.front.get(f"{LISTING}?includeNovitaOnly=perhaps"), 400, "VALIDATION_ERROR")
 
     assert [(p["field"], p["code"]) for p in error["validationErrors"]] == [("includeNovitaOnly", "INVALID_QUERY")]
 
@@ -257,6 +197,21 @@ async def test_what_was_seen_is_recorded_on_demand(scene: Scene) -> None:
     assert (unchanged.sighting, written.sighting) == (Sighting.BOOTING, Sighting.RUNNING)
     assert found["instances"][0]["dataConsistency"] == "consistent"
     assert await desk.count("corral_pgqueuer") == jobs + 1
+
+
+async def test_recording_takes_an_operator(scene: Scene, database: Database) -> None:
+    """It is a GET that writes; a viewer may look, and no more."""
+    keys = [
+        (await issue(database, name=access.value, access=access, now=scene.front.desk.clock.now()))[1]
+        for access in (Access.VIEWER, Access.OPERATOR)
+    ]
+    statuses = [
+        (await scene.front.service.ask("GET", LISTING + query, headers={"X-API-Key": key})).status
+        for key in keys
+        for query in ("", "?syncLocalState=false", "?syncLocalState=true")
+    ]
+
+    assert statuses == [200, 200, 403, 200, 200, 200]
 
 
 async def test_recording_can_be_the_default(database: Database) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 from corral.api.listed import encoded
 from corral.api.orders import OrderReader
+from corral.api.routes.adoption import AdoptionDesk
 from corral.api.routes.instances import InstanceDesk
 from corral.api.routes.listing import ListingDesk
 from corral.api.showing import Showing
@@ -18,7 +19,10 @@ from corral.cloud.port import Cloud
 from corral.domain.decide import Policy
 from corral.domain.instance import Instance
 from corral.domain.order_rules import OrderDefaults
+from corral.engine.adoption import Adopting
+from corral.engine.ids import random_id
 from corral.engine.listing import MergedListing
+from corral.engine.news import News
 from corral.engine.shared_caches import SharedCaches
 from corral.engine.sightings import Sightings
 from corral.settings import ListingSettings
@@ -73,6 +77,20 @@ def listing_desk(desk: Desk, cloud: Cloud, showing: Showing, **settings: bool) -
     return ListingDesk(listing=listing, settings=ListingSettings.model_validate(settings), clock=desk.clock)
 
 
+def an_adopting(desk: Desk, cloud: Cloud) -> Adopting:
+    return Adopting(
+        cloud=cloud,
+        catalogue=desk.catalogue,
+        database=desk.database,
+        queue=desk.queue,
+        tell=News(desk.queue).tell,
+        caches=desk.caches,
+        clock=desk.clock,
+        installation=INSTALLATION,
+        new_id=random_id,
+    )
+
+
 def front_desk(desk: Desk, looks: list[datetime], ready_word: str) -> InstanceDesk:
     defaults = OrderDefaults(region="CN-HK-01", regions=REGIONS)
     return InstanceDesk(
@@ -107,6 +125,9 @@ async def opened(
         caches=SharedCaches(desk.caches, database),
         instances=front,
         listing=listing_desk(desk, cloud or desk.shop, front.showing, **(listing or {})),
+        adoption=AdoptionDesk(
+            adopting=an_adopting(desk, cloud or desk.shop), orders=front.orders, showing=front.showing
+        ),
         fleet=a_fleet(database, desk.queue, desk.clock),
         ready_word=ready_word,
     ) as service:

@@ -15,6 +15,7 @@ from litestar.handlers import HTTPRouteHandler
 
 from corral.api.app import Parts, build
 from corral.api.limits import Limits
+from corral.api.routes.adoption import AdoptionDesk
 from corral.api.routes.instances import InstanceDesk
 from corral.api.routes.listing import ListingDesk
 from corral.api.server import HttpServer, listen
@@ -89,6 +90,7 @@ async def serving(
     fleet: Fleet | None = None,
     ready_word: str = "ready",
     listing: ListingDesk | None = None,
+    adoption: AdoptionDesk | None = None,
     pages: Sequence[HTTPRouteHandler] = (),
     local_only: bool = True,
     book: CacheBook | None = None,
@@ -119,6 +121,7 @@ async def serving(
         gauges=gauges,
         ready_word=ready_word,
         listing=listing,
+        adoption=adoption,
         database=database,
         pages=pages,
     )

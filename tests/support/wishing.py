@@ -37,7 +37,7 @@ class Desk:
         self,
         database: Database,
         *,
-        job_types: Sequence[str] = ("create_instance", "monitor_instance"),
+        job_types: Sequence[str] = ("create_instance", "monitor_instance", "send_webhook"),
         cloud: Cloud | None = None,
         caches: dict[str, int] | None = None,
     ) -> None:

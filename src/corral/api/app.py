@@ -27,6 +27,7 @@ from corral.api.idempotency import OncePerKey
 from corral.api.limits import Limits
 from corral.api.problems import RequestIds, problem
 from corral.api.routes import (
+    adoption,
     caches,
     catalog,
     docs,
@@ -85,6 +86,7 @@ class Parts:
     """The fleet's numbers, which `/metrics` reads anew each time."""
     ready_word: str = "ready"
     listing: listing.ListingDesk | None = None
+    adoption: adoption.AdoptionDesk | None = None
     database: Database | None = None
     """Where answers given under idempotency keys are kept; None: keys are ignored."""
     pages: Sequence[HTTPRouteHandler] = ()
@@ -110,6 +112,7 @@ def build(parts: Parts, *, only_watching: bool = False) -> ASGIApp:
         if parts.instances is not None:
             routes += [*instances.handlers(parts.instances), *operations.handlers(parts.instances.reading)]
         routes += [] if parts.listing is None else listing.handlers(parts.listing)
+        routes += [] if parts.adoption is None else adoption.handlers(parts.adoption)
     pages = [] if only_watching else parts.pages
     origins = parts.allowed_origins
     cors = CORSConfig(allow_origins=list(origins), expose_headers=list(EXPOSED)) if origins else None

@@ -39,12 +39,15 @@ HEALTH_CHECK: Final = Schema(
     },
 )
 
+NAME: Final = _text(rules.LONGEST_NAME, "A name for people.", pattern="^[A-Za-z0-9_-]+$")
+WEBHOOK_URL: Final = _text(2048, "Where changes of this instance are told; http or https.")
+
 ORDER: Final = Schema(
     type=OpenAPIType.OBJECT,
     description="A number may be sent as a numeric string; unknown fields are ignored.",
     required=["name", "productName", "templateId"],
     properties={
-        "name": _text(rules.LONGEST_NAME, "A name for people.", pattern="^[A-Za-z0-9_-]+$"),
+        "name": NAME,
         "productName": _text(rules.LONGEST_PRODUCT_NAME, "The whole name, as in GET /api/products."),
         "templateId": Schema(
             one_of=[
@@ -78,9 +81,15 @@ ORDER: Final = Schema(
             maximum=float(rules.MOST_USD),
             description="Most USD per GPU-hour; dearer products are not chosen.",
         ),
-        "webhookUrl": _text(2048, "Where changes of this instance are told; http or https."),
+        "webhookUrl": WEBHOOK_URL,
         "healthCheck": HEALTH_CHECK,
     },
+)
+
+ADOPTION: Final = Schema(
+    type=OpenAPIType.OBJECT,
+    description="All of it may be left out; unknown fields are ignored.",
+    properties={"name": NAME, "webhookUrl": WEBHOOK_URL, "healthCheck": HEALTH_CHECK},
 )
 
 _KEY: Final = Parameter(
@@ -108,4 +117,17 @@ class CreateOperation(KeyedOperation):
         super().__post_init__()
         self.request_body = RequestBody(
             required=True, content={"application/json": OpenAPIMediaType(schema=ORDER)}, description="What is wanted."
+        )
+
+
+@dataclass
+class AdoptOperation(KeyedOperation):
+    """The adoption of an instance."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.request_body = RequestBody(
+            required=False,
+            content={"application/json": OpenAPIMediaType(schema=ADOPTION)},
+            description="What to call it, and whom to tell.",
         )

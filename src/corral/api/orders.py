@@ -6,10 +6,11 @@ from typing import Any
 
 import msgspec
 
+from corral.domain.adoption import Adoption
 from corral.domain.errors import FieldProblem, MalformedError, SpecInvalidError
 from corral.domain.health import HealthCheckSpec
 from corral.domain.instance import Order
-from corral.domain.order_rules import OrderDefaults, read_order
+from corral.domain.order_rules import OrderDefaults, read_adoption, read_order
 from corral.settings import Settings
 from corral.webhooks.guard import AddressGuard
 
@@ -25,12 +26,24 @@ class OrderReader:
         """The order in *body*; raises MalformedError, or SpecInvalidError with all that is wrong."""
         raw = decoded(body)
         found = read_order(raw, self._defaults)
+        problems = await self._webhook_problems(raw)
+        if isinstance(found, Order) and not problems:
+            return found
+        raise SpecInvalidError([*(() if isinstance(found, Order) else found), *problems])
+
+    async def read_adoption(self, body: bytes) -> Adoption:
+        """What *body*, which may be empty, says with an adoption; raises as `read` does."""
+        raw = decoded(body) if body.strip() else {}
+        found = read_adoption(raw, self._defaults)
+        problems = await self._webhook_problems(raw)
+        if isinstance(found, Adoption) and not problems:
+            return found
+        raise SpecInvalidError([*(() if isinstance(found, Adoption) else found), *problems])
+
+    async def _webhook_problems(self, raw: Any) -> list[FieldProblem]:
         url = raw.get("webhookUrl") if isinstance(raw, dict) else None
         problem = await self._guard.problem(url) if isinstance(url, str) else None
-        problems: tuple[FieldProblem, ...] = () if isinstance(found, Order) else found
-        if isinstance(found, Order) and problem is None:
-            return found
-        raise SpecInvalidError([*problems, *([] if problem is None else [problem])])
+        return [] if problem is None else [problem]
 
 
 def order_defaults(settings: Settings) -> OrderDefaults:

@@ -22,7 +22,7 @@ from corral.api.schemas import (
 from corral.api.times import iso
 from corral.clock import Clock
 from corral.domain.health import EndpointHealth, HealthReport
-from corral.domain.instance import Failure, Instance
+from corral.domain.instance import Failure, Instance, Placement
 from corral.domain.lifecycle import COMING_UP, Phase
 from corral.domain.money import usd
 from corral.domain.operation import ENDED, Operation
@@ -66,9 +66,9 @@ class Showing:
             region=order.regions[0] if placement is None else placement.region,
             product_id=None if placement is None else placement.product_id,
             product_name=order.product_name,
-            template_id=order.template_id,
+            template_id=order.template_id or None,
             billing_mode=order.billing_mode if placement is None else placement.billing_mode,
-            price=None if placement is None else usd(placement.micro_usd),
+            price=_price(placement),
             port_mappings=[PortMapping(port=e.port, endpoint=e.address, type=e.kind) for e in instance.endpoints],
             connection_details=_connection(instance),
             novita_instance_id=instance.provider_id,
@@ -143,12 +143,16 @@ def _connection(instance: Instance) -> ConnectionDetails:
     return ConnectionDetails(ssh=ways.ssh, jupyter=ways.jupyter, web_terminal=ways.web_terminal)
 
 
+def _price(placement: Placement | None) -> float | None:
+    return usd(placement.micro_usd) if placement is not None and placement.micro_usd else None
+
+
 def _placement(instance: Instance) -> PlacementDetails:
     placement, gpus = instance.placement, instance.order.gpu_num
     return PlacementDetails(
         region=None if placement is None else placement.region,
         product_id=None if placement is None else placement.product_id,
-        price=None if placement is None else usd(placement.micro_usd),
+        price=_price(placement),
         tried=[
             TriedOffer(
                 region=tried.region,

@@ -80,15 +80,15 @@ def revoke(named: Annotated[str, typer.Argument(metavar="ID|NAME", help="Id or n
 
 def _with_database(work: Callable[[Database], Awaitable[T]]) -> T:
     """Do *work* on the database of the service, which may be running; a missing one is made."""
-    from corral import wiring  # noqa: PLC0415  # as above
+    from corral import opening  # noqa: PLC0415  # as above
     from corral.store.database import Database  # noqa: PLC0415  # as above
 
     settings = configuration({}).settings
     configure_logging("warning")
 
     async def run() -> T:
-        async with wiring.opened_database(settings, SystemClock()) as (target, _):
-            await wiring.migrate_database(target)
+        async with opening.opened_database(settings, SystemClock()) as (target, _):
+            await opening.migrate_database(target)
             database = await Database.connect(target, most_connections=1)
             try:
                 return await work(database)

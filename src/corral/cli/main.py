@@ -77,14 +77,14 @@ def config() -> None:
 @cli.command()
 def migrate() -> None:
     """Bring the database's schema up to date, and say what was done."""
-    from corral import wiring  # noqa: PLC0415  # as above
+    from corral import opening  # noqa: PLC0415  # as above
 
     settings = configuration({}).settings
     configure_logging("warning")
 
     async def run() -> None:
-        async with wiring.opened_database(settings, SystemClock()) as (target, _):
-            applied = await wiring.migrate_database(target)
+        async with opening.opened_database(settings, SystemClock()) as (target, _):
+            applied = await opening.migrate_database(target)
         for step in applied:
             _say(f"applied {step.number:04} {step.name.replace('_', ' ')}")
         if not applied:

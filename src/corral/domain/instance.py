@@ -23,6 +23,7 @@ class Order:
     name: str
     product_name: str
     template_id: str
+    """Empty when we did not create it: the provider does not say which it was made from."""
     gpu_num: int = 1
     rootfs_gb: int = 60
     regions: tuple[str, ...]
@@ -44,7 +45,7 @@ class Placement:
     product_id: str
     billing_mode: BillingMode
     micro_usd: int
-    """Per hour, for the whole instance."""
+    """Per hour, for the whole instance; 0 when it is not known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

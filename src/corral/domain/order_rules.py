@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any, TypeVar, cast
 
+from corral.domain.adoption import Adoption
 from corral.domain.catalog import BillingMode
 from corral.domain.errors import FieldProblem
 from corral.domain.health import SPEC_RANGES, HealthCheckSpec
@@ -79,6 +80,19 @@ def read_order(raw: object, defaults: OrderDefaults) -> Order | tuple[FieldProbl
         webhook_url=form.take("webhookUrl", "INVALID_WEBHOOK_URL", _text, None, shows_value=False),
     )
     return tuple(form.problems) or order
+
+
+def read_adoption(raw: object, defaults: OrderDefaults) -> Adoption | tuple[FieldProblem, ...]:
+    """What *raw*, a decoded JSON body, says with an adoption; or everything that is wrong with it."""
+    if not isinstance(raw, dict):
+        return (FieldProblem(field="(body)", code="VALIDATION_ERROR", message=_NO_OBJECT, shows_value=False),)
+    form = _Form(cast("Mapping[str, object]", raw))
+    adoption = Adoption(
+        name=form.take("name", "INVALID_INSTANCE_NAME", _name, None),
+        health=form.part(lambda: read_health_check(form.raw.get("healthCheck"), defaults.health), defaults.health),
+        webhook_url=form.take("webhookUrl", "INVALID_WEBHOOK_URL", _text, None, shows_value=False),
+    )
+    return tuple(form.problems) or adoption
 
 
 def read_health_check(

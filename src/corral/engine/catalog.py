@@ -112,6 +112,12 @@ class Catalogue:
         stock = await self._products_of(cluster.id, billing_mode)
         return tuple(product for product in stock.products if is_sold_in(product, cluster))
 
+    async def price(self, cluster_id: str, product_id: str, mode: BillingMode) -> int | None:
+        """What a product costs there, in micro-USD per GPU-hour; None when it is not sold so."""
+        stock = await self._products_of(cluster_id, mode)
+        found = next((product for product in stock.products if product.id == product_id), None)
+        return None if found is None else found.price_micro_usd(mode)
+
     async def clusters(self) -> tuple[Cluster, ...]:
         """Every cluster of the provider."""
 

@@ -51,6 +51,14 @@ async def add(connection: Connection, instances: Sequence[Instance], look_at: da
     await connection.execute(_INSERT, *_columns(instances, [look_at] * len(instances)))
 
 
+async def add_unless_known(connection: Connection, instance: Instance, look_at: datetime | None) -> bool:
+    """Remember a new instance, unless one of the same provider id is remembered; answers whether it was added."""
+    added = await connection.fetch(
+        f"{_INSERT} ON CONFLICT (provider_id) DO NOTHING RETURNING id", *_columns([instance], [look_at])
+    )
+    return bool(added)
+
+
 async def write(connection: Connection, instance: Instance, *, look_at: datetime | None) -> Instance:
     """Replace what is remembered of *instance*; raises StaleError if it changed since it was read."""
     if not await write_many(connection, [instance], [look_at]):

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any
 
-from litestar import Response, get
+from litestar import Request, Response, get
 from litestar.handlers import HTTPRouteHandler
 from litestar.openapi import ResponseSpec
 from litestar.params import QueryParameter
 
-from corral.api.access import VIEWER
+from corral.api.access import OPERATOR, VIEWER, check
 from corral.api.listed import ComprehensiveList, comprehensive_list
 from corral.clock import Clock
 from corral.domain.errors import NotFoundError
@@ -39,6 +39,7 @@ def handlers(desk: ListingDesk) -> list[HTTPRouteHandler]:
         responses={200: ResponseSpec(data_container=ComprehensiveList, description="Newest first.")},
     )
     async def list_comprehensively(
+        request: Request[Any, Any, Any],
         include_novita_only: Annotated[
             bool | None,
             QueryParameter(
@@ -50,7 +51,8 @@ def handlers(desk: ListingDesk) -> list[HTTPRouteHandler]:
             bool | None,
             QueryParameter(
                 name="syncLocalState",
-                description="Look at the provider now and record what is seen; DEFAULT_SYNC_LOCAL_STATE when left out.",
+                description="Look at the provider now and record what is seen, for which the role operator is needed; "
+                "DEFAULT_SYNC_LOCAL_STATE when left out.",
             ),
         ] = None,
     ) -> Response[bytes]:
@@ -58,6 +60,8 @@ def handlers(desk: ListingDesk) -> list[HTTPRouteHandler]:
         began = desk.clock.monotonic()
         if not defaults.enabled:
             raise NotFoundError("the merged listing is switched off here (ENABLE_COMPREHENSIVE_LISTING=false)")
+        if sync_local_state:
+            check(OPERATOR, request.scope["state"]["identity"])
         options = Options(
             include_novita_only=_chosen(include_novita_only, defaults.include_novita_only),
             sync_local_state=_chosen(sync_local_state, defaults.sync_local_state),

@@ -1,0 +1,55 @@
+"""Take an instance that somebody else made at the provider under management."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Any
+
+import msgspec
+from litestar import Request, Response, post
+from litestar.handlers import HTTPRouteHandler
+from litestar.openapi import ResponseSpec
+from litestar.params import FromPath
+
+from corral.api.access import OPERATOR
+from corral.api.order_form import AdoptOperation
+from corral.api.orders import OrderReader
+from corral.api.schemas import InstanceDetails
+from corral.api.showing import Showing
+from corral.engine.adoption import Adopting
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdoptionDesk:
+    """What the route of adoptions needs."""
+
+    adopting: Adopting
+    orders: OrderReader
+    showing: Showing
+
+
+def handlers(desk: AdoptionDesk) -> list[HTTPRouteHandler]:
+    """The route of adoptions."""
+
+    @post(
+        "/api/instances/{instance_id:str}/adopt",
+        summary="Adopt an instance of the provider",
+        tags=["instances"],
+        status_code=201,
+        operation_class=AdoptOperation,
+        opt=OPERATOR,
+        responses={
+            201: ResponseSpec(data_container=InstanceDetails, description="It is under management."),
+            200: ResponseSpec(data_container=InstanceDetails, description="It already was; nothing changed."),
+        },
+    )
+    async def adopt_instance(request: Request[Any, Any, Any], instance_id: FromPath[str]) -> Response[bytes]:
+        """By the provider's id. What it does is left as it is; from here on it is watched, and can be deleted."""
+        adoption = await desk.orders.read_adoption(await request.body())
+        known, is_new = await desk.adopting.adopt(instance_id, adoption)
+        details = await desk.showing.instance(known)
+        status = HTTPStatus.CREATED if is_new else HTTPStatus.OK
+        return Response(msgspec.json.encode(details), status_code=status, media_type="application/json")
+
+    return [adopt_instance]

@@ -1,0 +1,102 @@
+"""What becomes of an adopted instance: it lives like any other, under a name that is not ours."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+
+import pytest
+from support.herd import Herd, herding
+
+from corral.cache.book import CacheBook
+from corral.domain.adoption import Adoption
+from corral.domain.instance import Instance, InstanceId
+from corral.domain.lifecycle import Phase
+from corral.engine.adoption import Adopting
+from corral.engine.catalog import Catalogue
+from corral.engine.ids import random_id
+from corral.settings import CacheSettings
+from corral.store.database import Database
+from corral.store.offers import FailedOffers
+from corral.store.target import DatabaseTarget
+
+
+@pytest.fixture
+async def herd(database: Database, target: DatabaseTarget) -> AsyncGenerator[Herd]:
+    async with herding(database, target) as herd:
+        yield herd
+
+
+async def adopt(herd: Herd, provider_id: str) -> Instance:
+    caches = CacheBook(CacheSettings(), herd.clock)
+    cloud = herd.observer.cloud
+    adopting = Adopting(
+        cloud=cloud,
+        catalogue=Catalogue(
+            cloud, caches, FailedOffers(herd.database), herd.clock, default_region="CN-HK-01", regions=()
+        ),
+        database=herd.database,
+        queue=herd.queue,
+        tell=herd.news.tell,
+        caches=caches,
+        clock=herd.clock,
+        installation=herd.installation,
+        new_id=random_id,
+    )
+    known, is_new = await adopting.adopt(provider_id, Adoption())
+    assert is_new
+    return known.instance
+
+
+async def told(herd: Herd, instance_id: InstanceId) -> list[str]:
+    async with herd.database.connection() as connection:
+        rows = await connection.fetch("SELECT type FROM corral_events WHERE instance_id = $1 ORDER BY id", instance_id)
+    return [row["type"].removeprefix("instance.") for row in rows]
+
+
+async def test_a_running_one_becomes_ready_without_another_create(herd: Herd) -> None:
+    """It is inspected and checked like one of ours; the provider is asked for nothing but looks."""
+    theirs = await herd.sim.create("somebody-elses")
+    herd.sim.advance(10)
+    adopted = await adopt(herd, theirs)
+    ready = await herd.until(adopted.id, Phase.READY)
+
+    assert ready.ways is not None
+    assert {endpoint.port for endpoint in ready.endpoints} == {8080, 22}
+    assert await told(herd, adopted.id) == ["created", "health_checking", "ready"]
+    assert herd.sim.calls()["endpoints"]["create"]["total"] == 1
+    async with herd.database.connection() as connection:
+        assert await connection.fetchval("SELECT count(*) FROM corral_ready_times") == 0
+
+
+async def test_one_that_is_booting_is_followed_up(herd: Herd) -> None:
+    """From wherever it is."""
+    adopted = await adopt(herd, await herd.sim.create("somebody-elses"))
+
+    assert adopted.phase is Phase.STARTING
+    await herd.until(adopted.id, Phase.READY)
+
+
+async def test_it_is_deleted_by_the_providers_id(herd: Herd) -> None:
+    """And only it: another of the same name is none of our business."""
+    theirs, twin = [await herd.sim.create("somebody-elses") for _ in range(2)]
+    adopted = await adopt(herd, theirs)
+    await herd.until(adopted.id, Phase.READY)
+    await herd.unwish(adopted.id)
+    await herd.until(adopted.id, Phase.TERMINATED)
+
+    assert [machine.id for machine in herd.sim.instances("somebody")] == [twin]
+
+
+async def test_one_that_comes_back_from_the_dead_is_deleted_again(herd: Herd) -> None:
+    """The provider may deny what it still bills; without our mark, only its id tells that it was ours."""
+    theirs = await herd.sim.create("somebody-elses")
+    adopted = await adopt(herd, theirs)
+    await herd.until(adopted.id, Phase.READY)
+    herd.sim.fault("vanish", name="somebody", seconds=300)
+    await herd.unwish(adopted.id)
+    await herd.until(adopted.id, Phase.TERMINATED)
+    assert herd.sim.world.instances[theirs].removed_at() > herd.sim.now(), "it is denied, not removed"
+    await herd.steps(40, seconds=10)
+
+    assert await herd.phase(adopted.id) is Phase.TERMINATED
+    assert herd.sim.instances("somebody") == []

@@ -1,0 +1,75 @@
+"""The routes of instances over a simulated provider, both reached by real HTTP; time is stepped, and no job is run."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import SecretStr
+
+from corral.cloud.novita.client import NovitaCloud
+from corral.cloud.novita.http import HttpExchange
+from corral.domain.instance import InstanceId, ProviderId
+from corral.domain.lifecycle import Phase
+from corral.domain.marks import Mark, provider_name
+from corral.domain.sighting import Sighting
+from corral.store.database import Database
+from novitasim.testing import Simulated, start_simulator
+from support.clocks import SteppedClock
+from support.front import INSTALLATION, Front, opened
+
+LISTING = "/api/instances/comprehensive"
+HONG_KONG, PRODUCT = "cn-hongkong-1", "4090.16c62g.os"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scene:
+    """A served desk and the provider's account."""
+
+    front: Front
+    sim: Simulated
+
+    async def list(self, **options: str) -> dict[str, Any]:
+        answer = await self.front.service.ask("GET", LISTING, params=options)
+        assert answer.status == 200, answer
+        found: dict[str, Any] = answer.json
+        return found
+
+    async def foreign(self, name: str = "somebody-elses", **fields: object) -> str:
+        return await self.sim.create(name, **{"clusterId": HONG_KONG, "productId": PRODUCT, **fields})
+
+    async def managed(self, name: str = "trainer", **fields: Any) -> tuple[str, str]:
+        """An instance of ours that the provider has: our id and the provider's."""
+        made = (await self.front.wish(name=name, gpuNum=1)).json
+        ours, product_id = str(made["instanceId"]), str(made["productId"])
+        mark = Mark(installation=INSTALLATION, instance_id=InstanceId(ours), attempt=1)
+        theirs = await self.sim.create(provider_name(mark), clusterId=HONG_KONG, productId=product_id)
+        clock = self.front.desk.clock
+        given: dict[str, Any] = {
+            "attempt": 1,
+            "phase": Phase.STARTING,
+            "sighting": Sighting.BOOTING,
+            "sighted_at": clock.now(),
+            "provider_id": ProviderId(theirs),
+        }
+        await self.front.change(ours, **given | fields)
+        return ours, theirs
+
+    def pages(self) -> int:
+        """How often a page of the list was read."""
+        return int(self.sim.calls()["endpoints"].get("list", {}).get("total", 0))
+
+
+@asynccontextmanager
+async def staged(database: Database, **choices: Any) -> AsyncGenerator[Scene]:
+    async with (
+        start_simulator() as sim,
+        HttpExchange(
+            base_url=sim.base_url, api_key=SecretStr("key"), timeout_seconds=5, clock=SteppedClock()
+        ) as exchange,
+        opened(database, cloud=NovitaCloud(exchange), **choices) as front,
+    ):
+        sim.set_stock(PRODUCT, HONG_KONG, 500)
+        yield Scene(front=front, sim=sim)
