@@ -37,6 +37,7 @@ from corral.engine.births import Births
 from corral.engine.catalog import Catalogue
 from corral.engine.commands import Commands
 from corral.engine.deliveries import Deliveries
+from corral.engine.errands import Errands
 from corral.engine.estimates import Estimates
 from corral.engine.event_hub import EventHub
 from corral.engine.event_log import EventLog
@@ -52,6 +53,7 @@ from corral.engine.reconcile import Reconciler
 from corral.engine.record import Recorder
 from corral.engine.shared_caches import SharedCaches
 from corral.engine.sightings import Sightings
+from corral.engine.starts import Starts
 from corral.health.probe import Prober
 from corral.jobs import retention
 from corral.jobs.queue import JobQueue
@@ -283,6 +285,7 @@ def _engine(
     acts = Acts(
         cloud=cloud,
         births=births,
+        starts=Starts(cloud=cloud, recorder=recorder, clock=clock, policy=policy),
         prober=prober,
         recorder=recorder,
         clock=clock,
@@ -377,6 +380,16 @@ async def _front(
             estimates=showing.estimates,
             clock=clock,
             new_id=random_id,
+        ),
+        errands=Errands(
+            database=database,
+            queue=ground.queue,
+            tell=ground.news.tell,
+            caches=ground.caches.book,
+            estimates=showing.estimates,
+            clock=clock,
+            new_id=random_id,
+            start_within=timedelta(milliseconds=settings.instances.startup_max_wait_ms),
         ),
         orders=OrderReader(order_defaults(settings), guard),
         reading=Reading(database, ground.caches.book),

@@ -62,6 +62,7 @@ def start(world: World, instance: Instance, now: float) -> Instance:
     _require(world, instance, now, Status.EXITED)
     if tenure.ended(instance, now) and world.settings.start_after_reclaim == "refused":
         raise _invalid_state(world)
+    _check_money(world, now)
     _check_left(world, _place(instance), instance.order.gpus, now, "INSUFFICIENT_RESOURCE", kind=instance.order.kind)
     starts = instance.starts + 1
     takes = world.settings.start_seconds.draw(world.dice(instance.seq, f"start-{starts}"))
@@ -208,6 +209,12 @@ def _rate(world: World, order: Order) -> int:
     return product.price_e5 * order.gpus
 
 
+def _check_money(world: World, now: float) -> None:
+    chosen = world.settings
+    if chosen.balance_usd and ledger.spent(world.instances.values(), now) >= chosen.balance_usd:
+        raise RefusalError(chosen.no_money_reason, "balance not enough")
+
+
 def _check_account(world: World, order: Order, now: float) -> None:
     chosen = world.settings
     if chosen.names_unique and any(
@@ -224,8 +231,7 @@ def _check_account(world: World, order: Order, now: float) -> None:
     living = sum(other.removed_at() > now for other in world.instances.values()) if chosen.instance_limit else 0
     if chosen.instance_limit and living >= chosen.instance_limit:
         raise RefusalError("CREATE_INSTANCE_LIMIT", "please recharge or delete other instances")
-    if chosen.balance_usd and ledger.spent(world.instances.values(), now) >= chosen.balance_usd:
-        raise RefusalError(chosen.no_money_reason, "balance not enough")
+    _check_money(world, now)
 
 
 def _open_clusters(world: World, order: Order, now: float) -> list[str]:

@@ -15,7 +15,8 @@ from corral.domain.errors import NotFoundError
 from corral.domain.instance import InstanceId, OperationId, Order, ProviderId
 from corral.domain.lifecycle import Goal, Phase
 from corral.domain.operation import Operation, OperationKind, OperationStatus
-from corral.engine.commands import Created, Deleting
+from corral.engine.commands import Created
+from corral.engine.errands import Accepted
 from corral.engine.keyed import Keyed
 from corral.jobs.registry import Priority
 from corral.store import instances, ready_times
@@ -197,11 +198,11 @@ async def test_a_plan_tells_all_and_does_nothing(desk: Desk) -> None:
 async def test_a_deletion_is_recorded_with_its_job_and_ends_what_was_asked_before(desk: Desk) -> None:
     """The instance is not gone: it is to go."""
     made = await created(desk)
-    gone = await desk.commands.delete(made.instance.id)
+    gone = await desk.delete(made.instance.id)
     known = await desk.reading.instance(made.instance.id)
     asked = await desk.reading.operations_of(made.instance.id)
 
-    assert isinstance(gone, Deleting)
+    assert isinstance(gone, Accepted)
     assert (known.instance.goal, known.instance.phase) == (Goal.GONE, Phase.DELETING)
     assert known.instance.deadline_at is None
     assert known.operation is not None
@@ -219,10 +220,10 @@ async def test_deleting_twice_is_deleting_once(desk: Desk) -> None:
     made = await created(desk)
     async with desk.database.transaction() as connection:
         await instances.write(connection, replace(made.instance, provider_id=ProviderId("p-1")), look_at=None)
-    outcomes = await asyncio.gather(*(desk.commands.delete(each) for each in (made.instance.id, "p-1") * 5))
-    await desk.commands.delete("p-1")
+    outcomes = await asyncio.gather(*(desk.delete(each) for each in (made.instance.id, "p-1") * 5))
+    await desk.delete("p-1")
 
-    assert len({outcome.operation_id for outcome in outcomes if isinstance(outcome, Deleting)}) == 1
+    assert len({outcome.operation_id for outcome in outcomes if isinstance(outcome, Accepted)}) == 1
     assert await desk.count("corral_operations") == 2
     assert await desk.count("corral_events") == 2
 
@@ -240,16 +241,16 @@ async def test_a_deletion_gets_through_whoever_else_writes(desk: Desk) -> None:
                     "UPDATE corral_instances SET generation = generation + 1 WHERE id = $1", found.id
                 )
 
-    _, outcome = await asyncio.gather(meddle(), desk.commands.delete(made.instance.id))
+    _, outcome = await asyncio.gather(meddle(), desk.delete(made.instance.id))
 
-    assert isinstance(outcome, Deleting)
+    assert isinstance(outcome, Accepted)
     assert await desk.count("corral_operations") == 2
 
 
 @pytest.mark.parametrize("unknown", ["inst_nobody", "", "\x00", "x" * 5000, "a\nb"])
 async def test_what_is_not_there_cannot_be_deleted_or_read(desk: Desk, unknown: str) -> None:
     """Whatever somebody puts into the path."""
-    for ask in (desk.commands.delete, desk.reading.instance, desk.reading.operations_of):
+    for ask in (desk.delete, desk.reading.instance, desk.reading.operations_of):
         with pytest.raises(NotFoundError) as refusal:
             await ask(unknown)
 
@@ -261,13 +262,13 @@ async def test_what_is_not_there_cannot_be_deleted_or_read(desk: Desk, unknown: 
 async def test_a_deletion_with_a_key_is_answered_once(desk: Desk) -> None:
     """Its answer is stored with it."""
     made = await created(desk)
-    once: Keyed[Deleting] = Keyed(
+    once: Keyed[Accepted] = Keyed(
         key="k", fingerprint=b"f", answer_of=lambda d: Answer(status=202, body=d.operation_id.encode())
     )
-    first = await desk.commands.delete(made.instance.id, once)
-    second = await desk.commands.delete(made.instance.id, once)
+    first = await desk.delete(made.instance.id, once)
+    second = await desk.delete(made.instance.id, once)
 
-    assert isinstance(first, Deleting)
+    assert isinstance(first, Accepted)
     assert second == KeyRow(key="k", fingerprint=b"f", answer=Answer(status=202, body=first.operation_id.encode()))
 
 
@@ -276,7 +277,7 @@ async def test_a_read_sees_what_the_same_process_just_wrote(desk: Desk) -> None:
     made = await created(desk)
     before = await desk.reading.instance(made.instance.id)
     again = await desk.reading.instance(made.instance.id)
-    await desk.commands.delete(made.instance.id)
+    await desk.delete(made.instance.id)
     after = await desk.reading.instance(made.instance.id)
 
     assert before is again

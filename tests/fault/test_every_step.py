@@ -9,6 +9,7 @@ from support.paddock import Ground, Paddock
 from support.script import Mishap
 from support.steps import Flow, every_step_fails_once, every_step_runs_twice
 
+from corral.domain.operation import OperationKind
 from corral.store.target import DatabaseTarget
 
 MISHAPS = (
@@ -69,7 +70,47 @@ async def health(paddock: Paddock) -> None:
     await paddock.step()
 
 
-FLOWS = pytest.mark.parametrize("flow", [create, delete, delete_in_doubt, health])
+async def _asked(paddock: Paddock, kind: OperationKind) -> None:
+    assert await paddock.ask(kind, paddock.wishes[0]), f"a {kind} was refused"
+    await paddock.work()
+    for _ in range(4):
+        await paddock.step()
+
+
+async def stop(paddock: Paddock) -> None:
+    """From ready to exited."""
+    with paddock.script.silently():
+        await create(paddock)
+    await _asked(paddock, OperationKind.STOP)
+
+
+async def start(paddock: Paddock) -> None:
+    """From exited to ready."""
+    with paddock.script.silently():
+        await stop(paddock)
+    await _asked(paddock, OperationKind.START)
+
+
+async def restart(paddock: Paddock) -> None:
+    """From ready to ready."""
+    with paddock.script.silently():
+        await create(paddock)
+    await _asked(paddock, OperationKind.RESTART)
+
+
+async def stop_while_starting(paddock: Paddock) -> None:
+    """A start whose answer was lost, and then not wanted any more."""
+    with paddock.script.silently():
+        await stop(paddock)
+        paddock.exchange.lose_next = "start"
+        await paddock.ask(OperationKind.START, paddock.wishes[0])
+        await paddock.work()
+    await _asked(paddock, OperationKind.STOP)
+
+
+FLOWS = pytest.mark.parametrize(
+    "flow", [create, delete, delete_in_doubt, health, stop, start, restart, stop_while_starting]
+)
 
 
 @pytest.fixture

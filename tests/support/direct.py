@@ -31,6 +31,8 @@ _REFUSALS = {
     Mishap.DONE_500: RefusalError("UNKNOWN", "simulated failure"),
 }
 _SHARED = frozenset({"template", "clusters", "products"})
+_LATE = frozenset({"create", "start", "restart", "stop"})
+"""Calls that may arrive long after they were given up, and then still do something."""
 _OK = 200
 
 
@@ -56,7 +58,7 @@ class DirectExchange:
         if mishap in HELD_BACK:
             await self._meanwhile(mishap)
         if mishap in UNSENT:
-            if mishap is Mishap.LATE and call.endpoint == "create":
+            if mishap is Mishap.LATE and call.endpoint in _LATE:
                 self.late.append((self._clock.monotonic() + LATE_SECONDS, call))
             raise self._fault(mishap)
         status, content = self._do(call)

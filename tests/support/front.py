@@ -95,6 +95,7 @@ def front_desk(desk: Desk, looks: list[datetime], ready_word: str) -> InstanceDe
     defaults = OrderDefaults(region="CN-HK-01", regions=REGIONS)
     return InstanceDesk(
         commands=desk.commands,
+        errands=desk.errands,
         orders=OrderReader(defaults, AddressGuard(clock=desk.clock, allow_private=False)),
         reading=desk.reading,
         showing=Showing(

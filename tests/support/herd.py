@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
@@ -21,6 +21,7 @@ from corral.cache.book import CacheBook
 from corral.cloud.novita.client import NovitaCloud
 from corral.cloud.novita.http import HttpExchange
 from corral.cloud.port import Cloud
+from corral.domain.asking import Terms
 from corral.domain.decide import Policy
 from corral.domain.errors import CloudTransientError
 from corral.domain.events import Change
@@ -30,10 +31,14 @@ from corral.domain.operation import Operation, OperationKind, OperationStatus
 from corral.engine.acts import Acts
 from corral.engine.births import Births
 from corral.engine.catalog import Catalogue
+from corral.engine.errands import Accepted, Errands
+from corral.engine.estimates import Estimates
+from corral.engine.ids import random_id
 from corral.engine.news import News
 from corral.engine.observe import Observer, removal
 from corral.engine.reconcile import Reconciler
 from corral.engine.record import Recorder
+from corral.engine.starts import Starts
 from corral.health.probe import Prober
 from corral.jobs.queue import JobQueue, Wanted
 from corral.jobs.registry import JobId, JobRun, LookAgainError, Registry
@@ -63,6 +68,7 @@ class Herd:
     observer: Observer
     news: News
     metrics: Metrics
+    errands: Errands
     installation: str
     pending: list[tuple[float, str, dict[str, Any]]] = field(default_factory=list)
     _numbers: Any = field(default_factory=lambda: itertools.count(1))
@@ -88,13 +94,13 @@ class Herd:
             await self.queue.enqueue(connection, [Wanted(type="create_instance", payload={"instanceId": instance.id})])
         return instance.id
 
+    async def ask(self, kind: OperationKind, instance_id: InstanceId, terms: Terms | None = None) -> Accepted:
+        accepted = await self.errands.ask(kind, instance_id, terms or Terms())
+        assert isinstance(accepted, Accepted)
+        return accepted
+
     async def unwish(self, instance_id: InstanceId) -> None:
-        """What the delete command stores."""
-        before = await self.get(instance_id)
-        after = replace(before, goal=Goal.GONE, phase=Phase.DELETING, phase_since=self.clock.now(), deadline_at=None)
-        async with self.database.transaction() as connection:
-            await instances.write(connection, after, look_at=None)
-            await self.queue.enqueue(connection, [Wanted(type="monitor_instance", payload={"instanceId": before.id})])
+        await self.ask(OperationKind.DELETE, instance_id)
 
     async def get(self, instance_id: InstanceId) -> Instance:
         async with self.database.connection() as connection:
@@ -209,6 +215,7 @@ async def herding(database: Database, target: DatabaseTarget, **quirks: Any) -> 
             acts = Acts(
                 cloud=cloud,
                 births=births,
+                starts=Starts(cloud=cloud, recorder=recorder, clock=clock, policy=policy),
                 prober=prober,
                 recorder=recorder,
                 clock=clock,
@@ -241,5 +248,15 @@ async def herding(database: Database, target: DatabaseTarget, **quirks: Any) -> 
                 observer=observer,
                 news=news,
                 metrics=metrics,
+                errands=Errands(
+                    database=database,
+                    queue=queue,
+                    tell=news.tell,
+                    caches=CacheBook(CacheSettings(), clock),
+                    estimates=Estimates(database, clock),
+                    clock=clock,
+                    new_id=random_id,
+                    start_within=timedelta(minutes=10),
+                ),
                 installation=installation,
             )

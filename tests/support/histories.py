@@ -28,9 +28,10 @@ from hypothesis.stateful import (
 
 from corral.domain.instance import Instance, InstanceId
 from corral.domain.lifecycle import Goal, Phase
+from corral.domain.operation import OperationKind
 from novitasim import commands, tenure
 from novitasim.instance import Instance as Machine
-from novitasim.life import Status
+from novitasim.life import Claim, Status
 from novitasim.refusal import RefusalError
 from novitasim.simulator import Simulator
 from support.paddock import ORDER, Ground
@@ -40,6 +41,7 @@ T = TypeVar("T")
 
 LONGEST_LAG_SECONDS = 40
 MOST_WISHES = 3
+ERRANDS = (OperationKind.STOP, OperationKind.START, OperationKind.RESTART)
 
 STOPPING = frozenset({Status.TO_STOP, Status.STOPPING})
 
@@ -135,6 +137,11 @@ class Histories(RuleBasedStateMachine):
     @rule(which=st.integers(0, MOST_WISHES - 1))
     def unwish(self, which: int) -> None:
         self._run(self.paddock.unwish(self._wish(which)))
+        self.stale = True
+
+    @rule(which=st.integers(0, MOST_WISHES - 1), kind=st.sampled_from(ERRANDS))
+    def ask(self, which: int, kind: OperationKind) -> None:
+        self._run(self.paddock.ask(kind, self._wish(which)))
         self.stale = True
 
     # The service.
@@ -260,6 +267,12 @@ class Histories(RuleBasedStateMachine):
             assert not there, f"deleted, but exists: {there}"
             return
         assert set(there) <= {instance.provider_id}, f"{there} exist, of which only {instance.provider_id} is known"
+        if instance.goal is Goal.STOPPED and there:
+            assert instance.phase in {Phase.EXITED, Phase.FAILED}, instance
+            now = self.paddock.simulator.now()
+            running = [m.id for m in self.paddock.machines(instance.id) if m.claim(now) is Claim.BILLED]
+            assert not running or instance.provider_failure, f"stopped, but billed: {instance}"
+            return
         if instance.phase is Phase.READY:
             assert there == [instance.provider_id], f"ready, but gone: {instance}"
             return

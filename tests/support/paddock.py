@@ -18,9 +18,10 @@ import msgspec
 
 from corral.cache.book import CacheBook
 from corral.cloud.novita.client import NovitaCloud
+from corral.domain.asking import Terms
 from corral.domain.backoff import delay
 from corral.domain.decide import Policy
-from corral.domain.errors import CloudTransientError, CorralError, StaleError, StoreUnavailableError
+from corral.domain.errors import CloudTransientError, CorralError, GoalRefusedError, StoreUnavailableError
 from corral.domain.events import Change
 from corral.domain.faults import FaultCategory
 from corral.domain.health import HealthCheckSpec, ProbeFailure
@@ -31,10 +32,13 @@ from corral.domain.sighting import Endpoint
 from corral.engine.acts import Acts
 from corral.engine.births import Births
 from corral.engine.catalog import Catalogue
+from corral.engine.errands import Errands
+from corral.engine.estimates import Estimates
 from corral.engine.news import News
 from corral.engine.observe import Observer, removal
 from corral.engine.reconcile import Reconciler
 from corral.engine.record import Recorder
+from corral.engine.starts import Starts
 from corral.health.probe import Prober
 from corral.jobs.execution import FIRST_RETRY_SECONDS, LAST_RETRY_SECONDS, OUTAGE_PAUSE_SECONDS
 from corral.jobs.queue import JobQueue, Wanted
@@ -170,6 +174,7 @@ class Paddock:
         acts = Acts(
             cloud=cloud,
             births=births,
+            starts=Starts(cloud=cloud, recorder=self.recorder, clock=clock, policy=policy),
             prober=self.prober,
             recorder=self.recorder,
             clock=clock,
@@ -179,6 +184,16 @@ class Paddock:
         reconciler = Reconciler(database=self.database, acts=acts, recorder=self.recorder, clock=clock, policy=policy)
         for job_type in (*reconciler.job_types(3), removal(cloud)):
             self.registry.add(job_type)
+        self.errands = Errands(
+            database=self.database,
+            queue=self.queue,
+            tell=self.news.tell,
+            caches=CacheBook(CacheSettings(), clock),
+            estimates=Estimates(ground.database, clock),
+            clock=clock,
+            new_id=lambda: f"x{next(self._numbers)}",
+            start_within=timedelta(seconds=LONGEST_DEADLINE_SECONDS),
+        )
         self.observer = Observer(
             cloud=cloud,
             database=self.database,
@@ -215,26 +230,17 @@ class Paddock:
         self.wishes.append(instance.id)
         return instance.id
 
-    async def unwish(self, instance_id: InstanceId) -> None:
-        """What the delete command stores."""
-        before, now = await self.get(instance_id), self.clock.now()
-        if before.goal is Goal.GONE:
-            return
-        after = replace(
-            before,
-            goal=Goal.GONE,
-            phase=Phase.DELETING,
-            phase_since=now,
-            deadline_at=None,
-            operation_id=OperationId(f"{before.operation_id}_delete"),
-        )
+    async def ask(self, kind: OperationKind, instance_id: InstanceId) -> bool:
+        """Ask for something to be done; False when it is refused."""
         with self.script.silently():
-            async with self.database.transaction() as connection:
-                await operations.add(connection, [_operation(after, OperationKind.DELETE)])
-                await instances.write(connection, after, look_at=None)
-                change = Change(before=before, after=after, because="not wanted any more", at=now)
-                await self.news.tell(connection, [change])
-                await self._enqueue(connection, "monitor_instance", after.id)
+            try:
+                await self.errands.ask(kind, instance_id, Terms())
+            except GoalRefusedError:
+                return False
+        return True
+
+    async def unwish(self, instance_id: InstanceId) -> None:
+        await self.ask(OperationKind.DELETE, instance_id)
 
     # What the service does.
 
@@ -324,7 +330,10 @@ class Paddock:
     async def told(self) -> dict[str, list[tuple[str | None, str]]]:
         """Of each instance, the changes told: from which status to which."""
         async with self.ground.database.connection() as connection:
-            rows = await connection.fetch("SELECT instance_id, previous_status, status FROM corral_events ORDER BY id")
+            rows = await connection.fetch(
+                "SELECT instance_id, previous_status, status FROM corral_events"
+                " WHERE previous_status IS DISTINCT FROM status AND type NOT LIKE 'instance.startup%' ORDER BY id"
+            )
         found: dict[str, list[tuple[str | None, str]]] = {}
         for row in rows:
             found.setdefault(row["instance_id"], []).append((row["previous_status"], row["status"]))
@@ -395,7 +404,7 @@ class Paddock:
                     await self._pass_all()
                 case Mishap.UNWISHED_MEANWHILE:
                     for wish in self.wishes:
-                        await self._unwish_unless_stale(wish)
+                        await self.unwish(wish)
                 case _:
                     await self._pass_all()
 
@@ -403,12 +412,6 @@ class Paddock:
         """Another worker's passes; over an instance that is being passed over they find it locked."""
         for wish in self.wishes:
             await self._run(Pending(self.clock.monotonic(), "monitor_instance", {"instanceId": wish}))
-
-    async def _unwish_unless_stale(self, wish: InstanceId) -> None:
-        try:
-            await self.unwish(wish)
-        except StaleError:  # the caller would be told to try again
-            return
 
     async def _enqueue(self, connection: Any, name: str, instance_id: InstanceId) -> None:
         await self.queue.enqueue(connection, [Wanted(type=name, payload={"instanceId": instance_id})])

@@ -43,7 +43,7 @@ class Mishap(StrEnum):
     TIMED_OUT = "timed_out"
     """It never arrived."""
     LATE = "late"
-    """It arrives (if it is a create) seconds after we gave it up."""
+    """It arrives (unless it only looks, or deletes) seconds after we gave it up."""
     ERROR_500 = "error_500"
     LOST_REPLY = "lost_reply"
     DONE_500 = "done_500"

@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import timedelta
 
 from corral.cache.book import CacheBook
 from corral.clock import Clock
 from corral.cloud.port import Cloud
+from corral.domain.asking import Terms
 from corral.domain.events import Change
 from corral.domain.instance import Order
+from corral.domain.operation import OperationKind
 from corral.engine.catalog import Catalogue
 from corral.engine.commands import Commands
+from corral.engine.errands import Accepted, Errands
 from corral.engine.estimates import Estimates
 from corral.engine.ids import random_id
+from corral.engine.keyed import Keyed
 from corral.engine.news import News
 from corral.engine.reading import Reading
 from corral.jobs.queue import JobQueue
 from corral.jobs.registry import JobRun, JobType, Priority, Registry
 from corral.settings import CacheSettings
 from corral.store.database import Connection, Database
+from corral.store.idempotency import KeyRow
 from corral.store.offers import FailedOffers
 from support.clocks import SteppedClock
 from support.shop import Shop
@@ -37,7 +43,7 @@ class Desk:
         self,
         database: Database,
         *,
-        job_types: Sequence[str] = ("create_instance", "monitor_instance", "send_webhook"),
+        job_types: Sequence[str] = ("create_instance", "monitor_instance", "monitor_startup", "send_webhook"),
         cloud: Cloud | None = None,
         caches: dict[str, int] | None = None,
     ) -> None:
@@ -62,6 +68,16 @@ class Desk:
         self.groups: list[int] = []
         """How many changes were told at a time."""
         self.commands = self.new_commands(self.clock)
+        self.errands = Errands(
+            database=database,
+            queue=self.queue,
+            tell=self._tell,
+            caches=self.caches,
+            estimates=self.estimates,
+            clock=self.clock,
+            new_id=random_id,
+            start_within=timedelta(minutes=10),
+        )
         self.reading = Reading(database, self.caches)
 
     def new_commands(self, clock: Clock) -> Commands:
@@ -76,6 +92,9 @@ class Desk:
             clock=clock,
             new_id=random_id,
         )
+
+    async def delete(self, given_id: str, keyed: Keyed[Accepted] | None = None) -> Accepted | KeyRow:
+        return await self.errands.ask(OperationKind.DELETE, given_id, Terms(), keyed)
 
     async def count(self, table: str) -> int:
         async with self.database.connection() as connection:

@@ -27,6 +27,7 @@ from corral.api.idempotency import OncePerKey
 from corral.api.limits import Limits
 from corral.api.problems import RequestIds, problem
 from corral.api.routes import (
+    actions,
     adoption,
     caches,
     catalog,
@@ -110,7 +111,8 @@ def build(parts: Parts, *, only_watching: bool = False) -> ASGIApp:
             routes += events.handlers(parts.event_log, parts.event_hub)
         routes += [] if parts.deliveries is None else webhooks.handlers(parts.deliveries)
         if parts.instances is not None:
-            routes += [*instances.handlers(parts.instances), *operations.handlers(parts.instances.reading)]
+            routes += [*instances.handlers(parts.instances), *actions.handlers(parts.instances)]
+            routes += operations.handlers(parts.instances.reading)
         routes += [] if parts.listing is None else listing.handlers(parts.listing)
         routes += [] if parts.adoption is None else adoption.handlers(parts.adoption)
     pages = [] if only_watching else parts.pages

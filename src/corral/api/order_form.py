@@ -10,10 +10,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final
 
-from litestar.openapi.spec import OpenAPIMediaType, OpenAPIType, Operation, Parameter, RequestBody, Schema
+from litestar.openapi.spec import OpenAPIMediaType, OpenAPIType, Operation, Parameter, Reference, RequestBody, Schema
 
 from corral.api.idempotency import HEADER
 from corral.domain import order_rules as rules
+from corral.domain.asking_rules import LONGEST_PROVIDER_NAME
 from corral.domain.catalog import BillingMode
 from corral.domain.health import SPEC_RANGES, HealthCheckSpec
 
@@ -39,7 +40,7 @@ HEALTH_CHECK: Final = Schema(
     },
 )
 
-NAME: Final = _text(rules.LONGEST_NAME, "A name for people.", pattern="^[A-Za-z0-9_-]+$")
+NAME: Final = _text(LONGEST_NAME, "A name for people.", pattern="^[A-Za-z0-9_-]+$")
 WEBHOOK_URL: Final = _text(2048, "Where changes of this instance are told; http or https.")
 
 ORDER: Final = Schema(
@@ -92,6 +93,30 @@ ADOPTION: Final = Schema(
     properties={"name": NAME, "webhookUrl": WEBHOOK_URL, "healthCheck": HEALTH_CHECK},
 )
 
+_NAME: Final = _text(LONGEST_PROVIDER_NAME, "The instance's name.")
+_WEBHOOK: Final = _text(2048, "Where the changes that follow are told, instead of where the create said.")
+_STARTS: Final = {
+    "healthCheckConfig": HEALTH_CHECK,
+    "targetPort": _whole(*SPEC_RANGES["target_port"], "Check this port alone."),
+}
+
+
+def _terms(*, named: bool, starts: bool) -> RequestBody:
+    """The body of a request for something to be done; it may be left out unless it must say the name."""
+    properties: dict[str, Reference | Schema] = {
+        "instanceName": _NAME,
+        "webhookUrl": _WEBHOOK,
+        **(_STARTS if starts else {}),
+    }
+    schema = Schema(
+        type=OpenAPIType.OBJECT,
+        properties=properties,
+        required=["instanceName"] if named else None,
+        description="Unknown fields are ignored.",
+    )
+    return RequestBody(required=named, content={"application/json": OpenAPIMediaType(schema=schema)})
+
+
 _KEY: Final = Parameter(
     name=HEADER,
     param_in="header",
@@ -131,3 +156,39 @@ class AdoptOperation(KeyedOperation):
             content={"application/json": OpenAPIMediaType(schema=ADOPTION)},
             description="What to call it, and whom to tell.",
         )
+
+
+@dataclass
+class StartOperation(KeyedOperation):
+    """A start or restart by id."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.request_body = _terms(named=False, starts=True)
+
+
+@dataclass
+class StopOperation(KeyedOperation):
+    """A stop by id."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.request_body = _terms(named=False, starts=False)
+
+
+@dataclass
+class StartNamedOperation(KeyedOperation):
+    """A start by name."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.request_body = _terms(named=True, starts=True)
+
+
+@dataclass
+class ActNamedOperation(KeyedOperation):
+    """A stop or deletion by name."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.request_body = _terms(named=True, starts=False)

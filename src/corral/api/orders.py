@@ -1,18 +1,22 @@
-"""Reading what a caller wants created: the body, its fields, and where its webhooks would go."""
+"""Reading what a caller wants created or done: the body, its fields, and where its webhooks would go."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
 from corral.domain.adoption import Adoption
+from corral.domain.asking import Terms
+from corral.domain.asking_rules import read_terms
 from corral.domain.errors import FieldProblem, MalformedError, SpecInvalidError
 from corral.domain.health import HealthCheckSpec
 from corral.domain.instance import Order
 from corral.domain.order_rules import OrderDefaults, read_adoption, read_order
 from corral.settings import Settings
 from corral.webhooks.guard import AddressGuard
+
+T = TypeVar("T")
 
 
 class OrderReader:
@@ -26,24 +30,31 @@ class OrderReader:
         """The order in *body*; raises MalformedError, or SpecInvalidError with all that is wrong."""
         raw = decoded(body)
         found = read_order(raw, self._defaults)
-        problems = await self._webhook_problems(raw)
-        if isinstance(found, Order) and not problems:
-            return found
-        raise SpecInvalidError([*(() if isinstance(found, Order) else found), *problems])
+        return await self._checked(raw, found)
+
+    async def read_terms(self, body: bytes, *, named: bool = False) -> Terms:
+        """What *body*, which may be empty, says of something to be done; with *named* it must say the name."""
+        raw = decoded(body) if body or named else {}
+        terms = await self._checked(raw, read_terms(raw, self._defaults.health))
+        if named and terms.name is None:
+            problem = FieldProblem(
+                field="instanceName", code="INVALID_INSTANCE_NAME", message="is required", shows_value=False
+            )
+            raise SpecInvalidError([problem])
+        return terms
 
     async def read_adoption(self, body: bytes) -> Adoption:
         """What *body*, which may be empty, says with an adoption; raises as `read` does."""
         raw = decoded(body) if body.strip() else {}
-        found = read_adoption(raw, self._defaults)
-        problems = await self._webhook_problems(raw)
-        if isinstance(found, Adoption) and not problems:
-            return found
-        raise SpecInvalidError([*(() if isinstance(found, Adoption) else found), *problems])
+        return await self._checked(raw, read_adoption(raw, self._defaults))
 
-    async def _webhook_problems(self, raw: Any) -> list[FieldProblem]:
+    async def _checked(self, raw: Any, found: T | tuple[FieldProblem, ...]) -> T:
         url = raw.get("webhookUrl") if isinstance(raw, dict) else None
         problem = await self._guard.problem(url) if isinstance(url, str) else None
-        return [] if problem is None else [problem]
+        if not isinstance(found, tuple) and problem is None:
+            return found
+        problems: tuple[FieldProblem, ...] = found if isinstance(found, tuple) else ()
+        raise SpecInvalidError([*problems, *([] if problem is None else [problem])])
 
 
 def order_defaults(settings: Settings) -> OrderDefaults:

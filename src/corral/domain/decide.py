@@ -5,12 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
+from corral.domain.backoff import delay
 from corral.domain.instance import Failure, Instance
-from corral.domain.lifecycle import AFTER_SIGHTING, COMING_UP, PLAN, Action, Goal, Phase
+from corral.domain.lifecycle import AFTER_SIGHTING, COMING_UP, PLAN, UP, Action, Goal, Phase
 from corral.domain.sighting import Sighting
 
 HEALTH_FAILURES = frozenset({"HEALTH_CHECK_FAILED", "HEALTH_CHECK_TIMEOUT"})
 """Failures that the provider's word "running" does not heal: it ran all the while."""
+TIMED_OUT = "STARTUP_TIMEOUT"
+FALLIBLE = COMING_UP | {Phase.STOPPING}
+"""Phases that a failure ends; one that is ready or stopped has done what was asked, and one to go must go."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +33,11 @@ class Policy:
     """A stop or delete that shows no effect for this long is asked for again."""
     poll: timedelta = timedelta(seconds=2)
     """How soon to look again at what is in motion."""
+    first_refusal: timedelta = timedelta(seconds=5)
+    """How long after a refused start the provider is asked again; doubles with each refusal."""
+    last_refusal: timedelta = timedelta(seconds=60)
+    second_look: timedelta = timedelta(seconds=60)
+    """How often one that was given up, but runs, is looked at again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,8 +60,11 @@ def decide(instance: Instance, now: datetime, policy: Policy) -> Decision:
         return _missing(instance, now, policy)
     phase = _after_sighting(instance)
     failure = _failure(instance, now, came_up=_came_up(instance, phase))
-    if phase in COMING_UP and failure is not None and instance.phase is not Phase.FAILED:
-        return Decision(phase=Phase.FAILED, action=None, because=failure.message, look_again=None, failure=failure)
+    if phase in FALLIBLE and failure is not None and instance.phase is not Phase.FAILED:
+        return _given_up(instance, failure, policy)
+    if phase is Phase.EXITED and instance.phase in COMING_UP:
+        failure = Failure(code="STARTUP_FAILED", message="it stopped before it was ready; its disk is kept")
+        return Decision(phase=phase, action=None, because=failure.message, look_again=None, failure=failure)
     if phase is Phase.FAILED and instance.phase is not Phase.FAILED:
         vanished = Failure(code="INSTANCE_VANISHED", message="the provider no longer has this instance")
         return Decision(phase=phase, action=None, because=vanished.message, look_again=None, failure=vanished)
@@ -63,10 +75,14 @@ def recorded(instance: Instance, decision: Decision, now: datetime) -> Instance:
     """The instance as it is once *decision* is written down; the caller's write raises the generation."""
     if decision.action is Action.FIND and instance.doubted_at is None:
         instance = replace(instance, doubted_at=now, listings_since_sent=0)
+    never_left = instance.owed is Action.START and not _happened(instance)
+    if instance.owed is not None and (_happened(instance) or decision.phase not in {Phase.STARTING, Phase.RESTARTING}):
+        started_at = instance.started_at if never_left else now
+        instance = replace(instance, owed=None, asks=0, refused=None, started_at=started_at)
     if decision.phase is instance.phase:
         return instance
     late = instance.deadline_at is not None and now >= instance.deadline_at
-    healed = instance.phase is Phase.FAILED or (late and _came_up(instance, decision.phase))
+    healed = instance.phase is Phase.FAILED or late
     return replace(
         instance,
         phase=decision.phase,
@@ -74,18 +90,42 @@ def recorded(instance: Instance, decision: Decision, now: datetime) -> Instance:
         failure=decision.failure,
         # Past its deadline and up all the same: from here on it takes the time it takes.
         deadline_at=None if healed or decision.phase not in COMING_UP else instance.deadline_at,
-        stopped_at=now if decision.phase is Phase.EXITED else instance.stopped_at,
+        stopped_at=now if decision.phase is Phase.EXITED and not never_left else instance.stopped_at,
     )
 
 
 def _after_sighting(instance: Instance) -> Phase:
     leaving = instance.goal is Goal.GONE and instance.phase is not Phase.TERMINATED
     before = Phase.DELETING if leaving else instance.phase
-    if instance.sighting is None:
+    if instance.sighting is None or _waits(instance):
         return before
+    if instance.goal is Goal.STOPPED and instance.sighting is Sighting.EXITED:
+        return Phase.EXITED
     if before is Phase.FAILED and not _heals(instance):
         return before
-    return AFTER_SIGHTING[before][instance.sighting]
+    after = AFTER_SIGHTING[before][instance.sighting]
+    # What is to be stopped is stopping until it has, whatever it is seen doing, and again if it comes up by itself.
+    return Phase.STOPPING if instance.goal is Goal.STOPPED and after in UP else after
+
+
+def _happened(instance: Instance) -> bool:
+    """
+    Whether what was seen since shows that what is owed was done, by us or by somebody else.
+
+    A machine that restarts may be seen running before and after; `survey.py` tells the two apart.
+    """
+    match instance.owed, instance.sighting:
+        case (None, _) | (_, None | Sighting.ABSENT):
+            return False
+        case Action.START, sighting:
+            return sighting is not Sighting.EXITED
+        case _, sighting:
+            return sighting is not Sighting.RUNNING and instance.acted_at is not None
+
+
+def _waits(instance: Instance) -> bool:
+    """Whether something is owed, and the machine is there to do it."""
+    return instance.owed is not None and instance.sighting is not Sighting.ABSENT and not _happened(instance)
 
 
 def _heals(instance: Instance) -> bool:
@@ -105,27 +145,75 @@ def _failure(instance: Instance, now: datetime, *, came_up: bool) -> Failure | N
         return Failure(code="PROVISIONING_FAILED", message=f"the provider reports: {instance.provider_failure}")
     if not came_up and instance.deadline_at is not None and now >= instance.deadline_at:
         return Failure(
-            code="STARTUP_TIMEOUT",
+            code=TIMED_OUT,
             message=f"not ready in time (last seen: {instance.word or 'never'}); still watched, and perhaps billed",
         )
     return None
 
 
+def _given_up(instance: Instance, failure: Failure, policy: Policy) -> Decision:
+    """It did not come up. What could not even be started or restarted is left as it was, for a start harms nothing."""
+    if failure.code != TIMED_OUT or not _waits(instance):
+        again = policy.second_look if instance.sighting is Sighting.RUNNING else None
+        return Decision(phase=Phase.FAILED, action=None, because=failure.message, look_again=again, failure=failure)
+    stopped = instance.owed is Action.START or instance.sighting is Sighting.EXITED
+    failure = instance.refused or Failure(code=TIMED_OUT, message=f"the provider did not {instance.owed} it in time")
+    return Decision(
+        phase=Phase.EXITED if stopped else Phase.RUNNING,
+        action=None,
+        because=failure.message,
+        look_again=None if stopped else policy.poll,
+        failure=failure,
+    )
+
+
 def _planned(instance: Instance, phase: Phase, now: datetime, policy: Policy) -> Decision:
-    action = PLAN[phase][instance.goal]
+    action = _wanted(instance, phase)
     because = f"the provider says {instance.word}" if instance.word else "recorded"
-    if action in {Action.DELETE, Action.STOP} and _acted_recently(instance, now, policy):
-        return Decision(phase=phase, action=None, because="asked for; waiting", look_again=policy.repeat_after)
     look_again: timedelta | None = None
     if phase in COMING_UP and instance.deadline_at is not None:
         look_again = max(instance.deadline_at - now, policy.poll)
     elif action is not None:
-        look_again = policy.repeat_after
+        look_again = policy.second_look if phase is Phase.FAILED else policy.repeat_after
+    pause = _pause(instance, action, now, policy)
+    if pause > timedelta(0):
+        because = "asked for; waiting"
+        return Decision(phase=phase, action=None, because=because, look_again=min(pause, look_again or pause))
     return Decision(phase=phase, action=action, because=because, look_again=look_again)
 
 
-def _acted_recently(instance: Instance, now: datetime, policy: Policy) -> bool:
-    return instance.acted_at is not None and now - instance.acted_at < policy.repeat_after
+def _wanted(instance: Instance, phase: Phase) -> Action | None:
+    """What the goal asks for, unless there is no occasion for it."""
+    action = PLAN[phase][instance.goal]
+    if action in {Action.START, Action.RESTART} and not (instance.owed is action and _waits(instance)):
+        return None
+    if phase is Phase.FAILED and not _second_chance(instance, action):
+        return None
+    return action
+
+
+def _second_chance(instance: Instance, action: Action | None) -> bool:
+    """Whether something can still be done about one that failed: it must be there, and perhaps have only been late."""
+    if action is Action.STOP:
+        return instance.sighting not in {Sighting.EXITED, Sighting.ABSENT}
+    late = instance.failure is not None and instance.failure.code == TIMED_OUT
+    healthy = instance.sighting is Sighting.RUNNING and instance.provider_failure is None
+    return action is not Action.INSPECT or (late and healthy)
+
+
+def _pause(instance: Instance, action: Action | None, now: datetime, policy: Policy) -> timedelta:
+    """How long what was asked for is given before it is asked for again."""
+    match action:
+        case None | Action.CREATE | Action.FIND | Action.INSPECT | Action.PROBE | Action.CONFIRM:
+            return timedelta(0)
+        case Action.STOP | Action.DELETE:
+            patience = policy.repeat_after
+        case Action.START | Action.RESTART if instance.refused is not None:
+            first, most = policy.first_refusal.total_seconds(), policy.last_refusal.total_seconds()
+            patience = timedelta(seconds=delay(max(instance.asks, 1), first=first, most=most))
+        case _:
+            patience = policy.settle
+    return timedelta(0) if instance.acted_at is None else max(patience - (now - instance.acted_at), timedelta(0))
 
 
 def _unborn(instance: Instance, now: datetime, policy: Policy) -> Decision:
@@ -142,7 +230,7 @@ def _unborn(instance: Instance, now: datetime, policy: Policy) -> Decision:
     if not wanted:
         return Decision(phase=instance.phase, action=None, because="not wanted", look_again=None)
     if instance.deadline_at is not None and now >= instance.deadline_at:
-        failure = Failure(code="STARTUP_TIMEOUT", message="could not be created in time")
+        failure = Failure(code=TIMED_OUT, message="could not be created in time")
         return Decision(phase=Phase.FAILED, action=None, because=failure.message, look_again=None, failure=failure)
     return Decision(phase=Phase.CREATING, action=Action.CREATE, because="wanted", look_again=policy.settle)
 
@@ -165,6 +253,10 @@ def _missing(instance: Instance, now: datetime, policy: Policy) -> Decision:
     leaving = instance.goal is Goal.GONE
     phase = Phase.DELETING if leaving and instance.phase is not Phase.TERMINATED else instance.phase
     checked = instance.missing_checked_at
+    if leaving and instance.acted_at is None:
+        # A list may be wrong, and "not found" too: it is not called gone before it was told to go.
+        because = "missing in the provider's list, and not told to go yet"
+        return Decision(phase=phase, action=Action.DELETE, because=because, look_again=policy.repeat_after)
     due = checked is None or leaving or now - checked >= policy.vanish_gap
     return Decision(
         phase=phase,

@@ -8,7 +8,7 @@ from typing import NewType
 
 from corral.domain.catalog import BillingMode
 from corral.domain.health import HealthCheckSpec, HealthReport
-from corral.domain.lifecycle import Goal, Phase
+from corral.domain.lifecycle import Action, Goal, Phase
 from corral.domain.sighting import Endpoint, Sighting
 
 InstanceId = NewType("InstanceId", str)
@@ -107,6 +107,8 @@ class Instance:
     """The provider's last word; ABSENT only when that was confirmed. None: never seen."""
     word: str | None = None
     sighted_at: datetime | None = None
+    booted_at: datetime | None = None
+    """When it last came up, by the provider's clock: only good to be compared with what the provider says later."""
     provider_failure: str | None = None
     missing_since: datetime | None = None
     """When a complete listing first lacked it; None while it is listed."""
@@ -114,7 +116,18 @@ class Instance:
     """How often a direct look-up confirmed that it is missing."""
     missing_checked_at: datetime | None = None
     acted_at: datetime | None = None
-    """When the provider was last asked to stop or delete it."""
+    """When the provider was last asked to start, stop, restart or delete it."""
+    owed: Action | None = None
+    """START or RESTART: what its operation asked for and nothing seen since shows to have happened."""
+    asks: int = 0
+    """How often the provider was asked for what is owed."""
+    refused: Failure | None = None
+    """Why the provider did not do what is owed when it was last asked."""
+
+    checks: HealthCheckSpec | None = None
+    """How its operation wants it checked; None: as ordered."""
+    webhook_url: str | None = field(default=None, repr=False)
+    """Where its operation wants changes told; None: as ordered."""
 
     endpoints: tuple[Endpoint, ...] = ()
     ways: Ways | None = None
@@ -123,6 +136,16 @@ class Instance:
     started_at: datetime | None = None
     ready_at: datetime | None = None
     stopped_at: datetime | None = None
+
+    @property
+    def health_spec(self) -> HealthCheckSpec:
+        """How it is to be checked."""
+        return self.checks or self.order.health
+
+    @property
+    def told_to(self) -> str | None:
+        """Where its changes are to be told, as far as somebody said."""
+        return self.webhook_url or self.order.webhook_url
 
     @property
     def create_in_doubt(self) -> bool:

@@ -64,7 +64,11 @@ class Action(StrEnum):
     PROBE = "probe"
     CONFIRM = "confirm"
     """Ask directly whether an instance missing in the list is really gone."""
+    START = "start"
+    """Asked for only while a start is owed: an instance that stopped by itself is left alone."""
     STOP = "stop"
+    RESTART = "restart"
+    """Asked for only while a restart is owed."""
     DELETE = "delete"
 
 
@@ -76,11 +80,11 @@ AFTER_SIGHTING: Final[dict[Phase, dict[Sighting, Phase]]] = {
     for phase, row in {
         #    ABSENT BOOTING RUNNING RESTARTING STOPPING EXITED REMOVING MIGRATING MOVING
         cr: (fa,    st,     ru,     st,        sp,      ex,    st,      mg,       st),
-        st: (fa,    st,     ru,     st,        st,      st,    st,      mg,       st),
+        st: (fa,    st,     ru,     st,        sp,      ex,    st,      mg,       st),
         ru: (fa,    st,     ru,     rs,        sp,      ex,    ru,      mg,       ru),
         hc: (fa,    st,     hc,     rs,        sp,      ex,    hc,      mg,       hc),
         rd: (fa,    st,     rd,     rs,        sp,      ex,    rd,      mg,       rd),
-        sp: (fa,    sp,     sp,     sp,        sp,      ex,    sp,      sp,       sp),
+        sp: (fa,    st,     ru,     rs,        sp,      ex,    sp,      mg,       sp),
         ex: (fa,    st,     ru,     rs,        sp,      ex,    ex,      mg,       ex),
         rs: (fa,    st,     ru,     rs,        rs,      rs,    rs,      mg,       rs),
         mg: (fa,    st,     ru,     rs,        sp,      ex,    mg,      mg,       mg),
@@ -96,17 +100,17 @@ PLAN: Final[dict[Phase, dict[Goal, Action | None]]] = {
     for phase, row in {
         #    want RUNNING    want STOPPED  want GONE
         cr: (Action.CREATE,  Action.FIND,  Action.FIND),
-        st: (None,           Action.STOP,  Action.DELETE),
+        st: (Action.START,   Action.STOP,  Action.DELETE),
         ru: (Action.INSPECT, Action.STOP,  Action.DELETE),
         hc: (Action.PROBE,   Action.STOP,  Action.DELETE),
         rd: (None,           Action.STOP,  Action.DELETE),
         sp: (None,           Action.STOP,  Action.DELETE),
         ex: (None,           None,         Action.DELETE),
-        rs: (None,           Action.STOP,  Action.DELETE),
+        rs: (Action.RESTART, Action.STOP,  Action.DELETE),
         mg: (None,           None,         Action.DELETE),
         de: (Action.DELETE,  Action.DELETE, Action.DELETE),
         te: (None,           None,         None),
-        fa: (None,           None,         Action.DELETE),
+        fa: (Action.INSPECT, Action.STOP,  Action.DELETE),
     }.items()
 }  # fmt: skip
 """What a goal asks for in a phase."""
@@ -117,6 +121,8 @@ IN_MOTION: Final = frozenset(Phase) - SETTLED
 """Something is expected to happen; the provider is looked at often."""
 COMING_UP: Final = frozenset({cr, st, ru, hc, rs, mg})
 """On the way to ready, under a deadline."""
+UP: Final = (COMING_UP | {rd}) - {cr}
+"""At the provider, and there to be used: what is to be stopped is none of these."""
 
 
 _BY_ITSELF: Final = {
@@ -125,6 +131,12 @@ _BY_ITSELF: Final = {
     (hc, rd): "healthy",
     (hc, fa): "unhealthy for too long",
     (cr, te): "not wanted, never created",
+    (st, ex): "could not be started",
+    (rs, ru): "could not be restarted",
+    **{(before, st): "start asked for" for before in (ex, fa)},
+    **{(before, rs): "restart asked for" for before in (ru, hc, rd, fa)},
+    **{(before, sp): "stop asked for" for before in (st, ru, hc, rd, rs, mg, fa)},
+    **{(before, de): "delete asked for" for before in Phase if before not in {de, te}},
 }
 """Steps that no sighting causes."""
 

@@ -48,6 +48,7 @@ _AIM = {
 _STAMPS = {
     Phase.CREATING: "startRequested",
     Phase.STARTING: "instanceStarting",
+    Phase.RESTARTING: "instanceStarting",
     Phase.RUNNING: "instanceRunning",
     Phase.HEALTH_CHECKING: "healthCheckStarted",
     Phase.READY: "ready",
@@ -73,17 +74,18 @@ def advanced(operation: Operation, instance: Instance, now: datetime) -> Operati
     if operation.status in ENDED:
         return operation
     stamps = dict(operation.stamps)
-    if instance.phase in _STAMPS:
+    # What is still owed was perhaps asked for, but nothing came of it yet.
+    if instance.owed is None and instance.phase in _STAMPS:
         stamps.setdefault(_STAMPS[instance.phase], _reached_at(instance, stamps, now))
     if instance.phase is Phase.READY:
         stamps.setdefault("healthCheckCompleted", now)
     if instance.phase is _AIM[operation.kind]:
         return replace(operation, status=OperationStatus.COMPLETED, stamps=stamps)
-    if instance.phase is Phase.FAILED and operation.kind is not OperationKind.DELETE:
+    if instance.failure is not None and operation.kind is not OperationKind.DELETE:
         return replace(operation, status=OperationStatus.FAILED, stamps=stamps, error=instance.failure)
     if instance.phase is Phase.HEALTH_CHECKING:
         return replace(operation, status=OperationStatus.HEALTH_CHECKING, stamps=stamps)
-    moved = instance.phase is not Phase.CREATING
+    moved = instance.phase is not Phase.CREATING and instance.owed is None
     return replace(operation, status=OperationStatus.MONITORING if moved else operation.status, stamps=stamps)
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from corral.domain.instance import Instance, InstanceId, ProviderId
+from corral.domain.lifecycle import Phase
 from corral.domain.marks import Mark, read_mark
 from corral.domain.sighting import ProviderInstance, Sighting
 
@@ -50,7 +51,7 @@ def survey(
     """
     by_provider = {i.provider_id: i for i in remembered.values() if i.provider_id is not None}
     after = {
-        known.id: _seen(known, seen, began)
+        known.id: _seen(known, seen, began, settle)
         for seen in listed
         if (known := by_provider.get(ProviderId(seen.id))) is not None
     }
@@ -60,7 +61,7 @@ def survey(
         if claimed is None or ProviderId(seen.id) in by_provider:
             continue
         if claimed.provider_id is None and mark.attempt <= claimed.attempt:
-            after[claimed.id] = _adopted(claimed, seen, began)
+            after[claimed.id] = _adopted(claimed, seen, began, settle)
         elif seen.sighting not in {Sighting.REMOVING, Sighting.ABSENT}:
             duplicates.append((mark, seen))
     unseen = [i for i in remembered.values() if i.id not in after] if complete else []
@@ -83,8 +84,8 @@ def _counts(instance: Instance, began: datetime, settle: timedelta) -> bool:
     return instance.create_in_doubt and since is not None and began > since and began - since >= settle
 
 
-def _seen(instance: Instance, seen: ProviderInstance, at: datetime) -> Instance:
-    if _knows_better(instance, at):
+def _seen(instance: Instance, seen: ProviderInstance, at: datetime, settle: timedelta) -> Instance:
+    if _knows_better(instance, at) or _looks_as_before(instance, seen, at, settle):
         return instance
     # Another word for the same sighting ("creating", then "pulling") changes nothing we would do about it.
     same = (
@@ -99,17 +100,38 @@ def _seen(instance: Instance, seen: ProviderInstance, at: datetime) -> Instance:
         sighting=seen.sighting,
         word=seen.word,
         sighted_at=at,
+        booted_at=seen.started_at or instance.booted_at,
         provider_failure=seen.failure,
         missing_since=None,
         missing_checks=0,
         missing_checked_at=None,
+        owed=None if _restarted(instance, seen) else instance.owed,
     )
 
 
-def _adopted(instance: Instance, seen: ProviderInstance, at: datetime) -> Instance:
+def _looks_as_before(instance: Instance, seen: ProviderInstance, at: datetime, settle: timedelta) -> bool:
+    """
+    Whether a machine that was asked to restart is seen as it was before, which says nothing yet.
+
+    It is given *settle* to be seen doing something else, or to tell of a newer start.
+    """
+    asked = instance.acted_at
+    if instance.phase is not Phase.RESTARTING or instance.sighting is not None or asked is None:
+        return False
+    return at < asked or (seen.sighting is Sighting.RUNNING and at - asked < settle and not _restarted(instance, seen))
+
+
+def _restarted(instance: Instance, seen: ProviderInstance) -> bool:
+    """Whether it was asked to restart and tells of a start since."""
+    if instance.phase is not Phase.RESTARTING or instance.acted_at is None:
+        return False
+    return None not in (seen.started_at, instance.booted_at) and seen.started_at != instance.booted_at
+
+
+def _adopted(instance: Instance, seen: ProviderInstance, at: datetime, settle: timedelta) -> Instance:
     """A create that was in doubt, or long given up, did happen: it is ours."""
     adopted = replace(instance, provider_id=ProviderId(seen.id), create_sent_at=None, started_at=at)
-    return _seen(adopted, seen, at)
+    return _seen(adopted, seen, at, settle)
 
 
 def _knows_better(instance: Instance, at: datetime) -> bool:

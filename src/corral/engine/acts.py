@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from datetime import timedelta
 from typing import assert_never
 
 from corral.clock import Clock
@@ -18,23 +17,16 @@ from corral.domain.catalog import PortKind
 from corral.domain.decide import Policy
 from corral.domain.errors import CloudError, CloudRefusedError, CloudUnknownError
 from corral.domain.health import CheckAgain, GivenUp, Passed, judge
-from corral.domain.instance import Failure, Instance, ProviderId, Ways
+from corral.domain.instance import Failure, Instance, Ways
 from corral.domain.lifecycle import Action, Goal, Phase
 from corral.domain.sighting import ProviderInstance, Sighting
 from corral.engine.births import Births
+from corral.engine.outcome import Outcome, provider_id
 from corral.engine.record import Recorder, Step
+from corral.engine.starts import Starts
 from corral.health.probe import Prober
 from corral.store.database import Connection
 from corral.telemetry import log
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
-    """What came of an action."""
-
-    instance: Instance
-    look_again: timedelta | None = None
-    """When to look again; None: decide anew at once if the instance changed, else wait to hear."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +35,7 @@ class Acts:
 
     cloud: Cloud
     births: Births
+    starts: Starts
     prober: Prober
     recorder: Recorder
     clock: Clock
@@ -62,6 +55,10 @@ class Acts:
                 return await self._probe(connection, instance)
             case Action.CONFIRM:
                 return await self._confirm(connection, instance)
+            case Action.START:
+                return await self.starts.start(connection, instance)
+            case Action.RESTART:
+                return await self.starts.restart(connection, instance)
             case Action.STOP:
                 return await self._ask(connection, instance, self.cloud.stop)
             case Action.DELETE:
@@ -79,7 +76,11 @@ class Acts:
         steps = () if entered is None else (entered,)
         current = instance if entered is None else entered.after
         try:
-            seen = await self.cloud.instance(_provider_id(instance))
+            seen = await self.cloud.instance(provider_id(instance))
+        except CloudRefusedError as error:
+            log.error("instance.look_refused", why=error.message)
+            written = await self._write(connection, instance, *steps)
+            return Outcome(instance=written, look_again=self.policy.repeat_after)
         except CloudError:
             await self._write(connection, instance, *steps)
             raise
@@ -94,12 +95,14 @@ class Acts:
             return Outcome(instance=await self._write(connection, instance, *steps, Step(known, "seen")))
         if any(e.address is None for e in seen.endpoints if e.kind is not PortKind.UDP):
             written = await self._write(connection, instance, *steps)
-            return Outcome(instance=written, look_again=self.policy.poll)
+            failed = written.phase is Phase.FAILED
+            return Outcome(instance=written, look_again=self.policy.second_look if failed else self.policy.poll)
         checking = replace(
             known,
             endpoints=seen.endpoints,
             ways=_ways(seen),
             health=None,
+            failure=None,
             phase=Phase.HEALTH_CHECKING,
             phase_since=now,
         )
@@ -109,10 +112,10 @@ class Acts:
 
     async def _probe(self, connection: Connection, instance: Instance) -> Outcome:
         """Check every endpoint once, and judge."""
-        report = await self.prober.check(instance.endpoints, instance.order.health, previous=instance.health)
+        report = await self.prober.check(instance.endpoints, instance.health_spec, previous=instance.health)
         now = self.clock.now()
         probed = replace(instance, health=report)
-        match judge(report, instance.order.health, now=now, roll=self.roll()):
+        match judge(report, instance.health_spec, now=now, roll=self.roll()):
             case Passed():
                 ready = replace(
                     probed, phase=Phase.READY, phase_since=now, ready_at=instance.ready_at or now, deadline_at=None
@@ -130,7 +133,7 @@ class Acts:
 
     async def _confirm(self, connection: Connection, instance: Instance) -> Outcome:
         """Ask directly for one that is missing in the list; its absence is confirmed by enough such answers."""
-        seen = await self.cloud.instance(_provider_id(instance))
+        seen = await self.cloud.instance(provider_id(instance))
         now = self.clock.now()
         if seen is not None:
             found = await self._write(
@@ -154,7 +157,7 @@ class Acts:
             look_again=self.policy.repeat_after,
         )
         try:
-            await ask(_provider_id(instance))  # type: ignore[misc]  # an async method of the port
+            await ask(provider_id(instance))  # type: ignore[misc]  # an async method of the port
         except CloudUnknownError as error:
             log.info("instance.ask_in_doubt", instance_id=instance.id, why=error.message)
         except CloudRefusedError as error:
@@ -173,17 +176,12 @@ def sighted(instance: Instance, seen: ProviderInstance, clock: Clock) -> Instanc
         sighting=seen.sighting,
         word=seen.word,
         sighted_at=clock.now(),
+        booted_at=seen.started_at or instance.booted_at,
         provider_failure=seen.failure,
         missing_since=None,
         missing_checks=0,
         missing_checked_at=None,
     )
-
-
-def _provider_id(instance: Instance) -> ProviderId:
-    if instance.provider_id is None:  # pragma: no cover  # decide() asks this only of instances that have one
-        raise RuntimeError(f"{instance.id} has no provider instance")
-    return instance.provider_id
 
 
 def _ways(seen: ProviderInstance) -> Ways | None:

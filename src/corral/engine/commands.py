@@ -1,5 +1,5 @@
 """
-What users ask for, written down: a goal, an operation, an event and a job, in one transaction.
+Wishes for new instances, written down: a goal, an operation, an event and a job, in one transaction.
 
 Nothing is asked of the provider here beyond its catalogue; the job does the rest. A request that carries an idempotency
 key has its answer stored in that same transaction: after a crash either all of it happened, and a repetition gets the
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -19,13 +19,12 @@ from corral.clock import Clock
 from corral.domain.events import Change
 from corral.domain.instance import Instance, InstanceId, OperationId, Order, Placement
 from corral.domain.lifecycle import Goal, Phase
-from corral.domain.operation import ENDED, Operation, OperationKind, OperationStatus, advanced
+from corral.domain.operation import Operation, OperationKind, OperationStatus, advanced
 from corral.domain.order_rules import wish_of
 from corral.domain.placement import Candidate, Ranking
 from corral.engine.catalog import Catalogue
 from corral.engine.estimates import Estimates
 from corral.engine.group_commit import GroupCommit
-from corral.engine.ids import is_id, no_such_instance
 from corral.engine.keyed import Keyed
 from corral.engine.shared_caches import forget_on_commit
 from corral.jobs.queue import JobQueue, Wanted
@@ -38,6 +37,7 @@ REMIND_AFTER: Final = timedelta(minutes=1)
 """A wish whose job came to nothing is looked at again; every pass sets a reminder of its own."""
 
 Tell = Callable[[Connection, Sequence[Change]], Awaitable[None]]
+"""Records that changes happened, within the transaction that made them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,14 +47,6 @@ class Created:
     instance: Instance
     operation: Operation
     estimated_ready_at: datetime
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Deleting:
-    """An instance that is to go, or is gone."""
-
-    instance: Instance
-    operation_id: OperationId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,19 +100,6 @@ class Commands:
         ready_at = await self._estimates.ready_at(order.product_name, now)
         created = self._wish(order, ranking.candidates[0], now, ready_at)
         return await self._wishes.add(_Wished(created=created, row=None if keyed is None else keyed.row(created)))
-
-    async def delete(self, instance_id: str, keyed: Keyed[Deleting] | None = None) -> Deleting | KeyRow:
-        """
-        Record that the instance is to go; one that already is stays as it is. Raises NotFoundError.
-
-        Answers the row of *keyed* instead when another request used that key first.
-        """
-        if not is_id(instance_id):
-            raise no_such_instance(instance_id)
-        outcome = await self._delete(instance_id, keyed)
-        if isinstance(outcome, Deleting):
-            self._caches.drop(CacheName.INSTANCE_DETAILS, outcome.instance.id)
-        return outcome
 
     def _wish(self, order: Order, best: Candidate, now: datetime, ready_at: datetime) -> Created:
         instance = Instance(
@@ -176,51 +155,6 @@ class Commands:
             outcomes.append(wish.created if row is None or row is wish.row else row)
         return outcomes
 
-    async def _delete(self, instance_id: str, keyed: Keyed[Deleting] | None) -> Deleting | KeyRow:
-        now = self._clock.now()
-        async with self._database.transaction() as connection:
-            before = await instances.hold(connection, instance_id)
-            if before is None:
-                raise no_such_instance(instance_id)
-            leaving = before.goal is Goal.GONE
-            outcome = Deleting(instance=before, operation_id=before.operation_id) if leaving else self._end(before, now)
-            if keyed is not None:
-                row = keyed.row(outcome)
-                (standing,) = await idempotency.keep(connection, [row], now)
-                if standing is not row:
-                    return standing
-            if not leaving:
-                await self._record_end(connection, before, outcome.instance, now)
-        return outcome
-
-    def _end(self, before: Instance, now: datetime) -> Deleting:
-        operation_id = OperationId(f"op_{self._new_id()}")
-        after = replace(
-            before,
-            goal=Goal.GONE,
-            phase=Phase.DELETING,
-            phase_since=now,
-            operation_id=operation_id,
-            deadline_at=None,
-            acted_at=None,
-        )
-        return Deleting(instance=after, operation_id=operation_id)
-
-    async def _record_end(self, connection: Connection, before: Instance, after: Instance, now: datetime) -> None:
-        await instances.write(connection, after, look_at=now + REMIND_AFTER)
-        await _cancel(connection, before.operation_id)
-        asked = Operation(
-            id=after.operation_id,
-            instance_id=after.id,
-            kind=OperationKind.DELETE,
-            status=OperationStatus.INITIATED,
-            created_at=now,
-        )
-        await operations.add(connection, [asked])
-        payload = {"instanceId": after.id, "novitaInstanceId": after.provider_id}
-        await self._queue.enqueue(connection, [Wanted(type="monitor_instance", payload=payload)])
-        await self._tell(connection, [_told(before, after, "its deletion was asked for", now)])
-
 
 def _create_job(instance: Instance) -> Wanted:
     order, placement = instance.order, instance.placement
@@ -240,10 +174,3 @@ def _create_job(instance: Instance) -> Wanted:
 
 def _told(before: Instance | None, after: Instance, because: str, now: datetime) -> Change:
     return Change(before=before, after=after, because=because, at=now)
-
-
-async def _cancel(connection: Connection, operation_id: OperationId) -> None:
-    """End an operation that something else was asked for instead of."""
-    current = await operations.load(connection, operation_id)
-    if current is not None and current.status not in ENDED:
-        await operations.write(connection, replace(current, status=OperationStatus.CANCELLED))

@@ -32,3 +32,8 @@ def is_id(text: str) -> bool:
 def no_such_instance(instance_id: str) -> NotFoundError:
     """Nothing is known by that id."""
     return NotFoundError(f"there is no instance {instance_id[:60]!r}", code="INSTANCE_NOT_FOUND")
+
+
+def no_instance_named(name: str) -> NotFoundError:
+    """Nothing live is known by that name."""
+    return NotFoundError(f"there is no live instance called {name[:60]!r}", code="INSTANCE_NOT_FOUND")

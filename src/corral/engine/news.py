@@ -61,7 +61,7 @@ class News:
         await self._queue.enqueue(connection, [send_job(instance_id, host) for instance_id, host in hosts.items()])
 
     def _outgoing(self, row: int, told: Happening) -> Outgoing | None:
-        url = told.change.after.order.webhook_url or self._default_url
+        url = told.change.after.told_to or self._default_url
         if url is None or told.type is EventType.CHANGED:
             return None
         return Outgoing(event_row=row, instance_id=told.change.after.id, url=url, host=_host(url), at=told.change.at)

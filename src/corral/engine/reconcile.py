@@ -46,7 +46,11 @@ class Reconciler:
 
     def job_types(self, retries: int) -> list[JobType]:
         """The jobs that are passes; their names say why somebody asked for one."""
-        names = {"create_instance": Priority.HIGH, "monitor_instance": Priority.NORMAL}
+        names = {
+            "create_instance": Priority.HIGH,
+            "monitor_instance": Priority.NORMAL,
+            "monitor_startup": Priority.NORMAL,
+        }
         return [JobType(name=n, handler=self.look, priority=p, retries=retries) for n, p in names.items()]
 
     async def look(self, run: JobRun) -> None:

@@ -52,7 +52,7 @@ class Recorder:
         """
         look_at = None if look_again is None else now + look_again
         befores = (before, *(step.after for step in steps))
-        moves = [(old, step) for old, step in zip(befores, steps, strict=False) if step.after.phase is not old.phase]
+        moves = [(old, step) for old, step in zip(befores, steps, strict=False) if _is_told(old, step.after)]
         if not moves:  # one statement is a transaction by itself
             return await instances.write(connection, steps[-1].after, look_at=look_at)
         async with connection.transaction():
@@ -67,7 +67,8 @@ class Recorder:
         changes: list[Change] = []
         latest = operation
         for old, step in moves:
-            log.info("instance.phase_changed", old=old.phase, new=step.after.phase, because=step.because)
+            if step.after.phase is not old.phase:
+                log.info("instance.phase_changed", old=old.phase, new=step.after.phase, because=step.because)
             progress = None
             if latest is not None:
                 moved = advanced(latest, step.after, now)
@@ -78,3 +79,8 @@ class Recorder:
         if latest is not None and latest is not operation:
             await operations.write(connection, latest)
         await self.news.tell(connection, changes)
+
+
+def _is_told(before: Instance, after: Instance) -> bool:
+    """Whether a change is worth an event: another phase, or news of what is owed."""
+    return (before.phase, before.owed, before.refused) != (after.phase, after.owed, after.refused)

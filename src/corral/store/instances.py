@@ -17,7 +17,7 @@ import msgspec
 from corral.domain.billing import hourly_micro_usd
 from corral.domain.errors import StaleError
 from corral.domain.instance import Instance, InstanceId
-from corral.domain.lifecycle import Phase
+from corral.domain.lifecycle import Goal, Phase
 from corral.store.database import Connection
 from corral.store.notices import notice
 
@@ -134,6 +134,17 @@ async def present(connection: Connection) -> list[Instance]:
         "SELECT record, generation FROM corral_instances WHERE phase <> $1", Phase.TERMINATED.value
     )
     return [_instance(row) for row in rows]
+
+
+async def live_named(connection: Connection, name: str) -> list[Instance]:
+    """Those called *name* that are not to go and may be at the provider, newest first; else those that may not be."""
+    rows = await connection.fetch(
+        "SELECT record, generation FROM corral_instances WHERE name = $1 AND goal <> $2 ORDER BY created_at DESC, id",
+        name,
+        Goal.GONE.value,
+    )
+    wanted = [_instance(row) for row in rows]
+    return [one for one in wanted if one.provider_id is not None or one.phase is not Phase.FAILED] or wanted[:1]
 
 
 async def remind(connection: Connection, instance_id: InstanceId, at: datetime) -> None:

@@ -1,4 +1,4 @@
-"""Create instances, look at them, delete them."""
+"""Create instances and look at them."""
 
 from __future__ import annotations
 
@@ -6,23 +6,24 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 import msgspec
-from litestar import Request, Response, delete, get, post
+from litestar import Request, Response, get, post
 from litestar.handlers import HTTPRouteHandler
 from litestar.openapi import ResponseSpec
 from litestar.params import FromPath, FromQuery, QueryParameter
 
 from corral.api.access import OPERATOR, VIEWER
 from corral.api.idempotency import KEEPS_ANSWERS, answered, keyed, keyed_request
-from corral.api.order_form import CreateOperation, KeyedOperation
+from corral.api.order_form import CreateOperation
 from corral.api.orders import OrderReader
 from corral.api.plans import PlanDetails, plan_details
-from corral.api.schemas import InstanceAction, InstanceCreated, InstanceDetails, InstanceList
+from corral.api.schemas import InstanceCreated, InstanceDetails, InstanceList
 from corral.api.showing import Showing
 from corral.api.times import iso
 from corral.domain.lifecycle import Phase
 from corral.domain.money import usd
 from corral.domain.placement import Ranking
-from corral.engine.commands import Commands, Created, Deleting
+from corral.engine.commands import Commands, Created
+from corral.engine.errands import Errands
 from corral.engine.reading import Reading
 from corral.store.idempotency import Answer
 
@@ -33,6 +34,7 @@ class InstanceDesk:
 
     commands: Commands
     orders: OrderReader
+    errands: Errands
     reading: Reading
     showing: Showing
 
@@ -90,30 +92,7 @@ def handlers(desk: InstanceDesk) -> list[HTTPRouteHandler]:
         """By Corral's id or the provider's."""
         return await desk.showing.instance(await desk.reading.instance(instance_id))
 
-    @delete(
-        "/api/instances/{instance_id:str}",
-        summary="Delete an instance",
-        tags=["instances"],
-        status_code=202,
-        operation_class=KeyedOperation,
-        responses={
-            202: ResponseSpec(
-                data_container=InstanceAction,
-                description="Recorded; it stays `deleting` until the provider says it is gone.",
-            )
-        },
-        opt={**OPERATOR, KEEPS_ANSWERS: True},
-    )
-    async def delete_instance(request: Request[Any, Any, Any], instance_id: FromPath[str]) -> Response[bytes]:
-        """One that is already being deleted stays so."""
-        once = keyed_request(request)
-
-        def deleting(outcome: Deleting) -> Answer:
-            return _deleting(desk.showing, outcome)
-
-        return answered(once, await desk.commands.delete(instance_id, keyed(once, deleting)), deleting)
-
-    return [create_instance, list_instances, get_instance, delete_instance]
+    return [create_instance, list_instances, get_instance]
 
 
 def _created(created: Created) -> Answer:
@@ -134,19 +113,6 @@ def _created(created: Created) -> Answer:
 
 def _planned(ranking: Ranking) -> Answer:
     return Answer(status=200, body=_json(plan_details(ranking)))
-
-
-def _deleting(showing: Showing, outcome: Deleting) -> Answer:
-    instance = outcome.instance
-    gone = instance.phase is Phase.TERMINATED
-    body = InstanceAction(
-        instance_id=instance.id,
-        novita_instance_id=instance.provider_id,
-        status=showing.status(instance.phase),
-        message="Instance is already deleted" if gone else "Instance deletion initiated successfully",
-        operation_id=outcome.operation_id,
-    )
-    return Answer(status=202, body=_json(body))
 
 
 def _json(body: object) -> bytes:

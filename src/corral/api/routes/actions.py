@@ -1,0 +1,123 @@
+"""Start, stop, restart and delete instances, by id or by name."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+
+import msgspec
+from litestar import Request, Response, delete, post
+from litestar.handlers import HTTPRouteHandler
+from litestar.openapi import ResponseSpec
+from litestar.openapi.spec import Operation
+from litestar.params import FromPath
+
+from corral.api.access import OPERATOR
+from corral.api.idempotency import KEEPS_ANSWERS, answered, keyed, keyed_request
+from corral.api.order_form import ActNamedOperation, KeyedOperation, StartNamedOperation, StartOperation, StopOperation
+from corral.api.routes.instances import InstanceDesk
+from corral.api.schemas import InstanceAction
+from corral.api.showing import Showing
+from corral.api.times import iso
+from corral.domain.lifecycle import Phase
+from corral.domain.operation import OperationKind
+from corral.engine.errands import Accepted
+from corral.store.idempotency import Answer
+
+_MESSAGES: Final = {
+    OperationKind.START: "Instance start initiated successfully",
+    OperationKind.STOP: "Instance stop initiated successfully",
+    OperationKind.RESTART: "Instance restart initiated successfully",
+    OperationKind.DELETE: "Instance deletion initiated successfully",
+}
+
+
+Act = Callable[[Request[Any, Any, Any], OperationKind, str | None], Awaitable[Response[bytes]]]
+"""Does what is asked of the instance with that id, or of the one that the body names."""
+
+
+def handlers(desk: InstanceDesk) -> list[HTTPRouteHandler]:
+    """The routes that act on instances."""
+
+    async def act(request: Request[Any, Any, Any], kind: OperationKind, given_id: str | None) -> Response[bytes]:
+        once = keyed_request(request)
+        terms = await desk.orders.read_terms(await request.body(), named=given_id is None)
+        if given_id is None:
+            given_id = await desk.errands.named(terms.name or "")
+
+        def accepted(outcome: Accepted) -> Answer:
+            return _accepted(desk.showing, outcome)
+
+        return answered(once, await desk.errands.ask(kind, given_id, terms, keyed(once, accepted)), accepted)
+
+    return [*_by_id(act), *_by_name(act)]
+
+
+def _by_id(act: Act) -> list[HTTPRouteHandler]:
+    @post("/api/instances/{instance_id:str}/start", **_told("Start an instance", StartOperation))
+    async def start_instance(request: Request[Any, Any, Any], instance_id: FromPath[str]) -> Response[bytes]:
+        """Only a stopped one can be, or a failed one that the provider still has; nothing is ever deleted or moved."""
+        return await act(request, OperationKind.START, instance_id)
+
+    @post("/api/instances/{instance_id:str}/stop", **_told("Stop an instance", StopOperation))
+    async def stop_instance(request: Request[Any, Any, Any], instance_id: FromPath[str]) -> Response[bytes]:
+        """Its disk is kept. A create, start or restart under way gives way."""
+        return await act(request, OperationKind.STOP, instance_id)
+
+    @post("/api/instances/{instance_id:str}/restart", **_told("Restart an instance", StartOperation))
+    async def restart_instance(request: Request[Any, Any, Any], instance_id: FromPath[str]) -> Response[bytes]:
+        """Only a running one can be."""
+        return await act(request, OperationKind.RESTART, instance_id)
+
+    @delete("/api/instances/{instance_id:str}", **_told("Delete an instance", KeyedOperation))
+    async def delete_instance(request: Request[Any, Any, Any], instance_id: FromPath[str]) -> Response[bytes]:
+        """It stays `deleting` until the provider says it is gone; one that is being deleted already stays so."""
+        return await act(request, OperationKind.DELETE, instance_id)
+
+    return [start_instance, stop_instance, restart_instance, delete_instance]
+
+
+def _by_name(act: Act) -> list[HTTPRouteHandler]:
+    @post("/api/instances/start", **_told("Start an instance by name", StartNamedOperation))
+    async def start_named_instance(request: Request[Any, Any, Any]) -> Response[bytes]:
+        """Several live ones of that name are a 409 that lists their ids."""
+        return await act(request, OperationKind.START, None)
+
+    @post("/api/instances/stop", **_told("Stop an instance by name", ActNamedOperation))
+    async def stop_named_instance(request: Request[Any, Any, Any]) -> Response[bytes]:
+        """Several live ones of that name are a 409 that lists their ids."""
+        return await act(request, OperationKind.STOP, None)
+
+    @post("/api/instances/delete", **_told("Delete an instance by name", ActNamedOperation))
+    async def delete_named_instance(request: Request[Any, Any, Any]) -> Response[bytes]:
+        """Several live ones of that name are a 409 that lists their ids."""
+        return await act(request, OperationKind.DELETE, None)
+
+    return [start_named_instance, stop_named_instance, delete_named_instance]
+
+
+def _told(summary: str, operation: type[Operation]) -> dict[str, Any]:
+    """What the routes here have in common."""
+    return {
+        "summary": summary,
+        "tags": ["instances"],
+        "status_code": 202,
+        "operation_class": operation,
+        "responses": {202: ResponseSpec(data_container=InstanceAction, description="Recorded; it will be done.")},
+        "opt": {**OPERATOR, KEEPS_ANSWERS: True},
+    }
+
+
+def _accepted(showing: Showing, outcome: Accepted) -> Answer:
+    instance = outcome.instance
+    gone = outcome.kind is OperationKind.DELETE and instance.phase is Phase.TERMINATED
+    body = InstanceAction(
+        instance_id=instance.id,
+        novita_instance_id=instance.provider_id,
+        status=showing.status(instance.phase),
+        message="Instance is already deleted" if gone else _MESSAGES[outcome.kind],
+        operation_id=outcome.operation_id,
+    )
+    if outcome.estimated_ready_at is not None:
+        body.estimated_ready_time = iso(outcome.estimated_ready_at)
+    return Answer(status=202, body=msgspec.json.encode(body))

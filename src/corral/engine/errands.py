@@ -1,0 +1,157 @@
+"""
+What users ask of instances that exist, written down: the goal, an operation, an event and a job, in one transaction.
+
+Whether it may be asked is decided by `domain/asking.py` on the row that the transaction holds, so of many who ask at
+once one is heard. Nothing is asked of the provider here; the job does that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from corral.cache.book import CacheBook, CacheName
+from corral.clock import Clock
+from corral.domain.asking import STARTUPS, Asked, Terms, granted
+from corral.domain.errors import GoalRefusedError
+from corral.domain.events import Change, Progress
+from corral.domain.instance import Instance, InstanceId, OperationId
+from corral.domain.lifecycle import Goal
+from corral.domain.operation import ENDED, Operation, OperationKind, OperationStatus
+from corral.engine.commands import REMIND_AFTER, Tell
+from corral.engine.estimates import Estimates
+from corral.engine.ids import is_id, no_instance_named, no_such_instance
+from corral.engine.keyed import Keyed
+from corral.jobs.queue import JobQueue, Wanted
+from corral.store import idempotency, instances, operations
+from corral.store.database import Connection, Database
+from corral.store.idempotency import KeyRow
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Accepted:
+    """Something that was asked of an instance and will be done."""
+
+    kind: OperationKind
+    instance: Instance
+    operation_id: OperationId
+    estimated_ready_at: datetime | None
+
+
+class Errands:
+    """Records what users ask of instances."""
+
+    def __init__(
+        self,
+        *,
+        database: Database,
+        queue: JobQueue,
+        tell: Tell,
+        caches: CacheBook,
+        estimates: Estimates,
+        clock: Clock,
+        new_id: Callable[[], str],
+        start_within: timedelta,
+    ) -> None:
+        self._database = database
+        self._queue = queue
+        self._tell = tell
+        self._caches = caches
+        self._estimates = estimates
+        self._clock = clock
+        self._new_id = new_id
+        self._start_within = start_within
+
+    async def ask(
+        self, kind: OperationKind, given_id: str, terms: Terms, keyed: Keyed[Accepted] | None = None
+    ) -> Accepted | KeyRow:
+        """
+        Record that *kind* is asked of the instance; raises NotFoundError and GoalRefusedError.
+
+        One that is to go already stays so, under the operation that asked first. Answers the row of *keyed* instead
+        when another request used that key first.
+        """
+        if not is_id(given_id):
+            raise no_such_instance(given_id)
+        outcome = await self._record(kind, given_id, terms, keyed)
+        if isinstance(outcome, Accepted):
+            self._caches.drop(CacheName.INSTANCE_DETAILS, outcome.instance.id)
+        return outcome
+
+    async def named(self, name: str) -> InstanceId:
+        """The one live instance of that name; raises NotFoundError, or GoalRefusedError when there are several."""
+        async with self._database.connection() as connection:
+            found = await instances.live_named(connection, name)
+        if not found:
+            raise no_instance_named(name)
+        if len(found) > 1:
+            raise GoalRefusedError(
+                f"{len(found)} instances are called {name!r}: use an id",
+                code="NAME_AMBIGUOUS",
+                details={"instanceIds": [instance.id for instance in found]},
+            )
+        return found[0].id
+
+    async def _record(
+        self, kind: OperationKind, given_id: str, terms: Terms, keyed: Keyed[Accepted] | None
+    ) -> Accepted | KeyRow:
+        ready_at = await self._ready_at(kind, given_id)
+        async with self._database.transaction() as connection:
+            before = await instances.hold(connection, given_id)
+            if before is None:
+                raise no_such_instance(given_id)
+            now = self._clock.now()
+            leaving = kind is OperationKind.DELETE and before.goal is Goal.GONE
+            current = await operations.load(connection, before.operation_id)
+            after = before if leaving else granted(before, current, self._asked(kind, terms, now))
+            accepted = Accepted(kind=kind, instance=after, operation_id=after.operation_id, estimated_ready_at=ready_at)
+            if keyed is not None:
+                row = keyed.row(accepted)
+                (standing,) = await idempotency.keep(connection, [row], now)
+                if standing is not row:
+                    return standing
+            if not leaving:
+                await self._write(connection, before, current, accepted, now)
+        return accepted
+
+    def _asked(self, kind: OperationKind, terms: Terms, now: datetime) -> Asked:
+        operation_id = OperationId(f"op_{self._new_id()}")
+        return Asked(kind=kind, operation_id=operation_id, at=now, within=self._start_within, terms=terms)
+
+    async def _ready_at(self, kind: OperationKind, given_id: str) -> datetime | None:
+        """When it will be ready, if that is asked; read before the transaction, which must not wait for another."""
+        if kind not in STARTUPS:
+            return None
+        async with self._database.connection() as connection:
+            known = await instances.load(connection, given_id)
+        return None if known is None else await self._estimates.ready_at(known.order.product_name, self._clock.now())
+
+    async def _write(
+        self, connection: Connection, before: Instance, current: Operation | None, accepted: Accepted, now: datetime
+    ) -> None:
+        after = accepted.instance
+        await instances.write(connection, after, look_at=now + REMIND_AFTER)
+        if current is not None and current.status not in ENDED:
+            await operations.write(connection, replace(current, status=OperationStatus.CANCELLED))
+        asked = Operation(
+            id=after.operation_id,
+            instance_id=after.id,
+            kind=accepted.kind,
+            status=OperationStatus.INITIATED,
+            created_at=now,
+            stamps={"startRequested": now} if accepted.kind in STARTUPS else {},
+        )
+        await operations.add(connection, [asked])
+        await self._queue.enqueue(connection, [self._job(accepted, now)])
+        because = f"its {accepted.kind} was asked for"
+        progress = Progress(before=None, after=asked)
+        await self._tell(connection, [Change(before=before, after=after, because=because, at=now, progress=progress)])
+
+    def _job(self, accepted: Accepted, now: datetime) -> Wanted:
+        instance = accepted.instance
+        payload: dict[str, object] = {"instanceId": instance.id, "novitaInstanceId": instance.provider_id}
+        if accepted.kind not in STARTUPS:
+            return Wanted(type="monitor_instance", payload=payload)
+        limits = {"startTime": now.isoformat(), "maxWaitTime": int(self._start_within.total_seconds() * 1000)}
+        return Wanted(type="monitor_startup", payload=payload | limits)

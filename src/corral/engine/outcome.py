@@ -1,0 +1,24 @@
+"""What comes of an action."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+from corral.domain.instance import Instance, ProviderId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What came of an action."""
+
+    instance: Instance
+    look_again: timedelta | None = None
+    """When to look again; None: decide anew at once if the instance changed, else wait to hear."""
+
+
+def provider_id(instance: Instance) -> ProviderId:
+    """The provider's id of an instance that has one."""
+    if instance.provider_id is None:  # pragma: no cover  # decide() asks this only of instances that have one
+        raise RuntimeError(f"{instance.id} has no provider instance")
+    return instance.provider_id

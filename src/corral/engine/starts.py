@@ -1,0 +1,103 @@
+"""
+Starting and restarting what exists.
+
+That it is owed, and that it is about to be asked for, is recorded before it is asked for; only a sighting shows that it
+happened. A start may be repeated: one that runs already is not harmed. A restart may not, so one in doubt is given time
+to show. Neither ever deletes or moves anything.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+from corral.clock import Clock
+from corral.cloud.port import Cloud
+from corral.domain.decide import Policy
+from corral.domain.errors import (
+    CloudError,
+    CloudRefusedError,
+    CloudShortageError,
+    CloudTransientError,
+    CloudUnknownError,
+)
+from corral.domain.instance import Failure, Instance
+from corral.domain.lifecycle import Action, Phase
+from corral.engine.outcome import Outcome, provider_id
+from corral.engine.record import Recorder, Step
+from corral.store.database import Connection
+from corral.telemetry import log
+
+FINAL: Final = frozenset({"INSUFFICIENT_BALANCE", "AUTHENTICATION_FAILED"})
+"""Refusals that time does not heal; any other may be of the moment, or of a call that had happened."""
+NO_GPU: Final = "its host has no free GPU now: start it again later, or create another; its disk is kept"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Starts:
+    """Asks the provider to start and to restart."""
+
+    cloud: Cloud
+    recorder: Recorder
+    clock: Clock
+    policy: Policy
+
+    async def start(self, connection: Connection, instance: Instance) -> Outcome:
+        """Ask for a start; may raise CloudTransientError, when it certainly was not asked for."""
+        asked = await self._about_to_ask(connection, instance)
+        try:
+            await self.cloud.start(provider_id(instance))
+        except CloudError as error:
+            return await self._not_done(connection, asked, error)
+        return await self._answered(connection, asked, asked)
+
+    async def restart(self, connection: Connection, instance: Instance) -> Outcome:
+        """Ask for a restart; what was seen before says nothing from here on."""
+        asked = await self._about_to_ask(connection, replace(instance, sighting=None))
+        try:
+            await self.cloud.restart(provider_id(instance))
+        except CloudError as error:
+            return await self._not_done(connection, asked, error)
+        return await self._answered(connection, asked, replace(asked, owed=None))
+
+    async def _about_to_ask(self, connection: Connection, instance: Instance) -> Instance:
+        now = self.clock.now()
+        asking = replace(instance, acted_at=now, asks=instance.asks + 1)
+        return await self.recorder.write(
+            connection, instance, Step(asking, "about to ask"), now=now, look_again=self.policy.settle
+        )
+
+    async def _answered(self, connection: Connection, asked: Instance, done: Instance) -> Outcome:
+        agreed = Step(replace(done, refused=None), "the provider was asked, and agreed")
+        written = await self._write(connection, asked, agreed)
+        return Outcome(instance=written, look_again=self.policy.settle)
+
+    async def _not_done(self, connection: Connection, asked: Instance, error: CloudError) -> Outcome:
+        match error:
+            case CloudUnknownError():
+                log.info("instance.ask_in_doubt", why=error.message)
+                return Outcome(instance=asked, look_again=self.policy.settle)
+            case CloudTransientError():
+                await self._write(connection, asked, Step(replace(asked, acted_at=None), "could not be asked"))
+                raise error
+            case CloudRefusedError() if error.code in FINAL:
+                return await self._failed(connection, asked, Failure(code=error.code, message=error.message))
+            case CloudShortageError():
+                refused = Failure(code=error.code, message=NO_GPU)
+            case _:
+                refused = Failure(code="STARTUP_FAILED", message=error.message)
+        log.info("instance.start_refused", why=error.message)
+        written = await self._write(connection, asked, Step(replace(asked, refused=refused), refused.message))
+        return Outcome(instance=written)
+
+    async def _failed(self, connection: Connection, asked: Instance, failure: Failure) -> Outcome:
+        """Leave it as it was before: stopped, or running."""
+        now = self.clock.now()
+        phase = Phase.EXITED if asked.owed is Action.START else Phase.RUNNING
+        left = replace(
+            asked, phase=phase, phase_since=now, owed=None, asks=0, refused=None, failure=failure, deadline_at=None
+        )
+        return Outcome(instance=await self._write(connection, asked, Step(left, failure.message)))
+
+    async def _write(self, connection: Connection, before: Instance, step: Step) -> Instance:
+        return await self.recorder.write(connection, before, step, now=self.clock.now())

@@ -1,0 +1,216 @@
+"""Starting, stopping, restarting and deleting instances, as callers see it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from typing import Any
+
+import pytest
+from support.front import Front, opened
+from support.service import Answer, error_of
+
+from corral.domain.instance import ProviderId
+from corral.domain.lifecycle import Goal, Phase
+from corral.domain.operation import OperationStatus
+from corral.domain.sighting import Sighting
+from corral.store import operations
+from corral.store.database import Database
+
+
+@pytest.fixture
+async def front(database: Database) -> AsyncGenerator[Front]:
+    async with opened(database) as front:
+        yield front
+
+
+async def at_rest(front: Front, phase: Phase, sighting: Sighting, name: str = "trainer") -> str:
+    """An instance that is in *phase*, with nothing under way."""
+    made = (await front.wish(name=name)).json
+    instance_id = str(made["instanceId"])
+    async with front.desk.database.transaction() as connection:
+        current = await operations.load(connection, made["operationId"])
+        assert current is not None
+        await connection.execute(
+            "UPDATE corral_operations SET status = $2 WHERE id = $1", current.id, OperationStatus.COMPLETED.value
+        )
+    await front.change(instance_id, phase=phase, sighting=sighting, provider_id=ProviderId(f"p-{name}"))
+    return instance_id
+
+
+async def act(
+    front: Front, path: str, body: dict[str, Any] | None = None, *, headers: dict[str, str] | None = None
+) -> Answer:
+    return await front.service.ask("POST", f"/api/instances{path}", json=body, headers=headers)
+
+
+@pytest.mark.parametrize("by_name", [False, True])
+@pytest.mark.parametrize(
+    ("verb", "phase", "sighting", "status"),
+    [
+        ("start", Phase.EXITED, Sighting.EXITED, "starting"),
+        ("stop", Phase.READY, Sighting.RUNNING, "stopping"),
+        ("delete", Phase.READY, Sighting.RUNNING, "deleting"),
+    ],
+)
+async def test_what_is_asked_is_answered_at_once(
+    front: Front, verb: str, phase: Phase, sighting: Sighting, status: str, *, by_name: bool
+) -> None:
+    """By id or by name, with everything a caller needs to follow it."""
+    instance_id = await at_rest(front, phase, sighting)
+    if by_name:
+        answer = await act(front, f"/{verb}", {"instanceName": "trainer"})
+    elif verb == "delete":
+        answer = await front.service.ask("DELETE", f"/api/instances/{instance_id}")
+    else:
+        answer = await act(front, f"/{instance_id}/{verb}")
+    word = "deletion" if verb == "delete" else verb
+    expected = {
+        "instanceId": instance_id,
+        "novitaInstanceId": "p-trainer",
+        "status": status,
+        "message": f"Instance {word} initiated successfully",
+        "operationId": answer.json["operationId"],
+    }
+
+    assert answer.status == 202
+    assert answer.json == expected | ({"estimatedReadyTime": "2030-01-01T00:04:00.000Z"} if verb == "start" else {})
+    shown = (await front.get(f"/api/operations/{answer.json['operationId']}")).json
+    assert (shown["kind"], shown["status"]) == (verb, "initiated")
+    assert ("startRequested" in shown["phases"]) == (verb == "start")
+
+
+async def test_a_restart_is_answered_at_once(front: Front) -> None:
+    """Also by the provider's id."""
+    await at_rest(front, Phase.READY, Sighting.RUNNING)
+    answer = await act(front, "/p-trainer/restart")
+
+    assert (answer.status, answer.json["status"]) == (202, "restarting")
+    assert "estimatedReadyTime" in answer.json
+
+
+async def test_twenty_starts_at_once_are_one_operation(front: Front) -> None:
+    """Nineteen are told which."""
+    instance_id = await at_rest(front, Phase.EXITED, Sighting.EXITED)
+    answers = await asyncio.gather(*(act(front, f"/{instance_id}/start") for _ in range(20)))
+    heard = [answer for answer in answers if answer.status == 202]
+    code = "STARTUP_OPERATION_IN_PROGRESS"
+    refused = [error_of(answer, 409, code) for answer in answers if answer.status != 202]
+
+    assert (len(heard), len(refused)) == (1, 19)
+    assert [error["details"] for error in refused] == 19 * [
+        {
+            "instanceId": instance_id,
+            "operationId": heard[0].json["operationId"],
+            "kind": "start",
+            "currentPhase": "starting",
+        }
+    ]
+
+
+@pytest.mark.parametrize(
+    ("verb", "phase", "code"),
+    [
+        ("start", Phase.READY, "INSTANCE_NOT_STARTABLE"),
+        ("restart", Phase.EXITED, "INSTANCE_NOT_STARTABLE"),
+        ("stop", Phase.EXITED, "INSTANCE_NOT_STOPPABLE"),
+    ],
+)
+async def test_what_cannot_be_done_now_says_the_status(front: Front, verb: str, phase: Phase, code: str) -> None:
+    """A 400: the request must change, not only wait."""
+    sighting = Sighting.EXITED if phase is Phase.EXITED else Sighting.RUNNING
+    instance_id = await at_rest(front, phase, sighting)
+    error = error_of(await act(front, f"/{instance_id}/{verb}"), 400, code)
+
+    assert error["details"] == {"instanceId": instance_id, "status": phase.value}
+    assert phase.value in error["message"]
+
+
+async def test_two_of_one_name_are_a_conflict_that_lists_both(front: Front) -> None:
+    """Deleting the wrong one would be dear."""
+    ids = {await at_rest(front, Phase.READY, Sighting.RUNNING)}
+    second = await at_rest(front, Phase.READY, Sighting.RUNNING, "other")
+    async with front.desk.database.connection() as connection:
+        await connection.execute("UPDATE corral_instances SET name = 'trainer' WHERE id = $1", second)
+    error = error_of(await act(front, "/delete", {"instanceName": "trainer"}), 409, "NAME_AMBIGUOUS")
+
+    assert set(error["details"]["instanceIds"]) == ids | {second}
+
+
+@pytest.mark.parametrize("verb", ["start", "stop", "delete"])
+async def test_an_unknown_name_or_id_is_not_found(front: Front, verb: str) -> None:
+    """Whichever way it is asked."""
+    by_name = await act(front, f"/{verb}", {"instanceName": "nobody"})
+    by_id = await act(front, "/inst_nobody/start")
+
+    for answer in (by_name, by_id):
+        error_of(answer, 404, "INSTANCE_NOT_FOUND")
+    assert by_name.json["error"]["message"] != by_id.json["error"]["message"]
+
+
+async def test_everything_wrong_with_a_body_is_told_at_once(front: Front) -> None:
+    """Each field by its own code."""
+    instance_id = await at_rest(front, Phase.EXITED, Sighting.EXITED)
+    body = {"healthCheckConfig": {"timeoutMs": 1}, "targetPort": 0, "webhookUrl": "ftp://x", "instanceName": 5}
+    answer = await act(front, f"/{instance_id}/start", body)
+
+    error = error_of(answer, 400, "VALIDATION_ERROR")
+    assert {(p["field"], p["code"]) for p in error["validationErrors"]} == {
+        ("healthCheckConfig.timeoutMs", "INVALID_HEALTH_CHECK"),
+        ("targetPort", "INVALID_HEALTH_CHECK"),
+        ("webhookUrl", "INVALID_WEBHOOK_URL"),
+        ("instanceName", "INVALID_INSTANCE_NAME"),
+    }
+
+
+@pytest.mark.parametrize("body", [{}, {"instanceName": None}, {"instanceName": ""}])
+async def test_by_name_needs_a_name(front: Front, body: dict[str, Any]) -> None:
+    """And says so by the field."""
+    error = error_of(await act(front, "/stop", body), 400, "VALIDATION_ERROR")
+
+    assert [p["code"] for p in error["validationErrors"]] == ["INVALID_INSTANCE_NAME"]
+
+
+async def test_a_start_is_checked_and_told_as_it_says(front: Front) -> None:
+    """For this operation; the order stands."""
+    instance_id = await at_rest(front, Phase.EXITED, Sighting.EXITED)
+    body = {"healthCheckConfig": {"timeoutMs": "2000"}, "targetPort": 81}
+    await act(front, f"/{instance_id}/start", body)
+    instance = (await front.desk.reading.instance(instance_id)).instance
+
+    assert (instance.health_spec.timeout_ms, instance.health_spec.target_port) == (2000, 81)
+    assert instance.order.health.target_port is None
+    (job,) = [job for job in await front.desk.queue.find() if job.type == "monitor_startup"]
+    assert job.payload == {
+        "instanceId": instance_id,
+        "novitaInstanceId": "p-trainer",
+        "startTime": job.payload["startTime"],
+        "maxWaitTime": 600_000,
+    }
+
+
+async def test_a_start_with_a_key_happens_once(front: Front) -> None:
+    """Repeated, it gets the first answer; with another body, a refusal."""
+    instance_id = await at_rest(front, Phase.EXITED, Sighting.EXITED)
+    key = {"Idempotency-Key": "k"}
+    first = await act(front, f"/{instance_id}/start", headers=key)
+    again = await act(front, f"/{instance_id}/start", headers=key)
+    other = await act(front, f"/{instance_id}/stop", headers=key)
+
+    assert (first.status, again.status) == (202, 202)
+    assert again.json == first.json
+    assert again.headers["idempotent-replayed"] == "true"
+    error_of(other, 409, "IDEMPOTENCY_KEY_REUSED")
+
+
+async def test_a_stop_takes_the_place_of_a_start(front: Front) -> None:
+    """The start is cancelled, and says so."""
+    instance_id = await at_rest(front, Phase.EXITED, Sighting.EXITED)
+    start = (await act(front, f"/{instance_id}/start")).json
+    stop = await act(front, f"/{instance_id}/stop")
+    again = await act(front, f"/{instance_id}/stop")
+    instance = (await front.desk.reading.instance(instance_id)).instance
+
+    assert (stop.status, instance.goal) == (202, Goal.STOPPED)
+    assert (await front.get(f"/api/operations/{start['operationId']}")).json["status"] == "cancelled"
+    error_of(again, 409, "OPERATION_IN_PROGRESS")

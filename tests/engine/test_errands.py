@@ -1,0 +1,294 @@
+"""Stop, start, restart and delete over the real database and a simulated provider that can hurt."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+
+import pytest
+from support.herd import Herd, herding
+
+from corral.domain.asking import Terms
+from corral.domain.errors import GoalRefusedError, NotFoundError
+from corral.domain.instance import InstanceId
+from corral.domain.lifecycle import Phase
+from corral.domain.operation import Operation, OperationKind
+from corral.engine.errands import Accepted
+from corral.store import operations
+from corral.store.database import Database
+from corral.store.target import DatabaseTarget
+
+START, STOP, RESTART, DELETE = OperationKind.START, OperationKind.STOP, OperationKind.RESTART, OperationKind.DELETE
+
+
+@pytest.fixture
+async def herd(database: Database, target: DatabaseTarget) -> AsyncGenerator[Herd]:
+    async with herding(database, target) as herd:
+        yield herd
+
+
+@pytest.fixture
+async def ready(herd: Herd) -> InstanceId:
+    wish = await herd.wish()
+    await herd.until(wish, Phase.READY)
+    return wish
+
+
+@pytest.fixture
+async def stopped(herd: Herd, ready: InstanceId) -> InstanceId:
+    await herd.ask(STOP, ready)
+    await herd.until(ready, Phase.EXITED)
+    return ready
+
+
+async def told(herd: Herd) -> list[str]:
+    async with herd.database.connection() as connection:
+        rows = await connection.fetch("SELECT type FROM corral_events ORDER BY id")
+    return [row["type"].removeprefix("instance.") for row in rows]
+
+
+async def operation(herd: Herd, accepted: Accepted) -> Operation:
+    async with herd.database.connection() as connection:
+        found = await operations.load(connection, accepted.operation_id)
+    assert found is not None
+    return found
+
+
+def asked(herd: Herd, endpoint: str) -> int:
+    """How often the provider was asked."""
+    counts = herd.sim.calls()["endpoints"].get(endpoint)
+    return 0 if counts is None else counts["total"]
+
+
+def place(herd: Herd) -> tuple[str, str]:
+    """The product and cluster of the one machine there is."""
+    (machine,) = herd.sim.instances()
+    return machine.order.product_id, machine.order.cluster_id
+
+
+async def do(herd: Herd, command: str, instance_id: InstanceId) -> None:
+    """What somebody else does, past Corral."""
+    status, _ = await herd.sim.ask(
+        f"/gpu/instance/{command}", {"instanceId": (await herd.get(instance_id)).provider_id}
+    )
+    assert status == 200
+
+
+async def test_stop_start_restart_and_delete_one_after_the_other(herd: Herd, ready: InstanceId) -> None:
+    """Each is an operation that completes, and is told in its own words."""
+    first = await herd.get(ready)
+    road: dict[OperationKind, Phase] = {
+        STOP: Phase.EXITED, START: Phase.READY, RESTART: Phase.READY, DELETE: Phase.TERMINATED,
+    }  # fmt: skip
+    for kind, end in road.items():
+        before = len(await told(herd))
+        accepted = await herd.ask(kind, ready)
+        after = await herd.until(ready, end)
+        assert (await operation(herd, accepted)).status == "completed", kind
+        assert after.failure is None
+        news = (await told(herd))[before:]
+        assert news == {
+            STOP: ["changed", "stopped"],
+            START: ["startup_initiated", "starting", "running", "health_checking", "ready", "startup_completed"],
+            RESTART: ["changed", "changed", "running", "health_checking", "ready"],
+            DELETE: ["changed", "terminated"],
+        }[kind], kind  # fmt: skip
+        if kind is START:
+            assert first.ready_at is not None
+            assert after.ready_at is not None
+            assert after.ready_at > first.ready_at, "readyAt is of the last create or start"
+            assert {e.port for e in after.endpoints} == {8888, 22}
+    assert asked(herd, "create") == 1
+
+
+async def test_of_many_starts_at_once_one_is_heard(herd: Herd, stopped: InstanceId) -> None:
+    """The others are told which operation is under way."""
+    outcomes = await asyncio.gather(
+        *(herd.errands.ask(START, stopped, Terms()) for _ in range(20)), return_exceptions=True
+    )
+    heard = [outcome for outcome in outcomes if isinstance(outcome, Accepted)]
+    refused = [outcome for outcome in outcomes if isinstance(outcome, GoalRefusedError)]
+
+    assert (len(heard), len(refused)) == (1, 19)
+    assert {error.code for error in refused} == {"STARTUP_OPERATION_IN_PROGRESS"}
+    assert {error.details["operationId"] for error in refused} == {heard[0].operation_id}
+    await herd.until(stopped, Phase.READY)
+
+
+@pytest.mark.parametrize("fault", ["lost_reply", "500_but_created"])
+@pytest.mark.parametrize("kind", [START, RESTART, STOP])
+async def test_an_answer_that_is_lost_changes_nothing_of_the_end(herd: Herd, kind: OperationKind, fault: str) -> None:
+    """What was asked for is seen to happen, or is asked for again."""
+    wish = await herd.wish()
+    await herd.until(wish, Phase.READY)
+    if kind is START:
+        await herd.ask(STOP, wish)
+        await herd.until(wish, Phase.EXITED)
+    herd.sim.fault(fault, on=kind.value, count=1)
+    accepted = await herd.ask(kind, wish)
+    await herd.until(wish, Phase.EXITED if kind is STOP else Phase.READY, steps=90)
+
+    assert (await operation(herd, accepted)).status == "completed"
+
+
+async def test_a_restart_too_quick_to_be_seen_is_believed_by_its_start(herd: Herd, ready: InstanceId) -> None:
+    """The provider tells when it last started; nothing else shows that it was off."""
+    herd.sim.set(restart_seconds=0.1)
+    began = herd.clock.now()
+    accepted = await herd.ask(RESTART, ready)
+    after = await herd.until(ready, Phase.READY)
+
+    assert (await operation(herd, accepted)).status == "completed"
+    assert asked(herd, "restart") == 1
+    assert (after.phase_since - began).total_seconds() < 20
+
+
+async def test_a_quick_restart_without_a_trace_is_believed_after_the_settle_time(
+    database: Database, target: DatabaseTarget
+) -> None:
+    """A provider that tells no times cannot be waited for for ever, nor asked twice."""
+    async with herding(database, target, extras_in_list=False, restart_seconds=0.1) as herd:
+        wish = await herd.wish()
+        await herd.until(wish, Phase.READY)
+        began = herd.clock.now()
+        await herd.ask(RESTART, wish)
+        after = await herd.until(wish, Phase.READY)
+
+        assert asked(herd, "restart") == 1
+        assert (after.phase_since - began).total_seconds() >= 60
+
+
+async def test_a_restart_that_never_arrived_is_asked_for_again(database: Database, target: DatabaseTarget) -> None:
+    """In doubt, and nothing seen of it for the settle time: it did not happen."""
+    async with herding(database, target) as herd:
+        wish = await herd.wish()
+        await herd.until(wish, Phase.READY)
+        herd.sim.fault("error_500", on="restart", count=1)
+        accepted = await herd.ask(RESTART, wish)
+        await herd.until(wish, Phase.READY, steps=90)
+
+        assert asked(herd, "restart") == 2
+        assert (await operation(herd, accepted)).status == "completed"
+
+
+async def test_a_host_without_a_gpu_is_asked_again_until_one_is_free(herd: Herd, stopped: InstanceId) -> None:
+    """Less and less often, and the reason can be seen meanwhile."""
+    herd.sim.set_stock(*place(herd), 0)
+    accepted = await herd.ask(START, stopped)
+    await herd.steps(60)
+    waiting = await herd.get(stopped)
+    tries = asked(herd, "start")
+    assert (waiting.phase, waiting.refused and waiting.refused.code) == (Phase.STARTING, "RESOURCE_CONSTRAINTS")
+    assert 4 <= tries <= 7, "5, 10, 20, 40 and 60 seconds apart"
+    assert (await operation(herd, accepted)).status == "initiated"
+
+    herd.sim.set_stock(*place(herd), None)
+    await herd.until(stopped, Phase.READY, steps=60)
+    assert (await operation(herd, accepted)).status == "completed"
+
+
+async def test_a_start_without_a_gpu_fails_at_its_deadline_and_harms_nothing(herd: Herd, stopped: InstanceId) -> None:
+    """It is stopped as before, says what can be done, and may be started again."""
+    stopped_at = (await herd.get(stopped)).stopped_at
+    herd.sim.set_stock(*place(herd), 0)
+    accepted = await herd.ask(START, stopped)
+    after = await herd.until(stopped, Phase.EXITED, steps=70, seconds=10)
+    ended = await operation(herd, accepted)
+
+    assert ended.status == "failed"
+    assert ended.error == after.failure
+    assert after.failure is not None
+    assert after.failure.code == "RESOURCE_CONSTRAINTS"
+    assert "start it again later" in after.failure.message
+    assert after.stopped_at == stopped_at
+    assert (await told(herd))[-2:] == ["stopped", "startup_failed"]
+    assert asked(herd, "delete") == asked(herd, "migrate") == 0
+    herd.sim.set_stock(*place(herd), None)
+    await herd.ask(START, stopped)
+    await herd.until(stopped, Phase.READY, steps=60)
+
+
+async def test_an_account_that_cannot_pay_fails_a_start_at_once(herd: Herd, ready: InstanceId) -> None:
+    """Asking again would not help, and the user must know."""
+    await herd.step(10 * 3600)
+    await herd.ask(STOP, ready)
+    stopped = (await herd.until(ready, Phase.EXITED)).id
+    herd.sim.set(balance_usd=1)
+    accepted = await herd.ask(START, stopped)
+    await herd.step()
+    after = await herd.get(stopped)
+
+    assert (await operation(herd, accepted)).status == "failed"
+    assert (after.phase, after.failure and after.failure.code) == (Phase.EXITED, "INSUFFICIENT_BALANCE")
+
+
+@pytest.mark.parametrize("sent", [True, False])
+async def test_a_stop_wins_over_a_start(herd: Herd, stopped: InstanceId, *, sent: bool) -> None:
+    """Whether or not the provider was already asked to start; within two looks nobody is billed any more."""
+    start = await herd.ask(START, stopped)
+    if sent:
+        await herd.work()
+    await herd.ask(STOP, stopped)
+    await herd.until(stopped, Phase.EXITED)
+    await herd.steps(5)
+
+    assert (await operation(herd, start)).status == "cancelled"
+    assert await herd.phase(stopped) is Phase.EXITED
+    assert herd.sim.ledger().billed_now == 0
+
+
+async def test_a_start_that_takes_effect_after_the_stop_is_stopped_again(herd: Herd, stopped: InstanceId) -> None:
+    """Somebody else's, or one of ours that was long under way: the goal decides."""
+    await do(herd, "start", stopped)
+    await herd.steps(8)
+
+    assert await herd.phase(stopped) is Phase.EXITED
+    assert herd.sim.ledger().billed_now == 0
+
+
+async def test_one_that_stops_by_itself_is_left_stopped(herd: Herd, ready: InstanceId) -> None:
+    """A reclaimed spot machine is not started again behind its user's back."""
+    await do(herd, "stop", ready)
+    await herd.steps(20)
+
+    assert await herd.phase(ready) is Phase.EXITED
+    assert asked(herd, "start") == 0
+
+
+async def test_one_that_stops_while_it_starts_fails_its_start(herd: Herd, stopped: InstanceId) -> None:
+    """It is stopped, and its operation says so instead of waiting for the deadline."""
+    herd.sim.set(guest="refused")
+    accepted = await herd.ask(START, stopped)
+    await herd.until(stopped, Phase.HEALTH_CHECKING)
+    await do(herd, "stop", stopped)
+    after = await herd.until(stopped, Phase.EXITED)
+
+    assert after.failure is not None
+    assert after.failure.code == "STARTUP_FAILED"
+    assert (await operation(herd, accepted)).status == "failed"
+
+
+async def test_a_provider_that_is_away_delays_a_start_and_fails_nothing(herd: Herd, stopped: InstanceId) -> None:
+    """Nothing was asked, so nothing is in doubt."""
+    herd.sim.fault("refuse", count=None)
+    accepted = await herd.ask(START, stopped)
+    await herd.steps(20)
+    assert (await operation(herd, accepted)).status == "initiated"
+
+    herd.sim.no_more_faults()
+    await herd.until(stopped, Phase.READY)
+
+
+async def test_a_name_finds_the_one_that_lives(herd: Herd, ready: InstanceId) -> None:
+    """Those that are gone or going do not count; of two that live neither is guessed."""
+    assert await herd.errands.named("worker") == ready
+    other = await herd.wish()
+    with pytest.raises(GoalRefusedError) as refused:
+        await herd.errands.named("worker")
+    assert refused.value.code == "NAME_AMBIGUOUS"
+    assert set(refused.value.details["instanceIds"]) == {ready, other}  # type: ignore[call-overload]
+    await herd.unwish(ready)
+    assert await herd.errands.named("worker") == other
+    await herd.unwish(other)
+    with pytest.raises(NotFoundError):
+        await herd.errands.named("worker")

@@ -1,0 +1,162 @@
+"""What may be asked of an instance, in every phase and with every operation under way."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from corral.domain.asking import Asked, Terms, granted
+from corral.domain.errors import GoalRefusedError
+from corral.domain.health import HealthCheckSpec
+from corral.domain.instance import Failure, Instance, InstanceId, OperationId, Order, ProviderId
+from corral.domain.lifecycle import Action, Goal, Phase
+from corral.domain.operation import Operation, OperationKind, OperationStatus
+from corral.domain.sighting import Sighting
+
+NOW = datetime(2030, 1, 1, tzinfo=UTC)
+WITHIN = timedelta(minutes=10)
+SIGHTINGS = {
+    Phase.STARTING: Sighting.BOOTING,
+    Phase.STOPPING: Sighting.STOPPING,
+    Phase.EXITED: Sighting.EXITED,
+    Phase.RESTARTING: Sighting.RESTARTING,
+    Phase.MIGRATING: Sighting.MIGRATING,
+    Phase.DELETING: Sighting.REMOVING,
+    Phase.TERMINATED: Sighting.ABSENT,
+}
+MAY = {
+    OperationKind.START: {Phase.EXITED, Phase.FAILED},
+    OperationKind.RESTART: {Phase.RUNNING, Phase.HEALTH_CHECKING, Phase.READY, Phase.FAILED},
+    OperationKind.STOP: set(Phase) - {Phase.CREATING, Phase.EXITED, Phase.DELETING, Phase.TERMINATED},
+    OperationKind.DELETE: set(Phase),
+}
+"""In which phases each may be asked of an instance that the provider has and that is left alone."""
+
+
+def an_instance(phase: Phase, **facts: object) -> Instance:
+    there = phase is not Phase.CREATING
+    known = Instance(
+        id=InstanceId("inst_1"),
+        order=Order(name="worker", product_name="RTX 4090 24GB", template_id="1", regions=("CN-HK-01",)),
+        goal=Goal.GONE if phase in {Phase.DELETING, Phase.TERMINATED} else Goal.RUNNING,
+        phase=phase,
+        operation_id=OperationId("op_1"),
+        created_at=NOW,
+        phase_since=NOW,
+        deadline_at=None,
+        provider_id=ProviderId("p-1") if there else None,
+        sighting=SIGHTINGS.get(phase, Sighting.RUNNING) if there else None,
+        failure=Failure(code="HEALTH_CHECK_TIMEOUT", message="nobody answers") if phase is Phase.FAILED else None,
+    )
+    return replace(known, **facts)  # type: ignore[arg-type]
+
+
+def an_operation(kind: OperationKind, status: OperationStatus = OperationStatus.MONITORING) -> Operation:
+    return Operation(id=OperationId("op_1"), instance_id=InstanceId("inst_1"), kind=kind, status=status, created_at=NOW)
+
+
+def ask(instance: Instance, kind: OperationKind, current: Operation | None = None, **terms: object) -> Instance:
+    asked = Asked(
+        kind=kind,
+        operation_id=OperationId("op_2"),
+        at=NOW + timedelta(seconds=1),
+        within=WITHIN,
+        terms=Terms(**terms),  # type: ignore[arg-type]
+    )
+    return granted(instance, current, asked)
+
+
+def refusal(instance: Instance, kind: OperationKind, current: Operation | None = None) -> GoalRefusedError:
+    with pytest.raises(GoalRefusedError) as refused:
+        ask(instance, kind, current)
+    return refused.value
+
+
+@pytest.mark.parametrize("phase", Phase)
+@pytest.mark.parametrize("kind", MAY)
+def test_what_may_be_asked_in_which_phase(kind: OperationKind, phase: Phase) -> None:
+    """Every phase has an answer, and a refusal names the phase."""
+    instance = an_instance(phase)
+    if phase in MAY[kind]:
+        after = ask(instance, kind)
+        assert (after.operation_id, after.phase_since) == ("op_2", NOW + timedelta(seconds=1))
+        assert after.acted_at is None
+        return
+    refused = refusal(instance, kind)
+    assert refused.code == ("INSTANCE_NOT_STOPPABLE" if kind is OperationKind.STOP else "INSTANCE_NOT_STARTABLE")
+    assert phase.value in refused.message
+    assert refused.details == {"instanceId": "inst_1", "status": phase.value}
+
+
+@pytest.mark.parametrize("asked", MAY)
+@pytest.mark.parametrize("under_way", OperationKind)
+def test_what_gives_way_to_what(under_way: OperationKind, asked: OperationKind) -> None:
+    """A stop wins over what brings it up, a deletion over everything; the others wait."""
+    instance, current = an_instance(Phase.STARTING), an_operation(under_way)
+    startup = under_way in {OperationKind.CREATE, OperationKind.START, OperationKind.RESTART}
+    if asked is OperationKind.DELETE or (asked is OperationKind.STOP and startup):
+        assert ask(instance, asked, current).operation_id == "op_2"
+        return
+    refused = refusal(instance, asked, current)
+    assert refused.code == ("STARTUP_OPERATION_IN_PROGRESS" if startup else "OPERATION_IN_PROGRESS")
+    assert refused.details == {
+        "instanceId": "inst_1", "operationId": "op_1", "kind": under_way.value, "currentPhase": "starting",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("ended", [OperationStatus.COMPLETED, OperationStatus.FAILED, OperationStatus.CANCELLED])
+def test_what_has_ended_is_in_nobodys_way(ended: OperationStatus) -> None:
+    """Only what is under way is."""
+    current = an_operation(OperationKind.STOP, ended)
+
+    assert ask(an_instance(Phase.EXITED), OperationKind.START, current).phase is Phase.STARTING
+
+
+def test_a_start_owes_a_start_only_of_what_is_stopped() -> None:
+    """One that failed and runs is looked at again; telling it to start would be refused for ever."""
+    stopped = ask(an_instance(Phase.EXITED), OperationKind.START)
+    unhealthy = ask(an_instance(Phase.FAILED), OperationKind.START)
+
+    assert (stopped.owed, stopped.deadline_at) == (Action.START, NOW + timedelta(seconds=1) + WITHIN)
+    assert (unhealthy.owed, unhealthy.phase, unhealthy.failure) == (None, Phase.STARTING, None)
+
+
+@pytest.mark.parametrize("kind", [OperationKind.START, OperationKind.STOP, OperationKind.RESTART])
+@pytest.mark.parametrize(
+    "lost", [{"provider_id": None, "sighting": None}, {"sighting": Sighting.ABSENT}], ids=["never made", "vanished"]
+)
+def test_what_the_provider_does_not_have_can_only_be_deleted(kind: OperationKind, lost: dict[str, object]) -> None:
+    """A failure is startable only while there is something to start."""
+    failed = an_instance(Phase.FAILED, **lost)
+
+    assert refusal(failed, kind).code.startswith("INSTANCE_NOT_")
+    assert ask(failed, OperationKind.DELETE).goal is Goal.GONE
+
+
+def test_a_stop_does_not_take_an_old_sighting_for_its_own_doing() -> None:
+    """With a start perhaps under way, "exited" from before it says nothing."""
+    asked = replace(ask(an_instance(Phase.EXITED), OperationKind.START), acted_at=NOW)
+    unasked = ask(an_instance(Phase.EXITED), OperationKind.START)
+
+    assert ask(asked, OperationKind.STOP, an_operation(OperationKind.START)).sighting is None
+    assert ask(unasked, OperationKind.STOP, an_operation(OperationKind.START)).sighting is Sighting.EXITED
+
+
+def test_what_a_request_says_holds_for_its_operation_alone() -> None:
+    """The order stands; the next operation is told and checked as ordered again."""
+    spec = HealthCheckSpec(timeout_ms=2000)
+    told = ask(an_instance(Phase.EXITED), OperationKind.START, health=spec, target_port=81, webhook_url="https://a/b")
+    later = ask(told, OperationKind.STOP, an_operation(OperationKind.START))
+
+    assert told.health_spec == replace(spec, target_port=81)
+    assert told.told_to == "https://a/b"
+    assert (later.health_spec, later.told_to) == (told.order.health, None)
+
+
+def test_a_port_alone_narrows_the_ordered_check() -> None:
+    """The rest of the order's check stands."""
+    after = ask(an_instance(Phase.EXITED), OperationKind.START, target_port=81)
+
+    assert after.health_spec == replace(after.order.health, target_port=81)
