@@ -16,6 +16,7 @@ from corral.api.idempotency import HEADER
 from corral.domain import order_rules as rules
 from corral.domain.asking_rules import LONGEST_PROVIDER_NAME
 from corral.domain.catalog import BillingMode
+from corral.domain.forms import LONGEST_NAME
 from corral.domain.health import SPEC_RANGES, HealthCheckSpec
 
 
