@@ -6,6 +6,8 @@ Run as `python tools/reference.py` to write, `python tools/reference.py --check`
 
 from __future__ import annotations
 
+import dataclasses
+import json
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -14,6 +16,8 @@ from typing import Any
 import grafana
 import typer
 
+from corral.api import app, openapi
+from corral.api.limits import Limits
 from corral.api.problems import STATUS_BY_CLASS, STATUS_BY_CODE
 from corral.cache import numbers
 from corral.cli.exits import MEANINGS
@@ -134,6 +138,23 @@ def _families(families: Iterable[Family]) -> list[str]:
     return ["| name | kind | labels | meaning |", "|---|---|---|---|", *rows]
 
 
+class _Anything:
+    """Stands for the parts behind the routes, which are only described here and never called."""
+
+    def __getattr__(self, _name: str) -> _Anything:
+        return self
+
+
+def openapi_page() -> str:
+    """Every route, for programs; without the version, which a running service tells."""
+    parts = {part.name: _Anything() for part in dataclasses.fields(app.Parts)}
+    plain = {"local_only": True, "allowed_origins": (), "limits": Limits(), "ready_word": "ready", "pages": ()}
+    edge: Any = app.build(app.Parts(**(parts | plain)))  # type: ignore[arg-type]
+    found = openapi.document(edge.app)
+    found["info"]["version"] = "unversioned"
+    return json.dumps(found, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
+
+
 PAGES = {
     "settings.md": settings_page,
     "lifecycle.md": lifecycle_page,
@@ -141,6 +162,7 @@ PAGES = {
     "events.md": events_page,
     "cli.md": cli_page,
     "metrics.md": metrics_page,
+    "openapi.json": openapi_page,
     "../grafana/corral.json": grafana.dashboard,
 }
 

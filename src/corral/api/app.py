@@ -15,7 +15,6 @@ from litestar.exceptions import HTTPException, ValidationException
 from litestar.handlers import HTTPRouteHandler
 from litestar.middleware import DefineMiddleware
 from litestar.openapi.config import OpenAPIConfig
-from litestar.openapi.plugins import JsonRenderPlugin
 from litestar.openapi.spec import License
 from litestar.params import ParameterKwarg
 from litestar.types import ASGIApp
@@ -25,6 +24,7 @@ from corral.api.access import OPEN, Authority, Entrance
 from corral.api.edge import Edge
 from corral.api.idempotency import OncePerKey
 from corral.api.limits import Limits
+from corral.api.openapi import CompletedJson, keep_steady
 from corral.api.problems import RequestIds, problem
 from corral.api.routes import (
     actions,
@@ -127,7 +127,7 @@ def build(parts: Parts, *, only_watching: bool = False) -> ASGIApp:
             summary="GPU instances on novita.ai: ready, at the lowest price, none lost, none billed twice.",
             license=License(name="Apache-2.0", identifier="Apache-2.0"),
             openapi_router=Router("/schema", route_handlers=[], opt=OPEN, include_in_schema=False),
-            render_plugins=[JsonRenderPlugin()],
+            render_plugins=[CompletedJson()],
         ),
         middleware=[
             DefineMiddleware(Authority),  # first: nobody is shown an answer that was given to somebody else
@@ -138,6 +138,7 @@ def build(parts: Parts, *, only_watching: bool = False) -> ASGIApp:
         debug=False,
         logging_config=None,
     )
+    keep_steady(app)
     return Edge(
         app=app,
         clock=parts.clock,

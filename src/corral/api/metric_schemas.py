@@ -53,7 +53,7 @@ class ProviderNumbers(msgspec.Struct, rename="camel"):
     calls_last_minute: Annotated[int, Meta(description="Calls of the last minute, by all processes.", examples=[42])]
 
 
-class CacheNumbers(msgspec.Struct, rename="camel"):
+class CacheShare(msgspec.Struct, rename="camel"):
     """One cache of the process that answers, in numbers."""
 
     hit_ratio: Annotated[float, Meta(description="Share of questions answered at once, 0 to 1.", examples=[0.93])]
@@ -73,7 +73,7 @@ class MetricsSummary(msgspec.Struct, rename="camel"):
     queue: Annotated[QueueNumbers, Meta(description="The job queue.")]
     webhooks: Annotated[WebhookNumbers, Meta(description="The outbox.")]
     provider: Annotated[ProviderNumbers, Meta(description="How hard the provider is asked.")]
-    caches: Annotated[dict[str, CacheNumbers], Meta(description="By cache, of the process that answers.")]
+    caches: Annotated[dict[str, CacheShare], Meta(description="By cache, of the process that answers.")]
 
 
 class HistoryStep(msgspec.Struct, rename="camel"):

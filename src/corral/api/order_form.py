@@ -125,6 +125,8 @@ _KEY: Final = Parameter(
     description="The same key and request within 24 hours gets the first answer again and does nothing.",
     schema=Schema(type=OpenAPIType.STRING, min_length=1, max_length=255),
 )
+KEY_HEADER: Final[dict[str, Any]] = _KEY.to_schema()
+"""The same, as the document has it."""
 
 
 @dataclass

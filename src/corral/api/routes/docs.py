@@ -9,6 +9,7 @@ from litestar import MediaType, Request, Response, get
 from litestar.handlers import HTTPRouteHandler
 
 from corral.api.access import OPEN
+from corral.api.openapi import document
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 _PAGE = """<!doctype html>
@@ -31,7 +32,7 @@ td {{ border-top: 1px solid #8883; vertical-align: top; }}
 @get("/docs", media_type=MediaType.HTML, include_in_schema=False, opt=OPEN)
 async def docs(request: Request[Any, Any, Any]) -> Response[str]:
     """Every route with its parameters and answers."""
-    schema = request.app.openapi_schema.to_schema()
+    schema = document(request.app)
     operations = [
         _operation(method, path, operation, schema)
         for path, methods in sorted(schema["paths"].items())

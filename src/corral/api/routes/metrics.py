@@ -11,7 +11,7 @@ from litestar.params import QueryParameter
 
 from corral.api.access import VIEWER
 from corral.api.metric_schemas import (
-    CacheNumbers,
+    CacheShare,
     HistoryStep,
     InstanceNumbers,
     MetricsHistory,
@@ -80,7 +80,7 @@ def _summary(numbers: FleetNumbers, fleet: Fleet, book: CacheBook, ready_word: s
             calls_last_minute=numbers.calls_last_minute,
         ),
         caches={
-            name.value: CacheNumbers(hit_ratio=round(stats.hit_ratio, 4), size=stats.size)
+            name.value: CacheShare(hit_ratio=round(stats.hit_ratio, 4), size=stats.size)
             for name, stats in ((name, cache.stats()) for name, cache in book)
         },
     )

@@ -1,0 +1,193 @@
+"""
+Which errors each route may answer, and in which shape: one table for the OpenAPI document.
+
+Most follow from what a route is: whom it admits, whether it takes a body, what its path names. The rest stands in
+`OF_ROUTE`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Any, Final
+
+EVERYWHERE: Final[Mapping[int, tuple[str, ...]]] = {
+    403: ("FORBIDDEN",),
+    429: ("RATE_LIMIT_EXCEEDED",),
+    500: ("INTERNAL_SERVER_ERROR",),
+    503: ("SHUTTING_DOWN",),
+}
+KEYED: Final[Mapping[int, tuple[str, ...]]] = {401: ("UNAUTHORIZED",), 503: ("DATABASE_UNAVAILABLE",)}
+WITH_PARAMETERS: Final[Mapping[int, tuple[str, ...]]] = {400: ("VALIDATION_ERROR",)}
+CHANGING: Final[Mapping[int, tuple[str, ...]]] = {
+    400: ("VALIDATION_ERROR", "INVALID_JSON"),
+    408: ("REQUEST_TIMEOUT",),
+    409: ("IDEMPOTENCY_KEY_REUSED", "OPERATION_IN_PROGRESS"),
+    413: ("BODY_TOO_LARGE",),
+    415: ("UNSUPPORTED_MEDIA_TYPE",),
+}
+PROVIDER: Final[Mapping[int, tuple[str, ...]]] = {
+    502: ("NOVITA_API_ERROR",),
+    503: ("CIRCUIT_BREAKER_OPEN",),
+    504: ("NOVITA_API_TIMEOUT",),
+}
+OF_PARAMETER: Final[Mapping[str, str]] = {
+    "instance_id": "INSTANCE_NOT_FOUND",
+    "operation_id": "OPERATION_NOT_FOUND",
+    "job_id": "JOB_NOT_FOUND",
+    "delivery_id": "NOT_FOUND",
+    "template_id": "TEMPLATE_NOT_FOUND",
+    "name": "CACHE_NOT_FOUND",
+    "key": "CACHE_KEY_NOT_FOUND",
+}
+OF_ROUTE: Final[Mapping[tuple[str, str], Mapping[int, tuple[str, ...]]]] = {
+    ("post", "/api/instances"): {
+        404: ("PRODUCT_NOT_FOUND", "NO_OPTIMAL_PRODUCT_ANY_REGION", "TEMPLATE_NOT_FOUND", "REGISTRY_AUTH_NOT_FOUND"),
+        502: ("NOVITA_API_ERROR", "INVALID_TEMPLATE"),
+        503: ("CIRCUIT_BREAKER_OPEN", "RESOURCE_CONSTRAINTS"),
+        504: ("NOVITA_API_TIMEOUT",),
+    },
+    ("get", "/api/products/optimal"): {404: ("PRODUCT_NOT_FOUND", "NO_OPTIMAL_PRODUCT_ANY_REGION")},
+    ("get", "/api/templates/{template_id}"): {502: ("INVALID_TEMPLATE",)},
+    ("get", "/api/instances/comprehensive"): {404: ("NOT_FOUND",)},
+    ("post", "/api/cache/clear"): {404: ("CACHE_NOT_FOUND",)},
+}
+
+_MEANINGS: Final[Mapping[int, str]] = {
+    400: "The request must change; `validationErrors` lists every bad field.",
+    401: "No key, or one that is not known.",
+    403: "This caller may not do this, or not from there.",
+    404: "What the request names does not exist.",
+    408: "The body did not arrive in time.",
+    409: "Not now: something else is under way, or the key was used for another request.",
+    413: "The body is too large.",
+    415: "The body must be `application/json`.",
+    429: "Too many requests; `Retry-After` says when to come back.",
+    500: "A mistake of ours; the log has more under the same request id.",
+    502: "The provider answered something that cannot be used.",
+    503: "Not now; `Retry-After` says when to ask again.",
+    504: "The provider did not answer in time.",
+}
+
+ERROR_SCHEMAS: Final[Mapping[str, Any]] = {
+    "Problem": {
+        "type": "object",
+        "title": "Problem",
+        "description": "Every error has this shape.",
+        "required": ["error"],
+        "properties": {"error": {"$ref": "#/components/schemas/ProblemDetails", "description": "What went wrong."}},
+    },
+    "ProblemDetails": {
+        "type": "object",
+        "title": "ProblemDetails",
+        "description": "What went wrong, and whether asking again may help.",
+        "required": ["code", "message", "timestamp", "requestId", "correlationId", "retryable"],
+        "properties": {
+            "code": {"type": "string", "description": "For programs; stable.", "examples": ["VALIDATION_ERROR"]},
+            "message": {"type": "string", "description": "For people.", "examples": ["invalid request: gpuNum"]},
+            "timestamp": {"type": "string", "description": "When.", "examples": ["2030-01-01T00:00:00.000Z"]},
+            "requestId": {
+                "type": "string",
+                "description": "Of this request, also in the log.",
+                "examples": ["req_5f1c0a9b3d7e"],
+            },
+            "correlationId": {
+                "type": "string",
+                "description": "As sent by the caller, or the request's id.",
+                "examples": ["req_5f1c0a9b3d7e"],
+            },
+            "retryable": {
+                "type": "boolean",
+                "description": "Whether the same request may succeed later.",
+                "examples": [False],
+            },
+            "retryAfter": {
+                "type": "integer",
+                "description": "Seconds until then, also as the header `Retry-After`.",
+                "examples": [12],
+            },
+            "validationErrors": {
+                "type": "array",
+                "items": {"$ref": "#/components/schemas/FieldProblem"},
+                "description": "Every bad field at once.",
+            },
+            "details": {
+                "type": "object",
+                "additionalProperties": True,
+                "description": "What else is worth knowing.",
+                "examples": [{"instanceId": "inst_8k3v1q5t0c"}],
+            },
+        },
+    },
+    "FieldProblem": {
+        "type": "object",
+        "title": "FieldProblem",
+        "description": "One bad field.",
+        "required": ["field", "code", "message"],
+        "properties": {
+            "field": {"type": "string", "description": "Its name in the request.", "examples": ["gpuNum"]},
+            "code": {"type": "string", "description": "For programs.", "examples": ["INVALID_GPU_NUM"]},
+            "message": {"type": "string", "description": "For people.", "examples": ["must be between 1 and 8"]},
+            "value": {"description": "What was sent, unless it may be secret.", "examples": [9]},
+        },
+    },
+}
+
+
+def failures(path: str, method: str, operation: Mapping[str, Any], *, is_open: bool) -> dict[str, Any]:
+    """The error answers of one operation, by status."""
+    codes: dict[int, list[str]] = {}
+    for table in _tables(path, method, operation, is_open=is_open):
+        for status, words in table.items():
+            codes.setdefault(status, []).extend(w for w in words if w not in codes.get(status, ()))
+    return {str(status): _answer(status, words) for status, words in sorted(codes.items())}
+
+
+def examples() -> dict[str, Any]:
+    """One answer for each code that any route may give."""
+    tables = [EVERYWHERE, KEYED, CHANGING, PROVIDER, {404: tuple(OF_PARAMETER.values())}, *OF_ROUTE.values()]
+    codes = {code: status for table in tables for status, words in table.items() for code in words}
+    return {code: {"value": _sample(status, code)} for code, status in sorted(codes.items())}
+
+
+def _tables(
+    path: str, method: str, operation: Mapping[str, Any], *, is_open: bool
+) -> list[Mapping[int, tuple[str, ...]]]:
+    named = [p["name"] for p in operation.get("parameters", ()) if p["in"] == "path"]
+    asked = [p for p in operation.get("parameters", ()) if p["in"] in {"query", "header"}]
+    tables = [EVERYWHERE]
+    tables += [] if is_open else [KEYED]
+    tables += [WITH_PARAMETERS] if asked else []
+    tables += [CHANGING] if method != "get" else []
+    tables += [{404: (OF_PARAMETER[name],)} for name in named if name in OF_PARAMETER]
+    tables += [PROVIDER] if "catalogue" in operation.get("tags", ()) else []
+    return [*tables, OF_ROUTE.get((method, path), {})]
+
+
+def _answer(status: int, codes: list[str]) -> dict[str, Any]:
+    listed = ", ".join(f"`{code}`" for code in codes)
+    return {
+        "description": f"{_MEANINGS[status]} Codes: {listed}.",
+        "content": {
+            "application/json": {
+                "schema": {"$ref": "#/components/schemas/Problem"},
+                "examples": {code: {"$ref": f"#/components/examples/{code}"} for code in codes},
+            }
+        },
+    }
+
+
+def _sample(status: int, code: str) -> dict[str, Any]:
+    error: dict[str, Any] = {
+        "code": code,
+        "message": HTTPStatus(status).phrase,
+        "timestamp": "2030-01-01T00:00:00.000Z",
+        "requestId": "req_5f1c0a9b3d7e",
+        "correlationId": "req_5f1c0a9b3d7e",
+        "retryable": status in {429, 503, 504},
+    }
+    if code == "VALIDATION_ERROR":
+        error["validationErrors"] = [
+            {"field": "gpuNum", "code": "INVALID_GPU_NUM", "message": "must be between 1 and 8", "value": 9}
+        ]
+    return {"error": error}

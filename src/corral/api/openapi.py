@@ -1,0 +1,165 @@
+"""
+The OpenAPI document, completed: what every field means, with an example; what every route may answer when it fails.
+
+The framework describes what it sees; the rest follows from two tables, `glossary.py` (fields) and `failures.py`
+(errors), so that no route repeats it. A test fails on a field or route that neither table nor route describes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from enum import StrEnum
+from inspect import getdoc
+from typing import Any, Final
+
+import msgspec
+from litestar import Litestar, Request
+from litestar.openapi.plugins import JsonRenderPlugin
+from litestar.routes import HTTPRoute
+
+from corral.api.access import NEEDS
+from corral.api.failures import ERROR_SCHEMAS, examples, failures
+from corral.api.glossary import WORDS
+from corral.api.order_form import KEY_HEADER
+from corral.domain.access import Access
+
+_METHODS: Final = frozenset({"get", "post", "put", "patch", "delete"})
+_CHANGING: Final = frozenset({"post", "put", "patch", "delete"})
+_DEEPEST: Final = 6
+_UNKNOWN: Final[tuple[str, object]] = ("", None)
+
+
+def keep_steady(app: Litestar) -> None:
+    """Keep the framework from rolling dice for examples: the document is the same in every process and every time."""
+    for handler in (handler for route in _routes(app) for handler in route.route_handlers):
+        for answer in (handler.responses or {}).values():
+            answer.generate_examples = False
+
+
+def document(app: Litestar) -> dict[str, Any]:
+    """The whole document, as plain JSON values."""
+    found: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(app.openapi_schema.to_schema()))
+    schemas: dict[str, Any] = found["components"]["schemas"]
+    schemas |= ERROR_SCHEMAS
+    needs = _needs(app)
+    for path, method, operation in operations(found):
+        _complete_operation(path, method, operation, needs.get((path, method)))
+    for name, schema in schemas.items():
+        _explain_fields(schema, name)
+        if "enum" in schema:
+            _restore(name, schema)
+    for schema in schemas.values():
+        _exemplify_fields(schema, schemas)
+    for _, _, operation in operations(found):
+        _explain(operation, schemas)
+    found["components"]["examples"] = examples()
+    found["components"]["securitySchemes"] = {
+        "bearer": {"type": "http", "scheme": "bearer", "description": "An API key: `corral keys create`."},
+        "header": {"type": "apiKey", "in": "header", "name": "X-API-Key", "description": "The same key."},
+    }
+    return found
+
+
+def operations(found: Mapping[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """Every operation of the document, with its path and method."""
+    for path, item in found["paths"].items():
+        for method, operation in item.items():
+            if method in _METHODS:
+                yield path, method, operation
+
+
+class CompletedJson(JsonRenderPlugin):
+    """Serves the completed document."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._body: bytes | None = None
+
+    def render(self, request: Request[Any, Any, Any], openapi_schema: dict[str, Any]) -> bytes:  # noqa: ARG002
+        """Made once: the routes do not change while a process runs."""
+        if self._body is None:
+            self._body = msgspec.json.encode(document(request.app))
+        return self._body
+
+
+def _routes(app: Litestar) -> list[HTTPRoute]:
+    return [route for route in app.routes if isinstance(route, HTTPRoute)]
+
+
+def _needs(app: Litestar) -> dict[tuple[str, str], Access | None]:
+    """By path and method, the role a route asks for."""
+    return {
+        (route.path_format, method.lower()): handler.opt.get(NEEDS)
+        for route in _routes(app)
+        for handler in route.route_handlers
+        for method in handler.http_methods
+    }
+
+
+def _complete_operation(path: str, method: str, operation: dict[str, Any], needs: Access | None) -> None:
+    if method in _CHANGING and not any(p["name"] == KEY_HEADER["name"] for p in operation.get("parameters", ())):
+        operation["parameters"] = [*operation.get("parameters", ()), dict(KEY_HEADER)]
+    if needs is None:
+        operation["security"] = []
+    else:
+        operation["security"] = [{"bearer": []}, {"header": []}]
+        told = operation.get("description", "").strip()
+        operation["description"] = f"{told}\n\nFor callers of the role {needs.name.lower()} and above.".strip()
+    good = {code: answer for code, answer in operation["responses"].items() if int(code) < 400}  # noqa: PLR2004
+    operation["responses"] = good | failures(path, method, operation, is_open=needs is None)
+
+
+def _explain(operation: dict[str, Any], schemas: Mapping[str, Any]) -> None:
+    for parameter in operation.get("parameters", ()):
+        meaning, example = WORDS.get(parameter["name"], _UNKNOWN)
+        if meaning:
+            parameter.setdefault("description", meaning)
+        chosen = _example(parameter["schema"], schemas)  # one of a few words, rather than the glossary's
+        parameter.setdefault("example", example if chosen is None else chosen)
+    body = operation.get("requestBody", {}).get("content", {}).get("application/json", {}).get("schema")
+    if body is not None:
+        _explain_fields(body, "")
+        _exemplify_fields(body, schemas)
+
+
+def _explain_fields(schema: dict[str, Any], name: str) -> None:
+    for field, described in schema.get("properties", {}).items():
+        meaning, example = WORDS.get(f"{name}.{field}") or WORDS.get(field, _UNKNOWN)
+        if meaning:
+            described.setdefault("description", meaning)
+        if example is not None and "examples" not in described and "$ref" not in described:
+            described["examples"] = [example]
+        _explain_fields(described, field)
+
+
+def _exemplify_fields(schema: dict[str, Any], schemas: Mapping[str, Any]) -> None:
+    """Give each field without an example one put together from its parts."""
+    for described in schema.get("properties", {}).values():
+        described.setdefault("examples", [_example(described, schemas)])
+
+
+def _restore(name: str, words: dict[str, Any]) -> None:
+    """Say what a set of words means; the framework writes there what one of its uses says, whichever came last."""
+    ours = [kind for kind in StrEnum.__subclasses__() if kind.__module__.startswith("corral.")]
+    meanings = {kind.__name__: getdoc(kind) for kind in ours}
+    words.pop("default", None)
+    words["examples"] = words["enum"][:1]
+    words["description"] = meanings.get(name) or ""
+
+
+def _example(schema: Mapping[str, Any], schemas: Mapping[str, Any], depth: int = 0) -> Any:
+    if schema.get("examples"):
+        return schema["examples"][0]
+    if "$ref" in schema:
+        return _example(schemas[schema["$ref"].rsplit("/", 1)[-1]], schemas, depth)
+    if "enum" in schema:
+        return schema["enum"][0]
+    for choice in ("oneOf", "allOf", "anyOf"):
+        if choice in schema:
+            return _example(schema[choice][0], schemas, depth)
+    if "properties" in schema and depth < _DEEPEST:
+        return {name: _example(field, schemas, depth + 1) for name, field in schema["properties"].items()}
+    if "items" in schema:
+        return [_example(schema["items"], schemas, depth + 1)]
+    inner = schema.get("additionalProperties")
+    return {"name": _example(inner, schemas, depth + 1)} if isinstance(inner, dict) and inner else None
