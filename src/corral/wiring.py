@@ -28,6 +28,7 @@ from corral.clock import Clock, SystemClock
 from corral.cloud.novita.account import GuardedCloud, opened_account
 from corral.cloud.simulated import opened_provider
 from corral.dashboard import files
+from corral.domain.adoption import Adoption
 from corral.domain.decide import Policy
 from corral.domain.errors import SettingsError
 from corral.engine import delivery_sweep
@@ -46,6 +47,7 @@ from corral.engine.fleet_gauges import FleetGauges
 from corral.engine.ids import random_id
 from corral.engine.keyring import KeyRing
 from corral.engine.listing import MergedListing
+from corral.engine.namesakes import Namesakes
 from corral.engine.news import News
 from corral.engine.observe import Observer, removal
 from corral.engine.reading import Known, Reading
@@ -249,6 +251,12 @@ def _adopting(ground: _Ground, cloud: GuardedCloud, catalogue: Catalogue) -> Ado
     )
 
 
+def _namesakes(settings: Settings, cloud: GuardedCloud, adopting: Adopting) -> Namesakes | None:
+    if not settings.instances.startup_name_lookup:
+        return None
+    return Namesakes(cloud=cloud, adopting=adopting, adoption=Adoption(health=order_defaults(settings).health))
+
+
 def _listing(ground: _Ground, cloud: GuardedCloud) -> MergedListing:
     sightings = Sightings(
         database=ground.database,
@@ -370,6 +378,7 @@ async def _front(
     )
     for job_type in (deliveries.job_type(), delivery_sweep.sweep(database, ground.queue, clock)):
         ground.registry.add(job_type)
+    adopting = _adopting(ground, cloud, catalogue)
     desk = InstanceDesk(
         commands=Commands(
             database=database,
@@ -390,6 +399,7 @@ async def _front(
             clock=clock,
             new_id=random_id,
             start_within=timedelta(milliseconds=settings.instances.startup_max_wait_ms),
+            namesakes=_namesakes(settings, cloud, adopting),
         ),
         orders=OrderReader(order_defaults(settings), guard),
         reading=Reading(database, ground.caches.book),
@@ -417,7 +427,7 @@ async def _front(
         gauges=gauges,
         ready_word=settings.instances.ready_status,
         listing=ListingDesk(listing=listing, settings=settings.listing, clock=clock),
-        adoption=AdoptionDesk(adopting=_adopting(ground, cloud, catalogue), orders=desk.orders, showing=showing),
+        adoption=AdoptionDesk(adopting=adopting, orders=desk.orders, showing=showing),
         database=database,
         pages=files.handlers(),
     )

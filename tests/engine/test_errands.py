@@ -281,14 +281,14 @@ async def test_a_provider_that_is_away_delays_a_start_and_fails_nothing(herd: He
 
 async def test_a_name_finds_the_one_that_lives(herd: Herd, ready: InstanceId) -> None:
     """Those that are gone or going do not count; of two that live neither is guessed."""
-    assert await herd.errands.named("worker") == ready
+    assert await herd.errands.named(STOP, "worker") == ready
     other = await herd.wish()
     with pytest.raises(GoalRefusedError) as refused:
-        await herd.errands.named("worker")
+        await herd.errands.named(STOP, "worker")
     assert refused.value.code == "NAME_AMBIGUOUS"
     assert set(refused.value.details["instanceIds"]) == {ready, other}  # type: ignore[call-overload]
     await herd.unwish(ready)
-    assert await herd.errands.named("worker") == other
+    assert await herd.errands.named(STOP, "worker") == other
     await herd.unwish(other)
     with pytest.raises(NotFoundError):
-        await herd.errands.named("worker")
+        await herd.errands.named(STOP, "worker")

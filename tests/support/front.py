@@ -16,12 +16,14 @@ from corral.api.routes.instances import InstanceDesk
 from corral.api.routes.listing import ListingDesk
 from corral.api.showing import Showing
 from corral.cloud.port import Cloud
+from corral.domain.adoption import Adoption
 from corral.domain.decide import Policy
 from corral.domain.instance import Instance
 from corral.domain.order_rules import OrderDefaults
 from corral.engine.adoption import Adopting
 from corral.engine.ids import random_id
 from corral.engine.listing import MergedListing
+from corral.engine.namesakes import Namesakes
 from corral.engine.news import News
 from corral.engine.shared_caches import SharedCaches
 from corral.engine.sightings import Sightings
@@ -91,11 +93,11 @@ def an_adopting(desk: Desk, cloud: Cloud) -> Adopting:
     )
 
 
-def front_desk(desk: Desk, looks: list[datetime], ready_word: str) -> InstanceDesk:
+def front_desk(desk: Desk, looks: list[datetime], ready_word: str, namesakes: Namesakes | None = None) -> InstanceDesk:
     defaults = OrderDefaults(region="CN-HK-01", regions=REGIONS)
     return InstanceDesk(
         commands=desk.commands,
-        errands=desk.errands,
+        errands=desk.new_errands(namesakes),
         orders=OrderReader(defaults, AddressGuard(clock=desk.clock, allow_private=False)),
         reading=desk.reading,
         showing=Showing(
@@ -116,19 +118,20 @@ async def opened(
     cloud: Cloud | None = None,
     caches: dict[str, int] | None = None,
     listing: dict[str, bool] | None = None,
+    lookup: bool = False,
 ) -> AsyncGenerator[Front]:
     """Serve for as long as this is open; *caches* and *listing* are settings, by the names of the environment."""
     desk, looks = Desk(database, cloud=cloud, caches=caches), list[datetime]()
-    front = front_desk(desk, looks, ready_word)
+    adopting = an_adopting(desk, cloud or desk.shop)
+    namesakes = Namesakes(cloud=cloud or desk.shop, adopting=adopting, adoption=Adoption()) if lookup else None
+    front = front_desk(desk, looks, ready_word, namesakes)
     async with serving(
         database,
         desk.registry,
         caches=SharedCaches(desk.caches, database),
         instances=front,
         listing=listing_desk(desk, cloud or desk.shop, front.showing, **(listing or {})),
-        adoption=AdoptionDesk(
-            adopting=an_adopting(desk, cloud or desk.shop), orders=front.orders, showing=front.showing
-        ),
+        adoption=AdoptionDesk(adopting=adopting, orders=front.orders, showing=front.showing),
         fleet=a_fleet(database, desk.queue, desk.clock),
         ready_word=ready_word,
     ) as service:

@@ -18,6 +18,7 @@ from corral.engine.errands import Accepted, Errands
 from corral.engine.estimates import Estimates
 from corral.engine.ids import random_id
 from corral.engine.keyed import Keyed
+from corral.engine.namesakes import Namesakes
 from corral.engine.news import News
 from corral.engine.reading import Reading
 from corral.jobs.queue import JobQueue
@@ -68,16 +69,7 @@ class Desk:
         self.groups: list[int] = []
         """How many changes were told at a time."""
         self.commands = self.new_commands(self.clock)
-        self.errands = Errands(
-            database=database,
-            queue=self.queue,
-            tell=self._tell,
-            caches=self.caches,
-            estimates=self.estimates,
-            clock=self.clock,
-            new_id=random_id,
-            start_within=timedelta(minutes=10),
-        )
+        self.errands = self.new_errands()
         self.reading = Reading(database, self.caches)
 
     def new_commands(self, clock: Clock) -> Commands:
@@ -91,6 +83,19 @@ class Desk:
             estimates=self.estimates,
             clock=clock,
             new_id=random_id,
+        )
+
+    def new_errands(self, namesakes: Namesakes | None = None) -> Errands:
+        return Errands(
+            database=self.database,
+            queue=self.queue,
+            tell=self._tell,
+            caches=self.caches,
+            estimates=self.estimates,
+            clock=self.clock,
+            new_id=random_id,
+            start_within=timedelta(minutes=10),
+            namesakes=namesakes,
         )
 
     async def delete(self, given_id: str, keyed: Keyed[Accepted] | None = None) -> Accepted | KeyRow:

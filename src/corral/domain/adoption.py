@@ -24,7 +24,6 @@ UP_WITHIN: Final = timedelta(minutes=20)
 LONGEST_NAME: Final = 100
 NOWHERE: Final = "unknown"
 """The region of an instance whose place the provider does not tell."""
-_STOPPED: Final = frozenset({Sighting.STOPPING, Sighting.EXITED})
 _NOT_IN_A_NAME = re.compile(r"[^A-Za-z0-9_-]+")
 
 
@@ -64,7 +63,8 @@ def adopted(
             health=adoption.health,
             webhook_url=adoption.webhook_url,
         ),
-        goal=Goal.STOPPED if seen.sighting in _STOPPED else Goal.RUNNING,
+        # Nobody asked for it to be stopped, even if it is; wanted running, a stopped one is left alone.
+        goal=Goal.RUNNING,
         phase=phase,
         operation_id=operation_id,
         created_at=min(seen.created_at or now, now),

@@ -14,15 +14,15 @@ from datetime import datetime, timedelta
 from corral.cache.book import CacheBook, CacheName
 from corral.clock import Clock
 from corral.domain.asking import STARTUPS, Asked, Terms, granted
-from corral.domain.errors import GoalRefusedError
 from corral.domain.events import Change, Progress
 from corral.domain.instance import Instance, InstanceId, OperationId
 from corral.domain.lifecycle import Goal
 from corral.domain.operation import ENDED, Operation, OperationKind, OperationStatus
 from corral.engine.commands import REMIND_AFTER, Tell
 from corral.engine.estimates import Estimates
-from corral.engine.ids import is_id, no_instance_named, no_such_instance
+from corral.engine.ids import is_id, name_ambiguous, no_instance_named, no_such_instance
 from corral.engine.keyed import Keyed
+from corral.engine.namesakes import Namesakes
 from corral.jobs.queue import JobQueue, Wanted
 from corral.store import idempotency, instances, operations
 from corral.store.database import Connection, Database
@@ -53,6 +53,7 @@ class Errands:
         clock: Clock,
         new_id: Callable[[], str],
         start_within: timedelta,
+        namesakes: Namesakes | None = None,
     ) -> None:
         self._database = database
         self._queue = queue
@@ -62,6 +63,7 @@ class Errands:
         self._clock = clock
         self._new_id = new_id
         self._start_within = start_within
+        self._namesakes = namesakes
 
     async def ask(
         self, kind: OperationKind, given_id: str, terms: Terms, keyed: Keyed[Accepted] | None = None
@@ -79,18 +81,20 @@ class Errands:
             self._caches.drop(CacheName.INSTANCE_DETAILS, outcome.instance.id)
         return outcome
 
-    async def named(self, name: str) -> InstanceId:
-        """The one live instance of that name; raises NotFoundError, or GoalRefusedError when there are several."""
+    async def named(self, kind: OperationKind, name: str) -> InstanceId:
+        """
+        The one live instance of that name; raises NotFoundError, or GoalRefusedError when there are several.
+
+        For a start the provider is asked, too, unless that was not wanted.
+        """
         async with self._database.connection() as connection:
             found = await instances.live_named(connection, name)
+        if not found and kind is OperationKind.START and self._namesakes is not None:
+            return await self._namesakes.startable(name)
         if not found:
             raise no_instance_named(name)
         if len(found) > 1:
-            raise GoalRefusedError(
-                f"{len(found)} instances are called {name!r}: use an id",
-                code="NAME_AMBIGUOUS",
-                details={"instanceIds": [instance.id for instance in found]},
-            )
+            raise name_ambiguous(name, {"instanceIds": [instance.id for instance in found]})
         return found[0].id
 
     async def _record(

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Mapping, Sequence
 from typing import Final
 
-from corral.domain.errors import NotFoundError
+from corral.domain.errors import GoalRefusedError, NotFoundError
 
 LENGTH: Final = 20
 """Characters; 36 ** 20 names, so that not even all instances of all time are likely to share one."""
@@ -32,6 +33,14 @@ def is_id(text: str) -> bool:
 def no_such_instance(instance_id: str) -> NotFoundError:
     """Nothing is known by that id."""
     return NotFoundError(f"there is no instance {instance_id[:60]!r}", code="INSTANCE_NOT_FOUND")
+
+
+def name_ambiguous(name: str, which: Mapping[str, Sequence[str]]) -> GoalRefusedError:
+    """Several have that name, and none is guessed."""
+    count = sum(len(ids) for ids in which.values())
+    return GoalRefusedError(
+        f"{count} instances are called {name[:60]!r}: use an id", code="NAME_AMBIGUOUS", details=which
+    )
 
 
 def no_instance_named(name: str) -> NotFoundError:

@@ -43,7 +43,7 @@ def handlers(desk: InstanceDesk) -> list[HTTPRouteHandler]:
         once = keyed_request(request)
         terms = await desk.orders.read_terms(await request.body(), named=given_id is None)
         if given_id is None:
-            given_id = await desk.errands.named(terms.name or "")
+            given_id = await desk.errands.named(kind, terms.name or "")
 
         def accepted(outcome: Accepted) -> Answer:
             return _accepted(desk.showing, outcome)
@@ -80,7 +80,12 @@ def _by_id(act: Act) -> list[HTTPRouteHandler]:
 def _by_name(act: Act) -> list[HTTPRouteHandler]:
     @post("/api/instances/start", **_told("Start an instance by name", StartNamedOperation))
     async def start_named_instance(request: Request[Any, Any, Any]) -> Response[bytes]:
-        """Several live ones of that name are a 409 that lists their ids."""
+        """
+        Several live ones of that name are a 409 that lists their ids.
+
+        A name that is unknown here is looked for at the provider, unless INSTANCE_STARTUP_ENABLE_NAME_LOOKUP is
+        false; a stopped instance of exactly that name is adopted and started.
+        """
         return await act(request, OperationKind.START, None)
 
     @post("/api/instances/stop", **_told("Stop an instance by name", ActNamedOperation))
