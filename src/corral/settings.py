@@ -89,9 +89,9 @@ class HttpSettings(Group):
     allowed_origins: Words = _words("ALLOWED_ORIGINS", ())
     """Browser origins allowed to call the API (CORS), comma-separated. Empty: none."""
     rate_limit_window_ms: int = _whole("RATE_LIMIT_WINDOW_MS", 900_000, 1000, 86_400_000)
-    """Milliseconds over which requests of one API key are counted."""
+    """Milliseconds over which requests of one API key, or of one address without a key, are counted."""
     rate_limit_max_requests: int = _whole("RATE_LIMIT_MAX_REQUESTS", 0, 0, 10_000_000)
-    """Requests one API key may make in that window. 0: no limit."""
+    """Requests one of them may make in that window, of each process. 0: no limit. `/health*` is not counted."""
 
     @property
     def is_loopback(self) -> bool:

@@ -31,6 +31,7 @@ from corral.dashboard import files
 from corral.domain.adoption import Adoption
 from corral.domain.decide import Policy
 from corral.domain.errors import SettingsError
+from corral.domain.rate_limit import RateLimit
 from corral.engine import delivery_sweep
 from corral.engine.acts import Acts
 from corral.engine.adoption import Adopting
@@ -63,7 +64,7 @@ from corral.jobs.registry import Registry
 from corral.jobs.worker import Worker
 from corral.opening import migrate_database, opened_database
 from corral.process import Process, Watch
-from corral.settings import Role, Settings
+from corral.settings import HttpSettings, Role, Settings
 from corral.store import instances
 from corral.store.budget import DatabaseLedger
 from corral.store.database import Database
@@ -417,6 +418,7 @@ async def _front(
         allowed_origins=settings.http.allowed_origins,
         limits=ground.limits,
         keys=ground.keys,
+        quota=_quota(settings.http),
         catalogue=catalogue,
         caches=ground.caches,
         event_log=event_log,
@@ -434,3 +436,8 @@ async def _front(
     if ground.role is Role.WORKER:
         return _Front(app=app.build(parts, only_watching=True), hub=hub, background=())
     return _Front(app=app.build(parts), hub=hub, background=(hub.run(),))
+
+
+def _quota(chosen: HttpSettings) -> RateLimit | None:
+    most = chosen.rate_limit_max_requests
+    return RateLimit(most=most, window_seconds=chosen.rate_limit_window_ms / 1000) if most else None

@@ -13,6 +13,7 @@ from corral.api.access import Identity, check
 from corral.clock import SystemClock
 from corral.domain.access import LOCAL, Access
 from corral.domain.errors import ForbiddenError
+from corral.domain.rate_limit import RateLimit
 from corral.engine.keyring import issue
 from corral.store.database import Database
 
@@ -168,3 +169,45 @@ def test_a_route_that_does_not_say_whom_it_admits_admits_nobody() -> None:
     """Whoever adds a route and forgets is told by the first test that calls it."""
     with pytest.raises(ForbiddenError, match="does not say who may call it"):
         check({}, Identity(address="127.0.0.1", caller=LOCAL))
+
+
+async def test_a_caller_is_told_where_it_stands_and_when_it_may_ask_again(database: Database) -> None:
+    """In every answer, whatever it is; each key is counted apart from others and from those without."""
+    viewer, admin = await made(database, Access.VIEWER), await made(database, Access.ADMIN)
+    async with serving(database, local_only=False, quota=RateLimit(most=3, window_seconds=900)) as service:
+        before = SystemClock().now().timestamp()
+        first = await service.ask("GET", "/api/jobs", headers=viewer)
+        forbidden = await service.ask("POST", "/api/jobs/cleanup", headers=viewer)
+        missing = await service.ask("GET", "/nope", headers=viewer)
+        refused = await service.ask("GET", "/api/jobs", headers=viewer)
+        other = await service.ask("GET", "/api/jobs", headers=admin)
+        strangers = [await service.ask("GET", "/api/jobs", headers={"X-API-Key": f"guess-{n}"}) for n in range(4)]
+
+        told = [
+            (a.status, a.headers["x-ratelimit-limit"], a.headers["x-ratelimit-remaining"])
+            for a in (first, forbidden, missing, refused, other)
+        ]
+        assert told == [(200, "3", "2"), (403, "3", "1"), (404, "3", "0"), (429, "3", "0"), (200, "3", "2")]
+        assert before + 899 <= int(first.headers["x-ratelimit-reset"]) <= before + 960
+        error = error_of(refused, 429, "RATE_LIMIT_EXCEEDED")
+        assert error["retryable"] is True
+        assert 800 < error["retryAfter"] <= 900
+        assert refused.headers["retry-after"] == str(error["retryAfter"])
+        assert [answer.status for answer in strangers] == [401, 401, 401, 429]
+
+
+async def test_probes_and_preflights_are_not_counted(database: Database) -> None:
+    """They come often, and carry no key."""
+    async with serving(database, quota=RateLimit(most=1, window_seconds=900)) as service:
+        for _ in range(3):
+            alive = await service.ask("GET", "/health/live")
+            asked = await service.ask("OPTIONS", "/api/jobs")
+            assert (alive.status, asked.status) == (200, 204)
+            assert "x-ratelimit-limit" not in alive.headers
+        assert (await service.ask("GET", "/api/jobs")).status == 200
+        assert (await service.ask("GET", "/api/jobs")).status == 429
+
+
+async def test_without_a_limit_nothing_is_said_of_one(local: Service) -> None:
+    """RATE_LIMIT_MAX_REQUESTS=0 is the default."""
+    assert [name for name in (await local.ask("GET", "/api/jobs")).headers if name.startswith("x-ratelimit")] == []

@@ -23,6 +23,7 @@ from corral.api.vitals import Vitals
 from corral.cache.book import CacheBook
 from corral.clock import SystemClock
 from corral.configuration import load
+from corral.domain.rate_limit import RateLimit
 from corral.engine.catalog import Catalogue
 from corral.engine.deliveries import Deliveries
 from corral.engine.event_hub import EventHub
@@ -94,6 +95,7 @@ async def serving(
     pages: Sequence[HTTPRouteHandler] = (),
     local_only: bool = True,
     book: CacheBook | None = None,
+    quota: RateLimit | None = None,
 ) -> AsyncGenerator[Service]:
     """Serve over *database* for as long as this is open."""
     clock, limits = SystemClock(), limits or Limits()
@@ -110,6 +112,7 @@ async def serving(
         local_only=local_only,
         allowed_origins=("https://ops.example",),
         limits=limits,
+        quota=quota,
         keys=KeyRing(database, book or CacheBook(load({}).settings.caches, clock), clock),
         catalogue=catalogue,
         caches=caches,

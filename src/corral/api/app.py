@@ -26,6 +26,7 @@ from corral.api.idempotency import OncePerKey
 from corral.api.limits import Limits
 from corral.api.openapi import CompletedJson, keep_steady
 from corral.api.problems import RequestIds, problem
+from corral.api.quota import Quota
 from corral.api.routes import (
     actions,
     adoption,
@@ -44,6 +45,7 @@ from corral.api.routes import (
 from corral.api.vitals import Vitals
 from corral.clock import Clock
 from corral.domain import errors
+from corral.domain.rate_limit import RateLimit
 from corral.engine.catalog import Catalogue
 from corral.engine.deliveries import Deliveries
 from corral.engine.event_hub import EventHub
@@ -76,6 +78,8 @@ class Parts:
     allowed_origins: tuple[str, ...]
     limits: Limits
     keys: KeyRing
+    quota: RateLimit | None = None
+    """How often one caller may ask; None: as often as it likes."""
     catalogue: Catalogue | None = None
     caches: SharedCaches | None = None
     event_log: EventLog | None = None
@@ -147,6 +151,7 @@ def build(parts: Parts, *, only_watching: bool = False) -> ASGIApp:
         local_only=parts.local_only,
         limits=parts.limits,
         entrance=Entrance(keys=parts.keys, local_only=parts.local_only, allowed_origins=frozenset(origins)),
+        quota=None if parts.quota is None else Quota(limit=parts.quota, clock=parts.clock),
         cors=cors,
     )
 

@@ -22,9 +22,11 @@ from litestar.enums import ScopeType
 from corral.api.access import Entrance
 from corral.api.limits import Limits
 from corral.api.problems import RequestIds, problem
+from corral.api.quota import Quota, exceeded
 from corral.api.vitals import Vitals
 from corral.clock import Clock
 from corral.domain.errors import CorralError, ForbiddenError, MalformedError, ShuttingDownError
+from corral.domain.rate_limit import Standing
 from corral.telemetry import Metrics, log
 
 if TYPE_CHECKING:  # typing only: the edge works for any ASGI application
@@ -48,6 +50,7 @@ class Edge:
     """Bound to a loopback address: requests must name this machine as their host."""
     limits: Limits
     entrance: Entrance
+    quota: Quota | None
     cors: CORSConfig | None
     """For what is refused here; the framework sees to its own answers."""
 
@@ -65,6 +68,7 @@ class _Exchange:
         self._headers = dict(scope["headers"])
         self._ids = request_ids(self._headers)
         self._status: int | None = None
+        self._standing: Standing | None = None
         self._body_bytes = 0
         self._body_ended = False
 
@@ -75,7 +79,7 @@ class _Exchange:
         self._edge.vitals.callers_waiting += 1
         with structlog.contextvars.bound_contextvars(request_id=self._ids.request_id):
             try:
-                self._scope["state"]["identity"] = await self._edge.entrance.identify(self._scope, self._headers)
+                await self._identify()
                 _admit(self._edge, self._scope, self._headers)
                 await self._edge.app(self._scope, self._limited_receive, self._named_send)
             except Exception as error:  # noqa: BLE001  # the outermost frame
@@ -85,6 +89,15 @@ class _Exchange:
                     self._edge.vitals.callers_waiting -= 1
             if self._status is not None:
                 self._count(self._status, self._edge.clock.monotonic() - began)
+
+    async def _identify(self) -> None:
+        """Find out who asks, and whether they ask too often."""
+        identity = await self._edge.entrance.identify(self._scope, self._headers)
+        self._scope["state"]["identity"] = identity
+        if self._edge.quota is not None:
+            self._standing = self._edge.quota.take(identity, self._scope["method"], self._scope["path"])
+            if self._standing is not None and not self._standing.admitted:
+                raise exceeded(self._standing)
 
     async def _limited_receive(self) -> HTTPReceiveMessage:
         """Pass the body on while it is small enough and arrives fast enough."""
@@ -105,8 +118,12 @@ class _Exchange:
         if message["type"] == "http.response.start":
             self._status = message["status"]
             self._edge.vitals.callers_waiting -= 1
-            message["headers"] = [*message["headers"], *_id_headers(self._ids)]
+            message["headers"] = [*message["headers"], *_id_headers(self._ids), *self._quota_headers()]
         await self._send(message)
+
+    def _quota_headers(self) -> list[tuple[bytes, bytes]]:
+        quota, standing = self._edge.quota, self._standing
+        return [] if quota is None or standing is None else quota.headers(standing)
 
     async def _answer(self, error: Exception) -> None:
         """Tell of an error that no route told of; one after the answer began can only be logged."""

@@ -1,0 +1,46 @@
+"""The limit on requests, as the edge applies it: who is counted, and the headers that tell."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Final
+
+from corral.api.access import Identity
+from corral.clock import Clock
+from corral.domain.errors import QuotaError
+from corral.domain.rate_limit import RateLimit, Standing
+
+UNCOUNTED: Final = "/health"
+"""Orchestrators ask often and must always be answered."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quota:
+    """One process's count of its callers' requests; each process counts for itself."""
+
+    limit: RateLimit
+    clock: Clock
+
+    def take(self, identity: Identity, method: str, path: str) -> Standing | None:
+        """Count a request; None for those that are not counted."""
+        if path.startswith(UNCOUNTED) or method == "OPTIONS":
+            return None
+        return self.limit.take(identity.counted_as, self.clock.monotonic())
+
+    def headers(self, standing: Standing) -> list[tuple[bytes, bytes]]:
+        """What the caller is told of its standing; the reset is an instant, in seconds since 1970."""
+        resets_at = self.clock.now().timestamp() + standing.resets_in_seconds
+        return [
+            (b"x-ratelimit-limit", str(standing.limit).encode()),
+            (b"x-ratelimit-remaining", str(standing.remaining).encode()),
+            (b"x-ratelimit-reset", str(math.ceil(resets_at)).encode()),
+        ]
+
+
+def exceeded(standing: Standing) -> QuotaError:
+    """The refusal of a request too many."""
+    return QuotaError(
+        f"more than {standing.limit} requests in this window; ask again when it ends",
+        retry_after_seconds=standing.resets_in_seconds,
+    )
