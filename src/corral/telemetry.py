@@ -48,6 +48,8 @@ LOG_EVENTS: Final[dict[str, str]] = {
     "job.unsaved": "A job's outcome could not be stored; it will run again on some worker.",
     "jobs.swept": "Finished jobs past their time were removed.",
     "answers.swept": "Answers kept under idempotency keys for a day were removed.",
+    "audit.unwritten": "A line of the audit log could not be written; it is told here instead.",
+    "audit.swept": "Lines of the audit log past their time were removed.",
     "cloud.called": "The provider was asked once; says what, the HTTP status (or why there was none) and how long.",
     "cloud.retried": "A call that is safe to repeat failed and is tried again.",
     "cloud.breaker_opened": "The provider kept failing; it is left alone for a while.",
@@ -159,6 +161,11 @@ class Metrics:
             "corral_webhook_attempts_total", "Webhook messages sent, by what came of it.", "fate"
         )
         self.webhook_seconds = self._histogram("corral_webhook_attempt_seconds", "Time a receiver took to answer.")
+        self.audit_unwritten = self._counter(
+            "corral_audit_unwritten_total",
+            "Calls missing in the audit log: `strangers` were too many a minute, or writing `failed`.",
+            "reason",
+        )
         self.database_up = self._gauge("corral_database_up", "1 when the database answers.")
 
     def _count_life(self) -> None:

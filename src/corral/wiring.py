@@ -32,9 +32,10 @@ from corral.domain.adoption import Adoption
 from corral.domain.decide import Policy
 from corral.domain.errors import SettingsError
 from corral.domain.rate_limit import RateLimit
-from corral.engine import delivery_sweep
+from corral.engine import audit, delivery_sweep
 from corral.engine.acts import Acts
 from corral.engine.adoption import Adopting
+from corral.engine.audit import AuditTrail
 from corral.engine.births import Births
 from corral.engine.catalog import Catalogue
 from corral.engine.commands import Commands
@@ -179,7 +180,7 @@ def _lay_ground(
     metrics.registry.register(CacheCollector(book))
     queue, caches, notices = JobQueue(database, registry), SharedCaches(book, database), Notices(target, clock)
     caches.listen(notices)
-    for job_type in (retention.sweep(queue), retention.sweep_answers(database, clock)):
+    for job_type in (retention.sweep(queue), retention.sweep_answers(database, clock), audit.sweep(database, clock)):
         registry.add(job_type)
     vitals = Vitals(started_at=clock.now())
     return _Ground(
@@ -418,6 +419,7 @@ async def _front(
         allowed_origins=settings.http.allowed_origins,
         limits=ground.limits,
         keys=ground.keys,
+        audit=AuditTrail(database, clock, ground.metrics),
         quota=_quota(settings.http),
         catalogue=catalogue,
         caches=ground.caches,

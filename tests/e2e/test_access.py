@@ -57,9 +57,17 @@ NEEDED: Final[Mapping[str, tuple[str, ...]]] = {
     "operator": (
         "POST /api/instances",
         "DELETE /api/instances/{instance_id}",
+        "POST /api/instances/{instance_id}/adopt",
+        "POST /api/instances/{instance_id}/start",
+        "POST /api/instances/{instance_id}/stop",
+        "POST /api/instances/{instance_id}/restart",
+        "POST /api/instances/start",
+        "POST /api/instances/stop",
+        "POST /api/instances/delete",
         "POST /api/webhooks/deliveries/{delivery_id}/redeliver",
     ),
     "admin": (
+        "GET /api/audit",
         "POST /api/jobs/cleanup",
         "POST /api/cache/clear",
         "POST /api/cache/cleanup",

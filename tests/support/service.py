@@ -24,6 +24,7 @@ from corral.cache.book import CacheBook
 from corral.clock import SystemClock
 from corral.configuration import load
 from corral.domain.rate_limit import RateLimit
+from corral.engine.audit import AuditTrail
 from corral.engine.catalog import Catalogue
 from corral.engine.deliveries import Deliveries
 from corral.engine.event_hub import EventHub
@@ -113,6 +114,7 @@ async def serving(
         allowed_origins=("https://ops.example",),
         limits=limits,
         quota=quota,
+        audit=AuditTrail(database, clock, metrics),
         keys=KeyRing(database, book or CacheBook(load({}).settings.caches, clock), clock),
         catalogue=catalogue,
         caches=caches,

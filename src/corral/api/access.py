@@ -28,7 +28,8 @@ ADMIN: Final[Mapping[str, Access | None]] = {NEEDS: Access.ADMIN}
 
 LONGEST_KEY: Final = 256
 """Characters; ours have 50, and a longer text need not even be hashed."""
-_CHANGING: Final = frozenset({"POST", "PUT", "PATCH", "DELETE"})
+CHANGING: Final = frozenset({"POST", "PUT", "PATCH", "DELETE"})
+"""Methods of calls that could change something."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +76,7 @@ class Entrance:
             refusal: CorralError = UnauthorisedError(
                 "an API key is needed: send it as `Authorization: Bearer KEY` or `X-API-Key: KEY`"
             )
-        elif scope["method"] in _CHANGING and self._is_foreign(headers):
+        elif scope["method"] in CHANGING and self._is_foreign(headers):
             # A page from elsewhere cannot read our answers, but a browser here would send its requests all the same.
             refusal = ForbiddenError("a page of another origin may not act here without a key; see ALLOWED_ORIGINS")
         else:

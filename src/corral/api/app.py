@@ -30,6 +30,7 @@ from corral.api.quota import Quota
 from corral.api.routes import (
     actions,
     adoption,
+    audit,
     caches,
     catalog,
     docs,
@@ -46,6 +47,7 @@ from corral.api.vitals import Vitals
 from corral.clock import Clock
 from corral.domain import errors
 from corral.domain.rate_limit import RateLimit
+from corral.engine.audit import AuditTrail
 from corral.engine.catalog import Catalogue
 from corral.engine.deliveries import Deliveries
 from corral.engine.event_hub import EventHub
@@ -78,6 +80,7 @@ class Parts:
     allowed_origins: tuple[str, ...]
     limits: Limits
     keys: KeyRing
+    audit: AuditTrail
     quota: RateLimit | None = None
     """How often one caller may ask; None: as often as it likes."""
     catalogue: Catalogue | None = None
@@ -106,7 +109,7 @@ def build(parts: Parts, *, only_watching: bool = False) -> ASGIApp:
     """
     routes = health.handlers(parts.clock, parts.vitals, parts.metrics, parts.gauges)
     if not only_watching:
-        routes += [*docs.handlers(), *jobs.handlers(parts.queue)]
+        routes += [*docs.handlers(), *jobs.handlers(parts.queue), *audit.handlers(parts.audit)]
         routes += [] if parts.catalogue is None else catalog.handlers(parts.catalogue)
         routes += [] if parts.caches is None else caches.handlers(parts.caches)
         if parts.fleet is not None and parts.caches is not None:
@@ -151,6 +154,7 @@ def build(parts: Parts, *, only_watching: bool = False) -> ASGIApp:
         local_only=parts.local_only,
         limits=parts.limits,
         entrance=Entrance(keys=parts.keys, local_only=parts.local_only, allowed_origins=frozenset(origins)),
+        audit=parts.audit,
         quota=None if parts.quota is None else Quota(limit=parts.quota, clock=parts.clock),
         cors=cors,
     )

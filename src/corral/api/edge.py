@@ -19,14 +19,16 @@ import structlog
 from litestar.config.cors import CORSConfig
 from litestar.enums import ScopeType
 
-from corral.api.access import Entrance
+from corral.api.access import CHANGING, Entrance
 from corral.api.limits import Limits
 from corral.api.problems import RequestIds, problem
 from corral.api.quota import Quota, exceeded
 from corral.api.vitals import Vitals
+from corral.api.witness import Witness
 from corral.clock import Clock
 from corral.domain.errors import CorralError, ForbiddenError, MalformedError, ShuttingDownError
 from corral.domain.rate_limit import Standing
+from corral.engine.audit import AuditTrail
 from corral.telemetry import Metrics, log
 
 if TYPE_CHECKING:  # typing only: the edge works for any ASGI application
@@ -35,7 +37,6 @@ if TYPE_CHECKING:  # typing only: the edge works for any ASGI application
 LOCAL_HOSTS = frozenset({"localhost", "127.0.0.1", "[::1]", "::1"})
 
 _WELL_FORMED = re.compile(rb"[A-Za-z0-9._~+/=:@-]{1,128}")
-_WITH_BODY = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +51,7 @@ class Edge:
     """Bound to a loopback address: requests must name this machine as their host."""
     limits: Limits
     entrance: Entrance
+    audit: AuditTrail
     quota: Quota | None
     cors: CORSConfig | None
     """For what is refused here; the framework sees to its own answers."""
@@ -57,6 +59,8 @@ class Edge:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request; WebSockets are not offered, and answering nothing makes the server refuse them."""
         if scope["type"] == ScopeType.HTTP:
+            if scope["method"] in CHANGING:
+                send = Witness(trail=self.audit, clock=self.clock, scope=scope, send=send)
             await _Exchange(self, scope, receive, send).serve()
 
 
@@ -158,7 +162,7 @@ def _admit(edge: Edge, scope: HTTPScope, headers: Mapping[bytes, bytes]) -> None
         raise _too_large(edge.limits)
     has_body = length not in {b"0", b""} or b"transfer-encoding" in headers
     media_type = headers.get(b"content-type", b"").split(b";")[0].strip().lower()
-    if scope["method"] in _WITH_BODY and has_body and media_type != b"application/json":
+    if scope["method"] in CHANGING and has_body and media_type != b"application/json":
         raise MalformedError("the body must be application/json", code="UNSUPPORTED_MEDIA_TYPE")
 
 

@@ -19,10 +19,11 @@ from corral.cache.book import CacheBook, CacheName
 from corral.cache.cache import Cache
 from corral.clock import Clock
 from corral.domain.access import KEY_BYTES, SHOWN, Access, ApiKey, KeyId, is_key_name, key_digest, key_text
+from corral.domain.audit import COMMAND_LINE, AuditEntry
 from corral.domain.errors import GoalRefusedError, NotFoundError, SettingsError, StoreUnavailableError
 from corral.engine.ids import is_id
 from corral.engine.shared_caches import forget_on_commit
-from corral.store import keys
+from corral.store import audit, keys
 from corral.store.database import Database
 
 NOTE_EVERY: Final = timedelta(minutes=1)
@@ -78,6 +79,7 @@ async def issue(database: Database, *, name: str, access: Access, now: datetime)
     async with database.transaction() as connection:
         if not await keys.add(connection, key, key_digest(text)):
             raise GoalRefusedError(f"there is a key named {name!r}: revoke it first, or choose another name")
+        await audit.append(connection, [_told("create", key, now)])
         await forget_on_commit(connection, CacheName.API_KEYS)
     return key, text
 
@@ -88,6 +90,7 @@ async def withdraw(database: Database, *, named: str, now: datetime) -> ApiKey:
         key = await keys.revoke(connection, named, now) if is_id(named) else None
         if key is None:
             raise NotFoundError(f"no key in use is called {named[:80]!r}; `corral keys ls` lists all")
+        await audit.append(connection, [_told("revoke", key, now)])
         await forget_on_commit(connection, CacheName.API_KEYS)
     return key
 
@@ -96,3 +99,16 @@ async def listed(database: Database) -> list[ApiKey]:
     """All keys, also the revoked, oldest first."""
     async with database.connection() as connection:
         return await keys.every(connection)
+
+
+def _told(verb: str, key: ApiKey, now: datetime) -> AuditEntry:
+    return AuditEntry(
+        at=now,
+        caller=COMMAND_LINE,
+        method="CLI",
+        route=f"keys {verb}",
+        path=f"{key.id} {key.name} {key.access.value}",
+        address="local",
+        status=0,
+        request_id="",
+    )

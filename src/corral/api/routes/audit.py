@@ -1,0 +1,82 @@
+"""Read who asked for what."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+from litestar import get
+from litestar.handlers import HTTPRouteHandler
+from litestar.params import QueryParameter
+from msgspec import Meta
+
+from corral.api.access import ADMIN
+from corral.api.routes.events import After, InstanceFilter, Limit
+from corral.domain.access import Access
+from corral.domain.audit import AuditLine
+from corral.domain.times import iso
+from corral.engine.audit import AuditTrail
+
+
+class AuditLineDetails(msgspec.Struct, rename="camel"):
+    """One call that could change something."""
+
+    number: int
+    at: str
+    who: Annotated[str, Meta(description="Name of the key; `local` without one on loopback, `unknown` for a stranger.")]
+    key_id: str | None
+    role: Annotated[Access | None, Meta(description="The caller's, at that time.")]
+    method: Annotated[str, Meta(description="`CLI` for keys made and revoked on the command line.")]
+    route: Annotated[str | None, Meta(description="Null when it led nowhere.")]
+    path: str
+    instance_id: str | None
+    address: Annotated[str, Meta(description="The other end of the connection; behind a proxy, the proxy.")]
+    status: Annotated[int, Meta(description="As answered.")]
+    error_code: str | None
+    request_id: str
+
+
+class AuditPage(msgspec.Struct, rename="camel"):
+    """Some lines, oldest first."""
+
+    entries: list[AuditLineDetails]
+    next_after: Annotated[int, Meta(description="What to pass as `after` for the next page.")]
+    limit: int
+
+
+def handlers(trail: AuditTrail) -> list[HTTPRouteHandler]:
+    """The route of `/api/audit`."""
+
+    @get("/api/audit", summary="Who asked for what", tags=["audit"], opt=ADMIN)
+    async def list_audit(
+        after: After = 0,
+        limit: Limit = 100,
+        instance_id: InstanceFilter = None,
+        who: Annotated[
+            str | None, QueryParameter(max_length=100, pattern="^[ -~]*$", description="Name or id of a key.")
+        ] = None,
+    ) -> AuditPage:
+        """Every POST, PUT, PATCH and DELETE of the last 90 days, also the refused ones; no bodies."""
+        found = await trail.page(after=after, limit=limit, instance_id=instance_id, who=who)
+        next_after = found[-1].number if found else after
+        return AuditPage(entries=[_details(line) for line in found], next_after=next_after, limit=limit)
+
+    return [list_audit]
+
+
+def _details(line: AuditLine) -> AuditLineDetails:
+    return AuditLineDetails(
+        number=line.number,
+        at=iso(line.at),
+        who=line.who,
+        key_id=line.key_id,
+        role=line.access,
+        method=line.method,
+        route=line.route,
+        path=line.path,
+        instance_id=line.instance_id,
+        address=line.address,
+        status=line.status,
+        error_code=line.error_code,
+        request_id=line.request_id,
+    )

@@ -1,0 +1,89 @@
+"""
+Sees every call that could change something, and has it written down before its answer is sent.
+
+It stands between the edge and the server, so that it also sees what the edge and the framework refuse, and it reads
+the outcome from the answer itself: no route has to remember to tell.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, cast
+
+import msgspec
+
+from corral.api.access import Identity
+from corral.clock import Clock
+from corral.domain.audit import AuditEntry
+from corral.engine.audit import AuditTrail
+
+if TYPE_CHECKING:
+    from litestar.types import HTTPScope, Message, Send
+
+LONGEST_PATH: Final = 300
+
+
+class _Error(msgspec.Struct):
+    code: str = ""
+
+
+class _Told(msgspec.Struct, rename="camel"):
+    """What an answer says of its outcome."""
+
+    instance_id: str | None = None
+    error: _Error | None = None
+
+
+_told = msgspec.json.Decoder(_Told)
+
+
+@dataclass(slots=True, kw_only=True)
+class Witness:
+    """A `send` that holds one answer back until its line is written."""
+
+    trail: AuditTrail
+    clock: Clock
+    scope: HTTPScope
+    send: Send
+    held: Message | None = None
+
+    async def __call__(self, message: Message) -> None:
+        """Pass *message* on; the beginning of the answer waits for the first of its body, which names the outcome."""
+        if message["type"] == "http.response.start":
+            self.held = message
+            return
+        if self.held is not None:
+            start, self.held = cast("Any", self.held), None
+            await self.trail.record(self._entry(start["status"], cast("Any", message).get("body", b"")))
+            await self.send(start)
+        await self.send(message)
+
+    def _entry(self, status: int, body: bytes) -> AuditEntry:
+        scope = cast("Any", self.scope)
+        state, told = scope["state"], _read(body)
+        identity: Identity | None = state.get("identity")
+        named = scope.get("path_params", {}).get("instance_id")
+        return AuditEntry(
+            at=self.clock.now(),
+            caller=None if identity is None else identity.caller,
+            method=scope["method"],
+            route=scope.get("path_template"),
+            path=_plain(scope["path"]),
+            instance_id=told.instance_id or (_plain(named) if isinstance(named, str) else None),
+            address="unknown" if identity is None else identity.address,
+            status=status,
+            error_code=None if told.error is None else told.error.code,
+            request_id=state["ids"].request_id,
+        )
+
+
+def _read(body: bytes) -> _Told:
+    try:
+        return _told.decode(body)
+    except msgspec.DecodeError:
+        return _Told()
+
+
+def _plain(text: str) -> str:
+    """*text* as a line of a log can hold it: short, and of printable characters only."""
+    return "".join(letter if letter.isprintable() else "?" for letter in text[:LONGEST_PATH])

@@ -1,0 +1,49 @@
+"""One line of the audit log: who asked for what, from where, and what came of it. No bodies, no keys, no queries."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from corral.domain.access import Access, Caller, KeyId
+
+STRANGER: Final = "unknown"
+"""Who asked, when nobody knows."""
+COMMAND_LINE: Final = Caller(name="command line", access=Access.ADMIN)
+"""Who makes and revokes keys: somebody with access to the database itself."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditEntry:
+    """One call that could change something."""
+
+    at: datetime
+    caller: Caller | None
+    method: str
+    path: str
+    address: str
+    status: int
+    request_id: str
+    route: str | None = None
+    instance_id: str | None = None
+    error_code: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditLine:
+    """An entry as it is kept."""
+
+    number: int
+    at: datetime
+    who: str
+    key_id: KeyId | None
+    access: Access | None
+    method: str
+    route: str | None
+    path: str
+    instance_id: str | None
+    address: str
+    status: int
+    error_code: str | None
+    request_id: str

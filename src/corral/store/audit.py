@@ -1,0 +1,88 @@
+"""
+The audit log, as stored.
+
+Rows are numbered under a lock that is held until they are committed, so that whoever has read up to number n never
+later finds a new one up to n.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from corral.domain.access import Access
+from corral.domain.audit import STRANGER, AuditEntry, AuditLine
+from corral.store.database import Connection
+
+_LOCK = "SELECT pg_advisory_xact_lock(hashtextextended('corral audit', 0))"
+_APPEND = """
+INSERT INTO corral_audit
+    (at, who, key_id, access, method, route, path, instance_id, address, status, error_code, request_id)
+SELECT at, who, key_id, access, method, route, path, instance_id, address, status, error_code, request_id
+FROM unnest($1::timestamptz[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[],
+            $9::text[], $10::integer[], $11::text[], $12::text[])
+  WITH ORDINALITY AS new
+    (at, who, key_id, access, method, route, path, instance_id, address, status, error_code, request_id, place)
+ORDER BY place
+"""
+_PAGE = """
+SELECT * FROM corral_audit
+WHERE id > $1 AND ($3::text IS NULL OR instance_id = $3) AND ($4::text IS NULL OR who = $4 OR key_id = $4)
+ORDER BY id LIMIT $2
+"""
+
+
+async def append(connection: Connection, entries: Sequence[AuditEntry]) -> None:
+    """Write *entries* down, within a transaction."""
+    await connection.execute(_LOCK)
+    await connection.execute(_APPEND, *(list(column) for column in zip(*map(_row, entries), strict=True)))
+
+
+async def page(
+    connection: Connection, *, after: int, limit: int, instance_id: str | None = None, who: str | None = None
+) -> list[AuditLine]:
+    """The next lines after number *after*, oldest first; *who* is a caller's name or a key's id."""
+    return [_line(row) for row in await connection.fetch(_PAGE, after, limit, instance_id, who)]
+
+
+async def sweep(connection: Connection, before: datetime) -> int:
+    """Remove what is older than *before*; answers how many lines that were."""
+    done: str = await connection.execute("DELETE FROM corral_audit WHERE at < $1", before)
+    return int(done.rsplit(" ", 1)[1])
+
+
+def _row(entry: AuditEntry) -> tuple[object, ...]:
+    caller = entry.caller
+    return (
+        entry.at,
+        STRANGER if caller is None else caller.name,
+        None if caller is None else caller.key_id,
+        None if caller is None else caller.access.value,
+        entry.method,
+        entry.route,
+        entry.path,
+        entry.instance_id,
+        entry.address,
+        entry.status,
+        entry.error_code,
+        entry.request_id,
+    )
+
+
+def _line(row: Any) -> AuditLine:
+    return AuditLine(
+        number=row["id"],
+        at=row["at"],
+        who=row["who"],
+        key_id=row["key_id"],
+        access=None if row["access"] is None else Access(row["access"]),
+        method=row["method"],
+        route=row["route"],
+        path=row["path"],
+        instance_id=row["instance_id"],
+        address=row["address"],
+        status=row["status"],
+        error_code=row["error_code"],
+        request_id=row["request_id"],
+    )

@@ -1,0 +1,174 @@
+"""The audit log: every call that could change something, who made it, and what came of it."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+import structlog
+from support.clocks import SteppedClock
+from support.front import WISH
+from support.front import opened as opened_front
+from support.service import Service, serving
+
+from corral.clock import SystemClock
+from corral.domain.access import LOCAL, Access
+from corral.domain.audit import AuditEntry
+from corral.engine import audit
+from corral.engine.audit import KEPT_FOR, STRANGERS_A_MINUTE, AuditTrail
+from corral.engine.keyring import issue
+from corral.jobs.registry import JobId, JobRun
+from corral.store.database import Database
+from corral.telemetry import Metrics
+
+SECRET = "whsec-do-not-tell"
+
+
+async def lines(service: Service, query: str = "", **headers: str) -> list[dict[str, Any]]:
+    answer = await service.ask("GET", f"/api/audit{query}", headers=headers)
+    assert answer.status == 200, answer
+    entries: list[dict[str, Any]] = answer.json["entries"]
+    return entries
+
+
+async def test_a_change_tells_who_what_where_and_how_it_ended(database: Database) -> None:
+    """By the time the answer is there, its line is too; nothing of the body or the query is in it."""
+    key, text = await issue(database, name="ci", access=Access.OPERATOR, now=SystemClock().now())
+    sent = {"X-API-Key": text, "X-Request-ID": "order-7"}
+    async with opened_front(database) as front:
+        ask = front.service.ask
+        wish = {**WISH, "name": SECRET}
+        made = await ask("POST", f"/api/instances?note={SECRET}", json=wish, headers=sent)
+        bad = await ask("POST", "/api/instances", json={"name": SECRET}, headers={"X-API-Key": text})
+        gone = await ask("DELETE", f"/api/instances/{made.json['instanceId']}", headers={"X-API-Key": text})
+        found = await lines(front.service)
+
+    assert (made.status, bad.status, gone.status) == (201, 400, 202)
+    instance_id = made.json["instanceId"]
+    assert found[0]["method"] == "CLI"
+    assert (found[0]["who"], found[0]["path"]) == ("command line", f"{key.id} ci operator")
+    told = [
+        (line["method"], line["route"], line["path"], line["instanceId"], line["status"], line["errorCode"])
+        for line in found[1:]
+    ]
+    assert told == [
+        ("POST", "/api/instances", "/api/instances", instance_id, 201, None),
+        ("POST", "/api/instances", "/api/instances", None, 400, "VALIDATION_ERROR"),
+        ("DELETE", "/api/instances/{instance_id}", f"/api/instances/{instance_id}", instance_id, 202, None),
+    ]
+    assert {(line["who"], line["keyId"], line["role"], line["address"]) for line in found[1:]} == {
+        ("ci", key.id, "operator", "127.0.0.1")
+    }
+    assert found[1]["requestId"] == "order-7"
+    assert SECRET not in str(found)
+    assert text not in str(found)
+
+
+async def test_refused_calls_are_told_too(database: Database) -> None:
+    """By whoever refuses: the route's role, the key, the edge, the framework."""
+    _, text = await issue(database, name="eye", access=Access.VIEWER, now=SystemClock().now())
+    _, boss = await issue(database, name="boss", access=Access.ADMIN, now=SystemClock().now())
+    async with serving(database, local_only=False) as service:
+        await service.ask("POST", "/api/jobs/cleanup")
+        await service.ask("POST", "/api/jobs/cleanup", headers={"X-API-Key": "wrong"})
+        await service.ask("POST", "/api/jobs/cleanup", headers={"X-API-Key": text})
+        await service.ask("DELETE", "/nope%00%0a", headers={"X-API-Key": text})
+        await service.ask("PUT", "/api/jobs", headers={"X-API-Key": text})
+        await service.ask("POST", "/api/jobs/cleanup", headers={"X-API-Key": text}, data=b"x")
+        await service.ask("GET", "/api/jobs", headers={"X-API-Key": text})
+        found = await lines(service, "?after=2", **{"X-API-Key": boss})
+
+    assert [(line["who"], line["role"], line["method"], line["status"], line["errorCode"]) for line in found] == [
+        ("unknown", None, "POST", 401, "UNAUTHORIZED"),
+        ("unknown", None, "POST", 401, "UNAUTHORIZED"),
+        ("eye", "viewer", "POST", 403, "FORBIDDEN"),
+        ("eye", "viewer", "DELETE", 404, "NOT_FOUND"),
+        ("eye", "viewer", "PUT", 405, "METHOD_NOT_ALLOWED"),
+        ("eye", "viewer", "POST", 415, "UNSUPPORTED_MEDIA_TYPE"),
+    ]
+    assert found[3]["path"] == "/nope??"
+
+
+async def test_the_log_is_read_page_by_page_and_by_who_and_what(database: Database) -> None:
+    """`after` is the last number seen; a filter keeps the numbers."""
+    async with opened_front(database) as front:
+        made = [(await front.wish(name=f"n{number}")).json["instanceId"] for number in range(3)]
+        first = (await front.get("/api/audit?limit=2")).json
+        rest = (await front.get(f"/api/audit?after={first['nextAfter']}")).json
+        of_one = (await front.get(f"/api/audit?instanceId={made[2]}")).json
+        of_local = (await front.get("/api/audit?who=local")).json
+        of_nobody = (await front.get("/api/audit?who=nobody")).json
+
+    assert [line["instanceId"] for line in first["entries"] + rest["entries"]] == made
+    assert [line["instanceId"] for line in of_one["entries"]] == [made[2]]
+    assert len(of_local["entries"]) == 3
+    assert (of_nobody["entries"], of_nobody["nextAfter"]) == ([], 0)
+
+
+async def test_many_lines_share_few_commits(database: Database) -> None:
+    """Those that come while a commit is under way go together into the next."""
+    trail = AuditTrail(database, SystemClock(), Metrics())
+    await asyncio.gather(*(trail.record(an_entry(f"/{number}")) for number in range(500)))
+    async with database.connection() as connection:
+        commits = await connection.fetchval("SELECT count(DISTINCT xmin::text) FROM corral_audit")
+
+    assert [line.path for line in await trail.page(after=0, limit=500)] == [f"/{number}" for number in range(500)]
+    assert commits <= 5
+
+
+async def test_strangers_write_only_so_many_lines(database: Database) -> None:
+    """The rest is counted; callers who are known are always told of."""
+    clock, metrics = SteppedClock(), Metrics()
+    trail = AuditTrail(database, clock, metrics)
+    await asyncio.gather(*(trail.record(an_entry("/x", known=False)) for _ in range(STRANGERS_A_MINUTE + 7)))
+    await trail.record(an_entry("/known"))
+    clock.advance(60)
+    await trail.record(an_entry("/later", known=False))
+    async with database.connection() as connection:
+        kept = await connection.fetchval("SELECT count(*) FROM corral_audit")
+
+    assert kept == STRANGERS_A_MINUTE + 2
+    assert metrics.registry.get_sample_value("corral_audit_unwritten_total", {"reason": "strangers"}) == 7
+
+
+async def test_an_answer_is_given_although_its_line_cannot_be_written(database: Database) -> None:
+    """The change has happened; the log and a counter tell what is missing."""
+    async with serving(database) as service:
+        async with database.connection() as connection:
+            await connection.execute("DROP TABLE corral_audit")
+        with structlog.testing.capture_logs() as logged:
+            answer = await service.ask("POST", "/api/jobs/cleanup")
+
+        metrics = service.parts.metrics.registry
+        assert (answer.status, answer.json) == (200, {"removed": 0})
+        assert metrics.get_sample_value("corral_audit_unwritten_total", {"reason": "failed"}) == 1
+    (told,) = [entry for entry in logged if entry["event"] == "audit.unwritten"]
+    assert (told["who"], told["path"], told["status"]) == ("local", "/api/jobs/cleanup", 200)
+
+
+async def test_lines_are_kept_for_ninety_days(database: Database) -> None:
+    """And then removed by a job."""
+    now = datetime(2030, 6, 1, tzinfo=UTC)
+    trail, clock = AuditTrail(database, SystemClock(), Metrics()), SteppedClock(now)
+    for age in (KEPT_FOR + timedelta(seconds=1), KEPT_FOR, timedelta(0)):
+        await trail.record(an_entry(f"/{age.days}", at=now - age))
+    job_type = audit.sweep(database, clock)
+    await job_type.handler(JobRun(id=JobId(1), type=job_type.name, payload={}, attempt=1))
+
+    assert [line.at for line in await trail.page(after=0, limit=10)] == [now - KEPT_FOR, now]
+    assert timedelta(days=90) == KEPT_FOR
+
+
+@pytest.mark.parametrize("query", ["?after=-1", "?limit=0", "?limit=501", "?who=%00", "?instanceId=%27"])
+async def test_a_bad_question_is_told(database: Database, query: str) -> None:
+    """As everywhere."""
+    async with serving(database) as service:
+        assert (await service.ask("GET", f"/api/audit{query}")).status == 400
+
+
+def an_entry(path: str, *, known: bool = True, at: datetime = datetime(2030, 1, 1, tzinfo=UTC)) -> AuditEntry:
+    return AuditEntry(
+        at=at, caller=LOCAL if known else None, method="POST", path=path, address="::1", status=200, request_id="r"
+    )
