@@ -7,6 +7,7 @@ import io
 from collections.abc import AsyncGenerator
 
 import pytest
+from support.front import opened
 from support.service import Service, error_of, serving
 from support.waiting import until
 
@@ -47,6 +48,14 @@ async def test_a_wrong_method_is_told_in_our_shape(service: Service) -> None:
 
     error_of(answer, 405, "METHOD_NOT_ALLOWED")
     assert "GET" in answer.headers["allow"]
+
+
+async def test_options_tells_every_method_of_a_path(database: Database) -> None:
+    """Also of paths whose methods are declared apart."""
+    async with opened(database) as front:
+        answer = await front.service.ask("OPTIONS", "/api/instances")
+
+    assert (answer.status, answer.headers["allow"]) == (204, "GET, OPTIONS, POST")
 
 
 @pytest.mark.parametrize("body", [b"{", b"", b"\xff\xfe", b"[" * 5000, b'{"olderThanMs": 1e999}', b"nul"])

@@ -17,6 +17,7 @@ from litestar.middleware import DefineMiddleware
 from litestar.openapi.config import OpenAPIConfig
 from litestar.openapi.spec import License
 from litestar.params import ParameterKwarg
+from litestar.routes import HTTPRoute
 from litestar.types import ASGIApp
 
 from corral import __version__
@@ -146,6 +147,7 @@ def build(parts: Parts, *, only_watching: bool = False) -> ASGIApp:
         logging_config=None,
     )
     keep_steady(app)
+    _know_every_method(app)
     return Edge(
         app=app,
         clock=parts.clock,
@@ -158,6 +160,19 @@ def build(parts: Parts, *, only_watching: bool = False) -> ASGIApp:
         quota=None if parts.quota is None else Quota(limit=parts.quota, clock=parts.clock),
         cors=cors,
     )
+
+
+def _know_every_method(app: Litestar) -> None:
+    """
+    Have OPTIONS tell every method of a path.
+
+    The framework's answer remembers the path as it was when its first method was added; this brings that up to date.
+    """
+    for route in (route for route in app.routes if isinstance(route, HTTPRoute)):
+        for handler in route.route_handlers:
+            for cell in getattr(handler.fn, "__closure__", None) or ():
+                if isinstance(cell.cell_contents, HTTPRoute):
+                    cell.cell_contents.methods = route.methods
 
 
 def _once_per_key(database: Database, clock: Clock) -> DefineMiddleware:

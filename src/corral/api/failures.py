@@ -40,6 +40,14 @@ OF_PARAMETER: Final[Mapping[str, str]] = {
     "name": "CACHE_NOT_FOUND",
     "key": "CACHE_KEY_NOT_FOUND",
 }
+START: Final[Mapping[int, tuple[str, ...]]] = {
+    400: ("INSTANCE_NOT_STARTABLE",),
+    409: ("STARTUP_OPERATION_IN_PROGRESS",),
+}
+NAMED: Final[Mapping[int, tuple[str, ...]]] = {
+    404: ("INSTANCE_NOT_FOUND",),
+    409: ("NAME_AMBIGUOUS", "STARTUP_OPERATION_IN_PROGRESS"),
+}
 OF_ROUTE: Final[Mapping[tuple[str, str], Mapping[int, tuple[str, ...]]]] = {
     ("post", "/api/instances"): {
         404: ("PRODUCT_NOT_FOUND", "NO_OPTIMAL_PRODUCT_ANY_REGION", "TEMPLATE_NOT_FOUND", "REGISTRY_AUTH_NOT_FOUND"),
@@ -48,7 +56,14 @@ OF_ROUTE: Final[Mapping[tuple[str, str], Mapping[int, tuple[str, ...]]]] = {
         504: ("NOVITA_API_TIMEOUT",),
     },
     ("get", "/api/products/optimal"): {404: ("PRODUCT_NOT_FOUND", "NO_OPTIMAL_PRODUCT_ANY_REGION")},
-    ("get", "/api/templates/{template_id}"): {502: ("INVALID_TEMPLATE",)},
+    ("get", "/api/templates/{template_id}"): {400: ("VALIDATION_ERROR",), 502: ("INVALID_TEMPLATE",)},
+    ("post", "/api/instances/{instance_id}/start"): START,
+    ("post", "/api/instances/{instance_id}/restart"): START,
+    ("post", "/api/instances/{instance_id}/stop"): {400: ("INSTANCE_NOT_STOPPABLE",)},
+    ("post", "/api/instances/start"): {**START, **NAMED},
+    ("post", "/api/instances/stop"): {400: ("INSTANCE_NOT_STOPPABLE",), **NAMED},
+    ("post", "/api/instances/delete"): NAMED,
+    ("post", "/api/instances/{instance_id}/adopt"): {**PROVIDER, 404: ("INSTANCE_NOT_FOUND",)},
     ("get", "/api/instances/comprehensive"): {404: ("NOT_FOUND",)},
     ("post", "/api/cache/clear"): {404: ("CACHE_NOT_FOUND",)},
 }
