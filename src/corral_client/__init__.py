@@ -36,7 +36,8 @@ from corral_client.models import (
     Progress,
     Template,
 )
-from corral_client.sync import Client, InstanceHandle
+from corral_client.sync import Client
+from corral_client.sync_instances import InstanceHandle
 from corral_client.watching import Aim
 
 __all__ = [

@@ -26,10 +26,12 @@ class AsyncClient:
     *timeout* is in seconds for each attempt of a request; *max_retries* is how often one is repeated when nothing came
     back, or when the answer says that it may succeed later.
 
-        async with AsyncClient() as client:
-            job = await client.instances.create(name="train", product_name="RTX 4090 24GB", template_id="107672")
-            ready = await job.wait_until_ready(on_progress=lambda p: print(p.instance.status))
-            print(ready.connection_details.ssh)
+        >>> async with AsyncClient(url) as corral:
+        ...     job = await corral.instances.create(name="short", product_name="RTX 4090 24GB", template_id="107672")
+        ...     ready = await job.wait_until_ready(on_progress=lambda p: None)
+        ...     job = await job.delete()
+        >>> ready.connection_details.ssh.startswith("ssh ")
+        True
     """
 
     def __init__(

@@ -22,6 +22,8 @@ from typing import Final
 
 import msgspec
 
+from corral_client.models import Instance
+
 RETRYABLE_STATUSES: Final = frozenset({429, 502, 503, 504})
 """Of answers that do not say so themselves, such as a proxy's."""
 
@@ -92,15 +94,18 @@ class Conflict(CorralApiError):
 
 
 class Ambiguous(Conflict):
-    """Several live instances have that name; `ids` are theirs."""
+    """Several live instances have that name; `instances` are they, `ids` their ids."""
 
-    def __init__(self, name: str, ids: Sequence[str]) -> None:
+    def __init__(self, name: str, instances: Sequence[Instance]) -> None:
+        ids = [instance.id for instance in instances]
         super().__init__(
             f"{len(ids)} instances are named {name!r}: use one of the ids {', '.join(ids)}",
             code="NAME_AMBIGUOUS",
             status=409,
-            details={"ids": list(ids)},
+            details={"ids": ids},
         )
+        self.name = name
+        self.instances = tuple(instances)
         self.ids = tuple(ids)
 
 

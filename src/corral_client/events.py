@@ -28,8 +28,9 @@ class AsyncEvents:
         """
         All events after number *after*, oldest first, up to the newest there is.
 
-            async for event in client.events.list(after=seen):
-                print(event.seq, event.event, event.reason)
+            >>> seen = 0  # from your own records
+            >>> async for event in client.events.list(after=seen):
+            ...     seen = event.seq
         """
         while True:
             query = {"after": after, "instanceId": instance_id, "limit": PAGE}
@@ -44,8 +45,8 @@ class AsyncEvents:
         """
         The newest *count* events (at most 500), oldest of them first.
 
-            for event in await client.events.latest(10):
-                print(event.timestamp, event.event, event.reason)
+            >>> [event.instance_id for event in await client.events.latest(1)] != []
+            True
         """
         query = {"after": after, "instanceId": instance_id, "last": count}
         return (await self._transport.get(EventPage, "/api/events", query)).events
@@ -65,8 +66,11 @@ class AsyncEvents:
         with the next one again: pass a number to be sure to miss nothing). *on_open* is called at every connection.
         Raises when the service refuses, or was not reached for *patience* seconds.
 
-            async for event in client.events.follow(after=seen):
-                remember(event.seq)
+            >>> seen = 0  # from your own records
+            >>> async for event in client.events.follow(after=seen):
+            ...     seen = event.seq
+            ...     if event.event == "instance.ready":
+            ...         break
         """
         failures, reached_at, pause = 0, time.monotonic(), 0.0
         while True:

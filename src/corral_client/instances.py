@@ -1,4 +1,4 @@
-"""Instances: make, find, wait for and delete them."""
+"""Instances: make, find, wait for, start, stop and delete them."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from corral_client.models import (
     InstancePage,
     Operation,
     OperationList,
-    Order,
     Plan,
     Progress,
 )
+from corral_client.orders import Order, StartTerms
 from corral_client.transport import Transport
 from corral_client.watching import Aim, watch
 
@@ -44,12 +44,13 @@ class AsyncInstances:
         However often the connection fails meanwhile, one instance is made. A program that may be restarted passes its
         own *idempotency_key*, and gets the same instance again within 24 hours.
 
-            job = await client.instances.create(name="train", product_name="RTX 4090 24GB", template_id="107672")
-            ready = await job.wait_until_ready()
+            >>> job = await client.instances.create(name="notebook", product_name="RTX 4090 24GB", template_id="107672")
+            >>> (await job.wait_until_ready()).status
+            'ready'
         """
         body = camel(order)
         created = await self._transport.act("POST", Created, "/api/instances", body=body, key=idempotency_key)
-        return AsyncInstanceHandle(self, created.instance_id, created)
+        return AsyncInstanceHandle(self, created.instance_id, created=created)
 
     async def plan(self, **order: Unpack[Order]) -> Plan:
         """What `create` would try, in order, and why the rest would not do. Nothing is made."""
@@ -81,7 +82,8 @@ class AsyncInstances:
         """
         All instances that match, newest first, read page by page as they are consumed.
 
-            ready = [instance async for instance in client.instances.list(status="ready")]
+            >>> [instance.name async for instance in client.instances.list(status="ready", name="train")]
+            ['train']
         """
         offset, seen = 0, set[str]()
         while True:
@@ -95,10 +97,52 @@ class AsyncInstances:
             if len(page.instances) < page_size:
                 return
 
-    async def delete(self, named: str, *, idempotency_key: str | None = None) -> Action:
-        """Have an instance deleted; it is `deleting`, and asked for again, until the provider says it is gone."""
+    async def start(
+        self, named: str, *, idempotency_key: str | None = None, **terms: Unpack[StartTerms]
+    ) -> AsyncInstanceHandle:
+        """
+        Have a stopped instance started, or one that failed and still exists; returns as soon as that is recorded.
+
+        Raises Invalid with the code INSTANCE_NOT_STARTABLE when it is neither, Conflict while something is under way.
+
+            >>> job = await client.instances.stop("train")
+            >>> (await job.wait_until_stopped()).status
+            'exited'
+            >>> job = await client.instances.start("train")
+            >>> (await job.wait_until_ready()).status
+            'ready'
+        """
+        return await self._ask_for("start", named, idempotency_key, camel(terms))
+
+    async def restart(
+        self, named: str, *, idempotency_key: str | None = None, **terms: Unpack[StartTerms]
+    ) -> AsyncInstanceHandle:
+        """Have a running instance restarted; otherwise as `start`."""
+        return await self._ask_for("restart", named, idempotency_key, camel(terms))
+
+    async def stop(self, named: str, *, idempotency_key: str | None = None) -> AsyncInstanceHandle:
+        """
+        Have an instance stopped: it keeps its disk, and can be started again while the provider has a GPU free there.
+
+        Raises Invalid with the code INSTANCE_NOT_STOPPABLE when there is nothing to stop.
+
+            >>> job = await client.instances.stop("train")
+            >>> (await job.wait_until_stopped()).status
+            'exited'
+        """
+        return await self._ask_for("stop", named, idempotency_key, {})
+
+    async def delete(self, named: str, *, idempotency_key: str | None = None) -> AsyncInstanceHandle:
+        """
+        Have an instance deleted; it is `deleting`, and asked for again, until the provider says it is gone.
+
+            >>> job = await client.instances.delete("train")
+            >>> (await job.wait_until_gone()).is_gone
+            True
+        """
         found = await self.get(named)
-        return await self._transport.act("DELETE", Action, _path(found.id), key=idempotency_key)
+        told = await self._transport.act("DELETE", Action, _path(found.id), key=idempotency_key)
+        return AsyncInstanceHandle(self, found.id, action=told)
 
     async def operations(self, named: str) -> Sequence[Operation]:
         """What was asked of an instance, newest first."""
@@ -107,13 +151,13 @@ class AsyncInstances:
 
     def handle(self, instance_id: str) -> AsyncInstanceHandle:
         """A handle of an instance whose id is known; nothing is asked."""
-        return AsyncInstanceHandle(self, instance_id, None)
+        return AsyncInstanceHandle(self, instance_id)
 
     async def watch(
         self, named: str, *, timeout: float | None = WAIT_SECONDS, aim: Aim = Aim.READY
     ) -> AsyncGenerator[Progress]:
         """
-        How far an instance is: at once, then with every change, until it is ready (or gone, as *aim* says).
+        How far an instance is: at once, then with every change, until it is ready (or stopped, or gone, as *aim* says).
 
         Raises InstanceFailed when it will not get there, WaitTimeout when it did not in *timeout* seconds.
         """
@@ -134,6 +178,12 @@ class AsyncInstances:
         """
         return await self._wait(named, Aim.READY, timeout, on_progress)
 
+    async def wait_until_stopped(
+        self, named: str, *, timeout: float | None = WAIT_SECONDS, on_progress: OnProgress | None = None
+    ) -> Instance:
+        """The instance, once the provider says that it no longer runs; otherwise as `wait_until_ready`."""
+        return await self._wait(named, Aim.STOPPED, timeout, on_progress)
+
     async def wait_until_gone(
         self, named: str, *, timeout: float | None = WAIT_SECONDS, on_progress: OnProgress | None = None
     ) -> Instance:
@@ -149,6 +199,13 @@ class AsyncInstances:
         assert last is not None, "a watch yields at least once"  # noqa: S101
         return last.instance
 
+    async def _ask_for(
+        self, verb: str, named: str, key: str | None, terms: Mapping[str, object]
+    ) -> AsyncInstanceHandle:
+        found = await self.get(named)
+        told = await self._transport.act("POST", Action, f"{_path(found.id)}/{verb}", body=terms, key=key)
+        return AsyncInstanceHandle(self, found.id, action=told)
+
     async def _by_id(self, instance_id: str) -> Instance:
         return await self._transport.get(Instance, _path(instance_id))
 
@@ -157,12 +214,20 @@ class AsyncInstances:
 
 
 class AsyncInstanceHandle:
-    """One instance that was ordered; `created` is the receipt, None when the handle was made from an id."""
+    """One instance; `created` or `action` is the receipt of what was asked last, if this handle came from asking."""
 
-    def __init__(self, instances: AsyncInstances, instance_id: str, created: Created | None) -> None:
+    def __init__(
+        self,
+        instances: AsyncInstances,
+        instance_id: str,
+        *,
+        created: Created | None = None,
+        action: Action | None = None,
+    ) -> None:
         self._instances = instances
         self.id = instance_id
         self.created = created
+        self.action = action
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.id}>"
@@ -183,7 +248,25 @@ class AsyncInstanceHandle:
         """As `client.instances.wait_until_gone`."""
         return await self._instances.wait_until_gone(self.id, timeout=timeout, on_progress=on_progress)
 
-    async def delete(self) -> Action:
+    async def wait_until_stopped(
+        self, *, timeout: float | None = WAIT_SECONDS, on_progress: OnProgress | None = None
+    ) -> Instance:
+        """As `client.instances.wait_until_stopped`."""
+        return await self._instances.wait_until_stopped(self.id, timeout=timeout, on_progress=on_progress)
+
+    async def start(self, **terms: Unpack[StartTerms]) -> AsyncInstanceHandle:
+        """As `client.instances.start`."""
+        return await self._instances.start(self.id, **terms)
+
+    async def restart(self, **terms: Unpack[StartTerms]) -> AsyncInstanceHandle:
+        """As `client.instances.restart`."""
+        return await self._instances.restart(self.id, **terms)
+
+    async def stop(self) -> AsyncInstanceHandle:
+        """As `client.instances.stop`."""
+        return await self._instances.stop(self.id)
+
+    async def delete(self) -> AsyncInstanceHandle:
         """As `client.instances.delete`."""
         return await self._instances.delete(self.id)
 
@@ -203,7 +286,7 @@ def _chosen(name: str, found: Sequence[Instance], missing: NotFound | None) -> I
     """The one instance of *found* that *name* means."""
     live = [instance for instance in found if instance.status not in GONE]
     if len(live) > 1:
-        raise Ambiguous(name, [instance.id for instance in live])
+        raise Ambiguous(name, live)
     if not found:
         raise missing or NotFound(f"there is no instance {name!r}", code="INSTANCE_NOT_FOUND", status=404)
     return live[0] if live else found[0]

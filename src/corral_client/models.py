@@ -3,42 +3,12 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Final, Literal, NotRequired, TypedDict
+from typing import Final
 
 import msgspec
 
-BillingMode = Literal["spot", "onDemand"]
-
 GONE: Final = frozenset({"deleting", "terminated"})
 """Statuses of an instance that is wanted no more."""
-
-
-class Order(TypedDict):
-    """What can be asked of a new instance."""
-
-    name: str
-    product_name: str
-    template_id: str | int
-    gpu_num: NotRequired[int]
-    rootfs_size: NotRequired[int]
-    region: NotRequired[str]
-    regions: NotRequired[list[str]]
-    billing_mode: NotRequired[BillingMode]
-    spot_fallback: NotRequired[bool]
-    max_price: NotRequired[float]
-    webhook_url: NotRequired[str]
-    health_check: NotRequired[HealthCheckOrder]
-
-
-class HealthCheckOrder(TypedDict, total=False):
-    """How a running instance is to be checked before it is called ready; the service's settings give the rest."""
-
-    timeout_ms: int
-    retry_attempts: int
-    retry_delay_ms: int
-    max_wait_time_ms: int
-    target_port: int
-    path: str
 
 
 class Failure(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

@@ -6,7 +6,6 @@ from collections.abc import AsyncGenerator
 from urllib.parse import quote
 
 from corral_client.models import (
-    BillingMode,
     Job,
     JobPage,
     JobStats,
@@ -18,6 +17,7 @@ from corral_client.models import (
     Template,
     TemplateList,
 )
+from corral_client.orders import BillingMode
 from corral_client.transport import Transport
 
 

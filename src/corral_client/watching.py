@@ -28,6 +28,7 @@ class Aim(StrEnum):
     """What is waited for."""
 
     READY = "ready"
+    STOPPED = "stopped"
     GONE = "gone"
 
 
@@ -61,8 +62,9 @@ async def watch(
     try:
         while True:
             progress = Progress(instance=instance, reason=_reason(news.latest, instance))
-            if (instance.status, progress.reason) != told:
-                told = (instance.status, progress.reason)
+            seen = (instance.status, progress.reason, _checks(instance))
+            if seen != told:
+                told = seen
                 yield progress
             if _is_there(instance, aim):
                 return
@@ -91,20 +93,31 @@ def _is_there(instance: Instance, aim: Aim) -> bool:
     if aim is Aim.GONE:
         return instance.is_gone
     if instance.status == "failed":
-        error = instance.error
-        raise InstanceFailed(
-            instance.id,
-            code="STARTUP_FAILED" if error is None else error.code,
-            message="it did not come up" if error is None else error.message,
-            status=instance.status,
-        )
+        raise _failed(instance, "STARTUP_FAILED", "it did not come up")
     if instance.status in GONE:
         message = "it was deleted while it was waited for"
         raise InstanceFailed(instance.id, code="INSTANCE_DELETED", message=message, status=instance.status)
+    if aim is Aim.STOPPED:
+        return instance.status == "exited"
     if instance.status == "exited":
-        message = "it is stopped, and nothing starts it"
-        raise InstanceFailed(instance.id, code="INSTANCE_STOPPED", message=message, status=instance.status)
+        raise _failed(instance, "INSTANCE_STOPPED", "it is stopped, and nothing starts it")
     return instance.is_ready
+
+
+def _failed(instance: Instance, code: str, message: str) -> InstanceFailed:
+    """In the instance's own words where it has some: a start that failed leaves it stopped, with the reason."""
+    error = instance.error
+    return InstanceFailed(
+        instance.id,
+        code=code if error is None else error.code,
+        message=message if error is None else error.message,
+        status=instance.status,
+    )
+
+
+def _checks(instance: Instance) -> tuple[tuple[int, str], ...]:
+    found = instance.health_check
+    return () if found is None else tuple((endpoint.port, endpoint.status) for endpoint in found.endpoints)
 
 
 def _reason(latest: Event | None, instance: Instance) -> str | None:

@@ -32,7 +32,7 @@ from corral_client import (
     ServerError,
     WaitTimeout,
 )
-from corral_client.models import Order
+from corral_client.orders import Order
 
 GPU = "RTX 4090 24GB"
 UBUNTU = "150020"
@@ -79,17 +79,46 @@ async def test_an_instance_is_ordered_waited_for_found_and_deleted(client: Async
     ready = await handle.wait_until_ready(timeout=60, on_progress=seen.append)
     found = await client.instances.get("life")
     by_provider = await client.instances.get(str(ready.novita_instance_id))
-    receipt = await client.instances.delete("life")
+    leaving = await client.instances.delete("life")
     gone = await handle.wait_until_gone(timeout=60)
 
     statuses = list(dict.fromkeys(progress.instance.status for progress in seen))
     assert handle.created is not None
     assert handle.created.price == 0.18
     assert statuses[-1] == "ready"
-    assert found.id == by_provider.id == ready.id == receipt.instance_id == handle.id
+    assert found.id == by_provider.id == ready.id == leaving.id == handle.id
     assert str(ready.connection_details.ssh).startswith("ssh ")
     assert gone.is_gone
     assert (await client.instances.get("life")).id == handle.id
+
+
+async def test_an_instance_is_stopped_started_and_restarted(client: AsyncClient) -> None:
+    """Each is asked for at once and can be waited for; what does not fit its status is refused by name."""
+    made = await client.instances.create(**order("rest"))
+    await made.wait_until_ready(timeout=60)
+    with pytest.raises(Invalid) as running:
+        await client.instances.start("rest")
+
+    stopping = await client.instances.stop("rest")
+    stopped = await stopping.wait_until_stopped(timeout=60)
+    with pytest.raises(Invalid) as resting:
+        await client.instances.stop("rest")
+    with pytest.raises(InstanceFailed) as waited:
+        await client.instances.wait_until_ready("rest", timeout=60)
+    starting = await client.instances.start("rest", target_port=22)
+    ready = await starting.wait_until_ready(timeout=60)
+    restarting = await made.restart()
+    again = await restarting.wait_until_ready(timeout=60)
+
+    assert stopping.action is not None
+    assert (stopping.action.status, stopped.status) == ("stopping", "exited")
+    assert (running.value.code, resting.value.code) == ("INSTANCE_NOT_STARTABLE", "INSTANCE_NOT_STOPPABLE")
+    assert waited.value.code == "INSTANCE_STOPPED"
+    assert starting.action is not None
+    assert (starting.action.status, ready.status, again.status) == ("starting", "ready", "ready")
+    kinds = [operation.kind for operation in await client.instances.operations("rest")]
+    assert kinds == ["restart", "start", "stop", "create"]
+    assert {ready.id, again.id, stopped.id} == {made.id}
 
 
 async def test_the_sync_client_has_the_same_surface(corral: Running) -> None:

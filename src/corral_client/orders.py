@@ -1,0 +1,43 @@
+"""What can be asked of the service, as keyword arguments."""
+
+from __future__ import annotations
+
+from typing import Literal, NotRequired, TypedDict
+
+BillingMode = Literal["spot", "onDemand"]
+
+
+class Order(TypedDict):
+    """What can be asked of a new instance."""
+
+    name: str
+    product_name: str
+    template_id: str | int
+    gpu_num: NotRequired[int]
+    rootfs_size: NotRequired[int]
+    region: NotRequired[str]
+    regions: NotRequired[list[str]]
+    billing_mode: NotRequired[BillingMode]
+    spot_fallback: NotRequired[bool]
+    max_price: NotRequired[float]
+    webhook_url: NotRequired[str]
+    health_check: NotRequired[HealthCheckOrder]
+
+
+class HealthCheckOrder(TypedDict, total=False):
+    """How a running instance is to be checked before it is called ready; the service's settings give the rest."""
+
+    timeout_ms: int
+    retry_attempts: int
+    retry_delay_ms: int
+    max_wait_time_ms: int
+    target_port: int
+    path: str
+
+
+class StartTerms(TypedDict, total=False):
+    """What can be said with a start or restart; without it, what the create said holds."""
+
+    health_check_config: HealthCheckOrder
+    target_port: int
+    webhook_url: str

@@ -1,0 +1,245 @@
+"""Instances, for programs without an event loop."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Coroutine, Generator, Sequence
+from typing import Any, Unpack
+
+from corral_client.instances import WAIT_SECONDS, AsyncInstanceHandle, AsyncInstances, OnProgress
+from corral_client.looping import LoopThread
+from corral_client.models import Action, Created, Instance, Operation, Plan, Progress
+from corral_client.orders import Order, StartTerms
+from corral_client.watching import Aim
+
+
+class Instances:
+    """`client.instances`; see `AsyncInstances`."""
+
+    def __init__(self, inner: AsyncInstances, loop: LoopThread) -> None:
+        self._inner = inner
+        self._loop = loop
+
+    def create(self, *, idempotency_key: str | None = None, **order: Unpack[Order]) -> InstanceHandle:
+        """
+        Order an instance; returns as soon as the wish is recorded, long before the machine is ready.
+
+            >>> order = dict(name="notebook", product_name="RTX 4090 24GB", template_id="107672")
+            >>> job = client.instances.create(**order)
+            >>> job.created.status
+            'creating'
+            >>> job.wait_until_ready().status
+            'ready'
+        """
+        made = self._loop.run(self._inner.create(idempotency_key=idempotency_key, **order))
+        return InstanceHandle(self, made.id, created=made.created)
+
+    def plan(self, **order: Unpack[Order]) -> Plan:
+        """
+        What `create` would try, in order, and why the rest would not do. Nothing is made.
+
+            >>> plan = client.instances.plan(name="any", product_name="RTX 4090 24GB", template_id="107672")
+            >>> plan.candidates[0].region, plan.candidates[0].price
+            ('CN-HK-01', 0.18)
+        """
+        return self._loop.run(self._inner.plan(**order))
+
+    def get(self, named: str) -> Instance:
+        """
+        One instance as it is now; raises NotFound, or Ambiguous when several live ones have that name.
+
+            >>> client.instances.get("train").status
+            'ready'
+        """
+        return self._loop.run(self._inner.get(named))
+
+    def list(
+        self, *, status: str | None = None, name: str | None = None, region: str | None = None, page_size: int = 100
+    ) -> Generator[Instance]:
+        """
+        All instances that match, newest first, read page by page as they are consumed.
+
+            >>> [instance.name for instance in client.instances.list(status="ready", name="train")]
+            ['train']
+        """
+        return self._loop.iterate(self._inner.list(status=status, name=name, region=region, page_size=page_size))
+
+    def start(self, named: str, *, idempotency_key: str | None = None, **terms: Unpack[StartTerms]) -> InstanceHandle:
+        """
+        Have a stopped instance started, or one that failed and still exists; returns as soon as that is recorded.
+
+        Raises Invalid with the code INSTANCE_NOT_STARTABLE when it is neither, Conflict while something is under way.
+
+            >>> client.instances.stop("train").wait_until_stopped().status
+            'exited'
+            >>> client.instances.start("train").wait_until_ready().status
+            'ready'
+        """
+        return self._handle(self._inner.start(named, idempotency_key=idempotency_key, **terms))
+
+    def restart(self, named: str, *, idempotency_key: str | None = None, **terms: Unpack[StartTerms]) -> InstanceHandle:
+        """
+        Have a running instance restarted; otherwise as `start`.
+
+            >>> client.instances.restart("train").wait_until_ready().status
+            'ready'
+        """
+        return self._handle(self._inner.restart(named, idempotency_key=idempotency_key, **terms))
+
+    def stop(self, named: str, *, idempotency_key: str | None = None) -> InstanceHandle:
+        """
+        Have an instance stopped: it keeps its disk, and can be started again while the provider has a GPU free there.
+
+        Raises Invalid with the code INSTANCE_NOT_STOPPABLE when there is nothing to stop.
+
+            >>> client.instances.stop("train").wait_until_stopped().status
+            'exited'
+        """
+        return self._handle(self._inner.stop(named, idempotency_key=idempotency_key))
+
+    def delete(self, named: str, *, idempotency_key: str | None = None) -> InstanceHandle:
+        """
+        Have an instance deleted; it is `deleting`, and asked for again, until the provider says it is gone.
+
+            >>> client.instances.delete("train").wait_until_gone().is_gone
+            True
+        """
+        return self._handle(self._inner.delete(named, idempotency_key=idempotency_key))
+
+    def operations(self, named: str) -> Sequence[Operation]:
+        """
+        What was asked of an instance, newest first.
+
+            >>> client.instances.operations("train")[-1].kind
+            'create'
+        """
+        return self._loop.run(self._inner.operations(named))
+
+    def handle(self, instance_id: str) -> InstanceHandle:
+        """
+        A handle of an instance whose id is known; nothing is asked.
+
+            >>> instance_id = client.instances.get("train").id  # or from your own records
+            >>> client.instances.handle(instance_id).get().name
+            'train'
+        """
+        return InstanceHandle(self, instance_id)
+
+    def watch(self, named: str, *, timeout: float | None = WAIT_SECONDS, aim: Aim = Aim.READY) -> Generator[Progress]:
+        """
+        How far an instance is: at once, then with every change, until it is ready (or stopped, or gone: *aim*).
+
+            >>> [progress.instance.status for progress in client.instances.watch("train")][-1]
+            'ready'
+        """
+        return self._loop.iterate(self._inner.watch(named, timeout=timeout, aim=aim))
+
+    def wait_until_ready(
+        self, named: str, *, timeout: float | None = WAIT_SECONDS, on_progress: OnProgress | None = None
+    ) -> Instance:
+        """
+        The instance, once it is ready; *on_progress* is called, on this thread, with every change on the way.
+
+        Raises InstanceFailed when it will not become ready, WaitTimeout when it did not in *timeout* seconds. Either
+        way, and when the wait is interrupted, the instance is left alone.
+
+            >>> client.instances.wait_until_ready("train", on_progress=lambda p: print(p.instance.status)).name
+            ready
+            'train'
+        """
+        return self._wait(named, Aim.READY, timeout, on_progress)
+
+    def wait_until_stopped(
+        self, named: str, *, timeout: float | None = WAIT_SECONDS, on_progress: OnProgress | None = None
+    ) -> Instance:
+        """
+        The instance, once the provider says that it no longer runs; otherwise as `wait_until_ready`.
+
+            >>> job = client.instances.stop("train")
+            >>> client.instances.wait_until_stopped("train", timeout=120).status
+            'exited'
+        """
+        return self._wait(named, Aim.STOPPED, timeout, on_progress)
+
+    def wait_until_gone(
+        self, named: str, *, timeout: float | None = WAIT_SECONDS, on_progress: OnProgress | None = None
+    ) -> Instance:
+        """
+        The instance, once the provider says that it is gone, and nothing is billed any more.
+
+            >>> job = client.instances.delete("train")
+            >>> client.instances.wait_until_gone(job.id, timeout=120).status
+            'terminated'
+        """
+        return self._wait(named, Aim.GONE, timeout, on_progress)
+
+    def _handle(self, asking: Coroutine[Any, Any, AsyncInstanceHandle]) -> InstanceHandle:
+        made = self._loop.run(asking)
+        return InstanceHandle(self, made.id, action=made.action)
+
+    def _wait(self, named: str, aim: Aim, timeout: float | None, on_progress: OnProgress | None) -> Instance:
+        last: Progress | None = None
+        with contextlib.closing(self.watch(named, timeout=timeout, aim=aim)) as watching:
+            for last in watching:
+                if on_progress is not None:
+                    on_progress(last)
+        assert last is not None, "a watch yields at least once"  # noqa: S101
+        return last.instance
+
+
+class InstanceHandle:
+    """One instance; `created` or `action` is the receipt of what was asked last, if this handle came from asking."""
+
+    def __init__(
+        self,
+        instances: Instances,
+        instance_id: str,
+        *,
+        created: Created | None = None,
+        action: Action | None = None,
+    ) -> None:
+        self._instances = instances
+        self.id = instance_id
+        self.created = created
+        self.action = action
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.id}>"
+
+    def get(self) -> Instance:
+        """The instance as it is now."""
+        return self._instances.get(self.id)
+
+    def wait_until_ready(
+        self, *, timeout: float | None = WAIT_SECONDS, on_progress: OnProgress | None = None
+    ) -> Instance:
+        """As `client.instances.wait_until_ready`."""
+        return self._instances.wait_until_ready(self.id, timeout=timeout, on_progress=on_progress)
+
+    def wait_until_gone(
+        self, *, timeout: float | None = WAIT_SECONDS, on_progress: OnProgress | None = None
+    ) -> Instance:
+        """As `client.instances.wait_until_gone`."""
+        return self._instances.wait_until_gone(self.id, timeout=timeout, on_progress=on_progress)
+
+    def wait_until_stopped(
+        self, *, timeout: float | None = WAIT_SECONDS, on_progress: OnProgress | None = None
+    ) -> Instance:
+        """As `client.instances.wait_until_stopped`."""
+        return self._instances.wait_until_stopped(self.id, timeout=timeout, on_progress=on_progress)
+
+    def start(self, **terms: Unpack[StartTerms]) -> InstanceHandle:
+        """As `client.instances.start`."""
+        return self._instances.start(self.id, **terms)
+
+    def restart(self, **terms: Unpack[StartTerms]) -> InstanceHandle:
+        """As `client.instances.restart`."""
+        return self._instances.restart(self.id, **terms)
+
+    def stop(self) -> InstanceHandle:
+        """As `client.instances.stop`."""
+        return self._instances.stop(self.id)
+
+    def delete(self) -> InstanceHandle:
+        """As `client.instances.delete`."""
+        return self._instances.delete(self.id)
