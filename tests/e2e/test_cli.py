@@ -106,6 +106,38 @@ async def test_everything_speaks_json(shell: Shell) -> None:
     assert [one["status"] for one in read((await shell("rm", "api", "--json"))[1])] == ["deleting"]
 
 
+async def test_a_machine_rests_and_wakes(shell: Shell) -> None:
+    """Stop, start and restart, with and without waiting, in words and JSON."""
+    await shell("create", "rest", *UBUNTU)
+    stopped = await shell("stop", "rest", "--wait")
+    refused = await shell("stop", "rest")
+    started = await shell("start", "rest", "--wait", "--json")
+    restarted = await shell("restart", "rest", "--json")
+    ready = await shell("wait", "rest", "--json")
+    gone = await shell("rm", "rest", "--wait", "--json")
+
+    assert (stopped[0], re.sub(r"inst_\w+", "ID", stopped[1])) == (0, "rest (ID) is exited\n")
+    assert refused[0] == 2
+    assert "is exited and cannot be stopped" in refused[2]
+    assert [one["status"] for one in read(started[1])] == ["ready"]
+    assert [one["status"] for one in read(restarted[1])] == ["restarting"]
+    assert read(ready[1])["operation"]["kind"] == "restart"
+    assert [one["status"] for one in read(gone[1])] == ["terminated"]
+
+
+async def test_a_name_of_two_is_not_guessed_but_both_are_shown(shell: Shell) -> None:
+    """Each with what tells them apart; nothing is done to either."""
+    one, other = [(await shell("create", "pair", *UBUNTU))[1].split("id        ")[1].split("\n")[0] for _ in range(2)]
+    refused = await asyncio.gather(*(shell(verb, "pair") for verb in ("stop", "restart", "rm", "show", "ssh", "why")))
+    left = read((await shell("ls", "--name", "pair", "--json"))[1])
+
+    assert {code for code, _, _ in refused} == {1}
+    for _, _, errors in refused:
+        assert re.search(rf"^  {one}  ready  CN-HK-01  created \d", errors, re.MULTILINE)
+        assert re.search(rf"^  {other}  ready  CN-HK-01  created \d", errors, re.MULTILINE)
+    assert {instance["status"] for instance in left} == {"ready"}
+
+
 async def test_a_failure_is_told_with_what_to_do_next(shell: Shell) -> None:
     """Exit code 5, the provider's own words, and the next step."""
     code, output, errors = await shell("create", "broken", *BROKEN_IMAGE)
@@ -148,6 +180,21 @@ async def test_exit_codes_tell_a_script_what_happened(shell: Shell, corral: Runn
     assert corral.process.returncode is None
 
 
+async def test_the_shell_completes_names(shell: Shell, corral: Running, tmp_path: Path) -> None:
+    """As bash asks for it at a press of Tab: instances by name, templates by id; silence without a service."""
+    await shell("create", "complete-me", *UBUNTU, "--no-wait")
+
+    async def pressed_tab(line: str) -> list[str]:
+        words = {"COMP_WORDS": line, "COMP_CWORD": str(len(line.split(" ")) - 1)}
+        return (await run(cwd=tmp_path, _CORRAL_COMPLETE="complete_bash", **words))[1].split()
+
+    at = f"--url {corral.address}"
+    assert await pressed_tab(f"corral show {at} complete-") == ["complete-me"]
+    assert "107672" in await pressed_tab(f"corral create x {at} --template ")
+    assert set(await pressed_tab("corral re")) == {"restart"}
+    assert await pressed_tab(f"corral show --url http://127.0.0.1:{unused_port()} a") == []
+
+
 async def test_events_are_followed_until_interrupted(shell: Shell, corral: Running, tmp_path: Path) -> None:
     """Each on a line, at once, also into a pipe."""
     await shell("create", "followed", *UBUNTU, "--no-wait")
@@ -168,33 +215,63 @@ async def test_events_are_followed_until_interrupted(shell: Shell, corral: Runni
     assert b"Traceback" not in errors
 
 
-async def test_a_terminal_shows_progress_and_ctrl_c_leaves_the_work(shell: Shell, corral: Running) -> None:
-    """A live line with status, time and estimate; then how to come back."""
+async def interrupted(*arguments: str, at: bytes, after: bytes) -> tuple[int, str]:
+    """Run a command on a terminal, press Ctrl-C once *at* is shown; its exit code and all that was shown."""
     near, far = os.openpty()
     seen = bytearray()
     loop = asyncio.get_running_loop()
     loop.add_reader(near, lambda: seen.extend(os.read(near, 65536)))
     try:
-        creating = await asyncio.create_subprocess_exec(
-            *(str(CORRAL), "create", "patient", *NEVER_HEALTHY, "--url", corral.address),
-            env=clean_environment(TERM="xterm-256color", COLUMNS="120"),
+        running = await asyncio.create_subprocess_exec(
+            *(str(CORRAL), *arguments),
+            env=clean_environment(TERM="xterm-256color", COLUMNS="160"),
             stdin=far,
             stdout=far,
             stderr=far,
         )
-        await until(lambda: b" left" in seen, what="the live line")
-        creating.send_signal(signal.SIGINT)
-        code = await creating.wait()
-        await until(lambda: b"corral rm inst_" in seen, what="the way back")
+        await until(lambda: at in seen, what="the live line")
+        running.send_signal(signal.SIGINT)
+        code = await running.wait()
+        await until(lambda: after in seen, what="the way back")
     finally:
         loop.remove_reader(near)
         os.close(near)
         os.close(far)
-    text = seen.decode()
+    assert "Traceback" not in seen.decode()
+    return code, seen.decode()
+
+
+async def test_a_start_on_a_terminal_is_left_by_ctrl_c_and_goes_on(shell: Shell, corral: Running) -> None:
+    """The live line names the ports that are checked; giving up means stopping it, because it has a disk."""
+    made = read((await shell("create", "napper", *NEVER_HEALTHY, "--no-wait", "--json"))[1])["instanceId"]
+    await shell("wait", made, "--timeout", "0")
+    await until_status(shell, made, "health_checking")
+    await shell("stop", made, "--wait")
+    code, text = await interrupted(
+        *("start", made, "--wait", "--url", corral.address), at=b"unhealthy", after=b"corral stop inst_"
+    )
+
+    assert code == 130
+    assert re.search(r"napper.*health_checking.*port \d+ unhealthy", text)
+    assert f"Come back with: corral wait {made} --url" in text
+    assert read((await shell("show", made, "--json"))[1])["operation"]["kind"] == "start"
+
+
+async def until_status(shell: Shell, named: str, status: str) -> None:
+    async def reached() -> bool:
+        return bool(read((await shell("show", named, "--json"))[1])["status"] == status)
+
+    await until(reached, what=f"{named} being {status}")
+
+
+async def test_a_terminal_shows_progress_and_ctrl_c_leaves_the_work(shell: Shell, corral: Running) -> None:
+    """A live line with status, time and estimate; then how to come back."""
+    code, text = await interrupted(
+        *("create", "patient", *NEVER_HEALTHY, "--url", corral.address), at=b" left", after=b"corral rm inst_"
+    )
     instance_id = re.findall(r"corral wait (inst_\w+) --url", text)[0]
 
     assert code == 130
     assert "\x1b[" in text
     assert re.search(r"patient.*(creating|starting|running|health_checking).* s, about 4 min left", text)
-    assert "Traceback" not in text
     assert read((await shell("show", instance_id, "--json"))[1])["operation"]["status"] not in {"failed", "cancelled"}

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from corral.cli.output import clock_time
 from corral_client import (
+    Ambiguous,
     ConnectionFailed,
     CorralApiError,
     CorralError,
@@ -50,6 +52,11 @@ def explain(error: CorralError) -> str:
             return f"{error.message}; is `corral serve` running there? `--url` names another place"
         case Unauthorised():
             return f"{error.message}; CORRAL_API_KEY holds the key that is sent"
+        case Ambiguous():
+            lines = "".join(
+                f"\n  {i.id}  {i.status}  {i.region}  created {clock_time(i.created_at)}" for i in error.instances
+            )
+            return f"{len(error.ids)} instances are named {error.name!r}; use the id of the one you mean:{lines}"
         case CorralApiError():
             fields = "".join(f"\n  {told.field}: {told.message}" for told in error.validation_errors)
             return f"{error.message}{fields}"

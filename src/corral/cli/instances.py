@@ -1,4 +1,4 @@
-"""`corral create`, `ls`, `show`, `rm`, `wait` and `ssh`: instances from the shell, through the SDK."""
+"""`corral create`, `ls`, `show`, `wait` and `ssh`: instances from the shell, through the SDK."""
 
 from __future__ import annotations
 
@@ -11,11 +11,21 @@ from typing import Annotated, Final
 
 import typer
 
-from corral.cli.options import DEFAULT_URL, Json, Named, Timeout, Url, connect
+from corral.cli.options import (
+    DEFAULT_URL,
+    Json,
+    Named,
+    Timeout,
+    Url,
+    connect,
+    offered_products,
+    offered_templates,
+)
 from corral.cli.output import clock_time, price, print_json, print_line, print_note, print_table
 from corral.cli.waiting import wait as wait_live
-from corral_client import Action, Aim, Client, Instance, Plan
-from corral_client.models import GONE, Order
+from corral_client import Aim, Instance, Plan
+from corral_client.models import GONE
+from corral_client.orders import Order
 
 commands = typer.Typer()
 
@@ -26,8 +36,14 @@ _SSH: Final = re.compile(r"ssh(?: -p [0-9]{1,5})? [A-Za-z0-9_.-]+@[A-Za-z0-9][A-
 @commands.command()
 def create(
     name: Annotated[str, typer.Argument(help="A name for people.")],
-    product: Annotated[str, typer.Option(help="Whole product name, as `corral products` lists it.")],
-    template: Annotated[str, typer.Option(help="The provider's template to run.")],
+    product: Annotated[
+        str,
+        typer.Option(help="Whole product name, as `corral products` lists it.", autocompletion=offered_products),
+    ],
+    template: Annotated[
+        str,
+        typer.Option(help="The provider's template to run; see `corral templates`.", autocompletion=offered_templates),
+    ],
     region: Annotated[str | None, typer.Option(help="Region tried first.")] = None,
     gpus: Annotated[int | None, typer.Option(help="How many GPUs (1).")] = None,
     disk: Annotated[int | None, typer.Option(help="GB of disk (60).")] = None,
@@ -54,7 +70,7 @@ def create(
         if wait:
             if sys.stderr.isatty():
                 print_note(f"{name} is {made.id}, in {receipt.region} for {price(receipt.price)}")
-            _show(wait_live(client, made.id, Aim.READY, timeout=timeout, url=url), json=json)
+            show_instance(wait_live(client, made.id, Aim.READY, timeout=timeout, url=url), json=json)
         elif json:
             print_json(receipt)
         else:
@@ -92,30 +108,20 @@ def list_instances(
 def show(named: Named, json: Json = False, url: Url = DEFAULT_URL) -> None:
     """Show one instance: where it is, what it costs and how to get in."""
     with connect(url) as client:
-        _show(client.instances.get(named), json=json)
+        show_instance(client.instances.get(named), json=json)
 
 
 @commands.command("wait")
-def wait_for(named: Named, timeout: Timeout = None, json: Json = False, url: Url = DEFAULT_URL) -> None:
-    """Wait until an instance is ready. Ctrl-C ends the wait, not the work."""
-    with connect(url) as client:
-        _show(wait_live(client, named, Aim.READY, timeout=timeout, url=url), json=json)
-
-
-@commands.command("rm")
-def remove(
-    names: Annotated[list[str], typer.Argument(metavar="NAME...", help="Names or ids.")],
-    wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until the provider says it is gone.")] = False,
+def wait_for(
+    named: Named,
+    until: Annotated[Aim, typer.Option(help="What to wait for.")] = Aim.READY,
     timeout: Timeout = None,
     json: Json = False,
     url: Url = DEFAULT_URL,
 ) -> None:
-    """Delete instances. The service goes on until the provider confirms that each is gone."""
+    """Wait until an instance is ready, stopped or gone. Ctrl-C ends the wait, not the work."""
     with connect(url) as client:
-        found = [client.instances.get(named) for named in names]  # all of them, before any is deleted
-        receipts = [_delete(client, instance, wait=wait, timeout=timeout, url=url, quiet=json) for instance in found]
-    if json:
-        print_json(receipts)
+        show_instance(wait_live(client, named, until, timeout=timeout, url=url), json=json)
 
 
 @commands.command()
@@ -147,17 +153,8 @@ def ssh(
         raise typer.Exit(1)
 
 
-def _delete(client: Client, instance: Instance, *, wait: bool, timeout: float | None, url: str, quiet: bool) -> Action:
-    receipt = client.instances.delete(instance.id)
-    if wait:
-        wait_live(client, instance.id, Aim.GONE, timeout=timeout, url=url)
-    if not quiet:
-        status = "gone" if wait or instance.is_gone else receipt.status
-        print_line(f"{instance.name} ({instance.id}) is {status}")
-    return receipt
-
-
-def _show(instance: Instance, *, json: bool) -> None:
+def show_instance(instance: Instance, *, json: bool) -> None:
+    """Where it is, what it costs and how to get in."""
     if json:
         print_json(instance)
         return

@@ -11,7 +11,7 @@ import msgspec
 import typer
 
 from corral.cli.advice import next_step
-from corral.cli.options import DEFAULT_URL, Json, Named, Url, connect
+from corral.cli.options import DEFAULT_URL, Json, Named, Url, connect, offered_names
 from corral.cli.output import clock_time, price, print_json, print_line, print_table
 from corral_client import Event, Instance, Operation
 
@@ -50,7 +50,9 @@ def why(named: Named, json: Json = False, url: Url = DEFAULT_URL) -> None:
 
 @commands.command()
 def events(
-    named: Annotated[str | None, typer.Argument(metavar="[NAME]", help="Only those of this instance.")] = None,
+    named: Annotated[
+        str | None, typer.Argument(metavar="[NAME]", help="Only those of this instance.", autocompletion=offered_names)
+    ] = None,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Print each as it happens.")] = False,
     after: Annotated[int | None, typer.Option(help="Only those after this number.", min=0)] = None,
     last: Annotated[int, typer.Option(help="Without --follow: how many of the latest.", min=1, max=500)] = 100,

@@ -15,7 +15,7 @@ from rich.table import Table
 
 import corral_client
 from corral import __version__
-from corral.cli import doctor, instances, keys, looking
+from corral.cli import acting, doctor, instances, keys, looking
 from corral.cli.exits import INTERRUPTED, MEANINGS, exit_code, explain
 from corral.cli.surroundings import configuration
 from corral.clock import SystemClock
@@ -42,6 +42,7 @@ cli = typer.Typer(
     pretty_exceptions_enable=False,
 )
 cli.add_typer(instances.commands)
+cli.add_typer(acting.commands)
 cli.add_typer(looking.commands)
 cli.add_typer(doctor.commands)
 cli.add_typer(keys.commands)

@@ -2,22 +2,70 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Callable, Iterable
+from itertools import islice
 from typing import Annotated
 
 import typer
 
-from corral_client import Client
+from corral_client import Client, CorralError
 from corral_client.client import DEFAULT_URL
+from corral_client.models import GONE
 
 RETRIES = 2
 """A person who waits for an answer would rather be told soon."""
 
+COMPLETE_WITHIN_SECONDS = 2.0
+"""Who presses Tab waits for no service that is away."""
+
+
+def _offered(context: typer.Context, offer: Callable[[Client], Iterable[tuple[str, str]]]) -> list[tuple[str, str]]:
+    """What to offer at a press of Tab, each with a word about it; nothing when the service does not answer."""
+    url = context.params.get("url") or DEFAULT_URL
+    try:
+        with Client(url, timeout=COMPLETE_WITHIN_SECONDS, max_retries=0) as client:
+            return list(offer(client))
+    except CorralError:
+        return []
+
+
+def offered_names(context: typer.Context, incomplete: str) -> list[tuple[str, str]]:
+    """Names of live instances; of those that share one, the ids."""
+
+    def offer(client: Client) -> Iterable[tuple[str, str]]:
+        live = [i for i in islice(client.instances.list(page_size=500), 2000) if i.status not in GONE]
+        shared = Counter(i.name for i in live)
+        return [(i.name if shared[i.name] == 1 else i.id, f"{i.status}, {i.region}") for i in live]
+
+    return [one for one in _offered(context, offer) if one[0].startswith(incomplete)]
+
+
+def offered_products(context: typer.Context, incomplete: str) -> list[tuple[str, str]]:
+    """Names of products."""
+
+    def offer(client: Client) -> Iterable[tuple[str, str]]:
+        return dict.fromkeys((p.name, "") for p in client.products.list())
+
+    return [one for one in _offered(context, offer) if one[0].startswith(incomplete)]
+
+
+def offered_templates(context: typer.Context, incomplete: str) -> list[tuple[str, str]]:
+    """Ids of templates."""
+
+    def offer(client: Client) -> Iterable[tuple[str, str]]:
+        return [(t.id, t.name) for t in client.templates.list()]
+
+    return [one for one in _offered(context, offer) if one[0].startswith(incomplete)]
+
+
 Url = Annotated[str, typer.Option("--url", help="Where the service is.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
-Named = Annotated[str, typer.Argument(metavar="NAME", help="Name or id.")]
+Named = Annotated[str, typer.Argument(metavar="NAME", help="Name or id.", autocompletion=offered_names)]
+Names = Annotated[list[str], typer.Argument(metavar="NAME...", help="Names or ids.", autocompletion=offered_names)]
 Timeout = Annotated[float | None, typer.Option(help="Most seconds to wait; the work goes on after that.", min=0)]
 
-__all__ = ["DEFAULT_URL", "Json", "Named", "Timeout", "Url", "connect"]
+__all__ = ["DEFAULT_URL", "Json", "Named", "Names", "Timeout", "Url", "connect"]
 
 
 def connect(url: str) -> Client:

@@ -16,6 +16,7 @@ from corral.cli.exits import INTERRUPTED
 from corral.cli.output import clean, print_note, span, styled_text
 from corral.clock import Clock, SystemClock
 from corral_client import Aim, Client, Instance, Progress
+from corral_client.models import HealthCheck
 
 
 class LiveLine:
@@ -41,11 +42,13 @@ class LiveLine:
     def line(self, progress: Progress, now: datetime) -> Text:
         """Name, status, time and reason."""
         instance = progress.instance
-        since = instance.created_at if self._aim is Aim.READY else self._begun_at
+        since = _asked_at(instance) if self._aim is Aim.READY else self._begun_at
         words = [Text(clean(instance.name), style="bold"), styled_text(instance.status)]
         words.append(Text(span((now - since).total_seconds()) + self._estimate(instance, now), style="dim"))
         if progress.reason:
             words.append(Text(clean(progress.reason)))
+        if instance.status == "health_checking" and instance.health_check is not None:
+            words.append(Text(_checks(instance.health_check), style="dim"))
         return Text("  ").join(words)
 
     @staticmethod
@@ -74,15 +77,35 @@ def wait(client: Client, named: str, aim: Aim, *, timeout: float | None, url: st
             for last in progress:
                 line.show(last)
     except KeyboardInterrupt:
-        name = named if last is None else last.instance.id
-        print_note(_come_back(name, aim, url))
+        print_note(_come_back(named, None if last is None else last.instance, aim, url))
         raise typer.Exit(INTERRUPTED) from None
     assert last is not None, "a watch yields at least once"  # noqa: S101
     return last.instance
 
 
-def _come_back(named: str, aim: Aim, url: str) -> str:
+def _asked_at(instance: Instance) -> datetime:
+    """When what is waited for was asked: the first step of the present operation."""
+    steps = instance.operation.phases.values() if instance.operation is not None else ()
+    return min(steps, default=instance.created_at)
+
+
+def _checks(checked: HealthCheck) -> str:
+    """Which ports answer, and what the others said last."""
+    return ", ".join(
+        f"port {endpoint.port} {endpoint.status}"
+        + ("" if endpoint.error is None else f" ({clean(endpoint.error.message)})")
+        for endpoint in checked.endpoints
+    )
+
+
+def _come_back(named: str, instance: Instance | None, aim: Aim, url: str) -> str:
+    named = named if instance is None else instance.id
     place = "" if url == "http://127.0.0.1:3000" else f" --url {url}"
-    if aim is Aim.GONE:
-        return f"Still being deleted. See it with: corral show {named}{place}"
-    return f"Still at work. Come back with: corral wait {named}{place}\nGive it up with: corral rm {named}{place}"
+    match aim:
+        case Aim.READY:
+            # One that was only started has a disk somebody may want.
+            made = instance is None or instance.operation is None or instance.operation.kind == "create"
+            give_up = f"Give it up with: corral {'rm' if made else 'stop'} {named}{place}"
+            return f"Still at work. Come back with: corral wait {named}{place}\n{give_up}"
+        case Aim.STOPPED | Aim.GONE:
+            return f"Still at work. Come back with: corral wait {named} --until {aim}{place}"
