@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.async_api import Page, Route, expect
+from playwright.async_api import Locator, Page, Route, expect
 from support.browser import Tab, found_browser, opened_tab
-from support.process import serving
+from support.process import quicken, serving
 
 pytestmark = pytest.mark.timeout(400)  # the first test may have to install a browser
 
@@ -59,6 +60,36 @@ async def test_an_instance_is_made_watched_and_deleted_on_one_page(short_dir: Pa
         assert [c for c in tab.complaints if "Failed to load resource" not in c] == []
 
 
+async def test_an_instance_rests_and_wakes_on_the_page(short_dir: Path, browser: str) -> None:
+    """Only what fits its status is offered, each asks first, and its track tells how far it is."""
+    data_dir = short_dir / "resting" / ".corral"
+    async with serving(data_dir) as corral, opened_tab(browser) as tab:
+        page = tab.page
+        await quicken(data_dir)
+        await page.goto(corral.address)
+        await _create(page, "rest")
+        row = page.locator(".row", has_text="rest")
+        badge = row.locator(".badge").first
+        await expect(badge).to_have_text("ready", timeout=30_000)
+        await _offers(row, "Restart", "Stop", "Delete")
+
+        await _act(page, "Stop", "rest")
+        await expect(badge).to_have_text("exited", timeout=30_000)
+        await expect(row.locator('.track [data-step="done"]')).to_have_text(
+            [re.compile("stopping"), re.compile("exited")]
+        )
+        await expect(row.get_by_role("button", name="Copy the ssh command of rest")).to_be_hidden()
+        await _offers(row, "Start", "Delete")
+
+        await _act(page, "Start", "rest")
+        await expect(badge).to_have_text("ready", timeout=30_000)
+        await _act(page, "Restart", "rest")
+        await expect(page.locator("#feed li", has_text="restarting")).not_to_have_count(0)
+        await expect(badge).to_have_text("ready", timeout=30_000)
+        await _offers(row, "Restart", "Stop", "Delete")
+        assert tab.complaints == []
+
+
 async def test_a_thousand_hostile_instances_are_only_text(short_dir: Path, browser: str) -> None:
     """Markup in anything the provider or a user said is shown as it was written, and the page stays quick."""
     async with (
@@ -96,6 +127,18 @@ async def _create(page: Page, name: str) -> None:
     await expect(go).to_be_enabled()
     await page.get_by_label("Name").press("Enter")
     await expect(page.locator("#create")).to_be_hidden()
+
+
+async def _offers(row: Locator, *verbs: str) -> None:
+    """The row's verbs are these and no others."""
+    await expect(row.locator(".does .quiet:visible")).to_have_text(list(verbs))
+
+
+async def _act(page: Page, verb: str, name: str) -> None:
+    await page.get_by_role("button", name=f"{verb} {name}").click()
+    await expect(page.locator("#confirm-what")).to_contain_text(name)
+    await page.get_by_role("button", name=verb, exact=True).click()
+    await expect(page.locator("#confirm")).to_be_hidden()
 
 
 async def _delete(page: Page, name: str) -> None:

@@ -4,7 +4,7 @@ import { confirm } from "./acting.js";
 import { el, notice, say, webAddress } from "./tools.js";
 import { COMING_UP, GOING, NEXT_STEP, allowed, clock, money, span, tone, words } from "./words.js";
 
-const VERBS = { delete: "Delete" };
+const VERBS = { start: "Start", restart: "Restart", stop: "Stop", delete: "Delete" };
 
 export function makeRow(id, current) {
   const outside = { className: "button", target: "_blank", rel: "noopener noreferrer" };

@@ -36,8 +36,16 @@ export function span(ms) {
 }
 
 // What may be asked of an instance, by what is known of it; the service has the last word.
-export function allowed({ status }) {
-  return { delete: status !== "deleting" && status !== "terminated" };
+export function allowed(data) {
+  const exists = data.novitaInstanceId !== null && data.error?.code !== "INSTANCE_VANISHED";
+  const settled = isReady(data);
+  const { status } = data;
+  return {
+    start: status === "exited" || (status === "failed" && exists),
+    restart: settled,
+    stop: settled || ["starting", "running", "health_checking", "restarting"].includes(status) || (status === "failed" && exists),
+    delete: status !== "deleting" && status !== "terminated",
+  };
 }
 
 export function isReady(data) {
