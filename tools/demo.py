@@ -1,43 +1,75 @@
 """
 A lively world to look at: `make demo`.
 
-It serves on http://127.0.0.1:3000 with a simulated account of its own, in which machines come, fail, recover and go.
-Its data directory is `.corral-demo`, made anew each time; `.corral` is not touched.
+It serves on http://127.0.0.1:3000 with a simulated account of its own: stock comes and goes by the minute, a dozen
+machines come, go, rest and wake, and two fail and say why. Its data directory is `.corral-demo`, made anew each time;
+`.corral` is not touched.
 """
 
 from __future__ import annotations
 
+import argparse
 import asyncio
+import contextlib
 import itertools
 import os
 import random
 import shutil
 import signal
 import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import aiohttp
 
+from corral_client import AsyncClient, CorralApiError, CorralError, Instance
+from corral_client.models import GONE
+
 ROOT = Path(__file__).parent.parent
 DATA = ROOT / ".corral-demo"
-ADDRESS = "http://127.0.0.1:3000"
-PRODUCTS = ("RTX 4090 24GB", "RTX 5090 32GB", "H100 SXM 80GB")
-TEMPLATES = ("107672", "107701", "107715", "150020", "150031", "150032", "150033", "150034")
-"""The simulator's own: ready at once, slow to start, behind a login page, never healthy, an image that is not there."""
 MOST = 14
+WORLD = {"weather": "stormy", "stock": "12", "boot_seconds": "5", "pull_seconds": "6", "stop_seconds": "4"}
 
 
-async def main() -> int:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """Somebody's machine."""
+
+    name: str
+    product: str = "RTX 4090 24GB"
+    template: str = "107672"
+    gpus: int = 1
+
+
+STEADY = (
+    Part(name="llm-serving", product="H100 SXM 80GB", template="107701", gpus=4),
+    Part(name="notebook-lena"),
+    Part(name="embeddings", template="150032", gpus=2),
+    Part(name="image-typo", product="RTX 5090 32GB", template="150034"),
+    Part(name="never-answers", template="150033"),
+)
+"""They stay: three well, one with an image that does not exist, one that never passes its health check."""
+RESTING = (Part(name="night-batch", template="150020"), Part(name="staging", product="RTX 5090 32GB"))
+"""They are stopped and started, over and over."""
+VISITORS = ("RTX 4090 24GB", "RTX 5090 32GB", "H100 SXM 80GB")
+TEMPLATES = ("107672", "107701", "107715", "150020", "150031")
+
+
+async def main(arguments: Sequence[str]) -> int:
     """Serve, and keep the world moving until Ctrl-C."""
-    shutil.rmtree(DATA, ignore_errors=True)
-    environment = {name: value for name, value in os.environ.items() if name != "NOVITA_API_KEY"}  # noqa: TID251
+    parser = argparse.ArgumentParser(prog="make demo", description="Serve a lively simulated world.")
+    parser.add_argument("--port", type=int, default=3000, help="port to listen on (3000)")
+    parser.add_argument("--data", type=Path, default=DATA, help="data directory, made anew (.corral-demo)")
+    chosen = parser.parse_args(arguments)
+    shutil.rmtree(chosen.data, ignore_errors=True)
+    kept = {name: value for name, value in os.environ.items() if name not in {"NOVITA_API_KEY", "DATABASE_URL"}}  # noqa: TID251
     service = await asyncio.create_subprocess_exec(
-        str(Path(sys.executable).with_name("corral")),
-        "serve",
+        *(str(Path(sys.executable).with_name("corral")), "serve", "--port", str(chosen.port)),
         env={
-            **environment,
-            "CORRAL_DATA_DIR": str(DATA),
-            "HEALTH_CHECK_MAX_WAIT_TIME_MS": "30000",
+            **kept,
+            "CORRAL_DATA_DIR": str(chosen.data),
+            "HEALTH_CHECK_MAX_WAIT_TIME_MS": "40000",
             "LOG_LEVEL": "warning",
         },
         start_new_session=True,  # one signal, from us; a second would make it leave without tidying up
@@ -45,46 +77,79 @@ async def main() -> int:
     loop = asyncio.get_running_loop()
     for wish in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(wish, service.terminate)
-    moving = asyncio.create_task(move())
+    moving = asyncio.create_task(move(f"http://127.0.0.1:{chosen.port}", chosen.data))
     code = await service.wait()
     moving.cancel()
+    with contextlib.suppress(asyncio.CancelledError, CorralError):
+        await moving
     return code
 
 
-async def move() -> None:
-    """Wish for machines of every kind, and let them go again."""
-    async with aiohttp.ClientSession() as client:
+async def move(address: str, data: Path) -> None:
+    """Bring the cast on stage, then let things happen."""
+    async with AsyncClient(address) as client:
         await ready(client)
+        await tune(data)
+        for part in (*STEADY, *RESTING):
+            await order(client, part)
         for number in itertools.count(1):
-            async with client.get(f"{ADDRESS}/api/instances?limit=500") as answer:
-                known = (await answer.json())["instances"]
-            alive = [i for i in known if i["status"] not in {"deleting", "terminated"}]
-            if len(alive) < MOST:
-                wish = {
-                    "name": f"demo-{number}",
-                    "productName": random.choice(PRODUCTS),  # noqa: S311  # a demonstration
-                    "templateId": TEMPLATES[number % len(TEMPLATES)],
-                }
-                async with client.post(f"{ADDRESS}/api/instances", json=wish) as answer:
-                    await answer.read()
-            else:
-                leaving = random.choice(alive)["id"]  # noqa: S311  # a demonstration
-                async with client.delete(f"{ADDRESS}/api/instances/{leaving}") as answer:
-                    await answer.read()
-            await asyncio.sleep(random.uniform(1, 6))  # noqa: S311, TID251  # a pace to watch
+            with contextlib.suppress(CorralApiError):  # a shortage, or something under way: part of the play
+                await happen(client, number)
+            await asyncio.sleep(random.uniform(1, 4))  # noqa: S311, TID251  # a pace to watch
 
 
-async def ready(client: aiohttp.ClientSession) -> None:
+async def happen(client: AsyncClient, number: int) -> None:
+    """One thing: somebody comes, goes, rests, wakes or starts anew."""
+    living = [i async for i in client.instances.list(page_size=500) if i.status not in GONE]
+    resting = [i for i in living if i.name in {part.name for part in RESTING}]
+    visitors = [i for i in living if i.name.startswith("job-")]
+    match number % 6:
+        case 0 if resting:
+            await toggle(client, random.choice(resting))  # noqa: S311  # a demonstration
+        case 3 if settled := [i for i in visitors if i.is_ready]:
+            await client.instances.restart(settled[0].id)
+        case 5 if visitors:
+            await client.instances.delete(visitors[-1].id)
+        case _ if len(living) < MOST:
+            product, template = random.choice(VISITORS), random.choice(TEMPLATES)  # noqa: S311  # as above
+            await order(client, Part(name=f"job-{number}", product=product, template=template))
+        case _ if visitors:
+            await client.instances.delete(visitors[-1].id)
+
+
+async def toggle(client: AsyncClient, instance: Instance) -> None:
+    """Stop what is ready, start what is stopped."""
+    if instance.is_ready:
+        await client.instances.stop(instance.id)
+    elif instance.status == "exited":
+        await client.instances.start(instance.id)
+
+
+async def order(client: AsyncClient, part: Part) -> None:
+    """Wish for one; when nobody has any just now, that is that."""
+    with contextlib.suppress(CorralApiError):
+        await client.instances.create(
+            name=part.name, product_name=part.product, template_id=part.template, gpu_num=part.gpus
+        )
+
+
+async def tune(data: Path) -> None:
+    """Make the simulated provider's stock come and go, and its machines take seconds, not none."""
+    address = (data / "simulator" / "address").read_text(encoding="utf-8").strip()
+    async with aiohttp.ClientSession() as client, client.post(f"{address}/_sim/settings", json=WORLD) as answer:
+        answer.raise_for_status()
+
+
+async def ready(client: AsyncClient) -> None:
     """Wait until the service answers."""
     while True:
         try:
-            async with client.get(f"{ADDRESS}/health/ready") as answer:
-                if answer.ok:
-                    return
-        except aiohttp.ClientError:
+            if (await client.health()).is_healthy:
+                return
+        except CorralApiError:
             pass
         await asyncio.sleep(0.2)  # noqa: TID251  # waiting for another process
 
 
 if __name__ == "__main__":
-    sys.exit(asyncio.run(main()))
+    sys.exit(asyncio.run(main(sys.argv[1:])))
