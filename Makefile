@@ -1,6 +1,6 @@
 # The menu. Everything happens in .venv, which the first target that needs it makes (tools/setup.sh).
 .DEFAULT_GOAL := help
-.PHONY: help install run test lint fix docs lock demo bench clean
+.PHONY: help install run test lint fix docs pictures lock demo bench clean
 SHELL := /bin/sh
 PYTHON ?=
 export PYTHON
@@ -45,6 +45,9 @@ demo: .venv/.run ## serve a lively simulated world of its own on http://127.0.0.
 
 docs: .venv/.dev ## make docs/reference anew from the program's own tables
 	@$(BIN)/python tools/reference.py
+
+pictures: .venv/.dev ## make the pictures in docs/images anew (needs Chromium)
+	@$(BIN)/python tools/screenshots.py
 
 lock: .venv/.dev ## resolve the dependencies anew into locks/
 	@sh tools/lock.sh

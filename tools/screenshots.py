@@ -1,0 +1,163 @@
+"""
+Makes the pictures in docs/images anew: `make pictures`. Needs Chromium; nothing else does, neither `make docs`.
+
+A service of its own on the simulator is given a dozen machines. What happened in that minute is then stretched over
+the hour before, so that the charts have something to show; everything else is as the service tells it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import sys
+import tempfile
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import asyncpg
+import msgspec
+from playwright.async_api import Page
+
+ROOT = Path(__file__).parent.parent
+sys.path.insert(0, str(ROOT / "tests"))
+
+from support.browser import found_browser, opened_tab  # noqa: E402  # the tests' own harness
+from support.process import Running, serving  # noqa: E402
+
+from corral.clock import SystemClock  # noqa: E402
+from corral.store.embedded import EmbeddedServer  # noqa: E402
+
+IMAGES = ROOT / "docs" / "images"
+STRETCH = 60.0
+HEALTHY, LOGIN, SLOW, NEVER, BROKEN = "107672", "150032", "150031", "150033", "150034"
+EARLIER = (
+    ("notebook-lena", "RTX 4090 24GB", HEALTHY, 1),
+    ("llm-serving", "H100 SXM 80GB", "107701", 4),
+    ("nightly-eval", "RTX 5090 32GB", BROKEN, 1),
+    ("embeddings", "RTX 4090 24GB", LOGIN, 2),
+    ("render-a", "RTX 4090 24GB", "107715", 1),
+    ("render-b", "RTX 4090 24GB", "107715", 1),
+)
+LATER = (("finetune-7b", "RTX 4090 24GB", NEVER, 2), ("whisper-batch", "RTX 5090 32GB", HEALTHY, 1))
+
+
+async def main() -> None:
+    """Start, order, stretch, look."""
+    browser = found_browser()
+    with tempfile.TemporaryDirectory(prefix="corral-pictures-") as place:
+        data_dir = Path(place) / ".corral"
+        Path(place).chmod(0o711)
+        async with serving(data_dir, LOG_LEVEL="warning") as corral, aiohttp.ClientSession(corral.address) as client:
+            await tune(data_dir, boot_seconds="1", pull_seconds="0.5")
+            for order in EARLIER:
+                await wish(client, *order)
+                await asyncio.sleep(7)  # noqa: TID251  # so that they come one after the other
+            await settled(client)
+            await act(client, "render-b", "stop")
+            await settled(client)
+            await stretch(data_dir, client)
+            for order, boot in zip(LATER, ("2", "60"), strict=True):
+                await tune(data_dir, boot_seconds=boot)
+                await wish(client, *order)
+                await asyncio.sleep(5)  # noqa: TID251  # to be seen on their way
+            await take_pictures(browser, corral)
+
+
+async def tune(data_dir: Path, **settings: str) -> None:
+    """Change the simulated provider."""
+    address = (data_dir / "simulator" / "address").read_text(encoding="utf-8").strip()
+    async with aiohttp.ClientSession() as client, client.post(f"{address}/_sim/settings", json=settings) as answer:
+        answer.raise_for_status()
+
+
+async def wish(client: aiohttp.ClientSession, name: str, product: str, template: str, gpus: int) -> None:
+    """Order one."""
+    body = {"name": name, "productName": product, "templateId": template, "gpuNum": gpus}
+    async with client.post("/api/instances", json=body) as answer:
+        answer.raise_for_status()
+
+
+async def act(client: aiohttp.ClientSession, name: str, verb: str) -> None:
+    """Stop or start one, by its name."""
+    async with client.post(f"/api/instances/{verb}", json={"instanceName": name}) as answer:
+        answer.raise_for_status()
+
+
+async def settled(client: aiohttp.ClientSession) -> None:
+    """Wait until nothing moves."""
+    while True:
+        async with client.get("/api/instances") as answer:
+            found = (await answer.json())["instances"]
+        if all(instance["status"] in {"ready", "failed", "exited"} for instance in found):
+            return
+        await asyncio.sleep(0.5)  # noqa: TID251  # waiting for another process
+
+
+async def stretch(data_dir: Path, client: aiohttp.ClientSession) -> None:
+    """Move every moment away from now, each so many times as far."""
+    now = datetime.now(UTC)  # noqa: TID251  # no test: a picture
+    target = EmbeddedServer(data_dir, SystemClock()).running()
+    assert target is not None, "the service runs"  # noqa: S101
+    connection = await asyncpg.connect(**target.arguments())
+    moved = "$1::timestamptz - ($1::timestamptz - {0}) * $2::float8"
+    for table, columns in (
+        ("corral_events", ("at",)),
+        ("corral_operations", ("created_at",)),
+        ("corral_instances", ("created_at",)),
+        ("corral_ready_times", ("at",)),
+    ):
+        sets = ", ".join(f"{column} = {moved.format(column)}" for column in columns)
+        await connection.execute(f"UPDATE {table} SET {sets}", now, STRETCH)  # noqa: S608  # names from above
+    times = "UPDATE corral_ready_times SET seconds = seconds * $1, lag_seconds = lag_seconds * $1"
+    await connection.execute(times, STRETCH)
+    for table, column in (("corral_instances", "record"), ("corral_operations", "phases")):
+        for row in await connection.fetch(f"SELECT id, {column} AS told FROM {table}"):  # noqa: S608  # as above
+            told = msgspec.json.encode(_moved(msgspec.json.decode(row["told"]), now)).decode()
+            await connection.execute(f"UPDATE {table} SET {column} = $2 WHERE id = $1", row["id"], told)  # noqa: S608
+    await connection.close()
+    async with client.post("/api/cache/clear") as answer:
+        answer.raise_for_status()
+
+
+def _moved(value: Any, now: datetime) -> Any:
+    """*value* with every moment in it moved."""
+    if isinstance(value, dict):
+        return {key: _moved(each, now) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_moved(each, now) for each in value]
+    if isinstance(value, str) and re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|\+00:00)", value):
+        past: timedelta = now - datetime.fromisoformat(value)
+        return (now - past * STRETCH).isoformat().replace("+00:00", "Z")
+    return value
+
+
+async def take_pictures(browser: str, corral: Running) -> None:
+    """Desktop, dark, phone, and the order form."""
+    for name, width, height, scheme in (
+        ("dashboard", 1280, 1180, "light"),
+        ("dashboard-dark", 1280, 900, "dark"),
+        ("dashboard-phone", 390, 844, "light"),
+    ):
+        async with opened_tab(browser, width=width, scheme=scheme) as tab:
+            await open_page(tab.page, corral.address, width, height)
+            await tab.page.screenshot(path=IMAGES / f"{name}.png")
+    async with opened_tab(browser) as tab:
+        await open_page(tab.page, corral.address, 1280, 800)
+        await tab.page.get_by_role("button", name="New instance").click()
+        await tab.page.locator(".offers li").first.wait_for()
+        await tab.page.screenshot(path=IMAGES / "new-instance.png")
+
+
+async def open_page(page: Page, address: str, width: int, height: int) -> None:
+    """The page, once its charts are drawn."""
+    await page.set_viewport_size({"width": width, "height": height})
+    await page.goto(address)
+    await page.locator("#cost-chart .line").wait_for(state="attached")
+    await page.locator(".row").first.wait_for()
+    await page.locator("#link[data-state=live]").wait_for()
+
+
+if __name__ == "__main__":
+    asyncio.run(main())
