@@ -329,7 +329,7 @@ async def test_the_page_about_python_tells_the_truth(corral: Running) -> None:
 
     blocks = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
 
-    assert await asyncio.gather(*map(run, blocks)) == [(0, "")] * 5
+    assert await asyncio.gather(*map(run, blocks)) == [(0, "")] * 6
 
 
 @pytest.mark.parametrize("ending", ["client.close()", "del client", "raise SystemExit(0)"])
