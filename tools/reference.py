@@ -149,6 +149,7 @@ def openapi_page() -> str:
     """Every route, for programs; without the version, which a running service tells."""
     parts = {part.name: _Anything() for part in dataclasses.fields(app.Parts)}
     plain = {"local_only": True, "allowed_origins": (), "limits": Limits(), "ready_word": "ready", "pages": ()}
+    plain |= {"answers": None}
     edge: Any = app.build(app.Parts(**(parts | plain)))  # type: ignore[arg-type]
     found = openapi.document(edge.app)
     found["info"]["version"] = "unversioned"

@@ -22,6 +22,7 @@ from corral.api.routes.listing import ListingDesk
 from corral.api.server import HttpServer, listen
 from corral.api.showing import Showing
 from corral.api.vitals import Vitals
+from corral.api.warm import WarmAnswers
 from corral.cache.book import CacheBook
 from corral.cache.numbers import CacheCollector
 from corral.clock import Clock, SystemClock
@@ -340,6 +341,12 @@ def _worker(ground: _Ground) -> Worker | None:
     )
 
 
+def _warm_answers(ground: _Ground) -> WarmAnswers:
+    answers = WarmAnswers(ground.clock)
+    answers.listen(ground.notices)
+    return answers
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Front:
     """What callers see."""
@@ -432,6 +439,7 @@ async def _front(
         ready_word=settings.instances.ready_status,
         listing=ListingDesk(listing=listing, settings=settings.listing, clock=clock),
         adoption=AdoptionDesk(adopting=adopting, orders=desk.orders, showing=showing),
+        answers=_warm_answers(ground),
         database=database,
         pages=files.handlers(),
     )

@@ -20,6 +20,7 @@ from corral.api.routes.instances import InstanceDesk
 from corral.api.routes.listing import ListingDesk
 from corral.api.server import HttpServer, listen
 from corral.api.vitals import Vitals
+from corral.api.warm import WarmAnswers
 from corral.cache.book import CacheBook
 from corral.clock import SystemClock
 from corral.configuration import load
@@ -97,6 +98,7 @@ async def serving(
     local_only: bool = True,
     book: CacheBook | None = None,
     quota: RateLimit | None = None,
+    answers: WarmAnswers | None = None,
 ) -> AsyncGenerator[Service]:
     """Serve over *database* for as long as this is open."""
     clock, limits = SystemClock(), limits or Limits()
@@ -127,6 +129,7 @@ async def serving(
         ready_word=ready_word,
         listing=listing,
         adoption=adoption,
+        answers=answers,
         database=database,
         pages=pages,
     )

@@ -45,6 +45,7 @@ from corral.api.routes import (
     webhooks,
 )
 from corral.api.vitals import Vitals
+from corral.api.warm import Warm, WarmAnswers
 from corral.clock import Clock
 from corral.domain import errors
 from corral.domain.rate_limit import RateLimit
@@ -98,6 +99,8 @@ class Parts:
     adoption: adoption.AdoptionDesk | None = None
     database: Database | None = None
     """Where answers given under idempotency keys are kept; None: keys are ignored."""
+    answers: WarmAnswers | None = None
+    """Where answers about instances are kept for a moment; None: each is made anew."""
     pages: Sequence[HTTPRouteHandler] = ()
     """What else is served to people, such as the dashboard."""
 
@@ -149,7 +152,7 @@ def build(parts: Parts, *, only_watching: bool = False) -> ASGIApp:
     keep_steady(app)
     _know_every_method(app)
     return Edge(
-        app=app,
+        app=app if parts.answers is None else Warm(app, parts.answers),
         clock=parts.clock,
         metrics=parts.metrics,
         vitals=parts.vitals,

@@ -1,0 +1,164 @@
+"""
+Answers about instances, sent again as they are while nothing changed: for a second at most.
+
+Pages and scripts ask for the same instances over and over, and most of what an answer costs is reading and encoding
+what was just read and encoded. Kept are whole answers, by exact address. All are forgotten as soon as anything is heard
+to have changed, in any process, and before a request that may change something is answered; the second only bounds what
+depends on the clock, such as `stale`. Who may not read an instance is refused before an answer is looked for.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from corral.api.access import check
+from corral.clock import Clock
+from corral.store import events, instances
+from corral.store.notices import Notices
+
+if TYPE_CHECKING:
+    from litestar.types import ASGIApp, Message, Receive, Scope, Send
+
+KEPT_SECONDS: Final = 1.0
+MOST_BYTES: Final = 8 * 2**20
+"""In all: a page of a hundred instances has some hundred thousand."""
+ROUTES: Final = frozenset({"/api/instances", "/api/instances/{instance_id}"})
+
+Address = tuple[str, bytes]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """A whole answer with status 200."""
+
+    route: str
+    needs: Mapping[str, Any]
+    """Whom the route admits."""
+    headers: tuple[tuple[bytes, bytes], ...]
+    body: bytes
+
+
+class WarmAnswers:
+    """What was answered within the last second."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._kept: OrderedDict[Address, tuple[Answer, float]] = OrderedDict()
+        self._bytes = 0
+        self.changes = 0
+        """How often everything was forgotten: an answer begun before the last time may be old."""
+
+    def listen(self, notices: Notices) -> None:
+        """Forget whenever an instance changes, and when that may have been missed."""
+        for topic in (instances.TOPIC, events.TOPIC):
+            notices.subscribe(topic, lambda _key: self.forget())
+        notices.on_gap(self.forget)
+
+    def forget(self) -> None:
+        """Something changed."""
+        self.changes += 1
+        self._kept.clear()
+        self._bytes = 0
+
+    def get(self, address: Address) -> Answer | None:
+        """What was answered there."""
+        kept = self._kept.get(address)
+        return kept[0] if kept is not None and kept[1] > self._clock.monotonic() else None
+
+    def keep(self, address: Address, answer: Answer) -> None:
+        """Keep an answer, and let the oldest go."""
+        self._drop(address)
+        now = self._clock.monotonic()
+        self._kept[address] = (answer, now + KEPT_SECONDS)
+        self._bytes += len(answer.body)
+        while self._kept:
+            oldest = next(iter(self._kept))
+            if self._bytes <= MOST_BYTES and self._kept[oldest][1] > now:
+                return
+            self._drop(oldest)
+
+    def _drop(self, address: Address) -> None:
+        gone = self._kept.pop(address, None)
+        if gone is not None:
+            self._bytes -= len(gone[0].body)
+
+
+@dataclass(frozen=True, slots=True)
+class Warm:
+    """The application behind its warm answers; the edge must have found out who asks."""
+
+    app: ASGIApp
+    answers: WarmAnswers
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer from memory, or let the application answer and keep that."""
+        request = cast("Any", scope)
+        if request["method"] not in {"GET", "HEAD"}:
+            await self.app(scope, receive, _Forgetting(self.answers, send))
+            return
+        if not self._is_kept(request):
+            await self.app(scope, receive, send)
+            return
+        address = (request["path"], request["query_string"])
+        kept = self.answers.get(address)
+        if kept is None:
+            hearing = _Hearing(self.answers, request, send)
+            await self.app(scope, receive, hearing)
+            hearing.keep(address)
+            return
+        check(kept.needs, request["state"]["identity"])
+        request["path_template"] = kept.route
+        await send({"type": "http.response.start", "status": HTTPStatus.OK, "headers": kept.headers})
+        await send({"type": "http.response.body", "body": kept.body, "more_body": False})
+
+    def _is_kept(self, request: Any) -> bool:
+        """Whether its answer may be kept or come from there; one to a page of another origin is for that page alone."""
+        return (
+            request["method"] == "GET"
+            and request["path"].startswith("/api/instances")
+            and not any(name == b"origin" for name, _ in request["headers"])
+        )
+
+
+class _Forgetting:
+    """Sends the answer to a request that may have changed something."""
+
+    def __init__(self, answers: WarmAnswers, send: Send) -> None:
+        self._answers, self._send = answers, send
+
+    async def __call__(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self._answers.forget()
+        await self._send(message)
+
+
+class _Hearing:
+    """Sends an answer on and remembers it."""
+
+    def __init__(self, answers: WarmAnswers, request: Any, send: Send) -> None:
+        self._answers, self._request, self._send = answers, request, send
+        self._changes = answers.changes
+        self._headers: tuple[tuple[bytes, bytes], ...] | None = None
+        self._body: bytes | None = None
+
+    async def __call__(self, message: Message) -> None:
+        heard = cast("Any", message)
+        if heard["type"] == "http.response.start":
+            self._headers = tuple(heard["headers"]) if heard["status"] == HTTPStatus.OK else None
+        elif heard.get("more_body", False):
+            self._headers = None
+        else:
+            self._body = heard["body"]
+        await self._send(message)
+
+    def keep(self, address: Address) -> None:
+        """Keep what was heard, if it is whole, of a route that is kept, and nothing changed meanwhile."""
+        route = self._request.get("path_template")
+        if self._headers is None or self._body is None or route not in ROUTES or self._changes != self._answers.changes:
+            return
+        needs = self._request["route_handler"].opt
+        self._answers.keep(address, Answer(route=route, needs=needs, headers=self._headers, body=self._body))

@@ -1,0 +1,155 @@
+"""Answers that are sent again: only while nothing changed, and only to whom they may be shown."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from litestar import get, post
+from litestar.handlers import HTTPRouteHandler
+from litestar.params import FromPath
+from support.clocks import SteppedClock
+from support.service import Service, error_of, serving
+
+from corral.api.access import OPERATOR, VIEWER
+from corral.api.warm import KEPT_SECONDS, MOST_BYTES, Answer, WarmAnswers
+from corral.store.database import Database
+
+PATH = "/api/instances/inst_a1"
+
+
+class Counter:
+    """Counts how often its routes were asked, and tells it in every answer."""
+
+    def __init__(self, answers: WarmAnswers) -> None:
+        self.asked = 0
+        self._answers = answers
+
+    def routes(self) -> list[HTTPRouteHandler]:
+        """One that is kept, one that is not, one during which something changes, and one that changes something."""
+
+        @get("/api/instances/{instance_id:str}", opt=VIEWER)
+        async def one(instance_id: FromPath[str]) -> dict[str, object]:
+            self.asked += 1
+            if instance_id == "inst_moving":
+                self._answers.forget()
+            return {"id": instance_id, "asked": self.asked}
+
+        @get("/api/instances/{instance_id:str}/events", opt=VIEWER)
+        async def events(instance_id: FromPath[str]) -> dict[str, object]:
+            self.asked += 1
+            return {"id": instance_id, "asked": self.asked}
+
+        @post("/api/instances/{instance_id:str}/start", opt=OPERATOR)
+        async def start(instance_id: FromPath[str]) -> dict[str, object]:
+            return {"id": instance_id}
+
+        return [one, events, start]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Desk:
+    """What is asked, and what it asks."""
+
+    service: Service
+    answers: WarmAnswers
+    clock: SteppedClock
+
+    async def asked(self, path: str = PATH, **headers: str) -> int:
+        """The number in the answer: the same number is the same answer."""
+        answer = await self.service.ask("GET", path, headers=headers)
+        assert answer.status == 200, answer
+        number: int = answer.json["asked"]
+        return number
+
+
+@asynccontextmanager
+async def desk_of(database: Database, *, local_only: bool = True) -> AsyncGenerator[Desk]:
+    clock = SteppedClock()
+    answers = WarmAnswers(clock)
+    pages = Counter(answers).routes()
+    async with serving(database, answers=answers, pages=pages, local_only=local_only) as service:
+        yield Desk(service=service, answers=answers, clock=clock)
+
+
+async def test_what_did_not_change_is_answered_again_for_a_second(database: Database) -> None:
+    """With ids of its own, and counted like any other."""
+    async with desk_of(database) as desk:
+        first = await desk.service.ask("GET", PATH)
+        second = await desk.service.ask("GET", PATH)
+        assert first.body == second.body
+        assert first.headers["content-type"] == second.headers["content-type"]
+        assert first.headers["x-request-id"] != second.headers["x-request-id"]
+        counted = desk.service.parts.metrics.registry.get_sample_value(
+            "corral_http_requests_total",
+            {"method": "GET", "route": "/api/instances/{instance_id}", "status": "200"},
+        )
+        assert counted == 2
+
+        desk.clock.advance(KEPT_SECONDS)
+        assert await desk.asked() == 2
+
+
+async def test_a_change_heard_of_ends_it(database: Database) -> None:
+    """Whatever process made it."""
+    async with desk_of(database) as desk:
+        assert await desk.asked() == 1
+
+        desk.answers.forget()
+        assert await desk.asked() == 2
+
+
+async def test_who_acts_sees_it_in_the_next_answer(database: Database) -> None:
+    """The notice may not have come back yet."""
+    async with desk_of(database) as desk:
+        assert await desk.asked() == 1
+        assert (await desk.service.ask("POST", f"{PATH}/start")).status == 201
+
+        assert await desk.asked() == 2
+
+
+async def test_an_answer_that_a_change_overtook_is_not_kept(database: Database) -> None:
+    """It may have been read before the change."""
+    async with desk_of(database) as desk:
+        moving = "/api/instances/inst_moving"
+
+        assert [await desk.asked(moving), await desk.asked(moving)] == [1, 2]
+
+
+async def test_other_addresses_have_other_answers(database: Database) -> None:
+    """Also by their query; and what is no instance is always made anew."""
+    async with desk_of(database) as desk:
+        addresses = (PATH, f"{PATH}?x=1", "/api/instances/inst_b2", f"{PATH}/events", f"{PATH}/events")
+
+        assert [await desk.asked(address) for address in addresses] == [1, 2, 3, 4, 5]
+
+
+async def test_a_page_of_another_origin_gets_an_answer_of_its_own(database: Database) -> None:
+    """What its browser needs to see in the headers is for that page alone."""
+    async with desk_of(database) as desk:
+        assert await desk.asked() == 1
+        answer = await desk.service.ask("GET", PATH, headers={"origin": "https://ops.example"})
+
+        assert answer.headers["access-control-allow-origin"] == "https://ops.example"
+        assert "access-control-allow-origin" not in (await desk.service.ask("GET", PATH)).headers
+
+
+async def test_nobody_is_shown_what_was_answered_to_somebody_else(database: Database) -> None:
+    """A kept answer has the same door as the route."""
+    async with desk_of(database, local_only=False) as desk:
+        needs = Answer(route="/api/instances/{instance_id}", needs=VIEWER, headers=(), body=b"{}")
+        desk.answers.keep((PATH, b""), needs)
+
+        error_of(await desk.service.ask("GET", PATH), 401, "UNAUTHORIZED")
+
+
+def test_memory_is_bounded() -> None:
+    """Pages of a large fleet, asked for in every order, must not fill it."""
+    answers = WarmAnswers(SteppedClock())
+    for number in range(5):
+        answers.keep(
+            (PATH, b"%d" % number), Answer(route="", needs=VIEWER, headers=(), body=b"x" * (MOST_BYTES // 2 - 1))
+        )
+
+    assert [answers.get((PATH, b"%d" % number)) is not None for number in range(5)] == [False] * 3 + [True] * 2
