@@ -1,5 +1,7 @@
 """
-The client: a program of its own that asks for one path over many connections, `load.py PORT PATH CONNECTIONS SECONDS`.
+The client: a program of its own that asks one thing over many connections.
+
+`load.py PORT METHOD PATH CONNECTIONS SECONDS [BODY]`.
 
 It parses no more of an answer than its status and its length, so that the server is what is measured. Prints JSON: how
 many were answered, in how many seconds, and the CPU seconds it took itself.
@@ -59,16 +61,22 @@ class Asker(asyncio.Protocol):
 
 
 def _length(head: bytes) -> int:
-    if not head.startswith(b"HTTP/1.1 200 "):
+    if not head.startswith((b"HTTP/1.1 200 ", b"HTTP/1.1 201 ")):
         raise ValueError(f"not an answer to be counted: {head[:60]!r}")
     return int(head.lower().partition(b"content-length: ")[2].split(b"\r\n", 1)[0])
 
 
-async def main(port: int, path: str, connections: int, seconds: float) -> None:
+def request_of(port: str, method: str, path: str, body: str = "") -> bytes:
+    """The request as it goes over the wire."""
+    more = f"content-type: application/json\r\ncontent-length: {len(body)}\r\n" if body else ""
+    head = f"{method} {path} HTTP/1.1\r\nhost: 127.0.0.1:{port}\r\naccept: application/json\r\n{more}\r\n"
+    return (head + body).encode()
+
+
+async def main(port: int, request: bytes, connections: int, seconds: float) -> None:
     """Ask for *seconds*, and print the outcome."""
     loop = asyncio.get_running_loop()
     stopped = asyncio.Event()
-    request = f"GET {path} HTTP/1.1\r\nhost: 127.0.0.1:{port}\r\naccept: application/json\r\n\r\n".encode()
     loop.set_exception_handler(_end_on_error)
     askers = []
     began, cpu_began = time.perf_counter(), time.process_time()
@@ -86,4 +94,5 @@ def _end_on_error(_loop: asyncio.AbstractEventLoop, context: dict[str, object]) 
 
 
 if __name__ == "__main__":
-    uvloop.run(main(int(sys.argv[1]), sys.argv[2], int(sys.argv[3]), float(sys.argv[4])))
+    port, method, path, connections, seconds, *body = sys.argv[1:]
+    uvloop.run(main(int(port), request_of(port, method, path, *body), int(connections), float(seconds)))

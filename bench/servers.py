@@ -1,4 +1,4 @@
-"""The servers that are measured from outside, as processes: `corral serve`, and the bare one."""
+"""The servers that are measured from outside, as processes: `corral serve`, and any other."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench import bare_server
 from bench.wire import Line
 from corral.clock import Clock
 
@@ -62,34 +61,19 @@ class Served:
 
 
 @asynccontextmanager
-async def corral(directory: Path, clock: Clock, *, port: int | None = None, **settings: str) -> AsyncGenerator[Served]:
+async def corral(
+    directory: Path, clock: Clock, *, port: int | None = None, role: str = "all", **settings: str
+) -> AsyncGenerator[Served]:
     """`corral serve`, with its data in *directory*."""
     program = Path(sys.executable).with_name("corral")
     environment = {"CORRAL_DATA_DIR": str(directory / ".corral"), **settings}
 
     def command(port: int) -> list[str]:
-        return [str(program), "serve", "--port", str(port)]
+        return [str(program), "serve", "--port", str(port), "--role", role]
 
     async with running(
         command, directory, settings=environment, port=port, path="/health/ready", clock=clock
     ) as served:
-        yield served
-
-
-@asynccontextmanager
-async def bare(directory: Path, clock: Clock, answers: Mapping[str, bytes]) -> AsyncGenerator[Served]:
-    """Litestar on uvicorn, answering each path with its bytes."""
-    directory.mkdir(parents=True, exist_ok=True)
-    arguments = []
-    for number, (path, body) in enumerate(answers.items()):
-        file = directory / f"answer-{number}"
-        file.write_bytes(body)
-        arguments += [path, str(file)]
-
-    def command(port: int) -> list[str]:
-        return [sys.executable, "-P", bare_server.__file__, str(port), *arguments]
-
-    async with running(command, directory, path=next(iter(answers)), clock=clock) as served:
         yield served
 
 

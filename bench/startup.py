@@ -7,10 +7,12 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from bench import servers
+from bench import rivals, servers
 from bench.contest import Contest, Rival, Sample
 from bench.figures import Figure
 from bench.ground import Ground
+
+ONE = b'{"instances":[{"id":"inst_1"}]}'
 
 _FIRST = Figure(name="first start", unit="s")
 _SECOND = Figure(name="second start", unit="s")
@@ -29,7 +31,7 @@ async def contests(ground: Ground) -> AsyncGenerator[list[Contest]]:
         return {_FIRST.name: first, _SECOND.name: second, _MEMORY.name: memory}
 
     async def bare() -> Sample:
-        async with servers.bare(ground.directory / "start-bare", ground.clock, {"/": b"{}"}) as served:
+        async with rivals.litestar(ground.directory / "start-bare", ground.clock, ONE) as served:
             took, memory = served.came_up_in, served.resident_megabytes()
         return {_FIRST.name: took, _SECOND.name: took, _MEMORY.name: memory}
 
@@ -38,7 +40,7 @@ async def contests(ground: Ground) -> AsyncGenerator[list[Contest]]:
             title="start to ready",
             work="`corral serve` in an empty directory (initdb, migrations, simulator), and again on what that left, "
             "from the start of the process to a 200 of /health/ready; resident memory of the service without "
-            "PostgreSQL and simulator; bare: Litestar on uvicorn with one route and no database.",
+            "PostgreSQL and simulator; beside it Litestar on uvicorn with a few routes and no database.",
             figures=(_FIRST, _SECOND, _MEMORY),
             corral=corral,
             rivals=(Rival(name="Litestar", side=bare),),

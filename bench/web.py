@@ -1,89 +1,121 @@
-"""HTTP: what our server, edge and routes cost beside the framework alone."""
+"""HTTP: what our server, edge, checks and database cost beside the same routes from memory."""
 
 from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from functools import partial
 
 import msgspec
 
-from bench import load, servers
-from bench.contest import Contest, Rival, Sample
+from bench import fanout, load, orders, provider, rivals, servers
+from bench.contest import Contest, Rival, Sample, Side
 from bench.figures import Figure
-from bench.ground import Ground, url_of
-from bench.queues import CorralQueue
+from bench.ground import Ground
+from bench.orders import wish
 from bench.servers import Served
-from corral.jobs.tables import install
-from corral.store.database import Database
-from corral.store.migrate import migrate
-from corral.store.target import DatabaseTarget
 
+INSTANCES = 200
 LISTED = 100
 CONNECTIONS = 32
 SECONDS = 1.2
-PATHS = {"GET /health/live": "/health/live", f"GET {LISTED} finished jobs": f"/api/jobs?limit={LISTED}"}
+FOLLOWERS = 50
+EVENTS = 100
+WISH = msgspec.json.encode(wish(0)).decode()
 
 _PER_SECOND = Figure(name="requests", unit="1/s", more_is_better=True)
 _CPU = Figure(name="CPU of the server a request", unit="µs")
+_DELIVERED = Figure(name="deliveries", unit="1/s", more_is_better=True)
+_CPU_DELIVERED = Figure(name="CPU of the server a delivery", unit="µs")
+_OF_LITESTAR = 0.6
 
 
 @asynccontextmanager
 async def contests(ground: Ground) -> AsyncGenerator[list[Contest]]:
-    """One contest a path."""
-    target = await ground.new_database("bench_web")
-    await _finish_jobs(target, ground)
-    async with servers.corral(ground.directory / "web", ground.clock, DATABASE_URL=url_of(target)) as corral:
-        bodies = {path.partition("?")[0]: await corral.get(path) for path in PATHS.values()}
-        async with servers.bare(ground.directory / "bare", ground.clock, bodies) as bare:
-            yield [
-                Contest(
-                    title=title,
-                    work=f"{CONNECTIONS} connections for {SECONDS} s, client and server in processes of their own; "
-                    "bare: Litestar on uvicorn, answering the same bytes from memory.",
-                    figures=(_PER_SECOND, _CPU),
-                    corral=partial(_ask, corral, path),
-                    rivals=(Rival(name="Litestar", side=partial(_ask, bare, path)),),
-                )
-                for title, path in PATHS.items()
-            ]
+    """Reads first: the creates make the tables grow."""
+    async with AsyncExitStack() as stack:
+        cloud = await stack.enter_async_context(
+            provider.simulated(ground.directory / "web-provider", ground.clock, boot_seconds=0.1)
+        )
+        directory = ground.directory / "web"
+        url = await ground.new_database_url("bench_web")
+
+        def serving(role: str) -> AbstractAsyncContextManager[Served]:
+            return servers.corral(
+                directory, ground.clock, port=None, role=role, DATABASE_URL=url, LOG_LEVEL="warning", **cloud.settings
+            )
+
+        async with serving("all") as filling:
+            await orders.send(filling.port, ground.clock, wishes=INSTANCES, in_flight=8, keyed=False)
+            await orders.all_ready(filling.port, ground.clock, wishes=INSTANCES, within=120)
+        corral = await stack.enter_async_context(serving("api"))
+        listed = await corral.get(f"/api/instances?limit={INSTANCES}")
+        some_id = msgspec.json.decode(listed)["instances"][0]["id"]
+        litestar = await stack.enter_async_context(rivals.litestar(directory / "litestar", ground.clock, listed))
+        express = await stack.enter_async_context(rivals.express(directory / "express", ground.clock, listed))
+
+        def contest(title: str, request: tuple[str, ...], *, of_express: float) -> Contest:
+            return Contest(
+                title=title,
+                work=f"{CONNECTIONS} connections for {SECONDS} s to `corral serve --role api`, every process its own; "
+                "beside it the same routes from memory, without a database.",
+                figures=(_PER_SECOND, _CPU),
+                corral=partial(_ask, corral, *request),
+                rivals=_rivals(
+                    litestar, express, lambda server: partial(_ask, server, *request), _PER_SECOND, of_express
+                ),
+            )
+
+        yield [
+            contest("GET one instance", ("GET", f"/api/instances/{some_id}"), of_express=2),
+            contest(f"GET {LISTED} instances", ("GET", f"/api/instances?limit={LISTED}"), of_express=2),
+            Contest(
+                title=f"events to {FOLLOWERS} followers",
+                work=f"{EVENTS} creates over a few connections while {FOLLOWERS} clients follow /api/events/stream, "
+                "until each has every event; Corral stores each before it tells.",
+                figures=(_DELIVERED, _CPU_DELIVERED),
+                corral=partial(_fan_out, corral),
+                rivals=_rivals(litestar, express, lambda server: partial(_fan_out, server), None, 0),
+            ),
+            contest("POST create", ("POST", "/api/instances", WISH), of_express=0.6),
+        ]
 
 
-async def _finish_jobs(target: DatabaseTarget, ground: Ground) -> None:
-    """Fill a new database with finished jobs."""
-    await migrate(target, first=install)
-    database = await Database.connect(target, most_connections=5)
-    queue = CorralQueue(database, ground)
-    left = LISTED
-    done = asyncio.Event()
-
-    async def deed(_number: int) -> None:
-        nonlocal left
-        left -= 1
-        if left == 0:
-            done.set()
-
-    async with database.transaction() as connection:
-        await queue.enqueue(connection, list(range(LISTED)))
-    async with queue.working(deed, at_once=10):
-        await done.wait()
-    await database.close()
+def _rivals(
+    litestar: Served,
+    express: Served | None,
+    side: Callable[[Served], Side],
+    figure: Figure | None,
+    of_express: float,
+) -> tuple[Rival, ...]:
+    aims = [{} if figure is None else {figure.name: aim} for aim in (_OF_LITESTAR, of_express)]
+    beside = [Rival(name="Litestar", side=side(litestar), targets=aims[0])]
+    if express is not None:
+        beside.append(Rival(name="Express", side=side(express), targets=aims[1]))
+    return tuple(beside)
 
 
-async def _ask(server: Served, path: str) -> Sample:
+async def _ask(server: Served, method: str, path: str, body: str = "") -> Sample:
+    arguments = (method, path, str(CONNECTIONS), str(SECONDS), *([body] if body else []))
+    rate, cpu = await _client(server, load.__file__, *arguments)
+    return {_PER_SECOND.name: rate, _CPU.name: cpu}
+
+
+async def _fan_out(server: Served) -> Sample:
+    rate, cpu = await _client(server, fanout.__file__, str(FOLLOWERS), str(EVENTS), WISH)
+    return {_DELIVERED.name: rate, _CPU_DELIVERED.name: cpu}
+
+
+async def _client(server: Served, program: str, *arguments: str) -> tuple[float, float]:
+    """Run a client; answers what it counted a second, and the server's CPU in microseconds for each."""
     cpu_before = server.cpu_seconds()
     client = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-P", load.__file__),
-        *(str(server.port), path, str(CONNECTIONS), str(SECONDS)),
-        stdout=asyncio.subprocess.PIPE,
+        *(sys.executable, "-P", program, str(server.port), *arguments), stdout=asyncio.subprocess.PIPE
     )
     output, _ = await client.communicate()
     if client.returncode != 0:
         raise RuntimeError("the client failed")
     told = msgspec.json.decode(output, type=dict[str, float])
-    return {
-        _PER_SECOND.name: told["answers"] / told["seconds"],
-        _CPU.name: (server.cpu_seconds() - cpu_before) / told["answers"] * 1e6,
-    }
+    return told["answers"] / told["seconds"], (server.cpu_seconds() - cpu_before) / told["answers"] * 1e6
