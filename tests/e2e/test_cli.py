@@ -71,6 +71,7 @@ async def test_a_machine_from_the_shell(shell: Shell) -> None:
     assert re.fullmatch(r"ssh -p [0-9]+ root@127\.0\.0\.1\n", login[1])
     assert re.search(r"^because +healthy$", why[1], re.MULTILINE)
     assert re.search(r"^create +completed", why[1], re.MULTILINE)
+    assert re.search(r"^next +watched in every listing of the provider; last seen at \d{4}-", why[1], re.MULTILINE)
     assert removed[0] == 0
     assert removed[1].endswith(" is gone\n")
     assert read(left[1]) == []

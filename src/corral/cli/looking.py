@@ -13,7 +13,8 @@ import typer
 from corral.cli.advice import next_step
 from corral.cli.options import DEFAULT_URL, Json, Named, Url, connect, offered_names
 from corral.cli.output import clock_time, price, print_json, print_line, print_table
-from corral_client import Event, Instance, Operation
+from corral_client import Client, Event, Instance, Job, Operation
+from corral_client.models import GONE
 
 commands = typer.Typer()
 
@@ -28,6 +29,10 @@ class Why(msgspec.Struct, kw_only=True, rename="camel"):
     next_step: str | None
     operations: list[Operation]
     events: list[Event]
+    due: list[Job]
+    """What the service will do about it by itself, soonest first."""
+    provider: object
+    """How it stands with the provider, as `/health` tells it."""
 
 
 @commands.command()
@@ -40,6 +45,8 @@ def why(named: Named, json: Json = False, url: Url = DEFAULT_URL) -> None:
             next_step=None if instance.error is None else next_step(instance.error.code),
             operations=list(client.instances.operations(instance.id)),
             events=list(client.events.latest(LATEST, instance_id=instance.id)),
+            due=sorted(_due(client, instance), key=lambda job: job.next_retry_at or job.created_at),
+            provider=client.health().dependencies.get("novitaApi"),
         )
     if json:
         print_json(told)
@@ -137,6 +144,7 @@ def _because(told: Why) -> list[tuple[str, str]]:
         lines.append(("because", told.events[-1].reason))
     if told.next_step is not None:
         lines.append(("you can", told.next_step))
+    lines += [("next", line) for line in _next(told)]
     if placement.region is not None:
         lines.append(("placed", f"{placement.region}, {placement.product_id}, {price(placement.price)}"))
     lines += [("tried", f"{t.region}, {t.product_id or 'any'}: {t.reason}") for t in placement.tried]
@@ -150,6 +158,27 @@ def _because(told: Why) -> list[tuple[str, str]]:
         steps = sorted(operation.phases.items(), key=lambda step: (step[1], step[0] == "ready"))
         lines += [("", f"{clock_time(at)}  {step}") for step, at in steps]
     lines += [("event" if n == 0 else "", _event(event)) for n, event in enumerate(told.events)]
+    return lines
+
+
+def _due(client: Client, instance: Instance) -> list[Job]:
+    jobs = client.jobs
+    return [job for word in ("processing", "pending") for job in jobs.list(status=word, instance_id=instance.id)]
+
+
+def _next(told: Why) -> list[str]:
+    """What will happen by itself, and when; and what the provider last said."""
+    instance, lines = told.instance, list[str]()
+    if instance.estimated_ready_time is not None:
+        lines.append(f"ready at about {clock_time(instance.estimated_ready_time)}")
+    for job in told.due:
+        when = "now" if job.next_retry_at is None else f"at {clock_time(job.next_retry_at)}"
+        lines.append(f"{job.type} {when}" + (f", attempt {job.attempts + 1}: {job.error}" if job.error else ""))
+    if instance.status not in GONE:
+        seen = "not seen yet" if instance.last_seen_at is None else f"last seen at {clock_time(instance.last_seen_at)}"
+        lines.append(f"watched in every listing of the provider; {seen}" + (", too long ago" if instance.stale else ""))
+    if isinstance(told.provider, dict) and told.provider.get("breaker") not in {None, "CLOSED"}:
+        lines.append(f"the provider keeps failing ({told.provider.get('lastFailure')}) and is asked again by and by")
     return lines
 
 
