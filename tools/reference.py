@@ -6,25 +6,33 @@ Run as `python tools/reference.py` to write, `python tools/reference.py --check`
 
 from __future__ import annotations
 
+import ast
 import dataclasses
+import inspect
 import json
+import re
 import sys
 from collections.abc import Iterable
+from enum import StrEnum
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import grafana
 import typer
+from error_words import ANSWERS, FAILURES, FIELDS
 
 from corral.api import app, openapi
 from corral.api.limits import Limits
-from corral.api.problems import STATUS_BY_CLASS, STATUS_BY_CODE
 from corral.cache import numbers
+from corral.cli.advice import next_step
 from corral.cli.exits import MEANINGS
 from corral.cli.main import cli
 from corral.configuration import load
 from corral.domain.events import EventType
 from corral.domain.lifecycle import Action, Goal, Phase, mermaid
+from corral.domain.operation import OperationKind, OperationStatus
+from corral.domain.sighting import Sighting
 from corral.engine import fleet_gauges
 from corral.telemetry import LOG_EVENTS, Family, Metrics
 
@@ -45,8 +53,15 @@ def settings_page() -> str:
 
 
 def lifecycle_page() -> str:
-    """The life of an instance."""
-    words = [f"- `{phase}`: {_meaning(Phase, phase.name)}" for phase in Phase]
+    """The life of an instance, in the words of its tables."""
+    sections = [
+        ("Statuses", "Where Corral says it is: its *phase*, shown as `status`.", Phase),
+        ("Goals", "What the user wants of it.", Goal),
+        ("Sightings", "What the provider says of it, in our words.", Sighting),
+        ("Actions", "What Corral may do about it.", Action),
+        ("Operations", "What somebody asked for.", OperationKind),
+        ("How far an operation is", "Its `status`.", OperationStatus),
+    ]
     return _page(
         "The life of an instance",
         "Drawn from the tables in `domain/lifecycle.py`, which are the only place that decides what follows what.",
@@ -54,49 +69,48 @@ def lifecycle_page() -> str:
             "```mermaid",
             mermaid(),
             "```",
-            "",
-            "## Statuses",
-            "",
-            *words,
-            "",
-            _words("Goals", Goal),
-            "",
-            _words("Actions", Action),
+            *(line for title, lead, enum in sections for line in ["", f"## {title}", "", lead, "", *_members(enum)]),
         ],
     )
 
 
 def errors_page() -> str:
-    """Every error's status."""
-    codes = {kind.code: (int(status), _first_line(kind.__doc__)) for kind, status in STATUS_BY_CLASS.items()}
-    codes |= {code: (int(status), codes.get(code, (0, ""))[1]) for code, status in STATUS_BY_CODE.items()}
-    rows = [
-        f"| {status} | `{code}` | {meaning} |"
-        for code, (status, meaning) in sorted(codes.items(), key=lambda c: (c[1][0], c[0]))
+    """Every error code, where it is told, and what it means."""
+    answers = [
+        f"| {status} | `{code}` | {meaning} |" for status, row in ANSWERS.items() for code, meaning in row.items()
     ]
+    failures = [f"| `{code}` | {meaning} | {_advice(code)} |" for code, meaning in FAILURES.items()]
     return _page(
         "Errors",
         "One shape for every error; `retryable` says whether the same request may succeed later, `retryAfter` (and the "
         "`Retry-After` header) when.",
-        ["| HTTP | code | meaning |", "|--:|---|---|", *rows],
+        [
+            *["## Answers", "", "| HTTP | code | meaning |", "|--:|---|---|", *answers, ""],
+            *["## Fields", "", "The codes in `validationErrors`, with what is accepted.", ""],
+            *["| code | accepted |", "|---|---|", *(f"| `{code}` | {what} |" for code, what in FIELDS.items()), ""],
+            *["## Instances", "", "Why one failed: `error` of the instance, of its operation and of its webhook.", ""],
+            *["| code | meaning | what can be done |", "|---|---|---|", *failures],
+        ],
     )
 
 
 def events_page() -> str:
     """What is logged, and what is told."""
-    told = [f"- `{event}`" for event in EventType]
     logged = [f"| `{event}` | {meaning} |" for event, meaning in sorted(LOG_EVENTS.items())]
     return _page(
         "Events",
         "What is told of instances (the event log), and what the service logs about itself.",
-        ["## Of instances", "", *told, "", "## In the log", "", "| event | meaning |", "|---|---|", *logged],
+        [
+            *["## Of instances", "", *_members(EventType), ""],
+            *["## In the log", "", "| event | meaning |", "|---|---|", *logged],
+        ],
     )
 
 
 def cli_page() -> str:
     """Every command and exit code."""
     group: Any = typer.main.get_command(cli)
-    commands = [line for name, command in group.commands.items() for line in _command(name, command)]
+    commands = [line for name, command in _flat(group) for line in _command(name, command)]
     codes = [f"| {code} | {meaning} |" for code, meaning in MEANINGS.items()]
     return _page(
         "The command line",
@@ -145,15 +159,44 @@ class _Anything:
         return self
 
 
+def api_page() -> str:
+    """Every route, for people."""
+    lines: list[str] = []
+    routes = [(path, method, told) for path, row in _described()["paths"].items() for method, told in row.items()]
+    for tag in dict.fromkeys(told["tags"][0] for _, _, told in routes):
+        rows = [
+            f"| `{method.upper()} {path}` | {told['summary']} | {_whom(told)} |"
+            for path, method, told in routes
+            if told["tags"][0] == tag
+        ]
+        lines += [f"## {tag.capitalize()}", "", "| route | what it does | for |", "|---|---|---|", *rows, ""]
+    return _page(
+        "The HTTP API",
+        "Every route. A running service shows parameters, bodies and answers at `/docs`, and serves them for programs "
+        "at `/schema/openapi.json`; the same is in [openapi.json](openapi.json). How it fails: [errors](errors.md).",
+        lines[:-1],
+    )
+
+
+def _whom(told: Any) -> str:
+    found = re.search(r"For callers of the role (\w+)", told.get("description", ""))
+    return f"`{found[1]}`" if found else "everybody"
+
+
 def openapi_page() -> str:
-    """Every route, for programs; without the version, which a running service tells."""
+    """Every route, for programs."""
+    return json.dumps(_described(), indent=1, sort_keys=True, ensure_ascii=False) + "\n"
+
+
+def _described() -> dict[str, Any]:
+    """The OpenAPI document; without the version, which a running service tells."""
     parts = {part.name: _Anything() for part in dataclasses.fields(app.Parts)}
     plain = {"local_only": True, "allowed_origins": (), "limits": Limits(), "ready_word": "ready", "pages": ()}
     plain |= {"answers": None}
     edge: Any = app.build(app.Parts(**(parts | plain)))  # type: ignore[arg-type]
     found = openapi.document(edge.app)
     found["info"]["version"] = "unversioned"
-    return json.dumps(found, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
+    return found
 
 
 PAGES = {
@@ -163,6 +206,7 @@ PAGES = {
     "events.md": events_page,
     "cli.md": cli_page,
     "metrics.md": metrics_page,
+    "api.md": api_page,
     "openapi.json": openapi_page,
     "../grafana/corral.json": grafana.dashboard,
 }
@@ -217,20 +261,34 @@ def _default(option: Any) -> str:
     return "" if option.default in (None, False) else f"`{option.default}`"
 
 
-def _words(title: str, enum: type[Goal | Action]) -> str:
-    return f"{title}: " + ", ".join(f"`{member}`" for member in enum) + "."
+def _flat(group: Any, before: str = "") -> Iterable[tuple[str, Any]]:
+    """Every command, those of groups by their whole name."""
+    for name, command in group.commands.items():
+        if hasattr(command, "commands"):
+            yield from _flat(command, f"{before}{name} ")
+        else:
+            yield f"{before}{name}", command
 
 
-def _meaning(enum: type[Phase], name: str) -> str:
-    """The docstring under a member, which Python forgets, from the source."""
-    source = (Path(__file__).parent.parent / "src" / "corral" / "domain" / "lifecycle.py").read_text(encoding="utf-8")
-    body = source.split(f"class {enum.__name__}(StrEnum)")[1].split("\nclass ")[0]
-    following = body.split(f"    {name} = ")[1].split("\n")[1].strip()
-    return following.strip('"') if following.startswith('"""') else name.lower().replace("_", " ").capitalize() + "."
+def _members(enum: type[StrEnum]) -> list[str]:
+    """The members of an enum with the docstrings under them, which Python forgets, from the source."""
+    [body] = [
+        node.body
+        for node in ast.walk(ast.parse(inspect.getsource(inspect.getmodule(enum) or sys)))
+        if isinstance(node, ast.ClassDef) and node.name == enum.__name__
+    ]
+    meanings = {
+        before.targets[0].id: after.value.value
+        for before, after in pairwise(body)
+        if isinstance(before, ast.Assign) and isinstance(before.targets[0], ast.Name)
+        if isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant)
+    }
+    return [f"- `{member}`: {meanings[member.name]}" for member in enum]
 
 
-def _first_line(doc: str | None) -> str:
-    return (doc or "").strip().split("\n")[0]
+def _advice(code: str) -> str:
+    told = next_step(code) or ""
+    return told[:1].upper() + told[1:]
 
 
 if __name__ == "__main__":

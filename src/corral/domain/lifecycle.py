@@ -23,8 +23,11 @@ class Goal(StrEnum):
     """What the user wants of an instance."""
 
     RUNNING = "running"
+    """It is to be ready."""
     STOPPED = "stopped"
+    """It is to be stopped and to keep its disk."""
     GONE = "gone"
+    """It is to be deleted."""
 
 
 class Phase(StrEnum):
@@ -39,10 +42,13 @@ class Phase(StrEnum):
     HEALTH_CHECKING = "health_checking"
     """It runs; its endpoints are being probed."""
     READY = "ready"
+    """It runs, its endpoints are known, and the checks passed."""
     STOPPING = "stopping"
+    """It is to be stopped, or the provider is stopping it."""
     EXITED = "exited"
     """Stopped; its disk is kept."""
     RESTARTING = "restarting"
+    """It is to be restarted, or the provider is restarting it."""
     MIGRATING = "migrating"
     """The provider moves it."""
     DELETING = "deleting"
@@ -57,19 +63,23 @@ class Action(StrEnum):
     """What the engine may do about an instance."""
 
     CREATE = "create"
+    """Ask the provider for it: at most once for each name."""
     FIND = "find"
     """Wait for a create that may have happened to show, or for proof that it did not."""
     INSPECT = "inspect"
     """Look closely: endpoints and connection details are told only of a single instance."""
     PROBE = "probe"
+    """Check its endpoints."""
     CONFIRM = "confirm"
     """Ask directly whether an instance missing in the list is really gone."""
     START = "start"
-    """Asked for only while a start is owed: an instance that stopped by itself is left alone."""
+    """Ask the provider to start it; only while a start is owed: one that stopped by itself is left alone."""
     STOP = "stop"
+    """Ask the provider to stop it; again after a while, until it has."""
     RESTART = "restart"
-    """Asked for only while a restart is owed."""
+    """Ask the provider to restart it; only while a restart is owed."""
     DELETE = "delete"
+    """Ask the provider to delete it; again after a while, until it is gone."""
 
 
 cr, st, ru, hc, rd, sp, ex, rs, mg, de, te, fa = Phase

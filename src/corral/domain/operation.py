@@ -19,21 +19,32 @@ class OperationKind(StrEnum):
     """What was asked."""
 
     CREATE = "create"
+    """Ends with the instance ready."""
     START = "start"
+    """Of a stopped one; ends with it ready."""
     STOP = "stop"
+    """Ends with it exited; takes the place of a create, start or restart."""
     RESTART = "restart"
+    """Of a running one; ends with it ready."""
     DELETE = "delete"
+    """Ends with it terminated; takes the place of anything."""
 
 
 class OperationStatus(StrEnum):
     """How far it is."""
 
     INITIATED = "initiated"
+    """Recorded; nothing was seen of it yet."""
     MONITORING = "monitoring"
+    """The provider is at work on it."""
     HEALTH_CHECKING = "health_checking"
+    """Endpoints are being checked."""
     COMPLETED = "completed"
+    """It is done."""
     FAILED = "failed"
+    """It is not done, and `error` says why."""
     CANCELLED = "cancelled"
+    """Another took its place."""
 
 
 ENDED = frozenset({OperationStatus.COMPLETED, OperationStatus.FAILED, OperationStatus.CANCELLED})
