@@ -26,7 +26,8 @@ from corral.store.ready_times import Quantiles, ReadyTimes
 
 NUMBERS_SECONDS: Final = 1.0
 """A scrape, the dashboard of everybody and a script may ask in the same second; the database is asked once."""
-HISTORY_SECONDS: Final = 10.0
+HISTORY_SECONDS: Final = 30.0
+"""A month of a large fleet takes seconds to add up (measured: 3 s for 630,000 events, 35 ms for a day of them)."""
 POINTS: Final = 60
 MOST_HOURS: Final = 720
 MINUTE: Final = 60
