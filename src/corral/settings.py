@@ -148,7 +148,8 @@ class InstanceSettings(Group):
     ready_status: Literal["ready", "running"] = _choice("CORRAL_READY_STATUS", "ready", ("ready", "running"))
     """The word shown for a ready instance; `running` for old clients that wait for that word."""
     orphans: Literal["report", "delete"] = _choice("CORRAL_ORPHANS", "report", ("report", "delete"))
-    """What to do with provider instances that carry our mark but belong to no record."""
+    """What to do with provider instances that carry our mark but belong to no record; `delete` spares each for an hour.
+    Never with a copy of a database that is in use: what the original created since would be taken for orphans."""
 
 
 class JobSettings(Group):

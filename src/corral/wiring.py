@@ -8,32 +8,26 @@ from collections.abc import Callable, Coroutine
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from datetime import timedelta
-from functools import partial
 
 from litestar.types import ASGIApp
 
 from corral import __version__
-from corral.api import app, listed
-from corral.api.limits import Limits
+from corral.api import app
 from corral.api.orders import OrderReader, order_defaults
 from corral.api.routes.adoption import AdoptionDesk
 from corral.api.routes.instances import InstanceDesk
 from corral.api.routes.listing import ListingDesk
+from corral.api.routes.orphans import OrphanDesk
 from corral.api.server import HttpServer, listen
-from corral.api.showing import Showing
-from corral.api.vitals import Vitals
 from corral.api.warm import WarmAnswers
-from corral.cache.book import CacheBook
-from corral.cache.numbers import CacheCollector
-from corral.clock import Clock, SystemClock
+from corral.clock import SystemClock
 from corral.cloud.novita.account import GuardedCloud, opened_account
 from corral.cloud.simulated import opened_provider
 from corral.dashboard import files
 from corral.domain.adoption import Adoption
-from corral.domain.decide import Policy
 from corral.domain.errors import SettingsError
 from corral.domain.rate_limit import RateLimit
-from corral.engine import audit, delivery_sweep
+from corral.engine import delivery_sweep
 from corral.engine.acts import Acts
 from corral.engine.adoption import Adopting
 from corral.engine.audit import AuditTrail
@@ -42,27 +36,20 @@ from corral.engine.catalog import Catalogue
 from corral.engine.commands import Commands
 from corral.engine.deliveries import Deliveries
 from corral.engine.errands import Errands
-from corral.engine.estimates import Estimates
 from corral.engine.event_hub import EventHub
 from corral.engine.event_log import EventLog
 from corral.engine.fleet import Fleet
 from corral.engine.fleet_gauges import FleetGauges
 from corral.engine.ids import random_id
-from corral.engine.keyring import KeyRing
 from corral.engine.listing import MergedListing
 from corral.engine.namesakes import Namesakes
-from corral.engine.news import News
 from corral.engine.observe import Observer, removal
 from corral.engine.reading import Known, Reading
 from corral.engine.reconcile import Reconciler
 from corral.engine.record import Recorder
-from corral.engine.shared_caches import SharedCaches
-from corral.engine.sightings import Sightings
 from corral.engine.starts import Starts
+from corral.ground import Ground, adopting_on, lay_ground, listing_on, register_sweeps
 from corral.health.probe import Prober
-from corral.jobs import retention
-from corral.jobs.queue import JobQueue
-from corral.jobs.registry import Registry
 from corral.jobs.worker import Worker
 from corral.opening import migrate_database, opened_database
 from corral.process import Process, Watch
@@ -71,10 +58,8 @@ from corral.store import instances
 from corral.store.budget import DatabaseLedger
 from corral.store.database import Database
 from corral.store.leadership import Leadership
-from corral.store.notices import Notices
 from corral.store.offers import FailedOffers
-from corral.store.target import DatabaseTarget
-from corral.telemetry import Metrics, log
+from corral.telemetry import log
 from corral.webhooks.deliver import Sender
 from corral.webhooks.guard import AddressGuard
 from corral.webhooks.sign import signing_key
@@ -101,7 +86,7 @@ async def serve(settings: Settings, role: Role, *, on_ready: Callable[[str], Non
         stack.push_async_callback(database.close)
         async with database.connection() as connection:
             installation = await instances.mark(connection)
-        ground = _lay_ground(settings, role, clock=clock, target=target, database=database, installation=installation)
+        ground = lay_ground(settings, role, clock=clock, target=target, database=database, installation=installation)
         await _check_keys(ground)
         stack.push_async_callback(ground.keys.note_uses)
         simulated, base_url, api_key = await stack.enter_async_context(opened_provider(settings, clock))
@@ -118,7 +103,7 @@ async def serve(settings: Settings, role: Role, *, on_ready: Callable[[str], Non
         )
         catalogue = _catalogue(ground, cloud)
         prober = await stack.enter_async_context(Prober.open(clock=clock))
-        listing = _listing(ground, cloud)
+        listing = listing_on(ground, cloud)
         engine = _engine(ground, cloud, catalogue, prober, listing)
         front = await _front(stack, ground, cloud, catalogue, listing)
         process = Process(
@@ -141,7 +126,7 @@ async def serve(settings: Settings, role: Role, *, on_ready: Callable[[str], Non
     log.info("service.stopped")
 
 
-async def _check_keys(ground: _Ground) -> None:
+async def _check_keys(ground: Ground) -> None:
     """Refuse to be reached by other machines while nobody could prove who they are."""
     http = ground.settings.http
     if not http.is_loopback and ground.role is not Role.WORKER and await ground.keys.is_empty():
@@ -151,73 +136,13 @@ async def _check_keys(ground: _Ground) -> None:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Ground:
-    """What every other part stands on."""
-
-    settings: Settings
-    role: Role
-    clock: Clock
-    target: DatabaseTarget
-    database: Database
-    installation: str
-    metrics: Metrics
-    registry: Registry
-    policy: Policy
-    limits: Limits
-    vitals: Vitals
-    queue: JobQueue
-    caches: SharedCaches
-    notices: Notices
-    news: News
-    showing: Showing
-    keys: KeyRing
-
-
-def _lay_ground(
-    settings: Settings, role: Role, *, clock: Clock, target: DatabaseTarget, database: Database, installation: str
-) -> _Ground:
-    metrics, registry, book = Metrics(), Registry(), CacheBook(settings.caches, clock)
-    metrics.registry.register(CacheCollector(book))
-    queue, caches, notices = JobQueue(database, registry), SharedCaches(book, database), Notices(target, clock)
-    caches.listen(notices)
-    for job_type in (retention.sweep(queue), retention.sweep_answers(database, clock), audit.sweep(database, clock)):
-        registry.add(job_type)
-    vitals = Vitals(started_at=clock.now())
-    return _Ground(
-        settings=settings,
-        role=role,
-        clock=clock,
-        target=target,
-        database=database,
-        installation=installation,
-        metrics=metrics,
-        registry=registry,
-        policy=Policy(),
-        limits=Limits(),
-        vitals=vitals,
-        queue=queue,
-        caches=caches,
-        notices=notices,
-        news=News(queue, default_webhook_url=settings.webhooks.url, metrics=metrics),
-        showing=Showing(
-            clock=clock,
-            estimates=Estimates(database, clock),
-            ready_word=settings.instances.ready_status,
-            poll_interval=timedelta(seconds=settings.instances.poll_interval_seconds),
-            last_look_at=lambda: vitals.last_look_at,
-        ),
-        keys=KeyRing(database, book, clock),
-    )
-
-
 def _connections(settings: Settings, role: Role) -> int:
     for_api = API_CONNECTIONS if role is not Role.WORKER else 0
     for_jobs = settings.jobs.max_concurrent if role is not Role.API else 0
     return for_api + for_jobs + SPARE_CONNECTIONS
 
 
-def _catalogue(ground: _Ground, cloud: GuardedCloud) -> Catalogue:
+def _catalogue(ground: Ground, cloud: GuardedCloud) -> Catalogue:
     chosen = ground.settings.instances
     return Catalogue(
         cloud,
@@ -229,7 +154,7 @@ def _catalogue(ground: _Ground, cloud: GuardedCloud) -> Catalogue:
     )
 
 
-def _fleet(ground: _Ground, cloud: GuardedCloud) -> Fleet:
+def _fleet(ground: Ground, cloud: GuardedCloud) -> Fleet:
     limit = ground.settings.provider.rate_limit_per_minute
     return Fleet(
         ground.database,
@@ -240,46 +165,14 @@ def _fleet(ground: _Ground, cloud: GuardedCloud) -> Fleet:
     )
 
 
-def _adopting(ground: _Ground, cloud: GuardedCloud, catalogue: Catalogue) -> Adopting:
-    return Adopting(
-        cloud=cloud,
-        catalogue=catalogue,
-        database=ground.database,
-        queue=ground.queue,
-        tell=ground.news.tell,
-        caches=ground.caches.book,
-        clock=ground.clock,
-        installation=ground.installation,
-        new_id=random_id,
-    )
-
-
 def _namesakes(settings: Settings, cloud: GuardedCloud, adopting: Adopting) -> Namesakes | None:
     if not settings.instances.startup_name_lookup:
         return None
     return Namesakes(cloud=cloud, adopting=adopting, adoption=Adoption(health=order_defaults(settings).health))
 
 
-def _listing(ground: _Ground, cloud: GuardedCloud) -> MergedListing:
-    sightings = Sightings(
-        database=ground.database,
-        queue=ground.queue,
-        clock=ground.clock,
-        policy=ground.policy,
-        installation=ground.installation,
-    )
-    return MergedListing(
-        cloud=cloud,
-        database=ground.database,
-        caches=ground.caches.book,
-        sightings=sightings,
-        clock=ground.clock,
-        show=partial(listed.encoded, ground.showing),
-    )
-
-
 def _engine(
-    ground: _Ground, cloud: GuardedCloud, catalogue: Catalogue, prober: Prober, listing: MergedListing
+    ground: Ground, cloud: GuardedCloud, catalogue: Catalogue, prober: Prober, listing: MergedListing
 ) -> list[Coroutine[None, None, None]]:
     """Register what jobs do; answers what runs beside them."""
     clock, policy, installation = ground.clock, ground.policy, ground.installation
@@ -327,7 +220,7 @@ def _engine(
     return [observer.run()]
 
 
-def _worker(ground: _Ground) -> Worker | None:
+def _worker(ground: Ground) -> Worker | None:
     if ground.role is Role.API:
         return None
     return Worker(
@@ -341,7 +234,7 @@ def _worker(ground: _Ground) -> Worker | None:
     )
 
 
-def _warm_answers(ground: _Ground) -> WarmAnswers:
+def _warm_answers(ground: Ground) -> WarmAnswers:
     answers = WarmAnswers(ground.clock)
     answers.listen(ground.notices)
     return answers
@@ -357,7 +250,7 @@ class _Front:
 
 
 async def _front(
-    stack: AsyncExitStack, ground: _Ground, cloud: GuardedCloud, catalogue: Catalogue, listing: MergedListing
+    stack: AsyncExitStack, ground: Ground, cloud: GuardedCloud, catalogue: Catalogue, listing: MergedListing
 ) -> _Front:
     settings, clock, database, showing = ground.settings, ground.clock, ground.database, ground.showing
     guard = AddressGuard(clock=clock, allow_private=settings.webhooks.allow_private)
@@ -387,7 +280,7 @@ async def _front(
     )
     for job_type in (deliveries.job_type(), delivery_sweep.sweep(database, ground.queue, clock)):
         ground.registry.add(job_type)
-    adopting = _adopting(ground, cloud, catalogue)
+    adopting = adopting_on(ground, cloud, catalogue)
     desk = InstanceDesk(
         commands=Commands(
             database=database,
@@ -438,6 +331,12 @@ async def _front(
         gauges=gauges,
         ready_word=settings.instances.ready_status,
         listing=ListingDesk(listing=listing, settings=settings.listing, clock=clock),
+        orphans=OrphanDesk(
+            database=database,
+            stuck=register_sweeps(ground, cloud, catalogue),
+            showing=showing,
+            rule=settings.instances.orphans,
+        ),
         adoption=AdoptionDesk(adopting=adopting, orders=desk.orders, showing=showing),
         answers=_warm_answers(ground),
         database=database,

@@ -85,7 +85,8 @@ def test_what_is_consistent_is_shown_as_recorded(local: dict[InstanceId, Instanc
         before = local[item.instance.id]
         if before.sighted_at is not None and before.sighted_at > heard.began and before.provider_id is not None:
             assert item.instance == before
-        if item.consistency is Consistency.CONSISTENT and before.phase is not Phase.TERMINATED:
+        gone = before.phase is Phase.TERMINATED or before.sighting is Sighting.ABSENT
+        if item.consistency is Consistency.CONSISTENT and not gone:
             assert item.instance.phase is before.phase
 
 

@@ -14,6 +14,7 @@ from corral.api.orders import OrderReader
 from corral.api.routes.adoption import AdoptionDesk
 from corral.api.routes.instances import InstanceDesk
 from corral.api.routes.listing import ListingDesk
+from corral.api.routes.orphans import OrphanDesk
 from corral.api.showing import Showing
 from corral.cloud.port import Cloud
 from corral.domain.adoption import Adoption
@@ -27,6 +28,8 @@ from corral.engine.namesakes import Namesakes
 from corral.engine.news import News
 from corral.engine.shared_caches import SharedCaches
 from corral.engine.sightings import Sightings
+from corral.engine.sweeps.orphans import OrphanRule
+from corral.engine.sweeps.stuck import StuckSweep
 from corral.settings import ListingSettings
 from corral.store import instances
 from corral.store.database import Database
@@ -119,6 +122,7 @@ async def opened(
     caches: dict[str, int] | None = None,
     listing: dict[str, bool] | None = None,
     lookup: bool = False,
+    orphans: OrphanRule = "report",
 ) -> AsyncGenerator[Front]:
     """Serve for as long as this is open; *caches* and *listing* are settings, by the names of the environment."""
     desk, looks = Desk(database, cloud=cloud, caches=caches), list[datetime]()
@@ -132,6 +136,12 @@ async def opened(
         instances=front,
         listing=listing_desk(desk, cloud or desk.shop, front.showing, **(listing or {})),
         adoption=AdoptionDesk(adopting=adopting, orders=front.orders, showing=front.showing),
+        orphans=OrphanDesk(
+            database=database,
+            stuck=StuckSweep(database=database, clock=desk.clock),
+            showing=front.showing,
+            rule=orphans,
+        ),
         fleet=a_fleet(database, desk.queue, desk.clock),
         ready_word=ready_word,
     ) as service:

@@ -79,6 +79,7 @@ _TABLES = (
     "corral_events",
     "corral_ready_times",
     "corral_failed_offers",
+    "corral_orphans",
     "corral_pgqueuer",
     "corral_pgqueuer_log",
     "corral_finished_jobs",

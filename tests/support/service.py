@@ -18,6 +18,7 @@ from corral.api.limits import Limits
 from corral.api.routes.adoption import AdoptionDesk
 from corral.api.routes.instances import InstanceDesk
 from corral.api.routes.listing import ListingDesk
+from corral.api.routes.orphans import OrphanDesk
 from corral.api.server import HttpServer, listen
 from corral.api.vitals import Vitals
 from corral.api.warm import WarmAnswers
@@ -94,6 +95,7 @@ async def serving(
     ready_word: str = "ready",
     listing: ListingDesk | None = None,
     adoption: AdoptionDesk | None = None,
+    orphans: OrphanDesk | None = None,
     pages: Sequence[HTTPRouteHandler] = (),
     local_only: bool = True,
     book: CacheBook | None = None,
@@ -130,6 +132,7 @@ async def serving(
         listing=listing,
         adoption=adoption,
         answers=answers,
+        orphans=orphans,
         database=database,
         pages=pages,
     )

@@ -42,6 +42,7 @@ from corral.api.routes import (
     listing,
     metrics,
     operations,
+    orphans,
     webhooks,
 )
 from corral.api.vitals import Vitals
@@ -97,6 +98,7 @@ class Parts:
     ready_word: str = "ready"
     listing: listing.ListingDesk | None = None
     adoption: adoption.AdoptionDesk | None = None
+    orphans: orphans.OrphanDesk | None = None
     database: Database | None = None
     """Where answers given under idempotency keys are kept; None: keys are ignored."""
     answers: WarmAnswers | None = None
@@ -126,6 +128,7 @@ def build(parts: Parts, *, only_watching: bool = False) -> ASGIApp:
             routes += operations.handlers(parts.instances.reading)
         routes += [] if parts.listing is None else listing.handlers(parts.listing)
         routes += [] if parts.adoption is None else adoption.handlers(parts.adoption)
+        routes += [] if parts.orphans is None else orphans.handlers(parts.orphans)
     pages = [] if only_watching else parts.pages
     origins = parts.allowed_origins
     cors = CORSConfig(allow_origins=list(origins), expose_headers=list(EXPOSED)) if origins else None

@@ -26,6 +26,8 @@ class Survey:
     """Instances of which only the count of listings without them changed."""
     duplicates: tuple[tuple[Mark, ProviderInstance], ...]
     """Provider instances that an earlier or lost attempt of ours left behind."""
+    orphans: tuple[tuple[Mark, ProviderInstance], ...]
+    """Provider instances that carry our mark, of which we have no record at all."""
 
 
 def marked(listed: Iterable[ProviderInstance], installation: str) -> list[tuple[Mark, ProviderInstance]]:
@@ -56,11 +58,15 @@ def survey(
         if (known := by_provider.get(ProviderId(seen.id))) is not None
     }
     duplicates: list[tuple[Mark, ProviderInstance]] = []
+    orphans: list[tuple[Mark, ProviderInstance]] = []
     for mark, seen in marked(listed, installation):
         claimed = after.get(mark.instance_id) or remembered.get(mark.instance_id)
-        if claimed is None or ProviderId(seen.id) in by_provider:
+        if ProviderId(seen.id) in by_provider:
             continue
-        if claimed.provider_id is None and mark.attempt <= claimed.attempt:
+        if claimed is None:
+            if seen.sighting not in {Sighting.REMOVING, Sighting.ABSENT}:
+                orphans.append((mark, seen))
+        elif claimed.provider_id is None and mark.attempt <= claimed.attempt:
             after[claimed.id] = _adopted(claimed, seen, began, settle)
         elif seen.sighting not in {Sighting.REMOVING, Sighting.ABSENT}:
             duplicates.append((mark, seen))
@@ -71,6 +77,7 @@ def survey(
         changed=tuple(new for new in after.values() if new is not remembered[new.id]),
         counted=tuple(counted),
         duplicates=tuple(duplicates),
+        orphans=tuple(orphans),
     )
 
 

@@ -22,7 +22,7 @@ from corral.engine.ids import is_id, no_such_instance
 from corral.engine.reading import Known
 from corral.engine.shared_caches import forget_on_commit
 from corral.jobs.queue import JobQueue, Wanted
-from corral.store import instances, operations
+from corral.store import instances, operations, orphans
 from corral.store.database import Connection, Database
 
 REMIND_AFTER: Final = timedelta(minutes=1)
@@ -120,8 +120,10 @@ class Adopting:
 
     async def _record(self, instance: Instance, operation: Operation) -> bool:
         """Write it down, unless somebody else did."""
-        now = self.clock.now()
+        now, seen_id = self.clock.now(), str(instance.provider_id)
         async with self.database.transaction() as connection:
+            if not await orphans.release(connection, seen_id):
+                raise GoalRefusedError(f"{seen_id} is being deleted as an orphan")
             if not await instances.add_unless_known(connection, instance, look_at=now + REMIND_AFTER):
                 return False
             await operations.add(connection, [operation])

@@ -30,9 +30,10 @@ _CALLS = Family(
 _LOOK_AGE = Family(
     "corral_last_look_age_seconds", "gauge", "How long ago the provider's whole list was last read; absent: never."
 )
+_ORPHANS = Family("corral_orphans", "gauge", "Provider instances that carry our mark and belong to no record.")
 
 FAMILIES: Final = (
-    _INSTANCES, _JOBS, _COST, _QUEUE_AGE, _WEBHOOKS, _OUTBOX_AGE, _FAILED, _BUDGET, _CALLS, _LOOK_AGE
+    _INSTANCES, _JOBS, _COST, _QUEUE_AGE, _WEBHOOKS, _OUTBOX_AGE, _FAILED, _BUDGET, _CALLS, _LOOK_AGE, _ORPHANS
 )  # fmt: skip
 
 
@@ -67,6 +68,7 @@ class FleetGauges(Collector):
             _filled(_BUDGET, [([], numbers.calls_per_minute)]),
             _filled(_CALLS, [([], numbers.calls_last_minute)]),
             _filled(_LOOK_AGE, [] if looked is None else [([], max(looked, 0.0))]),
+            _filled(_ORPHANS, [([], count.orphans)]),
         ]
 
 

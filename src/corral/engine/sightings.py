@@ -15,10 +15,11 @@ from corral.clock import Clock
 from corral.cloud.port import Listing
 from corral.domain.decide import Policy
 from corral.domain.instance import Instance, InstanceId
+from corral.domain.orphans import orphan_of
 from corral.domain.sighting import ProviderInstance
 from corral.domain.survey import Survey, marked, survey
 from corral.jobs.queue import JobQueue, Wanted
-from corral.store import instances, looks
+from corral.store import instances, looks, orphans
 from corral.store.database import Connection, Database
 from corral.telemetry import log
 
@@ -53,6 +54,7 @@ class Sightings:
                 settle=self.policy.settle,
             )
             await self._write(connection, found)
+            await self._note_orphans(connection, found, complete=complete)
             if complete:
                 await looks.remember(connection, self.clock.now())
 
@@ -75,6 +77,16 @@ class Sightings:
                 for mark, seen in found.duplicates
             ],
         )
+
+    async def _note_orphans(self, connection: Connection, found: Survey, *, complete: bool) -> None:
+        now = self.clock.now()
+        seen = [orphan_of(mark, each, now) for mark, each in found.orphans]
+        new = await orphans.note(connection, seen, now)
+        for orphan in seen:
+            if orphan.provider_id in new:
+                log.warning("orphan.found", provider_id=orphan.provider_id, name=orphan.name)
+        if complete:
+            await orphans.forget_others(connection, seen)
 
 
 async def strangers(

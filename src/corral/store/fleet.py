@@ -22,7 +22,8 @@ SELECT
     ) AS by_phase) AS phases,
     outbox.pending, outbox.oldest,
     (SELECT count(*) FROM corral_deliveries WHERE ended_at > $1 AND status = $2) AS failed,
-    (SELECT at FROM corral_last_look) AS looked_at
+    (SELECT at FROM corral_last_look) AS looked_at,
+    (SELECT count(*) FROM corral_orphans) AS orphans
 FROM (
     -- One that was asked for again is as old as that asking; its event may be of last week.
     SELECT count(*) AS pending, min(CASE WHEN tries = 0 THEN next_at ELSE created_at END) AS oldest
@@ -64,6 +65,8 @@ class FleetCount:
     """Given up within the last day."""
     looked_at: datetime | None
     """When the provider's whole list was last read."""
+    orphans: int
+    """Provider instances that carry our mark and belong to no record."""
 
 
 async def count(connection: Connection, now: datetime) -> FleetCount:
@@ -77,6 +80,7 @@ async def count(connection: Connection, now: datetime) -> FleetCount:
         oldest_webhook_age=None if row["oldest"] is None else max(now - row["oldest"], timedelta(0)),
         webhooks_failed=row["failed"],
         looked_at=row["looked_at"],
+        orphans=row["orphans"],
     )
 
 

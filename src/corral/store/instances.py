@@ -147,6 +147,22 @@ async def live_named(connection: Connection, name: str) -> list[Instance]:
     return [one for one in wanted if one.provider_id is not None or one.phase is not Phase.FAILED] or wanted[:1]
 
 
+async def lingering(
+    connection: Connection, phases: Sequence[Phase], *, before: datetime, limit: int = 500
+) -> list[Instance]:
+    """Instances that may be stuck: in one of *phases* since *before*, in doubt, or missing at the provider."""
+    rows = await connection.fetch(
+        "SELECT record, generation FROM corral_instances"
+        " WHERE (phase = ANY($1) AND (record->>'phase_since')::timestamptz <= $2) OR create_in_doubt"
+        " OR (phase <> $3 AND record->>'missing_since' IS NOT NULL) ORDER BY created_at LIMIT $4",
+        [phase.value for phase in phases],
+        before,
+        Phase.TERMINATED.value,
+        limit,
+    )
+    return [_instance(row) for row in rows]
+
+
 async def remind(connection: Connection, instance_id: InstanceId, at: datetime) -> None:
     """See to it that the instance is looked at by *at*; an earlier reminder stands."""
     await connection.execute(

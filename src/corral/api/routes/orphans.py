@@ -1,0 +1,109 @@
+"""What somebody should look at: provider instances that nobody remembers, and instances that make no progress."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+import msgspec
+from litestar import get
+from litestar.handlers import HTTPRouteHandler
+from msgspec import Meta
+
+from corral.api.access import VIEWER
+from corral.api.schemas import Time
+from corral.api.showing import Showing
+from corral.api.times import iso
+from corral.domain.money import usd
+from corral.domain.orphans import Orphan
+from corral.domain.stuck import Stuck
+from corral.engine.sweeps.orphans import OrphanRule
+from corral.engine.sweeps.stuck import StuckSweep
+from corral.store import orphans
+from corral.store.database import Database
+
+
+class OrphanDetails(msgspec.Struct, rename="camel"):
+    """A provider instance that carries this installation's mark, though no record says that it was wanted."""
+
+    novita_instance_id: Annotated[str, Meta(description="Adopt it by this id to keep it.")]
+    name: Annotated[str, Meta(description="Its name at the provider.")]
+    status: Annotated[str, Meta(description="As the provider says, in Corral's words.")]
+    first_seen_at: Time
+    region: str | None
+    price: Annotated[float | None, Meta(description="USD per hour for the whole instance; null while not known.")]
+    action: Annotated[OrphanRule, Meta(description="What is done with it, as CORRAL_ORPHANS says.")]
+    reason: Annotated[str, Meta(description="Why it is here, and what happens when.")]
+
+
+class StuckInstance(msgspec.Struct, rename="camel"):
+    """An instance that should have moved by now."""
+
+    instance_id: str
+    status: str
+    since: Time
+    reason: Annotated[str, Meta(description="What it waits for.")]
+    next_step: Annotated[str, Meta(description="What Corral does about it.")]
+
+
+class Worries(msgspec.Struct):
+    """What somebody should look at, the longest known first."""
+
+    orphans: Annotated[list[OrphanDetails], Meta(description="Ours by their mark, and in no record.")]
+    stuck: Annotated[list[StuckInstance], Meta(description="Instances that should have moved by now.")]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OrphanDesk:
+    """What the route of orphans needs."""
+
+    database: Database
+    stuck: StuckSweep
+    showing: Showing
+    rule: OrphanRule
+
+
+def handlers(desk: OrphanDesk) -> list[HTTPRouteHandler]:
+    """The route of orphans."""
+
+    @get("/api/orphans", summary="What nobody remembers, and what makes no progress", tags=["instances"], opt=VIEWER)
+    async def list_orphans() -> Worries:
+        """Instances with the mark of another installation, or none, are not orphans; they are never touched."""
+        async with desk.database.connection() as connection:
+            found = await orphans.all_of_them(connection)
+        return Worries(
+            orphans=[_orphan(desk, orphan) for orphan in found],
+            stuck=[_stuck(desk, each) for each in await desk.stuck.find()],
+        )
+
+    return [list_orphans]
+
+
+def _orphan(desk: OrphanDesk, orphan: Orphan) -> OrphanDetails:
+    reason = f"it carries this installation's mark for {orphan.made_for}, of which there is no record; "
+    if orphan.asked_at is not None:
+        reason += f"its deletion was asked for at {iso(orphan.asked_at)}"
+    elif desk.rule == "delete":
+        reason += f"unless it is adopted, it is deleted after {iso(orphan.spared_until)}"
+    else:
+        reason += "it is only reported: adopt it, or delete it at the provider"
+    return OrphanDetails(
+        novita_instance_id=orphan.provider_id,
+        name=orphan.name,
+        status=desk.showing.status(orphan.phase),
+        first_seen_at=iso(orphan.first_seen_at),
+        region=orphan.region,
+        price=None if orphan.micro_usd is None else usd(orphan.micro_usd),
+        action=desk.rule,
+        reason=reason,
+    )
+
+
+def _stuck(desk: OrphanDesk, each: Stuck) -> StuckInstance:
+    return StuckInstance(
+        instance_id=each.instance_id,
+        status=desk.showing.status(each.phase),
+        since=iso(each.since),
+        reason=each.reason,
+        next_step=each.next_step,
+    )

@@ -1,0 +1,46 @@
+"""Instances that make no progress: told in the log when they are first found, and to whoever asks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from corral.clock import Clock
+from corral.domain.instance import InstanceId
+from corral.domain.lifecycle import IN_MOTION
+from corral.domain.stuck import SHORTEST, Stuck, stuck
+from corral.jobs.registry import JobRun, JobType, Priority
+from corral.store import instances
+from corral.store.database import Database
+from corral.telemetry import log
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StuckSweep:
+    """Finds them."""
+
+    database: Database
+    clock: Clock
+    _told: set[tuple[InstanceId, datetime]] = field(default_factory=set[tuple[InstanceId, datetime]], init=False)
+    """Those this process logged already, and since when each was stuck."""
+
+    def job_type(self) -> JobType:
+        """The sweep, every minute."""
+        return JobType(name="sweep_stuck", handler=self.sweep, priority=Priority.LOW, every=timedelta(minutes=1))
+
+    async def find(self) -> list[Stuck]:
+        """All that are stuck now, the longest first."""
+        now = self.clock.now()
+        async with self.database.connection() as connection:
+            suspects = await instances.lingering(connection, sorted(IN_MOTION), before=now - SHORTEST)
+        found = [told for instance in suspects if (told := stuck(instance, now)) is not None]
+        return sorted(found, key=lambda each: (each.since, each.instance_id))
+
+    async def sweep(self, _run: JobRun) -> None:
+        """Log those that were not stuck before."""
+        found = await self.find()
+        for each in found:
+            if (each.instance_id, each.since) not in self._told:
+                log.warning("instance.stuck", instance_id=each.instance_id, phase=each.phase, why=each.reason)
+        self._told.clear()
+        self._told.update((each.instance_id, each.since) for each in found)

@@ -1,0 +1,148 @@
+"""What every part of a process stands on, and those parts that need nothing else."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import partial
+
+from corral.api import listed
+from corral.api.limits import Limits
+from corral.api.showing import Showing
+from corral.api.vitals import Vitals
+from corral.cache.book import CacheBook
+from corral.cache.numbers import CacheCollector
+from corral.clock import Clock
+from corral.cloud.novita.account import GuardedCloud
+from corral.domain.decide import Policy
+from corral.engine import audit
+from corral.engine.adoption import Adopting
+from corral.engine.catalog import Catalogue
+from corral.engine.estimates import Estimates
+from corral.engine.ids import random_id
+from corral.engine.keyring import KeyRing
+from corral.engine.listing import MergedListing
+from corral.engine.news import News
+from corral.engine.shared_caches import SharedCaches
+from corral.engine.sightings import Sightings
+from corral.engine.sweeps.orphans import OrphanSweep
+from corral.engine.sweeps.stuck import StuckSweep
+from corral.jobs import retention
+from corral.jobs.queue import JobQueue
+from corral.jobs.registry import Registry
+from corral.settings import Role, Settings
+from corral.store.database import Database
+from corral.store.notices import Notices
+from corral.store.target import DatabaseTarget
+from corral.telemetry import Metrics
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ground:
+    """What every other part stands on."""
+
+    settings: Settings
+    role: Role
+    clock: Clock
+    target: DatabaseTarget
+    database: Database
+    installation: str
+    metrics: Metrics
+    registry: Registry
+    policy: Policy
+    limits: Limits
+    vitals: Vitals
+    queue: JobQueue
+    caches: SharedCaches
+    notices: Notices
+    news: News
+    showing: Showing
+    keys: KeyRing
+
+
+def lay_ground(
+    settings: Settings, role: Role, *, clock: Clock, target: DatabaseTarget, database: Database, installation: str
+) -> Ground:
+    """The ground of one process, with the jobs that keep its tables small."""
+    metrics, registry, book = Metrics(), Registry(), CacheBook(settings.caches, clock)
+    metrics.registry.register(CacheCollector(book))
+    queue, caches, notices = JobQueue(database, registry), SharedCaches(book, database), Notices(target, clock)
+    caches.listen(notices)
+    for job_type in (retention.sweep(queue), retention.sweep_answers(database, clock), audit.sweep(database, clock)):
+        registry.add(job_type)
+    vitals = Vitals(started_at=clock.now())
+    return Ground(
+        settings=settings,
+        role=role,
+        clock=clock,
+        target=target,
+        database=database,
+        installation=installation,
+        metrics=metrics,
+        registry=registry,
+        policy=Policy(),
+        limits=Limits(),
+        vitals=vitals,
+        queue=queue,
+        caches=caches,
+        notices=notices,
+        news=News(queue, default_webhook_url=settings.webhooks.url, metrics=metrics),
+        showing=Showing(
+            clock=clock,
+            estimates=Estimates(database, clock),
+            ready_word=settings.instances.ready_status,
+            poll_interval=timedelta(seconds=settings.instances.poll_interval_seconds),
+            last_look_at=lambda: vitals.last_look_at,
+        ),
+        keys=KeyRing(database, book, clock),
+    )
+
+
+def adopting_on(ground: Ground, cloud: GuardedCloud, catalogue: Catalogue) -> Adopting:
+    """Who adopts."""
+    return Adopting(
+        cloud=cloud,
+        catalogue=catalogue,
+        database=ground.database,
+        queue=ground.queue,
+        tell=ground.news.tell,
+        caches=ground.caches.book,
+        clock=ground.clock,
+        installation=ground.installation,
+        new_id=random_id,
+    )
+
+
+def listing_on(ground: Ground, cloud: GuardedCloud) -> MergedListing:
+    """The merged listing."""
+    sightings = Sightings(
+        database=ground.database,
+        queue=ground.queue,
+        clock=ground.clock,
+        policy=ground.policy,
+        installation=ground.installation,
+    )
+    return MergedListing(
+        cloud=cloud,
+        database=ground.database,
+        caches=ground.caches.book,
+        sightings=sightings,
+        clock=ground.clock,
+        show=partial(listed.encoded, ground.showing),
+    )
+
+
+def register_sweeps(ground: Ground, cloud: GuardedCloud, catalogue: Catalogue) -> StuckSweep:
+    """Have orphans and what makes no progress looked for every minute."""
+    orphan_sweep = OrphanSweep(
+        cloud=cloud,
+        catalogue=catalogue,
+        database=ground.database,
+        clock=ground.clock,
+        installation=ground.installation,
+        rule=ground.settings.instances.orphans,
+    )
+    stuck_sweep = StuckSweep(database=ground.database, clock=ground.clock)
+    for job_type in (orphan_sweep.job_type(), stuck_sweep.job_type()):
+        ground.registry.add(job_type)
+    return stuck_sweep

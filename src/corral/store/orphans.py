@@ -1,0 +1,102 @@
+"""The orphans we know of: provider instances with our mark that belong to no record."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from corral.domain.catalog import BillingMode
+from corral.domain.instance import InstanceId, ProviderId
+from corral.domain.lifecycle import Phase
+from corral.domain.orphans import Orphan
+from corral.store.database import Connection
+
+_NOTE = """
+INSERT INTO corral_orphans (provider_id, name, made_for, status, region, cluster_id, product_id, billing_mode, gpu_num,
+                            first_seen_at, last_seen_at)
+SELECT *, $10, $10 FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[],
+                               $8::text[], $9::int[])
+ON CONFLICT (provider_id) DO UPDATE SET status = excluded.status, last_seen_at = excluded.last_seen_at
+RETURNING provider_id, xmax = 0 AS is_new
+"""
+# An adoption takes the row away and a claim keeps it: whichever comes first, the other finds out.
+_CLAIM = """
+UPDATE corral_orphans AS o SET asked_at = $2
+WHERE provider_id = $1
+  AND NOT EXISTS (SELECT FROM corral_instances AS i WHERE i.provider_id = o.provider_id OR i.id = o.made_for)
+RETURNING provider_id
+"""
+
+
+async def note(connection: Connection, seen: Sequence[Orphan], now: datetime) -> set[ProviderId]:
+    """Remember those *seen* now; answers which are new."""
+    if not seen:
+        return set()
+    rows = await connection.fetch(_NOTE, *(list(column) for column in zip(*map(_row, seen), strict=True)), now)
+    return {ProviderId(row["provider_id"]) for row in rows if row["is_new"]}
+
+
+async def forget_others(connection: Connection, seen: Sequence[Orphan]) -> None:
+    """Forget all but those *seen*: a complete listing shows no others."""
+    await connection.execute(
+        "DELETE FROM corral_orphans WHERE provider_id <> ALL ($1)", [orphan.provider_id for orphan in seen]
+    )
+
+
+async def all_of_them(connection: Connection, limit: int = 1000) -> list[Orphan]:
+    """The longest known first."""
+    rows = await connection.fetch("SELECT * FROM corral_orphans ORDER BY first_seen_at, provider_id LIMIT $1", limit)
+    return [_orphan(row) for row in rows]
+
+
+async def remember_price(connection: Connection, provider_id: ProviderId, micro_usd: int) -> None:
+    """What it costs an hour, now that it is known."""
+    await connection.execute("UPDATE corral_orphans SET micro_usd = $2 WHERE provider_id = $1", provider_id, micro_usd)
+
+
+async def claim(connection: Connection, provider_id: ProviderId, now: datetime) -> bool:
+    """Take it for deletion; False when it belongs to somebody after all."""
+    return await connection.fetchval(_CLAIM, provider_id, now) is not None
+
+
+async def release(connection: Connection, provider_id: str) -> bool:
+    """Give it up to be adopted, within that transaction; False when its deletion was asked for."""
+    row = await connection.fetchrow(
+        "SELECT asked_at FROM corral_orphans WHERE provider_id = $1 FOR UPDATE", provider_id
+    )
+    if row is not None and row["asked_at"] is not None:
+        return False
+    await connection.execute("DELETE FROM corral_orphans WHERE provider_id = $1", provider_id)
+    return True
+
+
+def _row(orphan: Orphan) -> tuple[Any, ...]:
+    return (
+        orphan.provider_id,
+        orphan.name,
+        orphan.made_for,
+        orphan.phase.value,
+        orphan.region,
+        orphan.cluster_id,
+        orphan.product_id,
+        orphan.billing_mode.value,
+        orphan.gpu_num,
+    )
+
+
+def _orphan(row: Any) -> Orphan:
+    return Orphan(
+        provider_id=ProviderId(row["provider_id"]),
+        name=row["name"],
+        made_for=InstanceId(row["made_for"]),
+        phase=Phase(row["status"]),
+        region=row["region"],
+        cluster_id=row["cluster_id"],
+        product_id=row["product_id"],
+        billing_mode=BillingMode(row["billing_mode"]),
+        gpu_num=row["gpu_num"],
+        micro_usd=row["micro_usd"],
+        first_seen_at=row["first_seen_at"],
+        asked_at=row["asked_at"],
+    )

@@ -1,0 +1,93 @@
+"""What somebody should look at, as callers see it."""
+
+from __future__ import annotations
+
+import pytest
+import structlog
+from support.clocks import SteppedClock
+from support.front import INSTALLATION, opened
+from support.scene import staged
+from support.sightings import shown
+
+from corral.cloud.port import Listing
+from corral.domain.decide import Policy
+from corral.domain.instance import ProviderId
+from corral.domain.lifecycle import Goal, Phase
+from corral.domain.sighting import Sighting
+from corral.engine.sightings import Sightings
+from corral.engine.sweeps.orphans import OrphanRule
+from corral.engine.sweeps.stuck import StuckSweep
+from corral.jobs.registry import JobId, JobRun
+from corral.store.database import Database
+
+NOW = "2030-01-01T00:00:00.000Z"
+
+
+@pytest.mark.parametrize(
+    ("rule", "what_follows"),
+    [
+        ("report", "it is only reported: adopt it, or delete it at the provider"),
+        ("delete", "unless it is adopted, it is deleted after 2030-01-01T01:00:00.000Z"),
+    ],
+)
+async def test_an_orphan_is_listed_with_what_follows(database: Database, rule: OrphanRule, what_follows: str) -> None:
+    """CORRAL_ORPHANS decides, and the report says so; it is found once, however often it is listed."""
+    async with staged(database, orphans=rule) as scene:
+        desk = scene.front.desk
+        sightings = Sightings(
+            database=database, queue=desk.queue, clock=desk.clock, policy=Policy(), installation=INSTALLATION
+        )
+        name = f"corral-{INSTALLATION}-inst-lost-1"
+        lost = shown("p1", Sighting.RUNNING, name=name, cluster_id="hk", cluster_name="CN-HK-01 (Hong Kong)")
+        other = shown("p2", Sighting.RUNNING, name="corral-ffffff-inst-lost-1")
+        with structlog.testing.capture_logs() as logs:
+            for _ in range(3):
+                listing = Listing(instances=(lost, other), complete=True, pages=1)
+                await sightings.record(listing, began=desk.clock.now())
+                desk.clock.advance(2)
+        answer = await scene.front.get("/api/orphans")
+
+        assert [entry["event"] for entry in logs if entry["event"].startswith("orphan")] == ["orphan.found"]
+        assert answer.json == {
+            "orphans": [
+                {
+                    "novitaInstanceId": "p1",
+                    "name": name,
+                    "status": "running",
+                    "firstSeenAt": NOW,
+                    "region": "CN-HK-01",
+                    "price": None,
+                    "action": rule,
+                    "reason": "it carries this installation's mark for inst_lost, of which there is no record; "
+                    + what_follows,
+                }
+            ],
+            "stuck": [],
+        }
+        numbers = (await scene.front.get("/metrics")).body.decode()
+        assert numbers.count("corral_orphans 1.0") == 1
+
+
+async def test_what_makes_no_progress_is_listed_with_the_reason(database: Database) -> None:
+    """A machine that cannot be deleted is a bill somebody must see; it is logged once."""
+    async with opened(database) as front:
+        made = (await front.wish()).json["instanceId"]
+        await front.change(
+            made, goal=Goal.GONE, phase=Phase.DELETING, word="running", provider_id=ProviderId("p1"), deadline_at=None
+        )
+        clock: SteppedClock = front.desk.clock
+        clock.advance(599)
+        before = (await front.get("/api/orphans")).json
+        clock.advance(1)
+        after = (await front.get("/api/orphans")).json
+        sweep = StuckSweep(database=database, clock=clock)
+        with structlog.testing.capture_logs() as logs:
+            for _ in range(3):
+                await sweep.sweep(JobRun(id=JobId(1), type="sweep_stuck", payload={}, attempt=1))
+
+        assert before == {"orphans": [], "stuck": []}
+        (stuck,) = after["stuck"]
+        assert (stuck["instanceId"], stuck["status"], stuck["since"]) == (made, "deleting", NOW)
+        assert stuck["reason"] == "deleting for more than 10 minutes; the provider says running"
+        assert "every 15 s" in stuck["nextStep"]
+        assert [entry["event"] for entry in logs] == ["instance.stuck"]

@@ -1,0 +1,185 @@
+"""
+Other people's machines survive everything: no name, however close to our mark, and no history has them touched.
+
+Orphans are deleted here as eagerly as can be (CORRAL_ORPHANS=delete, hours at a time), while wishes come and go and
+strangers are adopted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+
+import asyncpg
+import msgspec
+import pytest
+import structlog
+import uvloop
+from conftest import TEMPLATE
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from support.paddock import Ground, Paddock
+
+from corral.cache.book import CacheBook
+from corral.cloud.exchange import Call
+from corral.cloud.novita import wire
+from corral.cloud.novita.client import NovitaCloud
+from corral.domain.adoption import Adoption
+from corral.domain.errors import CallerError
+from corral.domain.marks import read_mark
+from corral.engine.adoption import Adopting
+from corral.engine.catalog import Catalogue
+from corral.engine.ids import random_id
+from corral.engine.sweeps.orphans import OrphanSweep
+from corral.jobs.registry import JobId, JobRun
+from corral.settings import CacheSettings
+from corral.store.offers import FailedOffers
+from corral.store.target import DatabaseTarget
+from novitasim.testing import PLAIN
+
+RUN = JobRun(id=JobId(1), type="sweep_orphans", payload={}, attempt=1)
+OURS = "{ours}"
+"""Stands for this installation's own mark in a name."""
+NEAR = st.sampled_from([
+    "corral-{ours}-inst-", "corral-{ours}-inst--1", "corral-{ours}-inst-ABC-1", "corral-{ours}-inst-1-x",
+    "corral-{ours}-inst-1-1-1", "corral-{ours}-inst-1-", "Corral-{ours}-inst-1-1", "xcorral-{ours}-inst-1-1",
+    "corral-{ours}-inst-1-1x", "corral-{ours}-1-1", "corral-{ours}0-inst-1-1", "corral-ffffff-inst-1-1",
+    "corral-000000-inst-2-1", "corral--inst-1-1", "worker", "inst-1",
+])  # fmt: skip
+NAMES = NEAR | st.text("abcdefinstcoral0123456789-", min_size=1, max_size=40)
+ACTS = st.sampled_from(["wish", "unwish", "step", "hours", "sweep", "adopt", "forget a record"])
+
+
+@pytest.fixture(autouse=True)
+def _quietly() -> Generator[None]:
+    before = structlog.get_config()
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+    yield
+    structlog.configure(**before)
+
+
+@contextmanager
+def grounded(server: DatabaseTarget) -> Generator[tuple[Ground, asyncio.Runner]]:
+    name = f"safety_{secrets.token_hex(6)}"
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(_statement(server, f"CREATE DATABASE {name} TEMPLATE {TEMPLATE} STRATEGY file_copy"))
+        ground = runner.run(Ground.open(server.named(name)))
+        try:
+            yield ground, runner
+        finally:
+            runner.run(ground.close())
+            runner.run(_statement(server, f"DROP DATABASE {name} WITH (FORCE)"))
+
+
+async def _statement(server: DatabaseTarget, statement: str) -> None:
+    connection = await asyncpg.connect(**server.arguments())
+    await connection.execute(statement)
+    await connection.close()
+
+
+class History:
+    """One account that we share with others."""
+
+    def __init__(self, paddock: Paddock) -> None:
+        self.paddock = paddock
+        self.cloud = NovitaCloud(paddock.exchange)
+        self.caches = CacheBook(CacheSettings(), paddock.clock)
+        offers = FailedOffers(paddock.database)
+        self.catalogue = Catalogue(
+            self.cloud, self.caches, offers, paddock.clock, default_region="CN-HK-01", regions=()
+        )
+        paddock.simulator.set_stock("4090.16c62g", "us-ca-6", 1000)
+
+    async def stranger(self, name: str) -> str:
+        body = msgspec.json.encode(PLAIN | {"name": name})
+        call = Call(endpoint="create", method="POST", path="/v1/gpu/instance/create", body=body)
+        return wire.text((await self.paddock.exchange.ask(call, wire.Created)).id)
+
+    async def do(self, act: str, adoptable: list[str]) -> None:
+        paddock = self.paddock
+        match act:
+            case "wish":
+                await paddock.wish()
+                await paddock.step()
+            case "unwish" if paddock.wishes:
+                await paddock.unwish(paddock.wishes.pop())
+            case "hours":
+                await paddock.step(7200.0)
+            case "sweep":
+                await self.sweep()
+            case "adopt" if adoptable:
+                with suppress(CallerError):
+                    await self.adopt(adoptable.pop())
+            case "forget a record" if paddock.wishes:
+                await self.forget(paddock.wishes.pop())
+            case _:
+                await paddock.step()
+
+    async def sweep(self) -> None:
+        sweep = OrphanSweep(
+            cloud=self.cloud,
+            catalogue=self.catalogue,
+            database=self.paddock.database,
+            clock=self.paddock.clock,
+            installation=self.paddock.ground.installation,
+            rule="delete",
+        )
+        await sweep.sweep(RUN)
+
+    async def adopt(self, provider_id: str) -> None:
+        adopting = Adopting(
+            cloud=self.cloud,
+            catalogue=self.catalogue,
+            database=self.paddock.database,
+            queue=self.paddock.queue,
+            tell=self.paddock.news.tell,
+            caches=self.caches,
+            clock=self.paddock.clock,
+            installation=self.paddock.ground.installation,
+            new_id=random_id,
+        )
+        known, _ = await adopting.adopt(provider_id, Adoption())
+        await self.paddock.step()
+        await self.paddock.unwish(known.instance.id)
+
+    async def forget(self, instance_id: str) -> None:
+        """As a backup that was made before it was wanted."""
+        async with self.paddock.ground.database.connection() as connection:
+            await connection.execute("DELETE FROM corral_instances WHERE id = $1", instance_id)
+
+
+@pytest.mark.timeout(600)
+def test_other_peoples_machines_survive_everything(server: DatabaseTarget) -> None:
+    """They run when we come and when we leave; what we adopted and deleted of them is gone, and our orphans too."""
+    with grounded(server) as (ground, runner):
+
+        async def play(names: list[str], to_adopt: int, acts: list[str]) -> None:
+            history = History(await ground.paddock())
+            paddock = history.paddock
+            with paddock.script.silently():
+                called = [name.replace(OURS, ground.installation) for name in names]
+                assert not any((mark := read_mark(n)) and mark.installation == ground.installation for n in called)
+                strangers = [await history.stranger(name) for name in called]
+                adoptable, safe = strangers[:to_adopt], strangers[to_adopt:]
+                await paddock.step(10.0)
+                for act in acts:
+                    await history.do(act, adoptable)
+                for _ in range(2):
+                    await paddock.step(7200.0)
+                    await history.sweep()
+                await paddock.step()
+
+            alive = {machine.id for machine in paddock.machines()}
+            assert set(safe) | set(adoptable) <= alive
+            now = paddock.simulator.now()
+            assert {paddock.simulator.world.instances[each].status(now).value for each in safe} <= {"running"}
+
+        @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+        @given(st.lists(NAMES, min_size=1, max_size=5), st.integers(0, 2), st.lists(ACTS, max_size=12))
+        def histories(names: list[str], to_adopt: int, acts: list[str]) -> None:
+            runner.run(play(names, to_adopt, acts))
+
+        histories()
