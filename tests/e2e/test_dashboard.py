@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from playwright.async_api import Locator, Page, Route, expect
 from support.browser import Tab, found_browser, opened_tab
-from support.process import quicken, serving
+from support.process import quicken, run, serving
 
 pytestmark = pytest.mark.timeout(400)  # the first test may have to install a browser
 
@@ -200,3 +200,46 @@ def _instance(number: int) -> dict[str, Any]:
             "tried": [{"region": HOSTILE, "productId": None, "price": None, "reason": HOSTILE}],
         },
     }
+
+
+async def test_the_page_asks_for_a_key_and_sends_it_with_everything(short_dir: Path, browser: str) -> None:
+    """On an address other machines reach: a wrong key is told, a viewer sees all live, and a role too low is told."""
+    home = short_dir / "keyed"
+    home.mkdir()
+    keys = {
+        role: (await run("keys", "create", role, "--role", role, cwd=home))[1].strip()
+        for role in ("viewer", "operator")
+    }
+    async with (
+        serving(home / ".corral", "--host", "0.0.0.0") as corral,
+        opened_tab(browser) as tab,
+    ):
+        page = tab.page
+        await page.add_init_script(ONLY_THE_STREAM)
+        await page.goto(corral.address.replace("0.0.0.0", "127.0.0.1"))
+        await expect(page.get_by_role("dialog", name="API key")).to_be_visible()
+        await expect(page.locator("#key-wrong")).to_be_hidden()
+        await _give_key(page, "corral_wrong")
+        await expect(page.locator("#key-wrong")).to_be_visible()
+
+        await _give_key(page, keys["viewer"])
+        await expect(page.locator("#link")).to_have_text("live")
+        await expect(page.locator("#key")).to_be_hidden()
+        await page.get_by_role("button", name="New instance").click()
+        await page.get_by_label("Name", exact=True).fill("made-here")
+        await expect(page.locator("#plan .problem")).to_contain_text("this needs the role operator")
+        await page.keyboard.press("Escape")
+
+        await page.get_by_role("button", name="Forget the key").click()
+        await _give_key(page, keys["operator"])
+        await _create(page, "made-here")
+        row = page.locator(".row", has_text="made-here")
+        await expect(row.locator(".badge").first).to_have_text("ready", timeout=30_000)
+        assert await page.evaluate("Object.keys(localStorage).length + document.cookie.length") == 0
+        assert [c for c in tab.complaints if "401" not in c and "403" not in c] == []
+        assert not [line for line in corral.lines if any(key in line for key in keys.values())]
+
+
+async def _give_key(page: Page, key: str) -> None:
+    await page.get_by_label("Key", exact=True).fill(key)
+    await page.get_by_role("button", name="Use it").click()

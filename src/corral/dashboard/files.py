@@ -18,7 +18,7 @@ POLICY = (
     "base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 )
 
-SCRIPTS = ("acting", "app", "charts", "fleet", "ordering", "rows", "stream", "tiles", "tools", "words")
+SCRIPTS = ("acting", "app", "charts", "fleet", "key", "ordering", "rows", "stream", "tiles", "tools", "words")
 _TYPES = {
     "page.html": "text/html",
     "style.css": "text/css",

@@ -1,6 +1,7 @@
 // The event stream: what changed, the feed beside the instances, and whether what is shown can be trusted.
 
 import { inTurn, loadAll, look } from "./fleet.js";
+import { EventStream } from "./key.js";
 import { $, ask, el, say } from "./tools.js";
 import { TONES, clock, words } from "./words.js";
 
@@ -34,15 +35,15 @@ function showLink() {
 }
 
 function follow() {
-  const stream = new EventSource(`/api/events/stream${lastSeq === null ? "" : `?after=${lastSeq}`}`);
+  const stream = new EventStream(`/api/events/stream${lastSeq === null ? "" : `?after=${lastSeq}`}`);
   stream.onopen = async () => {
     try {
       await inTurn(loadAll); // after the stream is open, so that nothing falls between
-      connected = stream.readyState === EventSource.OPEN; // it may have been lost meanwhile
+      connected = stream.readyState === EventStream.OPEN; // it may have been lost meanwhile
       showLink();
       if (!$("feed").childElementCount) await recall();
     } catch {
-      if (stream.readyState === EventSource.CLOSED) return; // `onerror` comes back already
+      if (stream.readyState === EventStream.CLOSED) return; // `onerror` comes back already
       stream.close();
       setTimeout(follow, 1000);
     }
@@ -57,7 +58,7 @@ function follow() {
   stream.onerror = () => {
     connected = false;
     showLink();
-    if (stream.readyState === EventSource.CLOSED) setTimeout(follow, 1000); // refused: the browser gives up, we do not
+    if (stream.readyState === EventStream.CLOSED) setTimeout(follow, 1000); // refused: the browser gives up, we do not
   };
 }
 

@@ -1,5 +1,7 @@
 // What the page is made with: elements that hold only text, and questions to the API.
 
+import { send } from "./key.js";
+
 export const $ = (id) => document.getElementById(id);
 
 export function el(tag, properties = {}, ...children) {
@@ -28,7 +30,7 @@ export async function ask(path, { method = "GET", body, key } = {}) {
   const headers = { accept: "application/json" };
   if (body !== undefined) headers["content-type"] = "application/json";
   if (key !== undefined) headers["idempotency-key"] = key;
-  const answer = await fetch(path, { method, headers, body: body === undefined ? undefined : JSON.stringify(body), signal: AbortSignal.timeout(10000) });
+  const answer = await send(path, { method, headers, body: body === undefined ? undefined : JSON.stringify(body), signal: AbortSignal.timeout(10000) });
   const told = await answer.json();
   if (!answer.ok && told.error) throw Object.assign(new Error(complaint(told.error)), { code: told.error.code });
   return told;
