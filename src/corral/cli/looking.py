@@ -191,4 +191,4 @@ def _print_event(event: Event, *, json: bool) -> None:
 
 
 def _event(event: Event) -> str:
-    return f"{clock_time(event.timestamp)}  {event.event.removeprefix('instance.'):<16}  {event.reason}"
+    return f"{clock_time(event.timestamp)}  {event.event.removeprefix('instance.'):<18}  {event.reason}"
