@@ -71,15 +71,13 @@ class Running:
 
 
 @asynccontextmanager
-async def serving(data_dir: Path, *arguments: str, **settings: str) -> AsyncGenerator[Running]:
+async def serving(data_dir: Path, *arguments: str, port: str = "--port=0", **settings: str) -> AsyncGenerator[Running]:
     """`corral serve` on a free port, from the moment it says where until the end of the block."""
     data_dir.parent.mkdir(parents=True, exist_ok=True)
     process = await asyncio.create_subprocess_exec(
         str(CORRAL),
         "serve",
-        "--port",
-        "0",
-        *arguments,
+        *filter(None, (port, *arguments)),
         cwd=data_dir.parent,
         env=clean_environment(CORRAL_DATA_DIR=str(data_dir), **settings),
         stdin=asyncio.subprocess.DEVNULL,

@@ -1,0 +1,464 @@
+"""
+No setting is read and ignored: each has a proof here, which sees it work in a running service.
+
+One service runs with nothing as it is by default; what it does differently is what its settings did.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import asyncpg
+import msgspec
+import pytest
+import pytest_asyncio
+from aiohttp import web
+from prometheus_client.parser import text_string_to_metric_families
+from pydantic import SecretStr
+from support.clocks import SteppedClock
+from support.process import Running, serving
+from support.service import Answer
+from support.upstream import upstream
+from support.waiting import until
+
+from corral.clock import SystemClock
+from corral.cloud.local_ledger import LocalLedger
+from corral.cloud.novita.account import opened_account
+from corral.configuration import load
+from corral.domain.errors import CircuitOpenError, CloudError
+from corral.jobs.tables import install, queries_of
+from corral.store.migrate import migrate
+from corral.store.target import DatabaseTarget
+from corral.telemetry import Metrics
+from novitasim.instance import Instance
+from novitasim.testing import Simulated, start_simulator
+
+KEY, SECRET = "odd-key", "odd-secret"
+ODD = {
+    "NOVITA_API_KEY": KEY,
+    "ALLOWED_ORIGINS": "https://ops.example",
+    "RATE_LIMIT_MAX_REQUESTS": "54321",
+    "RATE_LIMIT_WINDOW_MS": "60000",
+    "REQUEST_TIMEOUT": "400",
+    "MAX_RETRY_ATTEMPTS": "1",
+    "NOVITA_RATE_LIMIT_PER_MINUTE": "2345",
+    "DEFAULT_REGION": "AS-IN-01",
+    "CORRAL_REGIONS": "AS-SGP-02",
+    "INSTANCE_POLL_INTERVAL": "1",
+    "INSTANCE_STARTUP_MAX_WAIT_TIME": "77000",
+    "INSTANCE_STARTUP_ENABLE_NAME_LOOKUP": "false",
+    "CORRAL_READY_STATUS": "running",
+    "CORRAL_ORPHANS": "delete",
+    "MAX_CONCURRENT_JOBS": "3",
+    "HEALTH_CHECK_TIMEOUT_MS": "2345",
+    "HEALTH_CHECK_RETRY_ATTEMPTS": "1",
+    "HEALTH_CHECK_RETRY_DELAY_MS": "234",
+    "HEALTH_CHECK_MAX_WAIT_TIME_MS": "34567",
+    "WEBHOOK_SECRET": SECRET,
+    "WEBHOOK_TIMEOUT": "345",
+    "CORRAL_WEBHOOK_ALLOW_PRIVATE": "true",
+    "CACHE_TIMEOUT": "1",
+    "COMPREHENSIVE_CACHE_TTL": "0",
+    "DEFAULT_INCLUDE_NOVITA_ONLY": "false",
+    "LOG_LEVEL": "debug",
+}
+WISH = {"productName": "RTX 4090 24GB", "templateId": "107672"}
+
+
+@dataclass(kw_only=True)
+class Scene:
+    """The odd service, its provider, its receiver and its database."""
+
+    corral: Running
+    sim: Simulated
+    database: DatabaseTarget
+    server: DatabaseTarget
+    folder: Path
+    received: list[web.Request] = field(default_factory=list)
+    deaf: asyncio.Event
+    """While it is not set, messages are taken and not answered."""
+
+    async def get(self, path: str, **headers: str) -> Answer:
+        return await self.ask("GET", path, headers=headers)
+
+    async def ask(self, method: str, path: str, **options: Any) -> Answer:
+        async with (
+            aiohttp.ClientSession() as client,
+            client.request(method, self.corral.address + path, **options) as response,
+        ):
+            headers = {name.lower(): value for name, value in response.headers.items()}
+            return Answer(status=response.status, headers=headers, body=await response.read())
+
+    async def wish(self, name: str, **fields: object) -> str:
+        answer = await self.ask("POST", "/api/instances", json={**WISH, "name": name, **fields})
+        assert answer.status == 201, answer
+        return str(answer.json["instanceId"])
+
+    async def record(self, instance_id: str) -> dict[str, Any]:
+        """What the database remembers of an instance."""
+        connection = await asyncpg.connect(**self.database.arguments())
+        try:
+            record = await connection.fetchval("SELECT record FROM corral_instances WHERE id = $1", instance_id)
+        finally:
+            await connection.close()
+        found: dict[str, Any] = msgspec.json.decode(record)
+        return found
+
+    async def number(self, name: str, **labels: str) -> float:
+        """One of the service's numbers; 0 before it is first counted."""
+        text = (await self.get("/metrics")).body.decode()
+        samples = (s for family in text_string_to_metric_families(text) for s in family.samples)
+        return sum(s.value for s in samples if s.name == name and labels.items() <= s.labels.items())
+
+    async def reaches(self, instance_id: str, status: str) -> None:
+        """Let the provider's time pass until the instance is in *status*."""
+
+        async def is_there() -> bool:
+            self.sim.advance(1)
+            return bool((await self.get(f"/api/instances/{instance_id}")).json["status"] == status)
+
+        await until(is_there, what=status)
+
+
+Proof = Callable[[Scene], Awaitable[None]]
+PROOFS: dict[str, Proof] = {}
+
+
+def proves(*names: str) -> Callable[[Proof], Proof]:
+    """Marks what sees these settings work."""
+
+    def kept(proof: Proof) -> Proof:
+        PROOFS.update(dict.fromkeys(names, proof))
+        return proof
+
+    return kept
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def scene(server: DatabaseTarget, short_dir: Path) -> AsyncGenerator[Scene]:
+    """Everything odd, for as long as the tests of this file run."""
+    database, received, deaf = server.named("odd_settings"), list[web.Request](), asyncio.Event()
+    deaf.set()
+
+    async def receive(request: web.Request) -> web.Response:
+        await request.read()
+        received.append(request)
+        await deaf.wait()
+        return web.Response(status=204)
+
+    connection = await asyncpg.connect(**server.arguments())
+    await connection.execute("CREATE DATABASE odd_settings")
+    await connection.close()
+    await migrate(database, first=install)
+    async with AsyncExitStack() as stack:
+        sim = await stack.enter_async_context(start_simulator(keys=frozenset({KEY})))
+        receiver = await stack.enter_async_context(upstream(receive))
+        environment = {
+            **ODD,
+            "DATABASE_URL": f"postgresql://{server.user}@/odd_settings?host={server.host}",
+            "NOVITA_API_BASE_URL": sim.base_url,
+            "WEBHOOK_URL": f"{receiver}/hook",
+        }
+        corral = await stack.enter_async_context(serving(short_dir / "odd" / ".corral", **environment))
+        yield Scene(
+            corral=corral,
+            sim=sim,
+            database=database,
+            server=server,
+            folder=short_dir,
+            received=received,
+            deaf=deaf,
+        )
+        deaf.set()
+
+
+@proves("HOST", "PORT", "CORRAL_DATA_DIR", "ENABLE_COMPREHENSIVE_LISTING")
+async def _a_second_service(scene: Scene) -> None:
+    """Where it listens, where it keeps its data, and one switch that the odd service needs on."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.2", 0))
+        port = free.getsockname()[1]
+    data_dir = scene.folder / "second" / ".corral"
+    odd = {"HOST": "127.0.0.2", "PORT": str(port), "ENABLE_COMPREHENSIVE_LISTING": "false"}
+    async with serving(data_dir, port="", **odd) as second:
+        assert second.address == f"http://127.0.0.2:{port}"
+        async with (
+            aiohttp.ClientSession(headers={"Host": "localhost"}) as client,
+            client.get(f"{second.address}/api/instances/comprehensive") as response,
+        ):
+            assert response.status == 404
+        assert (data_dir / "simulator" / "address").exists()
+    assert (await scene.get("/api/instances/comprehensive")).status == 200
+
+
+@proves("DATABASE_URL", "NOVITA_API_KEY", "NOVITA_API_BASE_URL")
+async def _the_wish_is_in_that_database_and_at_that_provider(scene: Scene) -> None:
+    """The provider takes this one key alone."""
+    wish = await scene.wish("placed")
+    await until(lambda: scene.sim.instances(wish.removeprefix("inst_")), what="the create call")
+
+    assert (await scene.record(wish))["order"]["name"] == "placed"
+
+
+@proves("ALLOWED_ORIGINS")
+async def _a_page_of_that_origin_may_read(scene: Scene) -> None:
+    allowed = await scene.get("/api/jobs", Origin="https://ops.example")
+    other = await scene.get("/api/jobs", Origin="https://other.example")
+
+    assert allowed.headers["access-control-allow-origin"] == "https://ops.example"
+    assert other.headers.get("access-control-allow-origin") != "https://other.example"
+
+
+@proves("RATE_LIMIT_MAX_REQUESTS", "RATE_LIMIT_WINDOW_MS")
+async def _requests_are_counted_over_that_window(scene: Scene) -> None:
+    headers = (await scene.get("/api/jobs")).headers
+
+    assert headers["x-ratelimit-limit"] == "54321"
+    assert int(headers["x-ratelimit-remaining"]) < 54321
+    assert int(headers["x-ratelimit-reset"]) - SystemClock().now().timestamp() <= 61
+
+
+@proves("REQUEST_TIMEOUT", "MAX_RETRY_ATTEMPTS")
+async def _a_provider_that_hangs_is_given_up_after_one_repetition(scene: Scene) -> None:
+    """Two tries of 400 ms and a second between them, instead of four of 30 s."""
+    before = await scene.number("corral_provider_retries_total", endpoint="template")
+    scene.sim.fault("hang", on="template", count=10)
+    answer = await scene.get("/api/templates/999999")
+    scene.sim.no_more_faults()
+
+    assert answer.status == 504
+    assert await scene.number("corral_provider_retries_total", endpoint="template") == before + 1
+
+
+@proves("NOVITA_RATE_LIMIT_PER_MINUTE")
+async def _the_provider_is_asked_within_that_budget(scene: Scene) -> None:
+    health = (await scene.get("/health")).json
+
+    assert health["dependencies"]["novitaApi"]["callsPerMinute"] == 2345
+
+
+@proves("CIRCUIT_BREAKER_RECOVERY_MS")
+async def _a_failing_provider_is_tried_again_after_that_pause(scene: Scene) -> None:
+    """The pause doubles with each failed trial, up to that."""
+    for longest, pauses in (("5000", [5, 5, 5]), ("12000", [5, 10, 12])):
+        settings = load({"CIRCUIT_BREAKER_RECOVERY_MS": longest, "MAX_RETRY_ATTEMPTS": "1"}).settings.provider
+        assert await _pauses(settings, scene, len(pauses)) == pauses
+
+
+async def _pauses(settings: Any, scene: Scene, count: int) -> list[int]:
+    clock, found = _Racing(), list[int]()
+    async with opened_account(
+        settings,
+        base_url="http://127.0.0.1:9",  # nobody listens there
+        api_key=SecretStr(KEY),
+        ledger=LocalLedger(clock),
+        clock=clock,
+        metrics=Metrics(),
+        roll=lambda: 0.5,
+    ) as account:
+        while len(found) < count:
+            try:
+                await account.clusters()
+            except CircuitOpenError as error:
+                pause = error.retry_after_seconds or 0.0
+                found.append(round(pause))
+                clock.advance(pause + 0.01)
+            except CloudError:
+                pass
+    assert scene.corral.process.returncode is None
+    return found
+
+
+class _Racing(SteppedClock):
+    """Nobody waits: a sleep is over at once, and the time has not moved."""
+
+    async def sleep(self, seconds: float) -> None:  # noqa: ARG002  # a Clock's
+        await asyncio.sleep(0)  # noqa: TID251  # others have their turn
+
+
+@proves("DEFAULT_REGION", "CORRAL_REGIONS")
+async def _regions_are_tried_in_that_order(scene: Scene) -> None:
+    plan = (await scene.ask("POST", "/api/instances?dryRun=true", json={**WISH, "name": "plan"})).json
+    tried = [offer["region"] for offer in [*plan["candidates"], *plan["rejected"]]]
+
+    assert plan["candidates"][0]["region"] == "AS-IN-01"
+    assert set(tried) == {"AS-IN-01", "AS-SGP-02"}
+
+
+@proves("INSTANCE_POLL_INTERVAL")
+async def _the_provider_is_looked_at_every_second(scene: Scene) -> None:
+    """Also when nothing moves; by default that would be every half minute."""
+    began = await scene.number("corral_looks_total", outcome="complete")
+
+    async def has_looked() -> bool:
+        return await scene.number("corral_looks_total", outcome="complete") >= began + 4
+
+    await until(has_looked, within=20)
+
+
+@proves("CORRAL_READY_STATUS", "INSTANCE_STARTUP_MAX_WAIT_TIME")
+async def _a_ready_instance_reads_running_and_a_start_has_that_deadline(scene: Scene) -> None:
+    wish = await scene.wish("starter")
+    await scene.reaches(wish, "running")
+    assert "ready" not in (await scene.get("/api/metrics")).json["instances"]["byStatus"]
+    assert (await scene.ask("POST", f"/api/instances/{wish}/stop")).status == 202
+    await scene.reaches(wish, "exited")
+
+    assert (await scene.ask("POST", f"/api/instances/{wish}/start")).status == 202
+    record = await scene.record(wish)
+    operation = (await scene.get(f"/api/instances/{wish}/operations")).json["operations"][0]
+    asked, deadline = operation["phases"]["startRequested"], record["deadline_at"]
+    assert round((_time(deadline) - _time(asked)).total_seconds()) == 77
+
+
+def _time(text: str) -> datetime:
+    return datetime.fromisoformat(text)
+
+
+@proves("INSTANCE_STARTUP_ENABLE_NAME_LOOKUP")
+async def _a_name_that_only_the_provider_knows_is_not_looked_up(scene: Scene) -> None:
+    await scene.sim.create("stranger")
+    answer = await scene.ask("POST", "/api/instances/start", json={"instanceName": "stranger"})
+
+    assert (answer.status, answer.json["error"]["code"]) == (404, "INSTANCE_NOT_FOUND")
+
+
+@proves("MAX_CONCURRENT_JOBS")
+async def _the_worker_runs_so_many_at_once(scene: Scene) -> None:
+    """As it says itself, with what it hands to the queue."""
+    [line] = [line for line in scene.corral.lines if "worker.started" in line]
+
+    assert msgspec.json.decode(line)["concurrency"] == 3
+
+
+@proves(
+    "HEALTH_CHECK_TIMEOUT_MS",
+    "HEALTH_CHECK_RETRY_ATTEMPTS",
+    "HEALTH_CHECK_RETRY_DELAY_MS",
+    "HEALTH_CHECK_MAX_WAIT_TIME_MS",
+)
+async def _an_order_without_checks_gets_those(scene: Scene) -> None:
+    health = (await scene.record(await scene.wish("checked")))["order"]["health"]
+
+    assert {name: health[name] for name in ("timeout_ms", "retry_attempts", "retry_delay_ms", "max_wait_ms")} == {
+        "timeout_ms": 2345,
+        "retry_attempts": 1,
+        "retry_delay_ms": 234,
+        "max_wait_ms": 34567,
+    }
+
+
+@proves("WEBHOOK_URL", "WEBHOOK_SECRET", "CORRAL_WEBHOOK_ALLOW_PRIVATE")
+async def _news_goes_to_that_receiver_signed(scene: Scene) -> None:
+    """Which is on a loopback address."""
+    await scene.wish("told")
+    await until(lambda: scene.received, what="a webhook")
+
+    assert scene.received[0].path == "/hook"
+    assert scene.received[0].headers["x-webhook-signature"].startswith("sha256=")
+
+
+@proves("WEBHOOK_TIMEOUT")
+async def _a_receiver_that_hangs_is_given_up(scene: Scene) -> None:
+    scene.deaf.clear()
+    wish = await scene.wish("unheard")
+
+    async def attempt() -> dict[str, Any] | None:
+        found = (await scene.get(f"/api/webhooks/deliveries?instanceId={wish}")).json["deliveries"]
+        attempts = [a for delivery in found for a in delivery["history"]]
+        return attempts[-1] if attempts else None
+
+    await until(attempt, what="a failed attempt")
+    scene.deaf.set()
+    failed = await attempt()
+    assert failed is not None
+    assert failed["httpStatus"] is None
+    assert 300 <= failed["durationMs"] < 5000
+
+
+@proves("CACHE_TIMEOUT")
+async def _products_are_forgotten_after_a_second(scene: Scene) -> None:
+    async def is_asked_again() -> bool:
+        assert (await scene.get("/api/products")).status == 200
+        return bool((await scene.get("/api/cache/products/stats")).json["evictions"] >= 1)
+
+    await until(is_asked_again, what="a second question")
+
+
+@proves("COMPREHENSIVE_CACHE_TTL", "DEFAULT_INCLUDE_NOVITA_ONLY")
+async def _the_merged_listing_is_made_anew_and_without_strangers(scene: Scene) -> None:
+    await scene.sim.create("foreign")
+    asked = "/api/instances/comprehensive"
+    defaults = [(await scene.get(asked)).json for _ in range(3)][-1]
+    everything = (await scene.get(f"{asked}?includeNovitaOnly=true")).json
+
+    assert defaults["performance"]["cacheHitRatio"] == 0
+    assert "foreign" not in {instance["name"] for instance in defaults["instances"]}
+    assert "foreign" in {instance["name"] for instance in everything["instances"]}
+
+
+@proves("DEFAULT_SYNC_LOCAL_STATE")
+async def _every_listing_is_a_look_at_the_provider(scene: Scene) -> None:
+    """In a service that would not look by itself for the next five minutes; what it lately saw would do otherwise."""
+    odd = {"DEFAULT_SYNC_LOCAL_STATE": "true", "INSTANCE_POLL_INTERVAL": "300", "COMPREHENSIVE_CACHE_TTL": "0"}
+    async with serving(scene.folder / "third" / ".corral", **odd) as third:
+        looker = replace(scene, corral=third)
+        await until(lambda: looker.number("corral_looks_total", outcome="complete"), what="the first look")
+        before = await looker.number("corral_provider_calls_total", outcome="ok")
+        for _ in range(3):
+            assert (await looker.get("/api/instances/comprehensive")).status == 200
+
+        assert await looker.number("corral_provider_calls_total", outcome="ok") == before + 3
+
+
+@proves("CORRAL_ORPHANS")
+async def _what_nobody_remembers_is_deleted_when_its_hour_is_over(scene: Scene) -> None:
+    """By default it would only be reported."""
+    connection = await asyncpg.connect(**scene.database.arguments())
+    try:
+        mark = await connection.fetchval("SELECT mark FROM corral_installation")
+        orphan = await scene.sim.create(f"corral-{mark}-inst-forgotten-1")
+
+        async def is_reported() -> bool:
+            found = (await scene.get("/api/orphans")).json["orphans"]
+            return [o["action"] for o in found if o["novitaInstanceId"] == orphan] == ["delete"]
+
+        await until(is_reported, what="the report")
+        await connection.execute("UPDATE corral_orphans SET first_seen_at = first_seen_at - interval '2 hours'")
+        await queries_of(connection).enqueue("sweep_orphans", b"{}", 0)
+        await until(lambda: orphan not in {instance.id for instance in _present(scene.sim)}, what="the deletion")
+    finally:
+        await connection.close()
+
+
+def _present(sim: Simulated) -> list[Instance]:
+    sim.advance(1)
+    return sim.instances()
+
+
+@proves("LOG_LEVEL")
+async def _the_log_tells_also_the_least_important(scene: Scene) -> None:
+    await scene.get("/health/live")
+
+    await until(lambda: any("request.served" in line for line in scene.corral.lines), what="a line")
+
+
+def test_every_setting_has_its_proof() -> None:
+    """A setting without one is dead, or will be."""
+    assert set(PROOFS) == {shown.name for shown in load({}).shown}
+
+
+@pytest.mark.asyncio(loop_scope="module")
+@pytest.mark.allow_hosts(["127.0.0.1", "127.0.0.2"])
+@pytest.mark.parametrize("proof", dict.fromkeys(PROOFS.values()), ids=lambda proof: proof.__name__.strip("_"))
+async def test_the_setting_has_its_effect(scene: Scene, proof: Proof) -> None:
+    """See the proof."""
+    await proof(scene)
