@@ -45,6 +45,7 @@ ANSWERS: Final[Mapping[int, Mapping[str, str]]] = {
     },
     502: {
         "NOVITA_API_ERROR": "The provider refused, or answered something that cannot be used.",
+        "AUTHENTICATION_FAILED": "The provider refused the key (`NOVITA_API_KEY`).",
         "INVALID_TEMPLATE": "The provider's template lacks an image, or has a bad port or variable; the message says "
         "which.",
     },
