@@ -37,7 +37,7 @@ fix: .venv/.dev ## format, and apply safe lint fixes
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
 
-bench: .venv/.dev ## compare Corral with the bare libraries, side by side, into bench/RESULTS.md (3 minutes)
+bench: .venv/.dev ## measure Corral, alone and beside simpler things, into bench/RESULTS.md (10 minutes)
 	@$(BIN)/python -m bench
 
 demo: .venv/.run ## serve a lively simulated world of its own on http://127.0.0.1:3000

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import uvloop
 
-from bench import burst, jobs, startup, web
+from bench import burst, growth, jobs, startup, web
 from bench.contest import Contest, hold
 from bench.figures import Row, table
 from bench.ground import Ground, laid_out
@@ -23,15 +23,18 @@ TOPICS: Mapping[str, Callable[[Ground], AbstractAsyncContextManager[list[Contest
     "web": web.contests,
     "startup": startup.contests,
     "burst": burst.contests,
+    "growth": growth.contests,
 }
 RESULTS = Path(__file__).with_name("RESULTS.md")
 PREAMBLE = """\
 # What it costs, measured
 
-Written by `make bench`; do not edit. Both sides of a row, Corral and the bare library it stands on, took turns on one
-machine. The columns Corral and bare are medians over the rounds; the ratio is the median of the ratios of each round,
-and the range shows the lowest and the highest of them. Other work may run on the machine at the same time (see the load
-average): trust a ratio as far as its range is narrow, and no single figure.
+Written by `make bench`; do not edit. Where a row names a rival, Corral and the rival took turns on one machine: the
+columns Corral and rival are medians over the rounds, the ratio (Corral by rival) is the median of the ratios of each
+round, and the range shows the lowest and the highest of them. A row without a rival shows Corral alone, and the range
+is that of its own figures. A target is held against the ratio, or against Corral's figure where there is no rival.
+Other work may run on the machine at the same time (see the load average): trust a ratio as far as its range is narrow,
+and no single figure. What limits each, and what follows for larger fleets: [scale](../docs/explanation/scale.md).
 """
 
 

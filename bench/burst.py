@@ -142,7 +142,7 @@ async def _burst(ground: Ground, burst: Burst, numbers: itertools.count[int]) ->
             on_accepted=lambda count: killed.set() if count == burst.wishes // 2 else None,
         )
         await again
-        shown = await orders.all_ready(served.port, ground.clock, wishes=burst.wishes, within=60 + burst.wishes * 0.06)
+        shown = await orders.all_ready(served.port, ground.clock, wishes=burst.wishes, within=120 + burst.wishes * 0.12)
         after = await cloud.calls()
         made = {call: count - before.get(call, 0) for call, count in after.items()}
         return measured(accepted, shown, await cloud.account(), made)

@@ -8,6 +8,7 @@ import pytest
 from bench.burst import measured
 from bench.contest import Contest, Rival, Sample, Side, hold
 from bench.figures import Figure, Row, Spread, number, percentile, spread, table
+from bench.growth import figures, growth, rest
 from bench.orders import Accepted, Shown
 from bench.provider import Account
 
@@ -164,3 +165,17 @@ def test_a_burst_is_judged_by_what_the_provider_saw() -> None:
         "list pages": 9.0,
         "made or billed twice": 1.0,
     }
+
+
+def test_growth_is_told_by_the_instance_and_rest_by_the_minute() -> None:
+    """List pages grow with time and not with wishes, so they are no part of what one more instance costs."""
+    before, after = {"list": 5, "create": 100}, {"list": 25, "create": 110, "get": 10}
+
+    assert growth(10, 0.05, before, after) == {"CPU of the service an instance": 5.0, "provider calls an instance": 2.0}
+    assert rest(30.0, 0.3, before, after) == {"CPU at rest": 1.0, "provider calls at rest": 80.0}
+
+
+def test_a_fleet_has_the_targets_of_its_size() -> None:
+    """What 1,000 instances may cost at rest says nothing of 100."""
+    assert [f.target for f in figures(1000) if f.name == "CPU at rest"] == [2.0]
+    assert [f.target for f in figures(100) if f.name == "CPU at rest"] == [None]
