@@ -82,7 +82,7 @@ def number(value: float) -> str:
 
 def table(rows: Sequence[Row]) -> str:
     """Every row, as aligned Markdown."""
-    head = ("what", "unit", "better", "beside", "Corral", "rival", "ratio", "range of the rounds", "target", "")
+    head = ("what", "unit", "better", "beside", "Corral", "rival", "ratio", "range of the rounds", "target", "verdict")
     cells = [head, *(_cells(row) for row in rows)]
     widths = [max(len(line[column]) for line in cells) for column in range(len(head))]
     rule = [("-" * width) if column < _WORDS else "-" * (width - 1) + ":" for column, width in enumerate(widths)]
