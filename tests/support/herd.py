@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
@@ -178,10 +178,12 @@ def _operation(instance: Instance, kind: OperationKind) -> Operation:
 
 
 @asynccontextmanager
-async def herding(database: Database, target: DatabaseTarget, **quirks: Any) -> AsyncGenerator[Herd]:
-    """An engine over *database* and a simulator with these *quirks*."""
-    clock, policy, registry = SteppedClock(), Policy(), Registry()
-    async with start_simulator(**quirks) as sim:
+async def herding(
+    database: Database, target: DatabaseTarget, *, after: Herd | None = None, **quirks: Any
+) -> AsyncGenerator[Herd]:
+    """An engine over *database* and a simulator with these *quirks*; or over the world and time of the one *after*."""
+    clock, policy, registry = SteppedClock() if after is None else after.clock, Policy(), Registry()
+    async with start_simulator(**quirks) if after is None else nullcontext(after.sim) as sim:
         key = SecretStr("key")
         async with (
             HttpExchange(base_url=sim.base_url, api_key=key, timeout_seconds=5, clock=clock) as exchange,

@@ -32,7 +32,7 @@ CLIENT_EXIT_CODES: Final[Mapping[type[CorralError], int]] = {
 MEANINGS: Final[Mapping[int, str]] = {
     0: "it is done",
     1: "an error, told in one sentence; also: not ready within `--timeout`, or `doctor` found something",
-    2: "bad usage, a bad setting, or a value the service does not accept",
+    2: "bad usage, a bad setting, a file that cannot be read, or a value the service does not accept",
     3: "the service or its database cannot be reached",
     4: "there is no such instance, product or template",
     5: "the instance failed; `corral why NAME` says more",

@@ -15,7 +15,7 @@ from rich.table import Table
 
 import corral_client
 from corral import __version__
-from corral.cli import acting, doctor, instances, keys, looking
+from corral.cli import acting, backup, doctor, instances, keys, looking
 from corral.cli.exits import INTERRUPTED, MEANINGS, exit_code, explain
 from corral.cli.surroundings import configuration
 from corral.clock import SystemClock
@@ -26,6 +26,7 @@ from corral.telemetry import configure_logging
 EXIT_CODES: Final[Mapping[type[errors.CorralError], int]] = {
     errors.CorralError: 1,
     errors.CallerError: 1,
+    errors.MalformedError: 2,
     errors.CloudError: 1,
     errors.SettingsError: 2,
     errors.StoreError: 3,
@@ -46,6 +47,7 @@ cli.add_typer(acting.commands)
 cli.add_typer(looking.commands)
 cli.add_typer(doctor.commands)
 cli.add_typer(keys.commands)
+cli.add_typer(backup.commands)
 
 
 @cli.command()

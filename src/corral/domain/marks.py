@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 from corral.domain.instance import InstanceId
 
-_FORM = re.compile(r"corral-([0-9a-f]{6})-inst-([0-9a-z]+)-([0-9]+)")
+_INSTALLATION = "[0-9a-f]{6}"
+_FORM = re.compile(rf"corral-({_INSTALLATION})-inst-([0-9a-z]+)-([0-9]{{1,9}})")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,3 +36,8 @@ def read_mark(name: str) -> Mark | None:
     if found is None:
         return None
     return Mark(installation=found[1], instance_id=InstanceId(f"inst_{found[2]}"), attempt=int(found[3]))
+
+
+def is_installation(text: str) -> bool:
+    """Whether *text* can be what marks an installation's instances."""
+    return re.fullmatch(_INSTALLATION, text) is not None

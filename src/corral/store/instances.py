@@ -222,6 +222,11 @@ async def mark(connection: Connection) -> str:
     return found
 
 
+async def take_mark(connection: Connection, mark: str) -> None:
+    """Be the installation that *mark* marks; for a database that has no instances of its own yet."""
+    await connection.execute("UPDATE corral_installation SET mark = $1", mark)
+
+
 def _instance(row: Any) -> Instance:
     return replace(_decoder.decode(row["record"]), generation=row["generation"])
 

@@ -1,0 +1,53 @@
+"""
+Being alone with the database, for work that must not meet a running service.
+
+A service reads the installation's mark once, when it starts, and before that brings the schema up to date under a lock.
+Whoever holds that lock keeps services from starting; whoever then sees no connection of one knows that none runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+import asyncpg
+
+from corral.domain.errors import GoalRefusedError
+from corral.store.database import translated
+from corral.store.migrate import LOCK_KEY
+from corral.store.target import DatabaseTarget
+
+_OTHERS = """
+SELECT count(*) FROM pg_stat_activity
+WHERE datname = current_database() AND application_name LIKE 'corral%' AND pid <> ALL($1::int[])
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Solitude:
+    """The lock, and the means to see that nobody else is there."""
+
+    connection: asyncpg.Connection
+
+    async def check(self, *ours: int) -> None:
+        """Raise GoalRefusedError when any connection of a Corral but *ours* is open."""
+        with translated():
+            others = await self.connection.fetchval(_OTHERS, list(ours))
+        if others:
+            raise GoalRefusedError("Corral is running on this database: stop every `corral serve` of it first")
+
+
+@asynccontextmanager
+async def alone(target: DatabaseTarget) -> AsyncGenerator[Solitude]:
+    """Keep services from starting for as long as this is open; raises GoalRefusedError when one runs."""
+    with translated():
+        connection = await asyncpg.connect(**target.arguments())
+    try:
+        with translated():
+            await connection.execute("SELECT pg_advisory_lock($1)", LOCK_KEY)
+        solitude = Solitude(connection=connection)
+        await solitude.check()
+        yield solitude
+    finally:
+        connection.terminate()

@@ -1,0 +1,255 @@
+"""A backup is whole, is taken from a running service, and is read all or not at all."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncGenerator, Callable
+from dataclasses import replace
+from typing import Any
+
+import asyncpg
+import pytest
+from support.archives import another, content, exported, imported
+from support.herd import ORDER, Herd, herding
+
+from corral.domain.access import Access
+from corral.domain.errors import GoalRefusedError, MalformedError
+from corral.domain.instance import InstanceId
+from corral.domain.lifecycle import Phase
+from corral.engine import keyring
+from corral.jobs import tables
+from corral.jobs.registry import JobRun, JobType
+from corral.store import events
+from corral.store.archive import KEPT, LEARNT
+from corral.store.database import Database
+from corral.store.migrate import migrate, migrations, report
+from corral.store.target import DatabaseTarget
+
+RECEIVER = "https://hooks.example/with-a-token"
+OTHER_ROWS = """
+INSERT INTO corral_delivery_attempts (delivery_id, number, at, http_status, duration_ms, error, fate)
+SELECT id, 1, now(), 503, 12, E'caf\u00e9\n"quoted"', 'retry' FROM corral_deliveries;
+INSERT INTO corral_silenced_receivers VALUES ('inst_1', 'https://hooks.example/x');
+INSERT INTO corral_idempotency (key, fingerprint, status, body, kept_at)
+VALUES ('k', '\\x00ff'::bytea, 201, convert_to('{"a":1}', 'UTF8'), now());
+INSERT INTO corral_audit (at, who, method, path, address, status, request_id)
+VALUES (now(), 'ops', 'POST', '/api/instances', '127.0.0.1', 201, 'r1');
+"""
+BEFORE_PRICES = 7
+"""The schema before instances had a price of their own beside the record's."""
+OLD_INSTANCE = """
+INSERT INTO corral_instances
+VALUES ('inst_1', 'worker', 'running', 'ready', 'CN-HK-01', 'p1', 4, false, now(), NULL, '{
+    "id": "inst_1", "goal": "running", "phase": "ready", "operation_id": "op_1", "provider_id": "p1",
+    "order": {"name": "worker", "product_name": "RTX 4090 24GB", "template_id": "1", "regions": ["CN-HK-01"]},
+    "created_at": "2030-01-01T00:00:00Z", "phase_since": "2030-01-01T00:00:00Z", "deadline_at": null,
+    "placement": {"region": "CN-HK-01", "cluster_id": "c", "product_id": "p", "billing_mode": "spot",
+                  "micro_usd": 350000}}')
+"""
+
+
+@pytest.fixture
+async def herd(database: Database, target: DatabaseTarget) -> AsyncGenerator[Herd]:
+    """A service with something of every kind: an instance that is ready, one that is gone, one on its way."""
+
+    async def unsent(_run: JobRun) -> None:
+        """The receiver is away."""
+
+    async with herding(database, target) as herd:
+        herd.registry.add(JobType(name="send_webhook", handler=unsent))
+        ready, gone = await herd.wish(replace(ORDER, name="told", webhook_url=RECEIVER)), await herd.wish()
+        await herd.until(ready, Phase.READY)
+        await herd.unwish(gone)
+        await herd.until(gone, Phase.TERMINATED)
+        await herd.wish()
+        await keyring.issue(database, name="ops", access=Access.ADMIN, now=herd.clock.now())
+        async with database.connection() as connection:
+            await connection.execute(OTHER_ROWS)
+        yield herd
+
+
+@pytest.fixture
+async def lines(herd: Herd, target: DatabaseTarget) -> list[bytes]:
+    """What the service of *herd* exports while it runs."""
+    assert await herd.phase(InstanceId("inst_3")) is Phase.CREATING
+    return await exported(target)
+
+
+@pytest.fixture
+async def empty(server: DatabaseTarget) -> AsyncGenerator[DatabaseTarget]:
+    """Where to import into."""
+    async with another(server) as target:
+        yield target
+
+
+async def test_what_was_imported_is_what_was_exported(
+    lines: list[bytes], target: DatabaseTarget, empty: DatabaseTarget
+) -> None:
+    """Row by row, of every kind, also into a database whose installation had another mark."""
+    before = await content(target)
+    header = await imported(empty, lines)
+
+    assert all(before.values()), "something of every kind"
+    assert await content(empty) == before
+    assert header.counts == {kind: len(rows) for kind, rows in before.items() if kind != "mark"}
+    assert len(lines) == 1 + sum(header.counts.values())
+
+
+async def test_every_table_is_either_kept_or_can_be_learnt_again(database: Database) -> None:
+    """Whoever adds a table says which."""
+    async with database.connection() as connection:
+        rows = await connection.fetch(
+            "SELECT relname FROM pg_class WHERE relkind = 'r' AND relname LIKE 'corral\\_%'"
+            " AND relname NOT LIKE 'corral\\_pgqueuer%'"
+        )
+
+    assert {row["relname"] for row in rows} == {*KEPT.values(), *LEARNT}
+
+
+async def test_the_engine_and_the_log_go_on_where_they_were(
+    lines: list[bytes], herd: Herd, empty: DatabaseTarget
+) -> None:
+    """What was on its way arrives, created once; and readers that follow the log by number notice nothing."""
+    async with herd.database.connection() as connection:
+        last = await events.last(connection)
+    await imported(empty, lines)
+    restored = await Database.connect(empty, most_connections=6)
+    try:
+        async with restored.connection() as connection:
+            assert await connection.fetchval("SELECT count(*) FROM corral_pgqueuer") == 1, "the receiver is still told"
+            assert await connection.execute("DELETE FROM corral_pgqueuer") == "DELETE 1"
+            assert await events.last(connection) == last
+        async with herding(restored, empty, after=herd) as again:
+            await again.until(InstanceId("inst_3"), Phase.READY)
+        async with restored.connection() as connection:
+            numbers = [e.seq for e in await events.page(connection, after_seq=0, limit=500)]
+    finally:
+        await restored.close()
+
+    assert numbers == list(range(1, len(numbers) + 1))
+    assert len(numbers) > last
+    assert len(herd.sim.instances("inst-3")) == 1
+
+
+async def test_only_an_empty_database_is_imported_into(lines: list[bytes], target: DatabaseTarget) -> None:
+    """Two memories do not mix; nobody's is overwritten."""
+    before = await content(target)
+
+    with pytest.raises(GoalRefusedError, match="Corral is running on this database"):
+        await imported(target, lines)
+    assert await content(target) == before
+
+
+async def test_what_is_already_there_is_named(lines: list[bytes], empty: DatabaseTarget) -> None:
+    """In one sentence, with the way out."""
+    await imported(empty, lines)
+    before = await content(empty)
+
+    with pytest.raises(GoalRefusedError, match=r"not empty \(key: 1, instance: 3, .*import into a new one"):
+        await imported(empty, lines)
+    assert await content(empty) == before
+
+
+def _changed(line: bytes, **values: Any) -> bytes:
+    read = json.loads(line)
+    return json.dumps({**read, "row": {**read["row"], **values}}).encode()
+
+
+def _without(line: bytes, name: str) -> bytes:
+    read = json.loads(line)
+    return json.dumps({**read, "row": {k: v for k, v in read["row"].items() if k != name}}).encode()
+
+
+BROKEN: dict[str, tuple[Callable[[bytes], bytes], str]] = {
+    "not JSON": (lambda line: line[:-5], "truncated|malformed"),
+    "not UTF-8": (lambda line: line.replace(b"worker", b"w\xffrker"), "utf-8"),
+    "another kind": (lambda line: line.replace(b'"instance"', b'"flock"', 1), "there is no kind 'flock'"),
+    "a column too few": (lambda line: _without(line, "goal"), "'goal' is missing"),
+    "a column too many": (lambda line: _changed(line, colour="red"), "'colour' is not known"),
+    "a phase nobody knows": (lambda line: _changed(line, phase="flying"), "flying"),
+    "a record that cannot be read": (lambda line: _changed(line, record={"id": "inst_2"}), "order"),
+    "a record of another": (lambda line: _changed(line, id="inst_9"), "something else than the columns"),
+    "a value PostgreSQL refuses": (lambda line: _changed(line, created_at="yesterday-ish"), "timestamp"),
+    "a NULL where none may be": (lambda line: _changed(line, generation=None), "not-null"),
+    "a number too large": (lambda line: _changed(line, micro_usd=2**70), "out of range"),
+}
+
+
+@pytest.mark.parametrize("wrong", BROKEN)
+async def test_the_first_bad_line_is_named_and_nothing_is_written(
+    wrong: str, lines: list[bytes], empty: DatabaseTarget
+) -> None:
+    """All or nothing: a half-restored memory would be taken for a whole one."""
+    broken, why = BROKEN[wrong]
+    place = next(i for i, line in enumerate(lines) if b'"inst_2"' in line and b'"kind":"instance"' in line)
+    before = await content(empty)
+
+    with pytest.raises(MalformedError, match=f"^line {place + 1}: .*({why})"):
+        await imported(empty, [*lines[:place], broken(lines[place]), *lines[place + 1 :]])
+    assert await content(empty) == before
+
+
+async def test_a_file_that_ends_early_is_refused(lines: list[bytes], empty: DatabaseTarget) -> None:
+    """A full disk leaves such files behind."""
+    with pytest.raises(MalformedError, match=f"line {len(lines) - 1}: the file ends here"):
+        await imported(empty, lines[:-1])
+    assert not (await content(empty))["instance"]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "why"),
+    [
+        ({"format": 2}, "format 2, this release reads up to 1"),
+        ({"schema": 9999}, "schema 9999, this release knows up to"),
+        ({"corral": "import"}, "not a file that `corral export` wrote"),
+        ({"installation": "'; DROP"}, "not an installation's mark"),
+        ({"counts": None}, "not a file that `corral export` wrote"),
+    ],
+)
+async def test_a_file_for_somebody_else_is_refused_before_anything_is_touched(
+    wrong: dict[str, Any], why: str, lines: list[bytes], server: DatabaseTarget
+) -> None:
+    """A newer release may mean something else by what we can read."""
+    async with another(server, migrated=False) as untouched:
+        with pytest.raises(MalformedError, match=f"line 1: .*{why}"):
+            await imported(untouched, [json.dumps({**json.loads(lines[0]), **wrong}).encode(), *lines[1:]])
+
+        assert len((await report(untouched)).missing) == len(migrations())
+
+
+async def test_an_empty_file_is_no_export(empty: DatabaseTarget) -> None:
+    """It has no first line."""
+    with pytest.raises(MalformedError, match="line 1: this is not a file"):
+        await imported(empty, [])
+
+
+async def test_an_older_schema_is_read_as_it_was_and_then_brought_up_to_date(server: DatabaseTarget) -> None:
+    """A backup outlives upgrades: what later migrations do to rows is done to these too."""
+    async with another(server, migrated=False) as old, another(server, migrated=False) as new:
+        await migrate(old, first=tables.install, steps=[step for step in migrations() if step.number <= BEFORE_PRICES])
+        connection = await asyncpg.connect(**old.arguments())
+        await connection.execute(OLD_INSTANCE)
+        await connection.close()
+        lines = await exported(old)
+        await imported(new, lines)
+        connection = await asyncpg.connect(**new.arguments())
+        price = await connection.fetchval("SELECT micro_usd FROM corral_instances")
+        await connection.close()
+
+        assert price == 350_000
+        assert not (await report(new)).missing
+
+
+async def test_an_older_schema_needs_a_database_that_nobody_has_used(lines: list[bytes], empty: DatabaseTarget) -> None:
+    """Its rows could not be brought up to date in one that is."""
+    older = json.dumps({**json.loads(lines[0]), "schema": BEFORE_PRICES}).encode()
+
+    with pytest.raises(GoalRefusedError, match=f"the file has schema {BEFORE_PRICES} and the database"):
+        await imported(empty, [older, *lines[1:]])
+
+
+async def test_there_is_nothing_to_export_where_corral_never_was(server: DatabaseTarget) -> None:
+    """An empty file would look like a backup."""
+    async with another(server, migrated=False) as untouched:
+        with pytest.raises(GoalRefusedError, match="nothing to export"):
+            await exported(untouched)

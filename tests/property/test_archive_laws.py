@@ -1,0 +1,119 @@
+"""Whatever happened: export, then import, is the same memory."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Generator, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import replace
+
+import asyncpg
+import pytest
+import structlog
+import uvloop
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.archives import another, content, exported, imported
+from support.paddock import ORDER, Ground, Paddock
+
+from corral.domain.operation import OperationKind
+from corral.engine.news import SEND_WEBHOOK
+from corral.jobs.registry import JobRun, JobType
+from corral.store.archive import KEPT
+from corral.store.database import Database
+from corral.store.target import DatabaseTarget
+
+HISTORIES = 25
+
+texts = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=30)
+wishes = st.tuples(st.just("wish"), texts)
+errands = st.tuples(st.sampled_from([kind.value for kind in OperationKind if kind is not OperationKind.CREATE]))
+pauses = st.tuples(st.just("wait"), st.sampled_from([1.0, 2.0, 10.0, 90.0]))
+histories = st.lists(st.one_of(wishes, errands, pauses), min_size=1, max_size=12)
+
+
+@pytest.fixture(autouse=True)
+def _quietly() -> Generator[None]:
+    """Errands that are refused are not worth a line each."""
+    before = structlog.get_config()
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+    yield
+    structlog.configure(**before)
+
+
+def test_export_then_import_is_the_same_memory(server: DatabaseTarget) -> None:
+    """Names in any script, phases of any kind, events numbered and not."""
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        stack = AsyncExitStack()
+        source, copy = (runner.run(stack.enter_async_context(another(server))) for _ in range(2))
+
+        @settings(max_examples=HISTORIES)
+        @given(history=histories, salt=texts)
+        def check(history: Sequence[tuple[str, ...]], salt: str) -> None:
+            runner.run(_check(source, copy, history, salt))
+
+        try:
+            check()
+        finally:
+            runner.run(stack.aclose())
+
+
+async def _check(source: DatabaseTarget, copy: DatabaseTarget, history: Sequence[tuple[str, ...]], salt: str) -> None:
+    await _clear(source)
+    await _clear(copy)
+    ground = await Ground.open(source)
+    try:
+        await _play(await ground.paddock(), history)
+        await _sprinkle(ground.database, salt)
+        before, lines = await content(source), await exported(source)
+    finally:
+        await ground.close()
+    await imported(copy, lines)
+
+    assert await content(copy) == before
+    assert all(line.endswith(b"\n") and line.count(b"\n") == 1 for line in lines), "a row is one line"
+    assert [_undated(line) for line in (await exported(copy))[1:]] == [_undated(line) for line in lines[1:]]
+
+
+async def _clear(target: DatabaseTarget) -> None:
+    connection = await asyncpg.connect(**target.arguments())
+    await connection.execute(f"TRUNCATE {', '.join(KEPT.values())}")
+    await connection.close()
+
+
+def _undated(line: bytes) -> bytes:
+    """The line without when its instance is looked at next."""
+    head, found, rest = line.partition(b'"look_at":')
+    return head + rest.partition(b",")[2] if found else line
+
+
+async def _play(paddock: Paddock, history: Sequence[tuple[str, ...]]) -> None:
+    async def unsent(_run: JobRun) -> None:
+        """The receiver is away."""
+
+    paddock.registry.add(JobType(name=SEND_WEBHOOK, handler=unsent))
+    for number, (what, *given_with) in enumerate(history):
+        if what == "wish":
+            url = f"https://hooks.example/{number}" if number % 2 else None
+            await paddock.wish(replace(ORDER, name=given_with[0], webhook_url=url))
+        elif what == "wait":
+            await paddock.step(float(given_with[0]))
+        elif paddock.wishes:
+            await paddock.ask(OperationKind(what), paddock.wishes[number % len(paddock.wishes)])
+
+
+async def _sprinkle(database: Database, salt: str) -> None:
+    """What histories leave empty: attempts, receivers that hung up, answers and keys, with *salt* in every text."""
+    async with database.connection() as connection:
+        await connection.execute(
+            "INSERT INTO corral_delivery_attempts SELECT id, 1, now(), NULL, 3, $1, 'retry' FROM corral_deliveries",
+            salt,
+        )
+        await connection.execute("INSERT INTO corral_silenced_receivers VALUES ($1, $1)", salt)
+        await connection.execute(
+            "INSERT INTO corral_idempotency VALUES ($1::text, $2, 201, $2, NULL, now())", salt, salt.encode()
+        )
+        await connection.execute(
+            "INSERT INTO corral_keys VALUES ($1::text, $1, 'viewer', sha256($2), 'ck_', now())", salt, salt.encode()
+        )

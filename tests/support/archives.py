@@ -1,0 +1,76 @@
+"""Databases to export from and import into, and what is in them."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import AsyncGenerator, Iterable
+from contextlib import asynccontextmanager
+
+import asyncpg
+from conftest import TEMPLATE
+
+from corral import recovery
+from corral.configuration import load
+from corral.engine.archive import Header
+from corral.settings import Settings
+from corral.store.archive import KEPT
+from corral.store.database import Connection, Database
+from corral.store.target import DatabaseTarget
+
+
+def settings_for(target: DatabaseTarget) -> Settings:
+    """What a command is told to use this database."""
+    return load({"DATABASE_URL": f"postgresql://{target.user}@/{target.database}?host={target.host}"}).settings
+
+
+def unheard(_done: int, _total: int) -> None:
+    """Nobody watches."""
+
+
+async def exported(target: DatabaseTarget) -> list[bytes]:
+    """The lines that `corral export` writes."""
+    written: list[str] = []
+    await recovery.export(settings_for(target), written.append, unheard)
+    return [line.encode() for line in written]
+
+
+async def imported(target: DatabaseTarget, lines: Iterable[bytes]) -> Header:
+    """What `corral import` does."""
+    return await recovery.restore(settings_for(target), lines, unheard)
+
+
+@asynccontextmanager
+async def another(server: DatabaseTarget, *, migrated: bool = True) -> AsyncGenerator[DatabaseTarget]:
+    """One more database, for as long as this is open."""
+    name = f"other_{secrets.token_hex(6)}"
+    template = f"TEMPLATE {TEMPLATE} STRATEGY file_copy" if migrated else ""
+    await _run(server, f"CREATE DATABASE {name} {template}")
+    try:
+        yield server.named(name)
+    finally:
+        await _run(server, f"DROP DATABASE {name} WITH (FORCE)")
+
+
+async def content(target: DatabaseTarget) -> dict[str, list[str]]:
+    """Every row of every table that is kept, but for when instances are next looked at; and the mark."""
+    database = await Database.connect(target, most_connections=1)
+    try:
+        async with database.connection() as connection:
+            found = {kind: await _rows(connection, table) for kind, table in KEPT.items()}
+            found["mark"] = await _rows(connection, "corral_installation")
+            return found
+    finally:
+        await database.close()
+
+
+async def _rows(connection: Connection, table: str) -> list[str]:
+    rows = await connection.fetch(f"SELECT (to_jsonb(t) - 'look_at')::text AS row FROM {table} AS t")  # noqa: S608
+    return sorted(row["row"] for row in rows)
+
+
+async def _run(target: DatabaseTarget, statement: str) -> None:
+    connection = await asyncpg.connect(**target.arguments())
+    try:
+        await connection.execute(statement)
+    finally:
+        await connection.close()
