@@ -1,6 +1,6 @@
 # The menu. Everything happens in .venv, which the first target that needs it makes (tools/setup.sh).
 .DEFAULT_GOAL := help
-.PHONY: help install run test lint fix docs pictures lock demo bench clean
+.PHONY: help install run test lint fix docs pictures lock demo bench chaos clean
 SHELL := /bin/sh
 PYTHON ?=
 export PYTHON
@@ -39,6 +39,9 @@ fix: .venv/.dev ## format, and apply safe lint fixes
 
 bench: .venv/.dev ## measure Corral, alone and beside simpler things, into bench/RESULTS.md (10 minutes)
 	@$(BIN)/python -m bench
+
+chaos: .venv/.dev ## kill and restart everything at random for two minutes, then judge (SECONDS=, SEED=, RUNS=)
+	@PYTHONPATH=tests $(BIN)/python -m support.chaos --seconds $(or $(SECONDS),120) --runs $(or $(RUNS),1) $(if $(SEED),--seed $(SEED))
 
 demo: .venv/.run ## serve a lively simulated world of its own on http://127.0.0.1:3000
 	@exec $(BIN)/python tools/demo.py

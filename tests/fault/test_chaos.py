@@ -1,0 +1,25 @@
+"""
+Everything at once: processes killed, PostgreSQL restarted, one provider call in ten failing.
+
+`make chaos` does the same for longer.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from support.chaos import rampage
+
+ATTACK_SECONDS = 20.0
+SEED = 1
+
+
+@pytest.mark.timeout(600)
+async def test_a_short_rampage_breaks_no_promise(short_dir: Path) -> None:
+    """Billed at most once, gone is gone, nothing lost, all at rest, each change told once and in order."""
+    report = await rampage(short_dir, seconds=ATTACK_SECONDS, seed=SEED)
+
+    assert report.trouble == [], report
+    assert min(report.wishes, report.errands, report.kills, report.restarts) > 0, "nothing was attacked"
+    assert report.ends["ready"] > report.ends["failed"]

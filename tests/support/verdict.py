@@ -1,0 +1,70 @@
+"""What is wrong with an installation that came to rest: of its instances, its bills, its log and what it told."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+RESTING = frozenset({"ready", "exited", "failed", "terminated"})
+
+Found = Mapping[str, Any]
+"""Something as an API shows it."""
+
+
+def of_bills(at_once: Mapping[str, int]) -> list[str]:
+    """Billed at most once."""
+    return [f"billed twice: {wish} {count}" for wish, count in at_once.items() if count > 1]
+
+
+def of_instances(found: Sequence[Found], machines: Sequence[Found], wanted: Mapping[str, str]) -> list[str]:
+    """Nothing wanted is lost, nothing else is there, and everything is as it was last wanted, or says why not."""
+    known = {one["id"] for one in found}
+    left = {machine["id"]: machine for machine in machines}
+    trouble = [f"{wish} was accepted and is not there" for wish in wanted if wish not in known]
+    for one in found:
+        trouble += _of_one(one, left.pop(one["novitaInstanceId"], None), wanted.get(one["id"], "ready"))
+    return trouble + [f"nobody wants {machine['name']} ({machine['status']})" for machine in left.values()]
+
+
+def _of_one(one: Found, machine: Found | None, wanted: str) -> list[str]:
+    wish, status = one["id"], one["status"]
+    billed = machine is not None and machine["claim"] == "billed"
+    wrong = {
+        f"{wish} never came to rest: {status}": status not in RESTING,
+        f"{wish} is called terminated and is there": status == "terminated" and machine is not None,
+        f"{wish} should be {wanted} and is billed": wanted in {"terminated", "exited"} and billed,
+        f"{wish} should be {wanted} and is {status} without a reason": status != wanted and one["error"] is None,
+    }
+    return [what for what, is_so in wrong.items() if is_so]
+
+
+def of_log(events: Sequence[Found]) -> list[str]:
+    """Each change is told once, in order, without gaps."""
+    trouble: list[str] = []
+    if [event["seq"] for event in events] != list(range(1, len(events) + 1)):
+        trouble.append("the event log has gaps")
+    last: dict[str, str] = {}
+    for event in events:
+        wish, before, after = event["instanceId"], event["previousStatus"], event["status"]
+        if event["event"].startswith("instance.startup_") or before == after:
+            continue
+        if before != last.get(wish):
+            trouble.append(f"{wish}: {before} → {after} after {last.get(wish)}")
+        last[wish] = after
+    return trouble
+
+
+def of_webhooks(events: Sequence[Found], got: Mapping[str, Sequence[int]]) -> list[str]:
+    """Every receiver was told everything that is told to receivers, in order, whatever was told again."""
+    due: dict[str, list[int]] = {}
+    for event in events:
+        if event["event"] != "instance.changed":
+            due.setdefault(event["instanceId"], []).append(event["seq"])
+    return [f"{w}: webhooks {got.get(w)} instead of {numbers}" for w, numbers in due.items() if got.get(w) != numbers]
+
+
+def of_stream(streamed: Sequence[int], events: int) -> list[str]:
+    """A reader that goes on where it broke off sees each event once."""
+    whole = list(range(1, len(streamed) + 1))
+    trouble = [] if list(streamed) == whole else ["the event stream had gaps or repeats"]
+    return trouble + ([] if len(streamed) >= events else [f"the event stream told {len(streamed)} of {events}"])
