@@ -35,6 +35,11 @@ class Process:
                 cwd=self.log.parent, env=self.environment, stdin=asyncio.subprocess.DEVNULL, stdout=log, stderr=log,
             )  # fmt: skip
 
+    async def supervise(self) -> None:
+        """Start it again if it ended by itself, as it does when it finds no database at its start."""
+        if self.running is not None and self.running.returncode is not None:
+            await self.start()
+
     async def end(self, how: signal.Signals) -> None:
         if self.running is not None and self.running.returncode is None:
             self.running.send_signal(how)

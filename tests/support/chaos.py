@@ -79,6 +79,7 @@ class Rampage:
         """Of each instance, how it is to end."""
         self.busy: set[str] = set()
         self.over = False
+        self.victim: Process | None = None
         self.streamed: list[int] = []
 
     # The installation.
@@ -141,6 +142,7 @@ class Rampage:
     async def go(self, seconds: float) -> None:
         for fault, probability in FAULTS.items():
             await self._sim("POST", "/_sim/fault", {"fault": fault, "count": None, "probability": probability})
+        keeper = asyncio.create_task(self._supervise())
         users = [asyncio.create_task(self._user(number)) for number in range(USERS)]
         reader = asyncio.create_task(self._follow())
         await self._kill_for(seconds)
@@ -154,9 +156,10 @@ class Rampage:
             await self._until(self._at_rest, QUIET_SECONDS)
         self.report.settled_after = loop.time() - began
         await self._judge()
-        reader.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await reader
+        for task in (reader, keeper):
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
         self.report.trouble += verdict.of_stream(self.streamed, self.report.events)
 
     async def _kill_for(self, seconds: float) -> None:
@@ -168,10 +171,18 @@ class Rampage:
             if restarts and loop.time() >= restarts[0]:
                 restarts.pop(0)
                 await self._restart_postgresql()
-            victim = self.dice.choice(self.processes)
-            await victim.end(signal.SIGKILL)
+            self.victim = self.dice.choice(self.processes)
+            await self.victim.end(signal.SIGKILL)
             self.report.kills += 1
-            await victim.start()
+            await self.victim.start()
+            self.victim = None
+
+    async def _supervise(self) -> None:
+        while True:
+            for process in self.processes:
+                if process is not self.victim:
+                    await process.supervise()
+            await CLOCK.sleep(0.5)
 
     async def _restart_postgresql(self) -> None:
         how = self.dice.choice([signal.SIGINT, signal.SIGKILL, signal.SIGQUIT])
