@@ -72,6 +72,7 @@ class _Exchange:
         self._headers = dict(scope["headers"])
         self._ids = request_ids(self._headers)
         self._status: int | None = None
+        self._waiting = True
         self._standing: Standing | None = None
         self._body_bytes = 0
         self._body_ended = False
@@ -89,8 +90,7 @@ class _Exchange:
             except Exception as error:  # noqa: BLE001  # the outermost frame
                 await self._answer(error)
             finally:
-                if self._status is None:
-                    self._edge.vitals.callers_waiting -= 1
+                self._wait_no_more()
             if self._status is not None:
                 self._count(self._status, self._edge.clock.monotonic() - began)
 
@@ -121,9 +121,16 @@ class _Exchange:
     async def _named_send(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self._status = message["status"]
-            self._edge.vitals.callers_waiting -= 1
             message["headers"] = [*message["headers"], *_id_headers(self._ids), *self._quota_headers()]
         await self._send(message)
+        if message["type"] == "http.response.body":
+            self._wait_no_more()  # not before: the beginning of an answer may be held back until it is written down
+
+    def _wait_no_more(self) -> None:
+        """Count the caller as answered; once."""
+        if self._waiting:
+            self._waiting = False
+            self._edge.vitals.callers_waiting -= 1
 
     def _quota_headers(self) -> list[tuple[bytes, bytes]]:
         quota, standing = self._edge.quota, self._standing
