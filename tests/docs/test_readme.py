@@ -1,45 +1,36 @@
-"""The README is true: its commands run, and it is short."""
+"""The README is true: its commands run and print what it says, and it is short."""
 
 from __future__ import annotations
 
-import asyncio
-import re
 from pathlib import Path
 
-from support.process import serving
+import pytest
+from support import pages
+from support.process import quicken, serving
 from support.waiting import until
 
-ROOT = Path(__file__).parents[2]
-README = (ROOT / "README.md").read_text(encoding="utf-8")
+PAGE = "README.md"
 
 
 def test_it_is_short() -> None:
     """Under 150 lines, or nobody reads it."""
-    assert len(README.splitlines()) < 150
+    assert len(pages.text(PAGE).splitlines()) < 150
 
 
+@pytest.mark.timeout(300)
 async def test_its_commands_do_what_it_says(short_dir: Path) -> None:
     """Everything after `make run` is run as it stands there, on another port."""
-    first, *commands = re.findall(r"```sh\n(.*?)```", README, flags=re.DOTALL)
-    assert first.strip() == "make run"
-    assert "corral serve" in (ROOT / "Makefile").read_text(encoding="utf-8")
-    async with serving(short_dir / "readme" / ".corral") as corral:
-        said = "".join(corral.lines)
-        for promised in re.findall(r"```\n(NOVITA_API_KEY.*?)\n", README):
-            assert promised in said
-        created, listed = commands
-        assert '"status":"creating"' in await _run(created, corral.address)
+    first, *found = pages.lessons(PAGE)
+    assert first.commands == "make run\n"
+    assert "corral serve" in pages.text("Makefile")
+    data_dir = short_dir / "readme" / ".corral"
+    async with serving(data_dir) as corral:
+        told = first.prints.replace(pages.SERVED, corral.address).splitlines()
+        assert [line for line in told if f"{line}\n" not in corral.lines] == []
+        await quicken(data_dir)
+        await until(corral.is_ready)
+        said = await pages.studied(found, corral.address, data_dir.parent)
 
-        async def is_ready() -> bool:
-            return '"status":"ready"' in await _run(listed, corral.address)
-
-        await until(is_ready, what="the README's machine being ready")
-
-
-async def _run(command: str, address: str) -> str:
-    process = await asyncio.create_subprocess_shell(
-        command.replace("http://127.0.0.1:3000", address), stdout=asyncio.subprocess.PIPE
-    )
-    output, _ = await process.communicate()
-    assert process.returncode == 0, command
-    return output.decode()
+    assert {lesson.commands: lesson.missing(printed) for lesson, printed in zip(found, said, strict=True)} == {
+        lesson.commands: [] for lesson in found
+    }

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from support.process import CORRAL
+from support.process import CORRAL, clean_environment
 
 ROOT: Final = Path(__file__).parents[2]
 SERVED: Final = "http://127.0.0.1:3000"
@@ -52,29 +53,84 @@ def anchors(page: str | Path) -> set[str]:
     return names
 
 
-def here(command: str, address: str) -> str:
-    """A *command* of a page as it is run in a test: our own `corral`, and the service at *address*."""
-    ours = re.sub(
-        r"\.venv/bin/corral (?!keys|config|serve|migrate|sim|version)(\S+)",
-        rf"{CORRAL} \1 --url {address}",
-        command,
-    )
-    return ours.replace(".venv/bin/corral", str(CORRAL)).replace(SERVED, address)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lesson:
+    """Commands of a page, and what it says that they print: lines, `…` where something was left out."""
+
+    commands: str
+    prints: str
+
+    def as_run(self, address: str) -> str:
+        """The commands as they are run in a test: our own `corral`, and the service at *address*."""
+        found = re.sub(
+            r"^((?:\.venv/bin/)?corral (?!keys|config|serve|migrate|sim|version)\S+)",
+            rf"\1 --url {address}",
+            self.commands,
+            flags=re.MULTILINE,
+        )
+        return found.replace(".venv/bin/corral", str(CORRAL)).replace(SERVED, address)
+
+    def missing(self, printed: str) -> list[str]:
+        """The lines of the page that were not printed, or not in this order; ids, ports and times may differ."""
+        rest, missing = _plain(printed), list[str]()
+        for line in self.prints.splitlines():
+            *shown, last = [_plain(part) for part in line.split("…")]
+            pattern = r"[^\n]*?".join([re.escape(part) for part in [*shown, last]])
+            found = re.search(f"^{pattern}" + ("" if line.endswith("…") else "$"), rest, re.MULTILINE)
+            if found is None:
+                missing.append(line)
+            else:
+                rest = rest[found.end() :]
+        return missing
 
 
-async def shell(command: str, cwd: Path, environment: dict[str, str]) -> tuple[int, str]:
-    """Run *command* as a person's shell would, to its end; answers the exit code and all that was printed."""
-    process = await asyncio.create_subprocess_shell(
-        f"set -e\n{command}",
+def lessons(page: str | Path) -> list[Lesson]:
+    """The shell commands of *page* in their order; a block without a language is what the commands before it print."""
+    found: list[Lesson] = []
+    for language, inside in re.findall(r"^```(\w*)\n(.*?)^```$", text(page), re.DOTALL | re.MULTILINE):
+        if language == "sh":
+            found.append(Lesson(commands=inside, prints=""))
+        elif not language and found:
+            found[-1] = replace(found[-1], prints=found[-1].prints + inside)
+    return found
+
+
+async def studied(found: Sequence[Lesson], address: str, cwd: Path) -> list[str]:
+    """
+    What is printed in each lesson, run one after the other in one shell, as a person does it, to the first that fails.
+
+    `$PWD/.venv/bin` is there where the checkout is.
+    """
+    script = "\n".join(f"{lesson.as_run(address)}\nprintf '\\n{NEXT}\\n'" for lesson in found)
+    process = await asyncio.create_subprocess_exec(
+        *("sh", "-ec", script.replace("$PWD/.venv/bin", str(CORRAL.parent))),
         cwd=cwd,
-        env=environment,
+        env=clean_environment(PATH=f"{CORRAL.parent}:/usr/bin:/bin"),
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
     )
     output, _ = await process.communicate()
-    assert process.returncode is not None
-    return process.returncode, output.decode()
+    assert process.returncode == 0, output.decode()
+    return output.decode().split(f"\n{NEXT}\n")[:-1]
+
+
+NEXT: Final = "@@@ the next lesson @@@"
+PLAIN: Final = (
+    (r"\b(inst|op|evt|req)_[0-9a-z]{10,}", r"\1_ID"),
+    (r"\b[0-9a-f]{16}\b", "HEX"),
+    (r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(\.\d+Z)?", "TIME"),
+    (r"127\.0\.0\.1:\d+|-p \d+", "PORT"),
+    (r" +", " "),
+    (r"(?m)^ | $", ""),
+)
+"""What differs from run to run, or is only there for the eye."""
+
+
+def _plain(printed: str) -> str:
+    for pattern, plain in PLAIN:
+        printed = re.sub(pattern, plain, printed)
+    return printed
 
 
 def table_column(page: str | Path, column: int) -> Sequence[str]:

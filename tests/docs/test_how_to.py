@@ -1,0 +1,36 @@
+"""What the how-to pages tell a person to type does what they say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from support import pages
+from support.process import quicken, serving
+from support.waiting import until
+
+FIRST = pages.Lesson(commands='corral create first --product "RTX 4090 24GB" --template 107672\n', prints="")
+PAGES: dict[str, list[pages.Lesson]] = {
+    "real-account": [],
+    "private-images": [],
+    "stuck-instance": [FIRST],
+    "webhooks": [],
+}
+"""Each page, and what was done before it is read."""
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("page", PAGES)
+async def test_the_commands_of_the_page_run(short_dir: Path, page: str) -> None:
+    """On the simulator, in their order, and print what the page says."""
+    data_dir = short_dir / page / ".corral"
+    found = [*PAGES[page], *pages.lessons(f"docs/how-to/{page}.md")]
+    assert len(found) > len(PAGES[page])
+    async with serving(data_dir) as corral:
+        await quicken(data_dir)
+        await until(corral.is_ready)
+        said = await pages.studied(found, corral.address, data_dir.parent)
+
+    assert {lesson.commands: lesson.missing(told) for lesson, told in zip(found, said, strict=True)} == {
+        lesson.commands: [] for lesson in found
+    }
