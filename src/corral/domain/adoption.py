@@ -13,6 +13,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from corral.domain.catalog import BillingMode
+from corral.domain.forms import LONGEST_NAME
 from corral.domain.health import HealthCheckSpec
 from corral.domain.instance import Failure, Instance, InstanceId, OperationId, Order, Placement, ProviderId
 from corral.domain.lifecycle import COMING_UP, Goal, Phase
@@ -21,7 +22,6 @@ from corral.domain.sighting import ProviderInstance, Sighting
 
 UP_WITHIN: Final = timedelta(minutes=20)
 """How long one that is on its way up may take from here on, as for a create."""
-LONGEST_NAME: Final = 100
 NOWHERE: Final = "unknown"
 """The region of an instance whose place the provider does not tell."""
 _NOT_IN_A_NAME = re.compile(r"[^A-Za-z0-9_-]+")

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import timedelta
-from typing import Final
 
 from corral.cache.book import CacheBook, CacheName
 from corral.clock import Clock
@@ -18,16 +16,13 @@ from corral.domain.marks import read_mark
 from corral.domain.operation import Operation, OperationKind, OperationStatus
 from corral.domain.sighting import ProviderInstance, Sighting
 from corral.engine.catalog import Catalogue
+from corral.engine.commands import REMIND_AFTER, Tell
 from corral.engine.ids import is_id, no_such_instance
 from corral.engine.reading import Known
 from corral.engine.shared_caches import forget_on_commit
 from corral.jobs.queue import JobQueue, Wanted
 from corral.store import instances, operations, orphans
-from corral.store.database import Connection, Database
-
-REMIND_AFTER: Final = timedelta(minutes=1)
-
-Tell = Callable[[Connection, Sequence[Change]], Awaitable[None]]
+from corral.store.database import Database
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
