@@ -6,22 +6,33 @@ Puts the parts together for one command each, and takes them apart again.
 
 from __future__ import annotations
 
+import random
 from collections.abc import AsyncGenerator, Callable, Iterable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 
+from corral.api.orders import order_defaults
+from corral.cache.book import CacheBook
 from corral.clock import SystemClock
+from corral.cloud.novita.account import opened_account
+from corral.cloud.simulated import opened_provider
 from corral.engine import archive
 from corral.engine.archive import Header, Importing, OnProgress
-from corral.engine.news import SEND_WEBHOOK
+from corral.engine.catalog import Catalogue
+from corral.engine.ids import random_id
+from corral.engine.news import SEND_WEBHOOK, News
+from corral.engine.rebuilding import Picture, Rebuilding
 from corral.jobs import tables
 from corral.jobs.queue import JobQueue
 from corral.jobs.registry import JobRun, JobType, Registry
 from corral.opening import migrate_database, opened_database
 from corral.settings import Settings
-from corral.store.database import Connection, Database
+from corral.store.budget import DatabaseLedger
+from corral.store.database import Database
 from corral.store.migrate import migrate, migrations, report
+from corral.store.offers import FailedOffers
 from corral.store.solitude import alone
 from corral.store.target import DatabaseTarget
+from corral.telemetry import Metrics
 
 
 async def export(settings: Settings, write: Callable[[str], object], on_progress: OnProgress) -> Header:
@@ -39,13 +50,63 @@ async def restore(settings: Settings, lines: Iterable[bytes], on_progress: OnPro
     header = archive.read_header(next(lines, b""), newest_schema=migrations()[-1].number)
     async with opened_database(settings, clock) as (target, _):
         await _prepare(target, header.schema)
-        async with _alone_with(target) as (database, connection):
+        async with (
+            alone(target) as solitude,
+            _connected(target) as database,
+            database.transaction() as connection,
+        ):
             importing = Importing(
                 connection=connection, queue=_outgoing_tray(database), header=header, on_progress=on_progress
             )
             await importing.run(lines, clock.now())
+            await solitude.check()
         await migrate_database(target)
     return header
+
+
+async def rebuild(settings: Settings, *, installation: str | None, dry_run: bool) -> Picture:
+    """Record every machine of ours that the database does not know, from the provider's list; or only look."""
+    clock = SystemClock()
+    async with AsyncExitStack() as stack:
+        target, _ = await stack.enter_async_context(opened_database(settings, clock))
+        await migrate_database(target)
+        solitude = await stack.enter_async_context(alone(target))
+        database = await stack.enter_async_context(_connected(target))
+        _, base_url, api_key = await stack.enter_async_context(opened_provider(settings, clock))
+        cloud = await stack.enter_async_context(
+            opened_account(
+                settings.provider,
+                base_url=base_url,
+                api_key=api_key,
+                ledger=DatabaseLedger(database),
+                clock=clock,
+                metrics=Metrics(),
+                roll=random.random,
+            )
+        )
+        rebuilding = Rebuilding(
+            cloud=cloud,
+            catalogue=Catalogue(
+                cloud,
+                CacheBook(settings.caches, clock),
+                FailedOffers(database),
+                clock,
+                default_region=settings.instances.default_region,
+                regions=settings.instances.regions,
+            ),
+            database=database,
+            # Into the log alone: receivers heard of these machines when they were made.
+            tell=News(_outgoing_tray(database)).tell,
+            clock=clock,
+            new_id=random_id,
+            health=order_defaults(settings).health,
+        )
+        picture = await rebuilding.look(installation)
+        if not dry_run:
+            async with database.transaction() as connection:
+                await rebuilding.record(connection, picture)
+                await solitude.check()
+    return picture
 
 
 async def _prepare(target: DatabaseTarget, schema: int) -> None:
@@ -57,16 +118,9 @@ async def _prepare(target: DatabaseTarget, schema: int) -> None:
 
 
 @asynccontextmanager
-async def _alone_with(target: DatabaseTarget) -> AsyncGenerator[tuple[Database, Connection]]:
-    """A transaction that no service meets: committed at the end if none has come meanwhile."""
-    async with alone(target) as solitude, _connected(target) as database, database.transaction() as connection:
-        yield database, connection
-        await solitude.check(connection.get_server_pid())
-
-
-@asynccontextmanager
 async def _connected(target: DatabaseTarget) -> AsyncGenerator[Database]:
-    database = await Database.connect(target, most_connections=1)
+    """A few connections, under a name by which nobody takes them for a service's."""
+    database = await Database.connect(target, most_connections=3, application_name="recovery of corral")
     try:
         yield database
     finally:

@@ -58,6 +58,7 @@ def import_all(
         f"Imported {header.rows:,} rows of installation {header.installation}, as they were at "
         f"{clock_time(header.exported_at)} UTC."
     )
+    print_note("Machines made since then are not among them: `corral rebuild` finds those, before `corral serve`.")
 
 
 @contextmanager

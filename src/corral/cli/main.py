@@ -15,7 +15,7 @@ from rich.table import Table
 
 import corral_client
 from corral import __version__
-from corral.cli import acting, backup, doctor, instances, keys, looking
+from corral.cli import acting, backup, doctor, instances, keys, looking, rebuild
 from corral.cli.exits import INTERRUPTED, MEANINGS, exit_code, explain
 from corral.cli.surroundings import configuration
 from corral.clock import SystemClock
@@ -48,6 +48,7 @@ cli.add_typer(looking.commands)
 cli.add_typer(doctor.commands)
 cli.add_typer(keys.commands)
 cli.add_typer(backup.commands)
+cli.add_typer(rebuild.commands)
 
 
 @cli.command()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import datetime
 
 from corral.cache.book import CacheBook, CacheName
 from corral.clock import Clock
@@ -52,7 +53,7 @@ class Adopting:
         if known is not None:
             return known, False
         seen = await self._seen(provider_id)
-        price = await self._price(seen)
+        price = await todays_price(self.catalogue, seen)
         now = self.clock.now()
         instance = adopted(
             seen,
@@ -62,14 +63,7 @@ class Adopting:
             operation_id=OperationId(f"op_{self.new_id()}"),
             now=now,
         )
-        # Complete at once: nothing was asked of the provider, and how long it takes to be ready teaches nothing.
-        operation = Operation(
-            id=instance.operation_id,
-            instance_id=instance.id,
-            kind=OperationKind.CREATE,
-            status=OperationStatus.COMPLETED,
-            created_at=now,
-        )
+        operation = completed_create(instance, now)
         if not await self._record(instance, operation):
             known = await self._known(seen.id)
             if known is not None:  # somebody adopted it in the same moment
@@ -104,15 +98,6 @@ class Adopting:
         listing = await self.cloud.instances()
         return completed(seen, next((each for each in listing.instances if each.id == seen.id), None))
 
-    async def _price(self, seen: ProviderInstance) -> int | None:
-        """What its kind costs a GPU-hour today; None when that cannot be told."""
-        if seen.cluster_id is None or seen.product_id is None:
-            return None
-        try:
-            return await self.catalogue.price(seen.cluster_id, seen.product_id, billing_mode(seen))
-        except CloudError:
-            return None
-
     async def _record(self, instance: Instance, operation: Operation) -> bool:
         """Write it down, unless somebody else did."""
         now, seen_id = self.clock.now(), str(instance.provider_id)
@@ -127,3 +112,28 @@ class Adopting:
             await self.tell(connection, [Change(before=None, after=instance, because="adopted", at=now)])
             await forget_on_commit(connection, CacheName.MERGED_LISTING)
         return True
+
+
+async def todays_price(catalogue: Catalogue, seen: ProviderInstance) -> int | None:
+    """What its kind costs a GPU-hour today; None when that cannot be told."""
+    if seen.cluster_id is None or seen.product_id is None:
+        return None
+    try:
+        return await catalogue.price(seen.cluster_id, seen.product_id, billing_mode(seen))
+    except CloudError:
+        return None
+
+
+def completed_create(instance: Instance, now: datetime) -> Operation:
+    """
+    The operation of an instance that was found, not made.
+
+    Complete at once: nothing was asked of the provider, and how long it takes to be ready teaches nothing.
+    """
+    return Operation(
+        id=instance.operation_id,
+        instance_id=instance.id,
+        kind=OperationKind.CREATE,
+        status=OperationStatus.COMPLETED,
+        created_at=now,
+    )

@@ -44,7 +44,14 @@ class Database:
         self.pool = pool
 
     @classmethod
-    async def connect(cls, target: DatabaseTarget, *, most_connections: int, least_connections: int = 1) -> Database:
+    async def connect(
+        cls,
+        target: DatabaseTarget,
+        *,
+        most_connections: int,
+        least_connections: int = 1,
+        application_name: str = "corral",
+    ) -> Database:
         """Open a pool; raises StoreUnavailableError when the server cannot be reached."""
         with translated():
             pool = await asyncpg.create_pool(
@@ -55,7 +62,7 @@ class Database:
                 # The default reset costs a round trip at every release; no code here leaves session state behind
                 # (a point read takes 145 us without it, 260 us with).
                 reset=_keep_session,
-                server_settings={"application_name": "corral", "timezone": "UTC"},
+                server_settings={"application_name": application_name, "timezone": "UTC"},
             )
         return cls(pool)
 

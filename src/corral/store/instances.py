@@ -222,6 +222,12 @@ async def mark(connection: Connection) -> str:
     return found
 
 
+async def none_yet(connection: Connection) -> bool:
+    """Whether there is no instance at all, not even a terminated one."""
+    found: bool = await connection.fetchval("SELECT NOT EXISTS (SELECT FROM corral_instances)")
+    return found
+
+
 async def take_mark(connection: Connection, mark: str) -> None:
     """Be the installation that *mark* marks; for a database that has no instances of its own yet."""
     await connection.execute("UPDATE corral_installation SET mark = $1", mark)

@@ -20,7 +20,7 @@ from corral.store.target import DatabaseTarget
 
 _OTHERS = """
 SELECT count(*) FROM pg_stat_activity
-WHERE datname = current_database() AND application_name LIKE 'corral%' AND pid <> ALL($1::int[])
+WHERE datname = current_database() AND application_name LIKE 'corral%'
 """
 
 
@@ -30,10 +30,10 @@ class Solitude:
 
     connection: asyncpg.Connection
 
-    async def check(self, *ours: int) -> None:
-        """Raise GoalRefusedError when any connection of a Corral but *ours* is open."""
+    async def check(self) -> None:
+        """Raise GoalRefusedError when a service has any connection open."""
         with translated():
-            others = await self.connection.fetchval(_OTHERS, list(ours))
+            others = await self.connection.fetchval(_OTHERS)
         if others:
             raise GoalRefusedError("Corral is running on this database: stop every `corral serve` of it first")
 

@@ -1,0 +1,118 @@
+"""`corral rebuild`: after the loss of the database, every machine under its old id, from the provider's list."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+import uvloop
+
+from corral.cli.options import Json
+from corral.cli.output import price, print_json, print_note, print_table
+from corral.cli.surroundings import configuration
+from corral.domain.money import usd
+from corral.domain.rebuilding import Fate
+from corral.telemetry import configure_logging
+
+if TYPE_CHECKING:
+    from corral.engine.rebuilding import Found, Picture
+
+commands = typer.Typer()
+
+
+@commands.command()
+def rebuild(
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show what would be recorded, and record nothing.")
+    ] = False,
+    installation: Annotated[
+        str | None,
+        typer.Option(metavar="MARK", help="Whose machines, where the account has those of several installations."),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """
+    Find every machine of this installation in the provider's account and record those the database does not know.
+
+    For the day on which the database is lost. The service must not be running. Nothing is created, changed or deleted
+    at the provider, and machines that no Corral or another one made are not touched.
+    """
+    from corral import recovery  # noqa: PLC0415  # half a second that other commands need not wait
+    from corral.engine.rebuilding import unknowable  # noqa: PLC0415  # as above
+
+    settings = configuration({}).settings
+    configure_logging("warning")
+    picture = uvloop.run(recovery.rebuild(settings, installation=installation, dry_run=dry_run))
+    if json:
+        shown = {
+            "dryRun": dry_run,
+            "installation": picture.installation,
+            "machines": list(map(_described, picture.found)),
+        }
+        others = {"otherInstallations": dict(picture.others), "unmarked": picture.unmarked}
+        print_json({**shown, **others, "unknown": list(unknowable())})
+        return
+    _show(picture)
+    for line in _summary(picture, dry_run=dry_run):
+        print_note(line)
+    if picture.to_record:
+        print_note("What the provider does not tell, and is lost:")
+        for lost in unknowable():
+            print_note(f"  - {lost}")
+
+
+def _show(picture: Picture) -> None:
+    print_table(
+        ("instance", "machine", "attempt", "is", "product", "region", "price", "outcome"),
+        [
+            (
+                _instance_id(one),
+                one.finding.seen.id,
+                one.finding.mark.attempt,
+                one.finding.seen.word,
+                one.finding.seen.product_name,
+                one.finding.seen.region,
+                price(None if one.micro_usd is None else usd(one.micro_usd)),
+                one.finding.fate.value,
+            )
+            for one in picture.found
+        ],
+    )
+
+
+def _summary(picture: Picture, *, dry_run: bool) -> list[str]:
+    said = f"{len(picture.to_record)} of {len(picture.found)} machines of installation {picture.installation}"
+    lines = [f"Would record {said}; nothing was changed." if dry_run else f"Recorded {said}."]
+    twins = [one for one in picture.found if one.finding.fate is Fate.DUPLICATE]
+    lines += [
+        f"{one.finding.seen.id} is a second machine of {one.finding.mark.instance_id} and has a record of its own, "
+        f"{_instance_id(one)}: look which one you need, and delete the other with `corral rm`."
+        for one in twins
+    ]
+    surplus = sum(one.finding.fate is Fate.SURPLUS for one in picture.found)
+    if surplus:
+        lines.append(f"{surplus} belong to instances that have another machine or are gone: the service deletes them.")
+    for mark, count in sorted(picture.others.items()):
+        lines.append(f"Not touched: {count} of installation {mark}.")
+    if picture.unmarked:
+        lines.append(f"Not touched: {picture.unmarked} that no Corral made.")
+    return lines
+
+
+def _instance_id(one: Found) -> str:
+    return one.finding.mark.instance_id if one.instance is None else one.instance.id
+
+
+def _described(one: Found) -> dict[str, object]:
+    seen = one.finding.seen
+    return {
+        "instanceId": _instance_id(one),
+        "madeFor": one.finding.mark.instance_id,
+        "attempt": one.finding.mark.attempt,
+        "novitaInstanceId": seen.id,
+        "novitaStatus": seen.word,
+        "productName": seen.product_name,
+        "region": seen.region,
+        "price": None if one.micro_usd is None else usd(one.micro_usd),
+        "outcome": one.finding.fate.value,
+    }

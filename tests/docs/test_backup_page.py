@@ -1,0 +1,21 @@
+"""The page about backups names every outcome and everything that is lost, in the program's own words."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from corral.domain.rebuilding import Fate
+from corral.engine.rebuilding import unknowable
+
+PAGE = (Path(__file__).parents[2] / "docs/how-to/backup.md").read_text(encoding="utf-8")
+
+
+def test_every_outcome_of_a_rebuild_is_explained() -> None:
+    """One row each, and none that does not exist."""
+    assert set(re.findall(r"^\| `(\w+)` \|", PAGE, flags=re.MULTILINE)) == {fate.value for fate in Fate}
+
+
+def test_what_is_lost_is_said_as_the_command_says_it() -> None:
+    """Nobody should find out on that day."""
+    assert [line for line in unknowable() if f"  - {line}\n" not in PAGE] == []

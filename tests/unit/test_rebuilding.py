@@ -1,0 +1,136 @@
+"""Whose machines are whose, and which of two is kept: never a guess that costs somebody a machine."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pytest
+from support.sightings import shown
+
+from corral.domain.errors import GoalRefusedError
+from corral.domain.instance import Instance, InstanceId, OperationId, Order, ProviderId
+from corral.domain.lifecycle import Goal, Phase
+from corral.domain.rebuilding import Claim, Fate, choose, findings, installations
+from corral.domain.sighting import ProviderInstance, Sighting
+
+OURS, THEIRS = "0a1b2c", "ffffff"
+NEW = Claim(own="999999", is_blank=True)
+NOW = datetime(2030, 1, 1, tzinfo=UTC)
+RECORD = Instance(
+    id=InstanceId("inst_a1"),
+    order=Order(name="a", product_name="RTX 4090 24GB", template_id="1", regions=("CN-HK-01",)),
+    goal=Goal.RUNNING,
+    phase=Phase.CREATING,
+    operation_id=OperationId("op_1"),
+    created_at=NOW,
+    phase_since=NOW,
+    deadline_at=None,
+)
+
+
+def machine(
+    provider_id: str, *, of: str = "a1", attempt: int = 1, is_: Sighting = Sighting.RUNNING, by: str = OURS
+) -> ProviderInstance:
+    return shown(provider_id, is_, name=f"corral-{by}-inst-{of}-{attempt}")
+
+
+def fates(*listed: ProviderInstance, record: Instance | None = None, doomed: str = "") -> dict[str, Fate]:
+    remembered = {} if record is None else {record.id: record}
+    found = findings(listed, OURS, remembered, {ProviderId(doomed)})
+    return {each.seen.id: each.fate for each in found}
+
+
+def test_the_only_installation_in_the_account_is_taken_by_a_blank_database() -> None:
+    """The usual disaster: one Corral, one account, and a database that has just been made."""
+    assert choose(NEW, {OURS: 3}, None) == OURS
+
+
+def test_of_several_installations_none_is_guessed() -> None:
+    """Taken for ours, another team's machines would be ours to delete."""
+    with pytest.raises(GoalRefusedError, match=r"0a1b2c \(3\), ffffff \(1\): say which is yours with --installation"):
+        choose(NEW, {THEIRS: 1, OURS: 3}, None)
+
+    assert choose(NEW, {THEIRS: 1, OURS: 3}, THEIRS) == THEIRS
+
+
+def test_a_database_that_knows_who_it_is_takes_no_others() -> None:
+    """Whether it has instances, or only machines in the account that carry its mark."""
+    assert choose(Claim(own=OURS, is_blank=False), {THEIRS: 5}, None) == OURS
+    assert choose(Claim(own=OURS, is_blank=True), {THEIRS: 5, OURS: 1}, None) == OURS
+    with pytest.raises(GoalRefusedError, match="has instances of installation 0a1b2c"):
+        choose(Claim(own=OURS, is_blank=False), {THEIRS: 5}, THEIRS)
+
+
+def test_a_mark_that_no_machine_carries_is_refused() -> None:
+    """A typing error must not make a new installation."""
+    with pytest.raises(GoalRefusedError, match=r"no machine carries the mark 0a1b2d; .* this installation: 0a1b2c"):
+        choose(NEW, {OURS: 3}, "0a1b2d")
+    assert choose(NEW, {}, None) == NEW.own
+
+
+def test_machines_are_counted_by_whose_they_are() -> None:
+    """Those without a mark are nobody's."""
+    listed = [machine("p1"), machine("p2", of="b2"), machine("p3", by=THEIRS), shown("p4", Sighting.RUNNING, name="x")]
+
+    assert installations(listed) == {OURS: 2, THEIRS: 1}
+
+
+def test_only_machines_of_the_installation_are_found() -> None:
+    """Everything else in the account is somebody else's business."""
+    assert fates(machine("p1"), machine("p2", by=THEIRS), shown("p3", Sighting.RUNNING, name="notes")) == {
+        "p1": Fate.REBUILT
+    }
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "kept"),
+    [
+        (Sighting.RUNNING, Sighting.RUNNING, "new"),
+        (Sighting.RUNNING, Sighting.BOOTING, "old"),
+        (Sighting.RUNNING, Sighting.EXITED, "old"),
+        (Sighting.BOOTING, Sighting.EXITED, "old"),
+        (Sighting.EXITED, Sighting.EXITED, "new"),
+        (Sighting.EXITED, Sighting.REMOVING, "old"),
+    ],
+)
+def test_of_two_machines_of_one_instance_the_newest_that_runs_is_kept(old: Sighting, new: Sighting, kept: str) -> None:
+    """The other one gets a record of its own; nothing is deleted by anybody but a person."""
+    found = fates(machine("old", attempt=1, is_=old), machine("new", attempt=2, is_=new))
+    other = "old" if kept == "new" else "new"
+
+    assert found[kept] is Fate.REBUILT
+    assert found[other] is (Fate.LEAVING if Sighting.REMOVING in {old, new} else Fate.DUPLICATE)
+
+
+def test_attempts_count_on_from_the_last_one_seen() -> None:
+    """A name is never used twice."""
+    found = findings([machine("new", attempt=12, is_=Sighting.EXITED), machine("old", attempt=9)], OURS, {})
+
+    assert [(each.seen.id, each.fate, each.last_attempt) for each in found] == [
+        ("old", Fate.REBUILT, 12),
+        ("new", Fate.DUPLICATE, 12),
+    ]
+
+
+def test_what_is_remembered_stays_as_it_is() -> None:
+    """Rebuilding twice changes nothing; what the service would delete is left to it."""
+    known = replace(RECORD, provider_id=ProviderId("p1"), phase=Phase.READY)
+    gone = replace(RECORD, phase=Phase.TERMINATED)
+
+    assert fates(machine("p1"), record=known) == {"p1": Fate.KNOWN}
+    assert fates(machine("p1"), machine("p2", attempt=2), record=known) == {"p1": Fate.KNOWN, "p2": Fate.SURPLUS}
+    assert fates(machine("p1"), record=gone) == {"p1": Fate.SURPLUS}
+
+
+def test_a_record_from_before_its_machine_was_made_is_joined_to_it() -> None:
+    """After an older backup: left alone, the service would make a second one under the same name."""
+    assert fates(machine("p1"), record=RECORD) == {"p1": Fate.JOINED}
+
+
+def test_one_whose_deletion_was_asked_for_is_left_alone() -> None:
+    """A record would promise a machine that is about to go."""
+    assert fates(machine("p1"), machine("p2", of="b2", is_=Sighting.REMOVING), doomed="p1") == {
+        "p1": Fate.LEAVING,
+        "p2": Fate.LEAVING,
+    }
