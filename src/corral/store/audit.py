@@ -15,7 +15,10 @@ from corral.domain.access import Access
 from corral.domain.audit import STRANGER, AuditEntry, AuditLine
 from corral.store.database import Connection
 
-_LOCK = "SELECT pg_advisory_xact_lock(hashtextextended('corral audit', 0))"
+# PostgreSQL has the lines when it answers; it need not have them on disk before a caller gets an answer.
+_LOCK = """
+SELECT set_config('synchronous_commit', 'off', true), pg_advisory_xact_lock(hashtextextended('corral audit', 0))
+"""
 _APPEND = """
 INSERT INTO corral_audit
     (at, who, key_id, access, method, route, path, instance_id, address, status, error_code, request_id)
