@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import gc
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -53,12 +55,16 @@ async def ids(items: Sequence[tuple[Merged, Operation | None]]) -> bytes:
 
 
 @asynccontextmanager
-async def calling(database: Database, *, ttl_seconds: int) -> AsyncGenerator[Roll]:
+async def calling(database: Database, *, ttl_seconds: int, retries: int = 3) -> AsyncGenerator[Roll]:
     clock = SystemClock()
     async with (
         start_simulator() as sim,
         opened_account(
-            ProviderSettings.model_validate({"REQUEST_TIMEOUT": 30_000, "NOVITA_RATE_LIMIT_PER_MINUTE": 100_000}),
+            ProviderSettings.model_validate({
+                "REQUEST_TIMEOUT": 30_000,
+                "NOVITA_RATE_LIMIT_PER_MINUTE": 100_000,
+                "MAX_RETRY_ATTEMPTS": retries,
+            }),
             base_url=sim.base_url,
             api_key=SecretStr("key"),
             ledger=LocalLedger(clock),
@@ -99,6 +105,23 @@ async def test_a_provider_that_hangs_is_not_waited_for(database: Database) -> No
         assert warning is not None
         assert "did not answer in time; its part is as of" in warning
         assert max(seconds, again_seconds) < QUICKLY_SECONDS
+
+
+async def test_a_look_that_fails_when_nobody_waits_for_it_is_no_surprise(database: Database) -> None:
+    """It was told in the log as what it is; asyncio need not complain of an error that nobody took."""
+    surprises: list[str] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _loop, context: surprises.append(str(context["message"])))
+    async with calling(database, ttl_seconds=0, retries=1) as roll:
+        await roll.read()
+        roll.sim.fault("error_500", on="list", count=10)
+        _, warning, _ = await roll.read()
+        await until(lambda: not [task for task in asyncio.all_tasks() if "MergedListing._read" in repr(task)])
+    del roll
+    gc.collect()
+
+    assert warning is not None
+    assert "did not answer in time" in warning
+    assert surprises == []
 
 
 async def test_a_provider_that_is_left_alone_is_not_asked(database: Database) -> None:

@@ -187,6 +187,7 @@ class MergedListing:
             return held, None
         if self._flight is None or self._flight.done():
             self._flight = asyncio.create_task(self._read())
+            self._flight.add_done_callback(_taken)
         try:
             look = await self._in_time(self._flight)
         except CloudError as error:
@@ -229,6 +230,12 @@ class MergedListing:
             self._looks.put(_ALL, look)
         self._usual_seconds = self._clock.monotonic() - look.began_at
         self._failed = False
+
+
+def _taken(flight: asyncio.Task[_Look]) -> None:
+    """Take note of how *flight* ended, for when nobody waits for it any more; `_read` has logged an error."""
+    if not flight.cancelled():
+        flight.exception()
 
 
 def _told(held: _Look | None, why: str) -> str:
