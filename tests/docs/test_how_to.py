@@ -14,9 +14,20 @@ PAGES: dict[str, list[pages.Lesson]] = {
     "real-account": [],
     "private-images": [],
     "stuck-instance": [FIRST],
+    "shell": [],
+    "keys": [],
     "webhooks": [],
 }
 """Each page, and what was done before it is read."""
+ELSEWHERE = {"backup"}
+"""Pages whose commands need more than one running service, and are tested on their own."""
+
+
+def test_no_page_is_forgotten() -> None:
+    """Who writes commands has them run."""
+    written = {page.stem for page in (pages.ROOT / "docs/how-to").glob("*.md") if pages.lessons(page)}
+
+    assert sorted(written) == sorted(ELSEWHERE | set(PAGES))
 
 
 @pytest.mark.timeout(300)

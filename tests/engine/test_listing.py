@@ -60,11 +60,13 @@ async def calling(database: Database, *, ttl_seconds: int, retries: int = 3) -> 
     async with (
         start_simulator() as sim,
         opened_account(
-            ProviderSettings.model_validate({
-                "REQUEST_TIMEOUT": 30_000,
-                "NOVITA_RATE_LIMIT_PER_MINUTE": 100_000,
-                "MAX_RETRY_ATTEMPTS": retries,
-            }),
+            ProviderSettings.model_validate(
+                {
+                    "REQUEST_TIMEOUT": 30_000,
+                    "NOVITA_RATE_LIMIT_PER_MINUTE": 100_000,
+                    "MAX_RETRY_ATTEMPTS": retries,
+                }
+            ),
             base_url=sim.base_url,
             api_key=SecretStr("key"),
             ledger=LocalLedger(clock),
