@@ -15,6 +15,7 @@ from corral.cache.book import CacheBook
 from corral.clock import SystemClock
 from corral.cloud.novita.account import opened_account
 from corral.cloud.simulated import opened_provider
+from corral.domain.errors import GoalRefusedError
 from corral.engine import archive
 from corral.engine.archive import Header, Importing, OnProgress
 from corral.engine.catalog import Catalogue
@@ -30,6 +31,7 @@ from corral.store.budget import DatabaseLedger
 from corral.store.database import Database
 from corral.store.migrate import migrate, migrations, report
 from corral.store.offers import FailedOffers
+from corral.store.premises import locate
 from corral.store.solitude import alone
 from corral.store.target import DatabaseTarget
 from corral.telemetry import Metrics
@@ -37,7 +39,9 @@ from corral.telemetry import Metrics
 
 async def export(settings: Settings, write: Callable[[str], object], on_progress: OnProgress) -> Header:
     """Hand every line of an export to *write*; the schema stays as it is, whichever release made it."""
-    clock = SystemClock()
+    clock, data_dir = SystemClock(), settings.store.data_dir
+    if settings.store.database_url is None and not locate(data_dir).exists():
+        raise GoalRefusedError(f"there is nothing to export: no database is in {data_dir.absolute()}")
     async with opened_database(settings, clock) as (target, _), _connected(target) as database:
         return await archive.export(
             database, clock, write, newest_schema=migrations()[-1].number, on_progress=on_progress

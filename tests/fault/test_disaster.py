@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import shutil
 import signal
@@ -9,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
-from support.process import Running, quicken, run, serving
+from support.process import CORRAL, Running, clean_environment, quicken, run, serving
 from support.waiting import until
 
 from corral.store.premises import locate
@@ -155,3 +156,28 @@ async def test_a_broken_backup_is_refused_in_one_sentence(short_dir: Path) -> No
     assert errors.startswith("corral: line 1: this is not a file that `corral export` wrote")
     assert errors.count("\n") == 1
     assert not (place / ".corral").exists()
+
+
+async def test_a_disk_that_is_full_is_told_as_that(short_dir: Path) -> None:
+    """It is not the database's fault; and a place without a database is not made one by looking."""
+    data_dir = short_dir / "full" / ".corral"
+    data_dir.parent.mkdir()
+    code, _, errors = await told(data_dir, "export", "backup.jsonl")
+    assert (code, errors) == (1, f"corral: there is nothing to export: no database is in {data_dir}\n")
+    assert not data_dir.exists()
+    (data_dir.parent / "backup.jsonl").write_text("yesterday's")
+    (data_dir.parent / "backup.jsonl.part").symlink_to("/dev/full")
+    await told(data_dir, "migrate")
+    code, _, _ = await told(data_dir, "export", "backup.jsonl")
+    assert code == 0, "what an earlier try left behind is replaced, not followed"
+    full = await asyncio.create_subprocess_shell(
+        f"{CORRAL} export > /dev/full",
+        cwd=data_dir.parent,
+        env=clean_environment(CORRAL_DATA_DIR=str(data_dir)),
+        stderr=asyncio.subprocess.PIPE,
+    )
+    _, said = await full.communicate()
+
+    assert full.returncode == 2
+    assert said.decode().splitlines()[0] == "corral: cannot write standard output: No space left on device"
+    assert sorted(path.name for path in data_dir.parent.iterdir()) == [".corral", "backup.jsonl"]

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import sys
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, Annotated, Final
+from typing import Annotated, Final
 
 import typer
 import uvloop
@@ -36,8 +35,8 @@ def export_all(
 
     settings = configuration({}).settings
     configure_logging("warning")
-    with _written(file) as output:
-        header = uvloop.run(recovery.export(settings, output.write, _progress("exported")))
+    with _written(file) as write:
+        header = uvloop.run(recovery.export(settings, write, _progress("exported")))
     print_note(f"Exported {header.rows:,} rows of installation {header.installation} (schema {header.schema}).")
 
 
@@ -51,8 +50,7 @@ def import_all(
 
     settings = configuration({}).settings
     configure_logging("warning")
-    with _read(file) as given:
-        lines = iter(lambda: given.readline(LONGEST_LINE + 1), b"")
+    with _read(file, LONGEST_LINE) as lines:
         header = uvloop.run(recovery.restore(settings, lines, _progress("imported")))
     print_note(
         f"Imported {header.rows:,} rows of installation {header.installation}, as they were at "
@@ -62,50 +60,80 @@ def import_all(
 
 
 @contextmanager
-def _written(file: str) -> Generator[IO[str]]:
+def _written(file: str) -> Generator[Callable[[str], None]]:
     """Where to write: a file appears under its name when it is whole, for its owner's eyes only."""
     if file == STANDARD:
-        yield sys.stdout
-        sys.stdout.flush()
+        with _output(os.dup(sys.stdout.fileno()), "standard output", on_disk=False) as write:
+            yield write
         return
     draft = Path(f"{file}.part")
     try:
-        with contextlib.suppress(FileNotFoundError):
-            draft.unlink()
-        number = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(number, "w", encoding="utf-8") as output:
-            yield output
-            output.flush()
-            os.fsync(number)
-        draft.replace(file)
-    except OSError as error:
-        raise MalformedError(f"cannot write {file}: {error.strerror}") from error
+        with _told(f"cannot write {file}"):
+            draft.unlink(missing_ok=True)
+            number = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with _output(number, file, on_disk=True) as write:
+            yield write
+        with _told(f"cannot write {file}"):
+            draft.replace(file)
     finally:
         draft.unlink(missing_ok=True)
 
 
 @contextmanager
-def _read(file: str) -> Generator[IO[bytes]]:
-    if file == STANDARD:
-        yield sys.stdin.buffer
-        return
+def _output(number: int, name: str, *, on_disk: bool) -> Generator[Callable[[str], None]]:
+    """Write to an open file; what could not be written is told once, and not again when it is closed."""
+    output = os.fdopen(number, "w", encoding="utf-8")
+
+    def write(text: str) -> None:
+        with _told(f"cannot write {name}"):
+            output.write(text)
+
     try:
-        given = Path(file).open("rb")  # noqa: SIM115  # closed below; errors of opening are told apart
-    except OSError as error:
-        raise MalformedError(f"cannot read {file}: {error.strerror}") from error
+        yield write
+        with _told(f"cannot write {name}"):
+            output.flush()
+            if on_disk:
+                os.fsync(number)
+    finally:
+        with suppress(OSError):
+            output.close()
+
+
+@contextmanager
+def _read(file: str, longest_line: int) -> Generator[Iterator[bytes]]:
+    """The lines of a file, as they are asked for; one that is too long comes cut, and is refused for its length."""
+    with _told(f"cannot read {file}"):
+        given = sys.stdin.buffer if file == STANDARD else Path(file).open("rb")  # noqa: SIM115  # closed below
+
+    def next_line() -> bytes:
+        with _told(f"cannot read {file}"):
+            return given.readline(longest_line + 1)
+
     with given:
-        yield given
+        yield iter(next_line, b"")
+
+
+@contextmanager
+def _told(what: str) -> Generator[None]:
+    """A disk that is full, or a pipe that is closed, is told as what it is, and not taken for the database's fault."""
+    try:
+        yield
+    except OSError as error:
+        raise MalformedError(f"{what}: {error.strerror}") from error
 
 
 def _progress(done_so: str) -> Callable[[int, int], None]:
     """Say how far it is, now and then."""
     clock = SystemClock()
-    said_at = clock.monotonic()
+    said_at: float | None = None
 
     def tell(done: int, total: int) -> None:
         nonlocal said_at
-        if clock.monotonic() - said_at >= PROGRESS_EVERY_SECONDS:
-            said_at = clock.monotonic()
+        now = clock.monotonic()
+        if said_at is None:
+            said_at = now
+        elif now - said_at >= PROGRESS_EVERY_SECONDS:
+            said_at = now
             print_note(f"{done_so} {done:,} of {total:,} rows")
 
     return tell
