@@ -204,6 +204,18 @@ def test_an_absurd_total_does_not_ask_for_ever() -> None:
     assert reading.calls <= 1001
 
 
+@pytest.mark.parametrize("nonsense", [3, -1])
+def test_a_page_of_nonsense_teaches_nothing_about_where_the_pages_begin(nonsense: int) -> None:
+    """Else one wrong answer would hide the first page for good."""
+
+    async def fetch(_number: int, _size: int) -> Page[str]:
+        return Page(items=(), total=nonsense)
+
+    reading = asyncio.run(read_all(fetch))
+
+    assert (reading.complete, reading.first_number) == (False, None)
+
+
 def test_a_page_that_fails_fails_the_reading() -> None:
     """Half a list must not look like a short one."""
 

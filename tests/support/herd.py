@@ -51,6 +51,7 @@ from corral.store.target import DatabaseTarget
 from corral.telemetry import Metrics
 from novitasim.testing import Simulated, start_simulator
 from support.clocks import SteppedClock
+from support.garbling import Garbler
 
 ORDER = Order(name="worker", product_name="RTX 4090 24GB", template_id="107672", regions=("CN-HK-01", "AS-SGP-02"))
 OUTAGE_PAUSE = 5.0
@@ -179,14 +180,25 @@ def _operation(instance: Instance, kind: OperationKind) -> Operation:
 
 @asynccontextmanager
 async def herding(
-    database: Database, target: DatabaseTarget, *, after: Herd | None = None, **quirks: Any
+    database: Database,
+    target: DatabaseTarget,
+    *,
+    after: Herd | None = None,
+    through: Garbler | None = None,
+    **quirks: Any,
 ) -> AsyncGenerator[Herd]:
-    """An engine over *database* and a simulator with these *quirks*; or over the world and time of the one *after*."""
+    """
+    An engine over *database* and a simulator with these *quirks*; or over the world and time of the one *after*.
+
+    What the provider says comes *through* a garbler, if there is one.
+    """
     clock, policy, registry = SteppedClock() if after is None else after.clock, Policy(), Registry()
     async with start_simulator(**quirks) if after is None else nullcontext(after.sim) as sim:
-        key = SecretStr("key")
+        key, base_url = SecretStr("key"), sim.base_url
+        if through is not None:
+            through.to, base_url = sim.base_url, through.address
         async with (
-            HttpExchange(base_url=sim.base_url, api_key=key, timeout_seconds=5, clock=clock) as exchange,
+            HttpExchange(base_url=base_url, api_key=key, timeout_seconds=5, clock=clock) as exchange,
             Prober.open(clock=clock, roll=lambda: 0.5) as prober,
         ):
             cloud: Cloud = NovitaCloud(exchange)

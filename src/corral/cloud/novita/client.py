@@ -103,7 +103,7 @@ class NovitaCloud:
             missing_code="PRODUCT_NOT_FOUND",
         )
         answer = await self._ask(call, wire.Created)
-        found = wire.text(answer.id)
+        found = wire.identity(answer.id)
         if not found:
             raise error_for(FaultError(Fate.MAY_HAVE_HAPPENED, "an answer without an id"), call)
         return found
@@ -165,7 +165,7 @@ class NovitaCloud:
         query = {"pageNum": str(number), "pageSize": str(size)}
         call = _read_call("instances", "/v1/gpu/instances", query, most_bytes=MOST_LISTING_BYTES)
         answer = await self._ask(call, wire.Instances)
-        total = wire.whole(answer.total)
+        total = wire.total(answer.total)
         if answer.instances is None and total is None:
             # An object with neither is not an empty account; taking it for one would make everything vanish.
             raise error_for(FaultError(Fate.MAY_HAVE_HAPPENED, "an answer without instances"), call)
@@ -188,7 +188,7 @@ class NovitaCloud:
             _read_call("templates", "/v1/templates", query, most_bytes=MOST_CATALOGUE_BYTES), wire.Templates
         )
         items = tuple((wire.text(seen.id), templates.listed(seen, channel)) for seen in answer.template or [])
-        return Page(items=items, total=wire.whole(answer.total))
+        return Page(items=items, total=wire.total(answer.total))
 
     async def _ask(self, call: Call, answer: type[Answer]) -> Answer:
         try:

@@ -188,7 +188,7 @@ def retry_after_seconds(value: str | None, now: datetime) -> float | None:
     if seconds is None:
         try:
             until = parsedate_to_datetime(value)
-        except (ValueError, TypeError):
+        except (ValueError, TypeError, OverflowError):
             return None
         seconds = (until.replace(tzinfo=until.tzinfo or UTC) - now).total_seconds()
     return min(max(seconds, 0.0), MOST_RETRY_AFTER_SECONDS)

@@ -124,7 +124,7 @@ class HttpExchange:
 def _date(header: str | None) -> datetime | None:
     try:
         found = None if header is None else parsedate_to_datetime(header)
-    except ValueError:
+    except (ValueError, OverflowError):
         return None
     return found if found is None or found.tzinfo is not None else None
 

@@ -30,7 +30,11 @@ Item = TypeVar("Item")
 PAGE_SIZE: Final = 100
 """The largest page that clients of the provider are known to ask for; its own cap is not published."""
 MOST_PAGES: Final = 1000
-"""A total that asks for more is taken for an error: a hundred thousand instances are beyond any account."""
+"""
+A total that asks for more is taken for an error: a hundred thousand instances are beyond any account.
+
+It is read page by page while there is something new, so that a wrong number alone does not use up the budget.
+"""
 TRIES: Final = 2
 
 
@@ -57,7 +61,11 @@ class Reading(Generic[Item]):
     complete: bool
     calls: int
     first_number: int | None
-    """The number of the first page, once it could be told; hand it to the next reading to save a call."""
+    """
+    The number of the first page, once it could be told; hand it to the next reading to save a call.
+
+    A reading that is not sure tells nothing: a page of nonsense must not make all later readings miss the first page.
+    """
 
 
 FetchPage = Callable[[int, int], Awaitable[Page[Item]]]
@@ -74,7 +82,7 @@ async def read_all(fetch: FetchPage[Item], *, size: int = PAGE_SIZE, first_numbe
         items=tuple(reader.seen.values()),
         complete=reader.complete,
         calls=reader.calls,
-        first_number=reader.first_number,
+        first_number=reader.first_number if reader.complete else None,
     )
 
 
@@ -104,8 +112,8 @@ class _Reader(Generic[Item]):
         size = min(self._asked_size, len(first.items))
         count = math.ceil(first.total / size)
         if count > MOST_PAGES:
-            first = Page(items=first.items, total=first.total)
-            self._accept([first, *await self._pages(range(1, MOST_PAGES), size)], sure=False)
+            await self._read_uncounted(first)
+            self.complete = False
             return True
         return await self._read_counted(first, size, count)
 
@@ -121,8 +129,9 @@ class _Reader(Generic[Item]):
             self.first_number = 1
             return await self._page(1, self._asked_size)
         if not first.items and first.total:
-            self.first_number = 1
-            return await self._page(1, self._asked_size)
+            first = await self._page(1, self._asked_size)
+            if first.items:  # else it is neither, and says nothing about where the pages begin
+                self.first_number = 1
         return first
 
     async def _read_counted(self, first: Page[Item], size: int, count: int) -> bool:

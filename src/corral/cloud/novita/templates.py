@@ -41,7 +41,7 @@ def template(seen: wire.Template, template_id: str) -> Template:
     if not image:
         problems.append("it has no image")
     found = Template(
-        id=wire.text(seen.id) or template_id,
+        id=wire.identity(seen.id) or template_id,
         name=wire.text(seen.name),
         image=image,
         image_auth_id=wire.text(seen.image_auth) or None,
@@ -63,7 +63,7 @@ def template(seen: wire.Template, template_id: str) -> Template:
 
 def listed(seen: wire.ListedTemplate, channel: TemplateChannel) -> ListedTemplate | None:
     """The template as a list shows it; None for one without an id, or that is not for instances."""
-    found = wire.text(seen.id)
+    found = wire.identity(seen.id)
     if not found or wire.text(seen.type) not in {"", "instance"}:
         return None
     return ListedTemplate(id=found, name=wire.text(seen.name), image=wire.text(seen.image), channel=channel)

@@ -39,6 +39,14 @@ SIGHTINGS: Final[Mapping[str, Sighting]] = {
 MICRO_USD_PER_PRICE_UNIT: Final = 10
 """The provider counts in 1/100000 USD."""
 
+MOST_MICRO_USD: Final = 10**15
+"""A thousand million dollars an hour: whoever asks more does not mean it."""
+
+MOST_LABEL_LENGTH: Final = 1000
+"""Names, words and addresses are kept for each instance; nobody reads longer ones."""
+MOST_PARTS: Final = 100
+"""Ports, variables and disks of one instance: the provider allows far fewer."""
+
 MOST_FAILURE_LENGTH: Final = 500
 """A failure is shown to people and kept for each instance; longer ones are traces nobody reads there."""
 
@@ -55,51 +63,53 @@ def is_known(word: str) -> bool:
 
 def instance(seen: wire.Instance, *, detailed: bool) -> ProviderInstance | None:
     """One instance; None without an id. Ways in are read only from a *detailed* look, which alone has them."""
-    found = wire.text(seen.id)
+    found = wire.identity(seen.id)
     if not found:
         return None
-    word = wire.text(seen.status)
+    word = _label(seen.status)
     return ProviderInstance(
         id=found,
-        name=wire.text(seen.name),
+        name=_label(seen.name),
         sighting=sighting(word),
         word=word,
-        cluster_id=wire.text(seen.cluster_id) or None,
-        cluster_name=wire.text(seen.cluster_name) or None,
-        product_id=wire.text(seen.product_id) or None,
-        product_name=wire.text(seen.product_name) or None,
+        cluster_id=_label(seen.cluster_id) or None,
+        cluster_name=_label(seen.cluster_name) or None,
+        product_id=_label(seen.product_id) or None,
+        product_name=_label(seen.product_name) or None,
         gpu_num=wire.whole(seen.gpu_num),
         cpu_num=wire.whole(seen.cpu_num),
         memory_gb=wire.whole(seen.memory),
         rootfs_gb=wire.whole(seen.rootfs_size),
-        image=wire.text(seen.image_url) or None,
-        billing_mode=wire.text(seen.billing_mode) or None,
+        image=_label(seen.image_url) or None,
+        billing_mode=_label(seen.billing_mode) or None,
         endpoints=_endpoints(seen),
         connection=_connection(seen) if detailed else None,
         failure=_failure(seen),
-        spot_word=wire.text(seen.spot_status) or None,
+        spot_word=_label(seen.spot_status) or None,
         spot_reclaim_at=instant(seen.spot_reclaim_time),
         created_at=instant(seen.created_at),
         started_at=instant(seen.last_started_at),
         stopped_at=instant(seen.last_stopped_at),
         ends_at=instant(seen.end_time),
-        env_names=tuple(key for env in wire.many(seen.envs, wire.Env) if (key := wire.text(env.key))),
+        env_names=tuple(key for env in wire.many(seen.envs, wire.Env)[:MOST_PARTS] if (key := _label(env.key))),
         volume_mounts=tuple(
-            path for mount in wire.many(seen.volume_mounts, wire.VolumeMount) if (path := wire.text(mount.mount_path))
+            path
+            for mount in wire.many(seen.volume_mounts, wire.VolumeMount)[:MOST_PARTS]
+            if (path := _label(mount.mount_path))
         ),
-        kind=wire.text(seen.kind) or None,
+        kind=_label(seen.kind) or None,
     )
 
 
 def product(seen: wire.Product) -> Product | None:
     """One product; None without an id."""
-    found = wire.text(seen.id)
+    found = wire.identity(seen.id)
     if not found:
         return None
     ways = set(wire.texts(seen.billing_methods))
     return Product(
         id=found,
-        name=wire.text(seen.name),
+        name=_label(seen.name),
         cpu_per_gpu=wire.whole(seen.cpu_per_gpu) or 0,
         memory_gb_per_gpu=wire.whole(seen.memory_per_gpu) or 0,
         available=wire.flag(seen.available_deploy),
@@ -111,8 +121,8 @@ def product(seen: wire.Product) -> Product | None:
 
 def cluster(seen: wire.Cluster) -> Cluster | None:
     """One cluster; None without an id. One without a name goes by its id."""
-    found = wire.text(seen.id)
-    return Cluster(id=found, name=wire.text(seen.name) or found) if found else None
+    found = wire.identity(seen.id)
+    return Cluster(id=found, name=_label(seen.name) or found) if found else None
 
 
 def instant(seconds: wire.Scalar) -> datetime | None:
@@ -126,16 +136,20 @@ def instant(seconds: wire.Scalar) -> datetime | None:
         return None
 
 
+def _label(value: wire.Scalar) -> str:
+    return wire.text(value)[:MOST_LABEL_LENGTH]
+
+
 def _price(units: wire.Scalar) -> int | None:
     """Micro-USD; None for what costs nothing, because nothing is given away: zero means not sold so."""
-    found = wire.number(units)
-    return round(found * MICRO_USD_PER_PRICE_UNIT) or None if found is not None and found > 0 else None
+    found = (wire.number(units) or 0) * MICRO_USD_PER_PRICE_UNIT
+    return round(found) or None if 0 < found <= MOST_MICRO_USD else None
 
 
 def _endpoints(seen: wire.Instance) -> tuple[Endpoint, ...]:
     return tuple(
-        Endpoint(port=port, kind=_kind(wire.text(mapping.type)), address=wire.text(mapping.endpoint) or None)
-        for mapping in wire.many(seen.port_mappings, wire.PortMapping)
+        Endpoint(port=port, kind=_kind(wire.text(mapping.type)), address=_label(mapping.endpoint) or None)
+        for mapping in wire.many(seen.port_mappings, wire.PortMapping)[:MOST_PARTS]
         if (port := wire.whole(mapping.port)) is not None
     )
 
@@ -163,7 +177,7 @@ def _connection(seen: wire.Instance) -> Connection:
 def _if_running(component: wire.ConnectComponent, value: wire.Scalar) -> str | None:
     """A way in that the provider says is shut is none; where it does not say, it is taken to be open."""
     shut = component.is_running is not None and not wire.flag(component.is_running)
-    return None if shut else wire.text(value) or None
+    return None if shut else _label(value) or None
 
 
 def _failure(seen: wire.Instance) -> str | None:

@@ -9,7 +9,7 @@ rest. Only what Corral uses is named. `Any` is allowed in this file alone.
 from __future__ import annotations
 
 import math
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 
 import msgspec
 
@@ -18,6 +18,11 @@ Scalar: TypeAlias = Any
 
 Part: TypeAlias = msgspec.Raw
 """A nested object or array; read it with `one` or `many`."""
+
+MOST_WHOLE: Final = 2**31 - 1
+"""Ports, gigabytes, cores and instances are far fewer; and this is what an integer column holds."""
+MOST_ID_LENGTH: Final = 255
+"""Ids are some twenty characters; a key of an index holds ten times this."""
 
 _NOTHING = msgspec.Raw(b"null")
 
@@ -224,10 +229,16 @@ class RegistryAuths(msgspec.Struct):
 
 
 def text(value: Scalar) -> str:
-    """The text of *value*; empty when it is absent or not a scalar."""
+    """The text of *value*, without NULs, which no database keeps; empty when it is absent or not a scalar."""
     if value is None or isinstance(value, (dict, list, bool)):
         return ""
-    return str(value).strip()
+    return str(value).replace("\0", "").strip()
+
+
+def identity(value: Scalar) -> str:
+    """The text of *value* if it can be an id; of a longer one, or one with signs that end lines, nothing is left."""
+    found = text(value)
+    return found if len(found) <= MOST_ID_LENGTH and found.isprintable() else ""
 
 
 def number(value: Scalar) -> float | None:
@@ -242,9 +253,15 @@ def number(value: Scalar) -> float | None:
 
 
 def whole(value: Scalar) -> int | None:
-    """The whole number in *value*; None when there is none or it has a fraction."""
+    """The whole number in *value*; None when there is none, it has a fraction, or it is larger than any we count."""
     found = number(value)
-    return int(found) if found is not None and found.is_integer() else None
+    return int(found) if found is not None and found.is_integer() and abs(found) <= MOST_WHOLE else None
+
+
+def total(value: Scalar) -> int | None:
+    """How many there are, as *value* says: an absurd number says "too many", which is not the same as nothing."""
+    found = number(value)
+    return None if found is None else int(max(-1.0, min(found, float(MOST_WHOLE))))
 
 
 def flag(value: Scalar) -> bool:
