@@ -20,6 +20,11 @@ commands = typer.Typer()
 
 LATEST: Final = 10
 """Events that `why` shows."""
+ASKED_AGAIN: Final = {
+    "stopping": "asked for every 15 s until the provider says that it has stopped; it may be billed until then",
+    "deleting": "asked for every 15 s until the provider says that it is gone; it may be billed until then",
+}
+"""What is done about statuses that end only with the provider's word."""
 
 
 class Why(msgspec.Struct, kw_only=True, rename="camel"):
@@ -174,8 +179,12 @@ def _next(told: Why) -> list[str]:
     for job in told.due:
         when = "now" if job.next_retry_at is None else f"at {clock_time(job.next_retry_at)}"
         lines.append(f"{job.type} {when}" + (f", attempt {job.attempts + 1}: {job.error}" if job.error else ""))
+    if instance.status in ASKED_AGAIN:
+        lines.append(ASKED_AGAIN[instance.status])
     if instance.status not in GONE:
-        seen = "not seen yet" if instance.last_seen_at is None else f"last seen at {clock_time(instance.last_seen_at)}"
+        vanished = instance.error is not None and instance.error.code == "INSTANCE_VANISHED"
+        looked = "last looked for in vain at" if vanished else "last seen at"
+        seen = "not seen yet" if instance.last_seen_at is None else f"{looked} {clock_time(instance.last_seen_at)}"
         lines.append(f"watched in every listing of the provider; {seen}" + (", too long ago" if instance.stale else ""))
     if isinstance(told.provider, dict) and told.provider.get("breaker") not in {None, "CLOSED"}:
         lines.append(f"the provider keeps failing ({told.provider.get('lastFailure')}) and is asked again by and by")
