@@ -194,7 +194,7 @@ async def test_the_shell_completes_names(shell: Shell, corral: Running, tmp_path
     at = f"--url {corral.address}"
     assert await pressed_tab(f"corral show {at} complete-") == ["complete-me"]
     assert "107672" in await pressed_tab(f"corral create x {at} --template ")
-    assert set(await pressed_tab("corral re")) == {"restart"}
+    assert set(await pressed_tab("corral re")) == {"rebuild", "restart"}
     assert await pressed_tab(f"corral show --url http://127.0.0.1:{unused_port()} a") == []
 
 
