@@ -99,9 +99,17 @@ class Watch:
 
     async def _look_at_database(self) -> None:
         if self.embedded is not None and self.embedded.needs_attention():
+            self._report_database(answers=False)  # starting it takes seconds, in which nobody should be told it is up
             with contextlib.suppress(StoreUnavailableError):
                 await self.embedded.ensure()
         answers = await self.database.answers()
+        self._report_database(answers=answers)
+        if answers:
+            with contextlib.suppress(StoreUnavailableError):
+                async with self.database.connection() as connection:
+                    self.vitals.last_look_at = await looks.last(connection)
+
+    def _report_database(self, *, answers: bool) -> None:
         match self.vitals.up.get("database"), answers:
             case None, True:
                 log.info("database.ready")
@@ -114,10 +122,6 @@ class Watch:
         self.vitals.report("database", up=answers, kind="server" if self.embedded is None else "embedded")
         self.vitals.report("jobQueue", up=answers)
         self.metrics.database_up.set(answers)
-        if answers:
-            with contextlib.suppress(StoreUnavailableError):
-                async with self.database.connection() as connection:
-                    self.vitals.last_look_at = await looks.last(connection)
 
     async def _look_at_provider(self) -> None:
         if self.simulated is not None and self.simulated.needs_attention():
