@@ -7,10 +7,7 @@ Run as `python tools/reference.py` to write, `python tools/reference.py --check`
 from __future__ import annotations
 
 import ast
-import dataclasses
 import inspect
-import json
-import re
 import sys
 from collections.abc import Iterable
 from enum import StrEnum
@@ -19,11 +16,11 @@ from pathlib import Path
 from typing import Any
 
 import grafana
+import routes
 import typer
 from error_words import ANSWERS, FAILURES, FIELDS
+from layout import page
 
-from corral.api import app, openapi
-from corral.api.limits import Limits
 from corral.cache import numbers
 from corral.cli.advice import next_step
 from corral.cli.exits import MEANINGS
@@ -44,7 +41,7 @@ def settings_page() -> str:
     rows = [
         f"| `{s.name}` | {f'`{s.default}`' if s.default else ''} | {s.accepts} | {s.meaning} |" for s in load({}).shown
     ]
-    return _page(
+    return page(
         "Settings",
         "From the command line, the environment and `.env`, in that order of strength. An empty value counts as unset; "
         "an unknown name that begins with `CORRAL_` is an error. `corral config` prints the values in force.",
@@ -62,7 +59,7 @@ def lifecycle_page() -> str:
         ("Operations", "What somebody asked for.", OperationKind),
         ("How far an operation is", "Its `status`.", OperationStatus),
     ]
-    return _page(
+    return page(
         "The life of an instance",
         "Drawn from the tables in `domain/lifecycle.py`, which are the only place that decides what follows what.",
         [
@@ -80,7 +77,7 @@ def errors_page() -> str:
         f"| {status} | `{code}` | {meaning} |" for status, row in ANSWERS.items() for code, meaning in row.items()
     ]
     failures = [f"| `{code}` | {meaning} | {_advice(code)} |" for code, meaning in FAILURES.items()]
-    return _page(
+    return page(
         "Errors",
         "One shape for every error; `retryable` says whether the same request may succeed later, `retryAfter` (and the "
         "`Retry-After` header) when.",
@@ -97,7 +94,7 @@ def errors_page() -> str:
 def events_page() -> str:
     """What is logged, and what is told."""
     logged = [f"| `{event}` | {meaning} |" for event, meaning in sorted(LOG_EVENTS.items())]
-    return _page(
+    return page(
         "Events",
         "What is told of instances (the event log), and what the service logs about itself.",
         [
@@ -112,7 +109,7 @@ def cli_page() -> str:
     group: Any = typer.main.get_command(cli)
     commands = [line for name, command in _flat(group) for line in _command(name, command)]
     codes = [f"| {code} | {meaning} |" for code, meaning in MEANINGS.items()]
-    return _page(
+    return page(
         "The command line",
         "Results go to standard output, everything else to standard error; without a terminal there are no colours and "
         "no live lines. An instance is named by its name, its id or the provider's id; a name that several live "
@@ -124,7 +121,7 @@ def cli_page() -> str:
 def metrics_page() -> str:
     """Every number for Prometheus."""
     ours, fleet = [*Metrics().families, *numbers.FAMILIES], fleet_gauges.FAMILIES
-    return _page(
+    return page(
         "Metrics",
         "What `GET /metrics` tells Prometheus. Labels are words of Corral's own tables, never ids. "
         "[How to use them](../how-to/metrics.md).",
@@ -152,53 +149,6 @@ def _families(families: Iterable[Family]) -> list[str]:
     return ["| name | kind | labels | meaning |", "|---|---|---|---|", *rows]
 
 
-class _Anything:
-    """Stands for the parts behind the routes, which are only described here and never called."""
-
-    def __getattr__(self, _name: str) -> _Anything:
-        return self
-
-
-def api_page() -> str:
-    """Every route, for people."""
-    lines: list[str] = []
-    routes = [(path, method, told) for path, row in _described()["paths"].items() for method, told in row.items()]
-    for tag in dict.fromkeys(told["tags"][0] for _, _, told in routes):
-        rows = [
-            f"| `{method.upper()} {path}` | {told['summary']} | {_whom(told)} |"
-            for path, method, told in routes
-            if told["tags"][0] == tag
-        ]
-        lines += [f"## {tag.capitalize()}", "", "| route | what it does | for |", "|---|---|---|", *rows, ""]
-    return _page(
-        "The HTTP API",
-        "Every route. A running service shows parameters, bodies and answers at `/docs`, and serves them for programs "
-        "at `/schema/openapi.json`; the same is in [openapi.json](openapi.json). How it fails: [errors](errors.md).",
-        lines[:-1],
-    )
-
-
-def _whom(told: Any) -> str:
-    found = re.search(r"For callers of the role (\w+)", told.get("description", ""))
-    return f"`{found[1]}`" if found else "everybody"
-
-
-def openapi_page() -> str:
-    """Every route, for programs."""
-    return json.dumps(_described(), indent=1, sort_keys=True, ensure_ascii=False) + "\n"
-
-
-def _described() -> dict[str, Any]:
-    """The OpenAPI document; without the version, which a running service tells."""
-    parts = {part.name: _Anything() for part in dataclasses.fields(app.Parts)}
-    plain = {"local_only": True, "allowed_origins": (), "limits": Limits(), "ready_word": "ready", "pages": ()}
-    plain |= {"answers": None}
-    edge: Any = app.build(app.Parts(**(parts | plain)))  # type: ignore[arg-type]
-    found = openapi.document(edge.app)
-    found["info"]["version"] = "unversioned"
-    return found
-
-
 PAGES = {
     "settings.md": settings_page,
     "lifecycle.md": lifecycle_page,
@@ -206,8 +156,8 @@ PAGES = {
     "events.md": events_page,
     "cli.md": cli_page,
     "metrics.md": metrics_page,
-    "api.md": api_page,
-    "openapi.json": openapi_page,
+    "api.md": routes.api_page,
+    "openapi.json": routes.openapi_page,
     "../grafana/corral.json": grafana.dashboard,
 }
 
@@ -230,10 +180,6 @@ def main(arguments: list[str]) -> int:
 def _present(name: str) -> str | None:
     path = HOME / name
     return path.read_text(encoding="utf-8") if path.exists() else None
-
-
-def _page(title: str, lead: str, lines: list[str]) -> str:
-    return "\n".join([f"# {title}", "", "<!-- made by tools/reference.py -->", "", lead, "", *lines, ""])
 
 
 def _command(name: str, command: Any) -> list[str]:

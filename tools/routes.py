@@ -1,0 +1,60 @@
+"""The pages about the HTTP API, from the routes themselves: for people, and for programs."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+from typing import Any
+
+from layout import page
+
+from corral.api import app, openapi
+from corral.api.limits import Limits
+
+
+class _Anything:
+    """Stands for the parts behind the routes, which are only described here and never called."""
+
+    def __getattr__(self, _name: str) -> _Anything:
+        return self
+
+
+def api_page() -> str:
+    """Every route, for people."""
+    lines: list[str] = []
+    routes = [(path, method, told) for path, row in _described()["paths"].items() for method, told in row.items()]
+    for tag in dict.fromkeys(told["tags"][0] for _, _, told in routes):
+        rows = [
+            f"| `{method.upper()} {path}` | {told['summary']} | {_whom(told)} |"
+            for path, method, told in routes
+            if told["tags"][0] == tag
+        ]
+        lines += [f"## {tag.capitalize()}", "", "| route | what it does | for |", "|---|---|---|", *rows, ""]
+    return page(
+        "The HTTP API",
+        "Every route. A running service shows parameters, bodies and answers at `/docs`, and serves them for programs "
+        "at `/schema/openapi.json`; the same is in [openapi.json](openapi.json). How it fails: [errors](errors.md).",
+        lines[:-1],
+    )
+
+
+def _whom(told: Any) -> str:
+    found = re.search(r"For callers of the role (\w+)", told.get("description", ""))
+    return f"`{found[1]}`" if found else "everybody"
+
+
+def openapi_page() -> str:
+    """Every route, for programs."""
+    return json.dumps(_described(), indent=1, sort_keys=True, ensure_ascii=False) + "\n"
+
+
+def _described() -> dict[str, Any]:
+    """The OpenAPI document; without the version, which a running service tells."""
+    parts = {part.name: _Anything() for part in dataclasses.fields(app.Parts)}
+    plain = {"local_only": True, "allowed_origins": (), "limits": Limits(), "ready_word": "ready", "pages": ()}
+    plain |= {"answers": None}
+    edge: Any = app.build(app.Parts(**(parts | plain)))  # type: ignore[arg-type]
+    found = openapi.document(edge.app)
+    found["info"]["version"] = "unversioned"
+    return found
