@@ -289,6 +289,32 @@ async def test_a_thousand_instances_cost_eleven_calls() -> None:
     assert (len(listing.instances), listing.complete, calls, listing.pages) == (1000, True, 11, 11)
 
 
+@pytest.mark.parametrize("limit", [30, 100])
+async def test_a_long_listing_on_a_small_budget_comes_to_its_end_and_starves_no_other_read(limit: int) -> None:
+    """It takes minutes; a page that gave up would spoil it, and the calls that the others cost."""
+    async with stage({"page_size_cap": 3}, fixed=limit) as (sim, parts, clock):
+        found = ""
+        for n in range(150):
+            found = await sim.create(f"corral-{n}")
+            sim.advance(5)
+        began = clock.monotonic()
+        listing_all = asyncio.create_task(parts.cloud.instances())
+        looks = await asyncio.gather(*(_after(clock, 20 * n, parts, found) for n in range(1, 4)))
+        listing = await listing_all
+        took = clock.monotonic() - began
+        calls = sim.calls()
+
+    assert (len(listing.instances), listing.complete, listing.pages) == (150, True, 51)
+    assert [seen.id for seen in looks] == [found] * 3
+    assert took > 25
+    assert calls["busiest_minute"] <= limit
+
+
+async def _after(clock: RacingClock, seconds: float, parts: Guarding, provider_id: str) -> ProviderInstance:
+    await clock.sleep(seconds)
+    return await look(parts, provider_id)
+
+
 @pytest.mark.parametrize(
     ("fault", "error", "created"),
     [

@@ -10,7 +10,7 @@ import pytest
 from support.clocks import SteppedClock
 from support.waiting import until
 
-from corral.cloud.gate import MOST_IN_FLIGHT, MOST_READS_IN_FLIGHT, PATIENCE_SECONDS, Gate, Permit
+from corral.cloud.gate import MOST_IN_FLIGHT, MOST_READS_IN_FLIGHT, Gate, Permit
 from corral.cloud.local_ledger import LocalLedger
 from corral.domain.errors import CloudTransientError, StoreUnavailableError
 from corral.store.budget import DatabaseLedger
@@ -54,7 +54,7 @@ class Crowd:
 
     async def _one(self, name: str, *, change: bool) -> None:
         try:
-            permit = await self.gate.enter(change=change)
+            permit = await self.gate.enter(change=change, patience_seconds=30)
         except CloudTransientError:
             self.refused.append(name)
             return
@@ -128,7 +128,7 @@ async def test_patience_ends(clock: SteppedClock) -> None:
     for n in range(3):
         crowd.come(f"{n}", change=True)
     await settle()
-    clock.advance(PATIENCE_SECONDS)
+    clock.advance(30)
     await settle()
 
     assert (crowd.through, crowd.refused) == (["0"], ["1", "2"])
@@ -183,7 +183,7 @@ async def test_what_broke_reaches_those_who_wait(clock: SteppedClock) -> None:
 
     gate = Gate(BrokenLedger(clock), fixed=40, clock=clock, metrics=Metrics())
     with pytest.raises(ZeroDivisionError):
-        await gate.enter(change=False)
+        await gate.enter(change=False, patience_seconds=30)
 
 
 async def test_processes_on_one_database_share_one_limit(database: Database, clock: SteppedClock) -> None:
@@ -208,10 +208,10 @@ async def test_a_process_that_hangs_with_the_budget_in_its_hands_stops_nobody(
     gate = Gate(DatabaseLedger(database), fixed=40, clock=clock, metrics=Metrics())
     async with database.transaction() as holder:
         await holder.execute("SELECT 1 FROM corral_provider_budget FOR UPDATE")
-        gate.leave(await gate.enter(change=True))
+        gate.leave(await gate.enter(change=True, patience_seconds=30))
         while_held = gate.limit
     clock.advance(6.0)
-    gate.leave(await gate.enter(change=True))
+    gate.leave(await gate.enter(change=True, patience_seconds=30))
 
     assert (while_held, gate.limit) == (10, 40)
 
@@ -219,9 +219,9 @@ async def test_a_process_that_hangs_with_the_budget_in_its_hands_stops_nobody(
 async def test_a_closed_database_leaves_a_part_of_the_budget(database: Database, clock: SteppedClock) -> None:
     """Creates go on while the database restarts."""
     gate = Gate(DatabaseLedger(database), fixed=40, clock=clock, metrics=Metrics())
-    gate.leave(await gate.enter(change=True))
+    gate.leave(await gate.enter(change=True, patience_seconds=30))
     await database.pool.close()
-    gate.leave(await gate.enter(change=True))
+    gate.leave(await gate.enter(change=True, patience_seconds=30))
 
     assert gate.limit == 10
 
@@ -229,9 +229,9 @@ async def test_a_closed_database_leaves_a_part_of_the_budget(database: Database,
 async def test_a_throttled_process_slows_the_others(database: Database, clock: SteppedClock) -> None:
     """What one learns, all know with their next call."""
     one, other = (Gate(DatabaseLedger(database), fixed=None, clock=clock, metrics=Metrics()) for _ in range(2))
-    permit = await one.enter(change=True)
+    permit = await one.enter(change=True, patience_seconds=30)
     await one.throttled(permit, None)
     one.leave(permit)
-    other.leave(await other.enter(change=True))
+    other.leave(await other.enter(change=True, patience_seconds=30))
 
     assert (one.limit, other.limit) == (150, 150)

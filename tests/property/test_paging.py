@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corral.cloud.novita.paging import Page, Reading, read_all
+from corral.cloud.novita.paging import PAGES_AT_ONCE, Page, Reading, read_all
 from corral.domain.errors import CloudRefusedError, CloudTransientError
 
 
@@ -170,6 +170,31 @@ def test_one_deletion_while_reading_costs_a_second_reading_and_is_then_complete(
 
     assert reading.complete
     assert set(reading.items) == set(world.living)
+
+
+def test_a_long_list_that_changed_is_not_read_again_at_once() -> None:
+    """On a small budget that takes minutes, in which it changes again."""
+    world = PagedList(2500, script=lambda world: world.delete(2490) if world.calls == 2 else None)
+    reading = read(world)
+
+    assert (reading.complete, reading.calls) == (False, 26)
+
+
+def test_few_pages_are_asked_for_at_once() -> None:
+    """Whoever else reads waits behind them, and must not wait for a whole listing."""
+    world, under_way, most = PagedList(5000), 0, 0
+
+    async def fetch(number: int, size: int) -> Page[str]:
+        nonlocal under_way, most
+        under_way += 1
+        most = max(most, under_way)
+        page = await world.fetch(number, size)
+        under_way -= 1
+        return page
+
+    reading = asyncio.run(read_all(fetch))
+
+    assert (reading.complete, len(reading.items), most) == (True, 5000, PAGES_AT_ONCE)
 
 
 def test_a_list_that_never_rests_is_given_as_it_is_and_says_so() -> None:

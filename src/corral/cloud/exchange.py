@@ -86,6 +86,8 @@ class Call:
     """The public code when what it is about does not exist."""
     most_bytes: int = MEBIBYTE
     """The longest answer that is read, after unpacking."""
+    patience_seconds: float = 30.0
+    """How long it waits for its turn in the budget; after that its caller had better come back than hold on."""
 
     @property
     def changes(self) -> bool:

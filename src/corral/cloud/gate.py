@@ -27,8 +27,8 @@ MOST_IN_FLIGHT: Final = 100
 """Requests on their way at once. More would queue in the connection pool, with their permits growing old there."""
 MOST_READS_IN_FLIGHT: Final = 80
 """Reads that hang must not keep changes from being sent."""
-PATIENCE_SECONDS: Final = 30.0
-"""How long a request waits for a permit; after that its caller had better come back later than hold on."""
+RETRY_AFTER_SECONDS: Final = 30.0
+"""When to come back for a permit that could not be had in time."""
 LOCAL_SHARE: Final = 4
 """Without the ledger a process takes one part in four: a few processes stay within the limit together."""
 LOCAL_SECONDS: Final = 5.0
@@ -73,13 +73,13 @@ class Gate:
         self._short = False
         self._note_limit()
 
-    async def enter(self, *, change: bool) -> Permit:
+    async def enter(self, *, change: bool, patience_seconds: float) -> Permit:
         """
         Wait for a permit; hand it back through `leave` when the request ended.
 
         Raises CloudTransientError when none could be had in time.
         """
-        waiter = _Waiter(change=change, deadline=self._clock.monotonic() + PATIENCE_SECONDS)
+        waiter = _Waiter(change=change, deadline=self._clock.monotonic() + patience_seconds)
         self._waiting[change].append(waiter)
         self._stir(change=change)
         if self._pump is None or self._pump.done():
@@ -193,7 +193,7 @@ class Gate:
                 waiter.future.set_exception(
                     CloudTransientError(
                         f"the budget of {self.limit} provider calls a minute is used up; ask again later",
-                        retry_after_seconds=PATIENCE_SECONDS,
+                        retry_after_seconds=RETRY_AFTER_SECONDS,
                     )
                 )
 

@@ -7,6 +7,7 @@ get a pass. Cost grows with pages of the listing, not with instances. One failed
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -80,15 +81,29 @@ class Observer:
                 await self.clock.sleep(TICK_SECONDS)
 
     async def _lead(self) -> None:
+        """Sweep at every tick and look when it is due, beside it: a look may take minutes when the budget is short."""
         self._due = self.clock.monotonic()
-        while True:
-            await self.leadership.check()
-            await self.sweep()
-            if self.clock.monotonic() >= self._due:
-                began = self.clock.monotonic()
-                await self.look()
-                self._due = began + await self._interval()
-            await self.clock.sleep(TICK_SECONDS)
+        looking: asyncio.Task[None] | None = None
+        try:
+            while True:
+                await self.leadership.check()
+                await self.sweep()
+                if looking is not None and looking.done():
+                    looking.result()
+                    looking = None
+                if looking is None and self.clock.monotonic() >= self._due:
+                    looking = asyncio.create_task(self._look_in_time())
+                await self.clock.sleep(TICK_SECONDS)
+        finally:
+            if looking is not None:
+                looking.cancel()
+                await asyncio.wait([looking])
+
+    async def _look_in_time(self) -> None:
+        """Look, and say when the next look is due."""
+        began = self.clock.monotonic()
+        await self.look()
+        self._due = began + await self._interval()
 
     async def sweep(self) -> None:
         """Turn reminders that are due into passes."""

@@ -28,6 +28,13 @@ MOST_LISTING_BYTES: Final = 32 * MEBIBYTE
 """A page of 100 instances is some 200 KB; a server that gives all 10,000 at once still fits, a bomb does not."""
 MOST_CATALOGUE_BYTES: Final = 8 * MEBIBYTE
 """A few hundred products of a kilobyte each, ten times over."""
+PAGE_PATIENCE_SECONDS: Final = 300.0
+"""
+How long a page of the listing waits for its turn in the budget.
+
+One page given up spoils the whole listing, and the calls that the others cost; with the least budget there is, and
+changes before it, a page comes up every 20 s.
+"""
 MOST_STRANGE_WORDS: Final = 100
 """Unknown words are logged once each; past so many somebody is inventing them."""
 
@@ -163,7 +170,13 @@ class NovitaCloud:
 
     async def _page(self, number: int, size: int) -> Page[ProviderInstance]:
         query = {"pageNum": str(number), "pageSize": str(size)}
-        call = _read_call("instances", "/v1/gpu/instances", query, most_bytes=MOST_LISTING_BYTES)
+        call = _read_call(
+            "instances",
+            "/v1/gpu/instances",
+            query,
+            most_bytes=MOST_LISTING_BYTES,
+            patience_seconds=PAGE_PATIENCE_SECONDS,
+        )
         answer = await self._ask(call, wire.Instances)
         total = wire.total(answer.total)
         if answer.instances is None and total is None:
@@ -212,6 +225,7 @@ def _read_call(
     about: str = "",
     missing_code: str = "NOVITA_API_ERROR",
     most_bytes: int = MEBIBYTE,
+    patience_seconds: float = 30.0,
 ) -> Call:
     return Call(
         endpoint=endpoint,
@@ -221,6 +235,7 @@ def _read_call(
         about=about,
         missing_code=missing_code,
         most_bytes=most_bytes,
+        patience_seconds=patience_seconds,
     )
 
 

@@ -12,7 +12,8 @@ each page once can tell that from a list that stood still. What makes a reading 
   once more after them.
 
 So a list of N pages costs N + 1 calls (newest first) or N + 3 at most, and one page costs one. A reading that is not
-sure is tried once more, and is then given as it is, saying so: more tries would cost most when the budget is shortest.
+sure is tried once more unless the list is long, and is then given as it is, saying so: more tries would cost most when
+the budget is shortest.
 """
 
 from __future__ import annotations
@@ -36,6 +37,10 @@ A total that asks for more is taken for an error: a hundred thousand instances a
 It is read page by page while there is something new, so that a wrong number alone does not use up the budget.
 """
 TRIES: Final = 2
+MOST_PAGES_TWICE: Final = 20
+"""A longer list that changed while it was read is not read again at once: it would change as much meanwhile."""
+PAGES_AT_ONCE: Final = 4
+"""Others who read wait behind the pages that were asked for; so those are few, when every call has to wait its turn."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,7 +163,7 @@ class _Reader(Generic[Item]):
         whole = len(ids) == len(set(ids)) == first.total
         ordered = [pages[place] for place in range(count)]
         self._accept([*ordered, *again.values()], sure=steady and same_total and whole)
-        return self.complete
+        return self.complete or count > MOST_PAGES_TWICE
 
     async def _read_uncounted(self, page: Page[Item]) -> None:
         """Without a total, read on until a page brings nothing new; sure only if the first page was the only one."""
@@ -175,9 +180,14 @@ class _Reader(Generic[Item]):
         self._accept(pages, sure=len(seen) == len(page.ids))
 
     async def _pages(self, places: Sequence[int], size: int) -> list[Page[Item]]:
-        """Several pages at once, by their place in the list, the first being 0."""
-        base = self.first_number or 0
-        tasks = [asyncio.ensure_future(self._page(base + place, size)) for place in places]
+        """Several pages, a few at once, by their place in the list, the first being 0."""
+        base, turns = self.first_number or 0, asyncio.Semaphore(PAGES_AT_ONCE)
+
+        async def in_turn(place: int) -> Page[Item]:
+            async with turns:
+                return await self._page(base + place, size)
+
+        tasks = [asyncio.ensure_future(in_turn(place)) for place in places]
         try:
             return list(await asyncio.gather(*tasks))
         finally:  # a task group would do this too, but wrap the error in a group that no caller expects
