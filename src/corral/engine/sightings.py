@@ -1,8 +1,8 @@
 """
 Writing down what a listing of the account told: the one way in which sightings are recorded, whoever looked.
 
-What changed is written in one statement, and only those instances get a pass. One that somebody else changed meanwhile
-is left as it is; the next look compares anew.
+What changed is written in one statement, and instances about which something follows from it get a pass. One that
+somebody else changed meanwhile is left as it is; the next look compares anew.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from datetime import datetime
 
 from corral.clock import Clock
 from corral.cloud.port import Listing
-from corral.domain.decide import Policy
+from corral.domain.decide import Policy, decide, recorded
 from corral.domain.instance import Instance, InstanceId
 from corral.domain.orphans import orphan_of
 from corral.domain.sighting import ProviderInstance
@@ -60,8 +60,12 @@ class Sightings:
 
     async def _write(self, connection: Connection, found: Survey) -> None:
         if found.changed:
-            written = await instances.write_many(connection, found.changed, [None] * len(found.changed))
-            await self.queue.enqueue(connection, passes(i.id for i in found.changed if i.id in written))
+            now = self.clock.now()
+            due = {i.id: next_look(i, now, self.policy) for i in found.changed}
+            written = await instances.write_many(connection, found.changed, [due[i.id] for i in found.changed])
+            await self.queue.enqueue(
+                connection, passes(i.id for i in found.changed if i.id in written and not due[i.id])
+            )
         if found.counted:
             await instances.write_many(connection, found.counted, [self.clock.now()] * len(found.counted))
         for mark, seen in found.duplicates:
@@ -103,6 +107,14 @@ async def strangers(
     if not listed:
         return {}
     return await instances.belonging(connection, sorted(marks), sorted(seen.id for seen in listed))
+
+
+def next_look(instance: Instance, now: datetime, policy: Policy) -> datetime | None:
+    """When a pass is next due if none is due now; None when one is: something follows from what was seen."""
+    decision = decide(instance, now, policy)
+    if decision.action is not None or decision.look_again is None or recorded(instance, decision, now) is not instance:
+        return None
+    return now + decision.look_again
 
 
 def passes(ids: Iterable[InstanceId]) -> list[Wanted]:

@@ -1,0 +1,50 @@
+"""Whether a pass follows from what was seen."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+from corral.domain.decide import Policy
+from corral.domain.instance import Instance, InstanceId, OperationId, Order, ProviderId
+from corral.domain.lifecycle import Action, Goal, Phase
+from corral.domain.sighting import Sighting
+from corral.engine.sightings import next_look
+
+NOW = datetime(2030, 1, 1, tzinfo=UTC)
+DEADLINE = NOW + timedelta(minutes=20)
+BOOTING = Instance(
+    id=InstanceId("inst_1"),
+    order=Order(name="worker", product_name="RTX 4090 24GB", template_id="1", regions=("CN-HK-01",)),
+    goal=Goal.RUNNING,
+    phase=Phase.STARTING,
+    operation_id=OperationId("op_1"),
+    created_at=NOW,
+    phase_since=NOW,
+    deadline_at=DEADLINE,
+    provider_id=ProviderId("p-1"),
+    sighting=Sighting.BOOTING,
+)
+
+
+def looked(instance: Instance) -> datetime | None:
+    return next_look(instance, NOW, Policy())
+
+
+def test_nothing_follows_from_a_machine_that_still_boots() -> None:
+    """Its deadline is kept in mind all the same."""
+    assert looked(BOOTING) == DEADLINE
+
+
+def test_a_pass_follows_from_whatever_changes_something() -> None:
+    """A phase, something to do, or news of what is owed."""
+    assert looked(replace(BOOTING, sighting=Sighting.RUNNING)) is None
+    assert looked(replace(BOOTING, goal=Goal.GONE)) is None
+    assert looked(replace(BOOTING, owed=Action.START)) is None
+    assert looked(replace(BOOTING, missing_since=NOW)) is None
+    assert looked(replace(BOOTING, deadline_at=NOW)) is None
+
+
+def test_without_a_later_look_the_pass_is_made() -> None:
+    """A reminder that nobody set would be one that nobody misses."""
+    assert looked(replace(BOOTING, phase=Phase.READY, sighting=Sighting.RUNNING, deadline_at=None)) is None
