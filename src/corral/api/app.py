@@ -209,6 +209,8 @@ def _ours(request: Request[Any, Any, Any], error: Exception) -> Exception:
             return errors.MalformedError("the body is too large", code="BODY_TOO_LARGE")
         case HTTPException(status_code=HTTPStatus.BAD_REQUEST):
             return errors.MalformedError("the body is not valid JSON")
+        case UnicodeDecodeError():
+            return errors.MalformedError("the body is not valid JSON: it is not UTF-8")
         case RecursionError():
             return errors.MalformedError("the body is nested too deeply")
         case _:

@@ -75,6 +75,7 @@ class _Exchange:
         self._waiting = True
         self._standing: Standing | None = None
         self._body_bytes = 0
+        self._body_due: float | None = None
         self._body_ended = False
 
     async def serve(self) -> None:
@@ -107,7 +108,7 @@ class _Exchange:
         """Pass the body on while it is small enough and arrives fast enough."""
         try:
             # After the body, the only thing left to receive is that the client has gone: that may take as it likes.
-            async with asyncio.timeout(None if self._body_ended else self._edge.limits.body_piece_within_seconds):
+            async with asyncio.timeout(None if self._body_ended else self._patience()):
                 message: Any = await self._receive()
         except TimeoutError:
             raise MalformedError("the body did not arrive in time", code="REQUEST_TIMEOUT") from None
@@ -118,10 +119,19 @@ class _Exchange:
                 raise _too_large(self._edge.limits)
         return cast("HTTPReceiveMessage", message)
 
+    def _patience(self) -> float:
+        """Seconds that the next piece of the body may take: a body that drips for ever is given up as a whole."""
+        limits, now = self._edge.limits, self._edge.clock.monotonic()
+        if self._body_due is None:
+            self._body_due = now + limits.body_within_seconds
+        if now >= self._body_due:
+            raise TimeoutError  # a time-out of nothing would let through what is already there
+        return min(limits.body_piece_within_seconds, self._body_due - now)
+
     async def _named_send(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self._status = message["status"]
-            message["headers"] = [*message["headers"], *_id_headers(self._ids), *self._quota_headers()]
+            message["headers"] = [*message["headers"], *_id_headers(self._ids), *self._quota_headers(), *self._last()]
         await self._send(message)
         if message["type"] == "http.response.body":
             self._wait_no_more()  # not before: the beginning of an answer may be held back until it is written down
@@ -131,6 +141,11 @@ class _Exchange:
         if self._waiting:
             self._waiting = False
             self._edge.vitals.callers_waiting -= 1
+
+    def _last(self) -> list[tuple[bytes, bytes]]:
+        """Nobody reads the rest of a body that is answered before its end, so the connection is of no more use."""
+        began = self._body_due is not None or (self._headers.keys() & {b"content-length", b"transfer-encoding"})
+        return [(b"connection", b"close")] if began and not self._body_ended else []
 
     def _quota_headers(self) -> list[tuple[bytes, bytes]]:
         quota, standing = self._edge.quota, self._standing
@@ -146,8 +161,6 @@ class _Exchange:
         headers = [(k.encode("latin-1"), v.encode("latin-1")) for k, v in answer.headers.items()]
         headers.append((b"content-length", str(len(answer.body)).encode()))
         headers += _cors_headers(self._edge.cors, self._headers.get(b"origin"))
-        if not self._body_ended:
-            headers.append((b"connection", b"close"))  # the rest of the body is not wanted
         await self._named_send({"type": "http.response.start", "status": answer.status, "headers": headers})
         await self._send({"type": "http.response.body", "body": answer.body, "more_body": False})
 

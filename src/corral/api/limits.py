@@ -14,4 +14,6 @@ class Limits:
     header_bytes: int = 64 * 1024
     body_piece_within_seconds: float = 10.0
     """How long the next piece of a body may take to arrive."""
+    body_within_seconds: float = 60.0
+    """How long all of it may take: a megabyte takes a telephone line two minutes, and an honest body is a kilobyte."""
     body_bytes: int = 1024 * 1024
