@@ -1,6 +1,6 @@
 # The menu. Everything happens in .venv, which the first target that needs it makes (tools/setup.sh).
 .DEFAULT_GOAL := help
-.PHONY: help install run test lint fix docs pictures lock demo bench chaos clean
+.PHONY: help install run test lint fix docs pictures lock demo bench chaos soak clean
 SHELL := /bin/sh
 PYTHON ?=
 export PYTHON
@@ -42,6 +42,9 @@ bench: .venv/.dev ## measure Corral, alone and beside simpler things, into bench
 
 chaos: .venv/.dev ## kill and restart everything at random for two minutes, then judge (SECONDS=, SEED=, RUNS=)
 	@PYTHONPATH=tests $(BIN)/python -m support.chaos --seconds $(or $(SECONDS),120) --runs $(or $(RUNS),1) $(if $(SEED),--seed $(SEED))
+
+soak: .venv/.dev ## ten minutes of 10,000 instances on 100 provider calls a minute, judged (SECONDS=, INSTANCES=, SEED=)
+	@PYTHONPATH=tests $(BIN)/python -m support.soak --seconds $(or $(SECONDS),600) --instances $(or $(INSTANCES),10000) --seed $(or $(SEED),1)
 
 demo: .venv/.run ## serve a lively simulated world of its own on http://127.0.0.1:3000
 	@exec $(BIN)/python tools/demo.py

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -60,8 +60,16 @@ class Provider:
 
     async def calls(self) -> dict[str, int]:
         """How often each call was made so far."""
-        endpoints = (await self._read("/_sim/calls"))["endpoints"]
-        return {name: counted["total"] for name, counted in endpoints.items()}
+        return {name: counted["total"] for name, counted in (await self.traffic())["endpoints"].items()}
+
+    async def traffic(self) -> Any:
+        """All calls so far, by name and outcome, and the busiest minute."""
+        return await self._read("/_sim/calls")
+
+    async def machines(self) -> list[Any]:
+        """Every instance that is there."""
+        found: list[Any] = (await self._read("/_sim/state"))["instances"]
+        return [machine for machine in found if machine["status"] != "removed"]
 
     async def _read(self, path: str) -> Any:
         async with Line(self.served.port) as line:
@@ -69,9 +77,11 @@ class Provider:
 
 
 @asynccontextmanager
-async def simulated(directory: Path, clock: Clock, *, boot_seconds: float) -> AsyncGenerator[Provider]:
-    """A provider with stock for everybody, whose instances run *boot_seconds* after their creation."""
-    options = ("--boot-seconds", f"{boot_seconds:g}", "--pull-seconds", "0", "--quirk", "stock=1000000")
+async def simulated(
+    directory: Path, clock: Clock, *, boot_seconds: float, more: Sequence[str] = ()
+) -> AsyncGenerator[Provider]:
+    """A provider with stock for everybody, whose instances run *boot_seconds* after their creation; *more* options."""
+    options = ("--boot-seconds", f"{boot_seconds:g}", "--pull-seconds", "0", "--quirk", "stock=1000000", *more)
 
     def command(port: int) -> list[str]:
         return [sys.executable, "-m", "novitasim", "--port", str(port), *options]
