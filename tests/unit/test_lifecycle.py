@@ -180,6 +180,19 @@ def test_a_delete_is_repeated_only_after_a_while() -> None:
     assert decide(leaving, NOW + seconds(15), POLICY).action is Action.DELETE
 
 
+@pytest.mark.parametrize(("goal", "phase"), [(Goal.GONE, Phase.DELETING), (Goal.STOPPED, Phase.STOPPING)])
+def test_the_pauses_between_repeats_double_up_to_four_minutes(goal: Goal, phase: Phase) -> None:
+    """A hundred that wait to be seen gone would else use up the budget that is needed to see it."""
+    leaving = replace(BORN, goal=goal, phase=phase, phase_since=NOW, acted_at=None, sighting=Sighting.RUNNING)
+    asked: list[int] = []
+    for second in range(0, 1000, 5):
+        if decide(leaving, NOW + seconds(second), Policy()).action in {Action.DELETE, Action.STOP}:
+            asked.append(second)
+            leaving = replace(leaving, acted_at=NOW + seconds(second))
+
+    assert asked == [0, 15, 30, 60, 120, 240, 480, 720, 960]
+
+
 def test_a_decision_that_changes_nothing_is_recorded_as_nothing() -> None:
     """The same phase keeps its hour."""
     same = Decision(phase=BORN.phase, action=None, because="", look_again=None)

@@ -30,7 +30,9 @@ class Policy:
     """Between the two look-ups that it takes to call an instance vanished."""
     vanish_checks: int = 2
     repeat_after: timedelta = timedelta(seconds=15)
-    """A stop or delete that shows no effect for this long is asked for again."""
+    """A stop or delete that shows no effect for this long is asked for again; the pause doubles each time."""
+    repeat_at_last: timedelta = timedelta(minutes=4)
+    """The longest such pause. Repeats use up the budget that would show what came of them, so they become rare."""
     poll: timedelta = timedelta(seconds=2)
     """How soon to look again at what is in motion."""
     first_refusal: timedelta = timedelta(seconds=5)
@@ -207,7 +209,8 @@ def _pause(instance: Instance, action: Action | None, now: datetime, policy: Pol
         case None | Action.CREATE | Action.FIND | Action.INSPECT | Action.PROBE | Action.CONFIRM:
             return timedelta(0)
         case Action.STOP | Action.DELETE:
-            patience = policy.repeat_after
+            asked_for = timedelta(0) if instance.acted_at is None else instance.acted_at - instance.phase_since
+            patience = max(policy.repeat_after, min(asked_for, policy.repeat_at_last))
         case Action.START | Action.RESTART if instance.refused is not None:
             first, most = policy.first_refusal.total_seconds(), policy.last_refusal.total_seconds()
             patience = timedelta(seconds=delay(max(instance.asks, 1), first=first, most=most))
