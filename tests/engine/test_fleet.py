@@ -6,8 +6,8 @@ from collections.abc import AsyncGenerator
 from dataclasses import replace
 
 import pytest
+from support.fleets import a_fleet
 from support.herd import ORDER, Herd, herding
-from support.numbers import a_fleet
 
 from corral.cloud.budget import Budget, BudgetState, encoded
 from corral.domain.lifecycle import Phase

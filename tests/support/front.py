@@ -34,7 +34,7 @@ from corral.settings import ListingSettings
 from corral.store import instances
 from corral.store.database import Database
 from corral.webhooks.guard import AddressGuard
-from support.numbers import a_fleet
+from support.fleets import a_fleet
 from support.service import Answer, Service, serving
 from support.wishing import REGIONS, Desk
 
