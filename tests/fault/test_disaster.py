@@ -147,7 +147,7 @@ async def test_a_backup_of_a_running_service_is_a_service_again(short_dir: Path)
 
 async def test_a_broken_backup_is_refused_in_one_sentence(short_dir: Path) -> None:
     """With the number of the line, and an exit code of its own."""
-    place = short_dir / "broken"
+    place = short_dir / "broken-backup"
     place.mkdir()
     (place / "backup.jsonl").write_text('{"corral":"export","format":1}\n')
     code, output, errors = await run("import", "backup.jsonl", cwd=place, CORRAL_DATA_DIR=str(place / ".corral"))
