@@ -135,7 +135,7 @@ def _outgoing_tray(database: Database) -> JobQueue:
     """A queue that jobs are only put into: the service does them."""
 
     async def left_to_the_service(_run: JobRun) -> None:
-        raise NotImplementedError
+        raise RuntimeError("what is put into this tray is for the service to do")
 
     registry = Registry()
     registry.add(JobType(name=SEND_WEBHOOK, handler=left_to_the_service))
