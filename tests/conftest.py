@@ -1,8 +1,9 @@
-"""The real PostgreSQL for every test: one server a session, one fresh database a test."""
+"""For every test: the real PostgreSQL, one server a session and a fresh database a test, and a log of its own."""
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import secrets
 import shutil
 import tempfile
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import asyncpg
 import pytest
+import structlog
 from hypothesis import settings as hypothesis_settings
 
 from corral.clock import SystemClock
@@ -25,6 +27,24 @@ TEMPLATE = "corral_template"
 hypothesis_settings.register_profile("ci", derandomize=True, deadline=None, print_blob=True)
 hypothesis_settings.register_profile("nightly", max_examples=5000, deadline=None, print_blob=True)
 hypothesis_settings.load_profile("ci")
+
+
+@pytest.fixture(autouse=True)
+def _own_log() -> Generator[None]:
+    """The log as no test has configured it: it belongs to the process, and who runs before whom is not known."""
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    structlog.reset_defaults()
+    yield
+    structlog.reset_defaults()
+    root.handlers[:] = handlers
+    root.setLevel(level)
+
+
+@pytest.fixture
+def quietly(_own_log: None) -> None:
+    """For tests whose thousands of deaths and refusals are not worth a line each."""
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
 
 
 @pytest.fixture(scope="session")

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import logging
-from collections.abc import Generator, Sequence
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
 
 import asyncpg
 import pytest
-import structlog
 import uvloop
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -33,13 +31,7 @@ pauses = st.tuples(st.just("wait"), st.sampled_from([1.0, 2.0, 10.0, 90.0]))
 histories = st.lists(st.one_of(wishes, errands, pauses), min_size=1, max_size=12)
 
 
-@pytest.fixture(autouse=True)
-def _quietly() -> Generator[None]:
-    """Errands that are refused are not worth a line each."""
-    before = structlog.get_config()
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
-    yield
-    structlog.configure(**before)
+pytestmark = pytest.mark.usefixtures("quietly")
 
 
 def test_export_then_import_is_the_same_memory(server: DatabaseTarget) -> None:

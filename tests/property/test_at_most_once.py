@@ -7,7 +7,6 @@ And the proof of the proof: three engines with one thing wrong each are found ou
 from __future__ import annotations
 
 import asyncio
-import logging
 import secrets
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -16,7 +15,6 @@ from typing import Any
 
 import asyncpg
 import pytest
-import structlog
 import uvloop
 from conftest import TEMPLATE
 from hypothesis import settings
@@ -36,13 +34,7 @@ MUTANT_HISTORIES = 4000
 """A hundred or two are enough as a rule; the rest is for bad luck."""
 
 
-@pytest.fixture(autouse=True)
-def _quietly() -> Generator[None]:
-    """Thousands of deaths are not worth a line each."""
-    before = structlog.get_config()
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
-    yield
-    structlog.configure(**before)
+pytestmark = pytest.mark.usefixtures("quietly")
 
 
 @contextmanager

@@ -8,7 +8,6 @@ strangers are adopted.
 from __future__ import annotations
 
 import asyncio
-import logging
 import secrets
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
@@ -16,7 +15,6 @@ from contextlib import contextmanager, suppress
 import asyncpg
 import msgspec
 import pytest
-import structlog
 import uvloop
 from conftest import TEMPLATE
 from hypothesis import HealthCheck, given, settings
@@ -53,12 +51,7 @@ NAMES = NEAR | st.text("abcdefinstcoral0123456789-", min_size=1, max_size=40)
 ACTS = st.sampled_from(["wish", "unwish", "step", "hours", "sweep", "adopt", "forget a record"])
 
 
-@pytest.fixture(autouse=True)
-def _quietly() -> Generator[None]:
-    before = structlog.get_config()
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
-    yield
-    structlog.configure(**before)
+pytestmark = pytest.mark.usefixtures("quietly")
 
 
 @contextmanager

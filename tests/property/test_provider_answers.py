@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-import io
 from collections.abc import Awaitable, Callable, Generator
 from dataclasses import dataclass
 from datetime import datetime
@@ -31,7 +30,6 @@ from corral.cloud.novita.http import HttpExchange
 from corral.cloud.port import CreateOrder
 from corral.domain.catalog import BillingMode, PortKind, Template, TemplateChannel, TemplatePort
 from corral.domain.errors import CloudError
-from corral.telemetry import configure_logging
 from novitasim.testing import start_simulator
 
 MOST_INT = 2**31 - 1
@@ -144,9 +142,11 @@ async def _valid() -> dict[str, Any]:
     return found
 
 
+pytestmark = pytest.mark.usefixtures("quietly")
+
+
 @pytest.fixture(scope="module")
 def liar() -> Generator[Liar]:
-    configure_logging("error", stream=io.StringIO())
     with asyncio.Runner() as runner:
         liar = Liar(runner=runner, valid=runner.run(_valid()), address="")
         serving = upstream(liar.answer)

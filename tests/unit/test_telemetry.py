@@ -9,7 +9,6 @@ from pathlib import Path
 
 import msgspec
 import pytest
-import structlog
 from pydantic import SecretStr
 
 import corral
@@ -21,15 +20,6 @@ SOURCE = Path(corral.__file__).parent
 @pytest.fixture
 def output() -> io.StringIO:
     return io.StringIO()
-
-
-@pytest.fixture(autouse=True)
-def _restored() -> object:
-    handlers, level = logging.getLogger().handlers[:], logging.getLogger().level
-    yield
-    structlog.reset_defaults()
-    logging.getLogger().handlers[:] = handlers
-    logging.getLogger().setLevel(level)
 
 
 def test_every_logged_event_is_listed_and_every_listed_event_is_logged() -> None:
