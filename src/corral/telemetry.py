@@ -121,6 +121,8 @@ class LookEnd(StrEnum):
 
 
 log: Final = structlog.stdlib.get_logger("corral")
+_level: Final = logging.getLogger("corral")
+"""Logs nothing; it knows the level."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,9 +274,15 @@ def configure_logging(level: str, *, stream: TextIO | None = None) -> None:
         logger_factory=structlog.PrintLoggerFactory(output),
         cache_logger_on_first_use=False,
     )
+    _level.setLevel(threshold)
     root = logging.getLogger()
     root.handlers[:] = [_LibraryHandler()]
     root.setLevel(max(threshold, logging.WARNING))  # what libraries say below a warning is noise to an operator
+
+
+def is_debugging() -> bool:
+    """Whether a line at debug level would be written; where every microsecond counts, ask before making one."""
+    return _level.isEnabledFor(logging.DEBUG)
 
 
 def redact_secrets(_logger: object, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:

@@ -8,10 +8,12 @@ a wrong method and a crash all answer in the same shape with the same headers.
 from __future__ import annotations
 
 import asyncio
+import itertools
 import re
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, cast
 
@@ -29,12 +31,16 @@ from corral.clock import Clock
 from corral.domain.errors import CorralError, ForbiddenError, MalformedError, ShuttingDownError
 from corral.domain.rate_limit import Standing
 from corral.engine.audit import AuditTrail
-from corral.telemetry import Metrics, log
+from corral.telemetry import Metrics, is_debugging, log
 
 if TYPE_CHECKING:  # typing only: the edge works for any ASGI application
     from litestar.types import ASGIApp, HTTPReceiveMessage, HTTPScope, Message, Receive, Scope, Send
 
 LOCAL_HOSTS = frozenset({"localhost", "127.0.0.1", "[::1]", "::1"})
+
+_PROCESS = secrets.token_hex(8)
+_numbers = itertools.count(1)
+"""A request's id need not be hard to guess, only nobody else's: asking the system for chance each time costs more."""
 
 _WELL_FORMED = re.compile(rb"[A-Za-z0-9._~+/=:@-]{1,128}")
 
@@ -83,17 +89,17 @@ class _Exchange:
         began = self._edge.clock.monotonic()
         self._scope.setdefault("state", {})["ids"] = self._ids
         self._edge.vitals.callers_waiting += 1
-        with structlog.contextvars.bound_contextvars(request_id=self._ids.request_id):
-            try:
-                await self._identify()
-                _admit(self._edge, self._scope, self._headers)
-                await self._edge.app(self._scope, self._limited_receive, self._named_send)
-            except Exception as error:  # noqa: BLE001  # the outermost frame
-                await self._answer(error)
-            finally:
-                self._wait_no_more()
-            if self._status is not None:
-                self._count(self._status, self._edge.clock.monotonic() - began)
+        structlog.contextvars.bind_contextvars(request_id=self._ids.request_id)  # the server gives each its own context
+        try:
+            await self._identify()
+            _admit(self._edge, self._scope, self._headers)
+            await self._edge.app(self._scope, self._limited_receive, self._named_send)
+        except Exception as error:  # noqa: BLE001  # the outermost frame
+            await self._answer(error)
+        finally:
+            self._wait_no_more()
+        if self._status is not None:
+            self._count(self._status, self._edge.clock.monotonic() - began)
 
     async def _identify(self) -> None:
         """Find out who asks, and whether they ask too often."""
@@ -144,8 +150,9 @@ class _Exchange:
 
     def _last(self) -> list[tuple[bytes, bytes]]:
         """Nobody reads the rest of a body that is answered before its end, so the connection is of no more use."""
-        began = self._body_due is not None or (self._headers.keys() & {b"content-length", b"transfer-encoding"})
-        return [(b"connection", b"close")] if began and not self._body_ended else []
+        if self._body_ended or not (self._body_due is not None or _announces_body(self._headers)):
+            return []
+        return [(b"connection", b"close")]
 
     def _quota_headers(self) -> list[tuple[bytes, bytes]]:
         quota, standing = self._edge.quota, self._standing
@@ -168,15 +175,18 @@ class _Exchange:
         method, path = self._scope["method"], self._scope["path"]
         route = self._scope.get("path_template") or "(none)"
         self._edge.metrics.count_request(method, route, status, seconds)
-        log.debug("request.served", method=method, path=path, status=status, seconds=round(seconds, 6))
+        if is_debugging():
+            log.debug("request.served", method=method, path=path, status=status, seconds=round(seconds, 6))
 
 
 def _admit(edge: Edge, scope: HTTPScope, headers: Mapping[bytes, bytes]) -> None:
     """Raise if this request may not even reach a route."""
-    if edge.local_only and not _is_local(headers.get(b"host", b"").decode("latin-1")):
+    if edge.local_only and not _is_local(headers.get(b"host", b"")):
         raise ForbiddenError("this Corral serves this machine only: use http://localhost or http://127.0.0.1")
     if edge.vitals.stopping and not scope["path"].startswith("/health"):
         raise ShuttingDownError("this Corral is stopping; ask again in a moment", retry_after_seconds=5)
+    if not _announces_body(headers):
+        return
     length = headers.get(b"content-length", b"0")
     if length.isdigit() and int(length) > edge.limits.body_bytes:
         raise _too_large(edge.limits)
@@ -184,6 +194,10 @@ def _admit(edge: Edge, scope: HTTPScope, headers: Mapping[bytes, bytes]) -> None
     media_type = headers.get(b"content-type", b"").split(b";")[0].strip().lower()
     if scope["method"] in CHANGING and has_body and media_type != b"application/json":
         raise MalformedError("the body must be application/json", code="UNSUPPORTED_MEDIA_TYPE")
+
+
+def _announces_body(headers: Mapping[bytes, bytes]) -> bool:
+    return b"content-length" in headers or b"transfer-encoding" in headers
 
 
 def _cors_headers(cors: CORSConfig | None, origin: bytes | None) -> list[tuple[bytes, bytes]]:
@@ -204,7 +218,7 @@ def _too_large(limits: Limits) -> MalformedError:
 
 def request_ids(headers: Mapping[bytes, bytes]) -> RequestIds:
     """The ids the caller sent, where well-formed; new ones where not."""
-    request_id = _given(headers.get(b"x-request-id")) or f"req_{secrets.token_hex(12)}"
+    request_id = _given(headers.get(b"x-request-id")) or f"req_{_PROCESS}{next(_numbers):08x}"
     return RequestIds(request_id=request_id, correlation_id=_given(headers.get(b"x-correlation-id")) or request_id)
 
 
@@ -216,7 +230,9 @@ def _id_headers(ids: RequestIds) -> list[tuple[bytes, bytes]]:
     return [(b"x-request-id", ids.request_id.encode()), (b"x-correlation-id", ids.correlation_id.encode())]
 
 
-def _is_local(host: str) -> bool:
+@lru_cache(maxsize=64)
+def _is_local(host_header: bytes) -> bool:
     """Whether a Host header names this machine; a foreign name is a page elsewhere pointing here (DNS rebinding)."""
+    host = host_header.decode("latin-1")
     name = host.rsplit(":", 1)[0] if re.fullmatch(r".*:\d+", host) and not host.endswith("]") else host
     return name.lower() in LOCAL_HOSTS

@@ -20,6 +20,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from corral.api.limits import Limits
 from corral.api.problems import RequestIds, problem
+from corral.api.writes import JoinedWrites
 from corral.clock import Clock
 from corral.domain.errors import MalformedError, SettingsError
 
@@ -44,7 +45,7 @@ class PatientProtocol(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
         """Begin to wait."""
-        super().connection_made(transport)
+        super().connection_made(cast("asyncio.Transport", JoinedWrites(transport, self.loop)))
         self._expect_headers()
 
     def connection_lost(self, exc: Exception | None) -> None:
