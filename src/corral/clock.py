@@ -29,6 +29,20 @@ class Clock(Protocol):
         ...
 
 
+async def is_set_within(event: asyncio.Event, seconds: float, clock: Clock) -> bool:
+    """Wait for *event*, but no longer than *seconds*; answers whether it is set."""
+    if event.is_set():
+        return True
+    told = asyncio.ensure_future(event.wait())
+    slept = asyncio.ensure_future(clock.sleep(seconds))
+    try:
+        await asyncio.wait({told, slept}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        told.cancel()
+        slept.cancel()
+    return event.is_set()
+
+
 class SystemClock:
     """The machine's own clock."""
 

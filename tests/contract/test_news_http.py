@@ -17,7 +17,7 @@ from support.service import Service, error_of, serving
 from support.waiting import until
 
 from corral.domain.lifecycle import Phase
-from corral.engine.event_hub import GREETING, HEARTBEAT_SECONDS, EventHub
+from corral.engine.event_hub import GREETING, HEARTBEAT_SECONDS, LEISURE_SECONDS, EventHub
 from corral.store.database import Database
 from corral.store.notices import Notices
 from corral.store.target import DatabaseTarget
@@ -82,6 +82,20 @@ async def test_the_newest_are_read_without_the_rest(desk: Desk) -> None:
     assert [e["seq"] for e in after["events"]] == [6]
     for wrong in ("0", "501", "x"):
         error_of(await desk.service.ask("GET", f"/api/events?last={wrong}"), 400, "VALIDATION_ERROR")
+
+
+async def test_events_are_numbered_also_while_nobody_follows(desk: Desk) -> None:
+    """Once a second: else the first to come after a year would wait until a year of them is numbered."""
+    await desk.room.create("a1", "b2")
+
+    async def is_numbered() -> bool:
+        desk.clock.advance(LEISURE_SECONDS)
+        async with desk.room.database.connection() as connection:
+            return not await connection.fetchval("SELECT count(*) FROM corral_events WHERE seq IS NULL")
+
+    await until(is_numbered)
+
+    assert desk.room.log.reads == 0
 
 
 async def test_the_log_is_read_page_by_page(desk: Desk) -> None:

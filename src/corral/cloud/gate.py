@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final, TypeVar
 
-from corral.clock import Clock
+from corral.clock import Clock, is_set_within
 from corral.cloud import budget
 from corral.cloud.budget import Budget, BudgetLedger, BudgetState, Grant
 from corral.domain.errors import CloudTransientError, StoreError
@@ -177,13 +177,7 @@ class Gate:
         """Until the time is up, somebody arrives, a request ends, or the most patient loses patience."""
         patience = min(waiter.deadline for waiter in self._waiters()) - self._clock.monotonic()
         seconds = patience if wait is None else min(wait, patience)
-        stirred = asyncio.create_task(self._stirred.wait())
-        slept = asyncio.ensure_future(self._clock.sleep(max(seconds, budget.EPSILON)))
-        try:
-            await asyncio.wait({stirred, slept}, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for task in (stirred, slept):
-                task.cancel()
+        await is_set_within(self._stirred, max(seconds, budget.EPSILON), self._clock)
 
     def _drop_the_late(self) -> None:
         now = self._clock.monotonic()

@@ -1,7 +1,8 @@
 """
 The log, live: one reader a process, any number of followers.
 
-The reader is woken by notices, reads what is new once, encodes it once, and holds the latest of it. A follower is only
+The reader is woken by notices, and while somebody follows it reads what is new once, encodes it once, and holds the
+latest of it. A follower is only
 a number, the last event it was given: while what comes next is held it takes that, and when it is not (it just came
 back, or it is slow) it reads the database at its own pace. So a follower costs the same whatever its speed, and misses
 nothing.
@@ -17,7 +18,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from corral.clock import Clock
+from corral.clock import Clock, is_set_within
 from corral.domain.errors import StoreUnavailableError
 from corral.engine.event_log import EventDetails, EventLog
 from corral.store.events import TOPIC
@@ -31,6 +32,8 @@ BATCH = 100
 HEARTBEAT_SECONDS = 15.0
 PAUSE_SECONDS = 0.02
 """Between reads: under load, many commits are read (and numbered) together, and nobody notices the delay."""
+LEISURE_SECONDS = 1.0
+"""Between looks while nobody follows: they only number what is new, so that who comes next need not number it all."""
 RETRY_SECONDS = 1.0
 
 GREETING: Final = b"retry: 1000\n\n"
@@ -66,6 +69,8 @@ class EventHub:
         self._woken = asyncio.Event()
         self._woken.set()
         self._arrival = asyncio.Event()
+        self._followers = 0
+        self._followed = asyncio.Event()
         self._pulses = 0
         self._stopped = False
 
@@ -106,6 +111,8 @@ class EventHub:
         """
         pulses = self._pulses
         self._metrics.event_streams.inc()
+        self._followers += 1
+        self._followed.set()
         try:
             yield GREETING
             while not self._stopped:
@@ -127,6 +134,9 @@ class EventHub:
             return
         finally:
             self._metrics.event_streams.dec()
+            self._followers -= 1
+            if not self._followers:
+                self._followed.clear()
 
     def _next(self, seen: int) -> list[_Frame] | None:
         """What follows *seen*, as far as it is held; None when the database must be asked."""
@@ -150,11 +160,14 @@ class EventHub:
                 self._woken.set()
                 await self._clock.sleep(RETRY_SECONDS)
             await self._clock.sleep(self._pause_seconds)
+            await is_set_within(self._followed, LEISURE_SECONDS, self._clock)
 
     async def _read(self) -> None:
-        if self._last is None:
+        if self._last is None or not self._followers:
             self._last = await self._log.last()
+            self._held.clear()
             self._announce()
+            return
         while found := await self._log.page(after=self._last, limit=BATCH):
             self._held.extend(_frame(event) for event in found)
             self._last = found[-1].seq

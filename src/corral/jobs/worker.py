@@ -14,7 +14,7 @@ from datetime import timedelta
 
 from pgqueuer.qm import QueueManager
 
-from corral.clock import Clock
+from corral.clock import Clock, is_set_within
 from corral.domain.backoff import delay
 from corral.domain.errors import StoreUnavailableError
 from corral.jobs.execution import Executor, RunningJobs
@@ -89,7 +89,7 @@ class Worker:
             except Exception as error:  # noqa: BLE001  # the outermost frame: whatever it was, take jobs again
                 failures = 1 if self._clock.monotonic() - began > LONG_RUN_SECONDS else failures + 1
                 log.warning("worker.interrupted", failures=failures, reason=repr(error))
-                await self._pause(delay(failures, first=0.1, most=5.0))
+                await is_set_within(self._stopping, delay(failures, first=0.1, most=5.0), self._clock)
 
     async def stop(self, grace_seconds: float = GRACE_SECONDS) -> int:
         """Take no more jobs; let the running ones end, then put the rest back. Answers how many were put back."""
@@ -138,11 +138,3 @@ class Worker:
                     wanted = Wanted(type=job_type.name, payload={}, only_one=f"every:{job_type.name}")
                     await self._queue.enqueue(connection, [wanted])
             await self._clock.sleep(every.total_seconds())
-
-    async def _pause(self, seconds: float) -> None:
-        """Wait, but not past a stop."""
-        stopped = asyncio.ensure_future(self._stopping.wait())
-        slept = asyncio.ensure_future(self._clock.sleep(seconds))
-        _, pending = await asyncio.wait({stopped, slept}, return_when=asyncio.FIRST_COMPLETED)
-        for task in pending:
-            task.cancel()

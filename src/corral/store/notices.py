@@ -18,7 +18,7 @@ from typing import Final
 
 import asyncpg
 
-from corral.clock import Clock
+from corral.clock import Clock, is_set_within
 from corral.domain.backoff import delay
 from corral.store.database import CONNECT_TIMEOUT_SECONDS, UNREACHABLE, Connection
 from corral.store.target import DatabaseTarget
@@ -89,7 +89,7 @@ class Notices:
             log.info("notices.listening")
             for after_gap in self._after_gap:
                 after_gap()
-            while not await self._is_set_within(lost, PULSE_SECONDS):
+            while not await is_set_within(lost, PULSE_SECONDS, self._clock):
                 await connection.execute("SELECT 1", timeout=CONNECT_TIMEOUT_SECONDS)
 
     @asynccontextmanager
@@ -122,13 +122,3 @@ class Notices:
             return
         for on_notice in self._subscribers.get(str(topic), ()):
             on_notice(None if key is None else str(key))
-
-    async def _is_set_within(self, event: asyncio.Event, seconds: float) -> bool:
-        told = asyncio.ensure_future(event.wait())
-        slept = asyncio.ensure_future(self._clock.sleep(seconds))
-        try:
-            await asyncio.wait({told, slept}, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            told.cancel()
-            slept.cancel()
-        return event.is_set()
