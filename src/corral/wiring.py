@@ -180,7 +180,7 @@ def _engine(
     births = Births(
         cloud=cloud,
         catalogue=catalogue,
-        offers=FailedOffers(ground.database),
+        offers=catalogue.offers,
         recorder=recorder,
         clock=clock,
         installation=installation,

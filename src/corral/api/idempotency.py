@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 import msgspec
 from litestar import Request, Response
 
+from corral.api.bodies import read_body
 from corral.clock import Clock
 from corral.domain.errors import (
     FieldProblem,
@@ -35,7 +36,7 @@ from corral.store.idempotency import Answer, KeyRow
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from litestar.types import ASGIApp, HTTPReceiveMessage, Message, Receive, Scope, Send
+    from litestar.types import ASGIApp, Message, Receive, Scope, Send
 
 KEEPS_ANSWERS: Final = "keeps_answers"
 """The `opt` of a route that stores its answers itself."""
@@ -103,8 +104,8 @@ class OncePerKey:
         if key is None:
             await self._app(scope, receive, send)
             return
-        read = await _read_body(receive)
-        fingerprint = _fingerprint(scope, read.body)
+        read = await read_body(receive)
+        fingerprint = _fingerprint(scope, read.content)
         row = await self._keys.find(key)
         if row is not None:
             await _send_replay(send, _first_answer(row, fingerprint))
@@ -160,25 +161,6 @@ class _Heard:
     async def pass_on(self, send: Send) -> None:
         for message in self._messages:
             await send(message)
-
-
-class _Read:
-    """A body that was read, and can be received once more."""
-
-    def __init__(self, body: bytes, messages: list[HTTPReceiveMessage], rest: Receive) -> None:
-        self.body = body
-        self._messages = messages
-        self._rest = rest
-
-    async def receive(self) -> Any:
-        return self._messages.pop(0) if self._messages else await self._rest()
-
-
-async def _read_body(receive: Receive) -> _Read:
-    messages: list[Any] = []
-    while not messages or (messages[-1]["type"] == "http.request" and messages[-1].get("more_body", False)):
-        messages.append(await receive())
-    return _Read(b"".join(message.get("body", b"") for message in messages), messages, receive)
 
 
 def _key_of(scope: Scope) -> str | None:

@@ -20,7 +20,6 @@ from corral.engine.catalog import Catalogue
 from corral.engine.commands import REMIND_AFTER, Tell
 from corral.engine.ids import is_id, no_such_instance
 from corral.engine.reading import Known
-from corral.engine.shared_caches import forget_on_commit
 from corral.jobs.queue import JobQueue, Wanted
 from corral.store import instances, operations, orphans
 from corral.store.database import Database
@@ -110,7 +109,6 @@ class Adopting:
             payload = {"instanceId": instance.id, "novitaInstanceId": instance.provider_id}
             await self.queue.enqueue(connection, [Wanted(type="monitor_instance", payload=payload)])
             await self.tell(connection, [Change(before=None, after=instance, because="adopted", at=now)])
-            await forget_on_commit(connection, CacheName.MERGED_LISTING)
         return True
 
 

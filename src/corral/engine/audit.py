@@ -68,7 +68,7 @@ class AuditTrail:
             return await audit.page(connection, after=after, limit=limit, instance_id=instance_id, who=who)
 
     async def _write(self, entries: Sequence[AuditEntry]) -> list[None]:
-        async with self._database.transaction() as connection:
+        async with self._database.connection() as connection:
             await audit.append(connection, entries)
         return [None] * len(entries)
 

@@ -2,7 +2,8 @@
 What can be had, and where: the provider's products, clusters and templates, remembered for minutes.
 
 Everybody who asks at once shares one call to the provider. Of what is remembered, only the failed offers are read anew
-each time (from the database): a shortage must count at once, and stop counting after three minutes, for everyone.
+(from the database) whenever an instance is to be placed: a shortage must count at once, and stop counting after three
+minutes, for everyone.
 Credentials of registries are never remembered.
 """
 
@@ -61,7 +62,7 @@ class Catalogue:
         regions: Sequence[str],
     ) -> None:
         self._cloud = cloud
-        self._offers = offers
+        self.offers = offers
         self._clock = clock
         self._default_region = default_region
         self._regions = tuple(regions)
@@ -83,8 +84,12 @@ class Catalogue:
         return region_order(preferred or self._default_region, self._regions)
 
     async def candidates(self, wish: Wish) -> Ranking:
-        """Where *wish* can be had, best first; NotFoundError tells an unknown product from one nobody has now."""
-        ranking = await self.plan(wish)
+        """
+        Where *wish* can be had, best first; NotFoundError tells an unknown product from one nobody has now.
+
+        It is a first choice: `plan` says what is true now, and whoever acts must ask it.
+        """
+        ranking = (await self._ranking(wish)).without(await self.offers.lately(self._clock.now()))
         if not ranking.candidates:
             raise NotFoundError(
                 f"no {wish.product_name.strip()} can be had for {' or '.join(wish.billing_modes)} "
@@ -96,8 +101,7 @@ class Catalogue:
 
     async def plan(self, wish: Wish) -> Ranking:
         """All that is considered for *wish*, also when nothing of it can be had; raises for an unknown product only."""
-        ranked = await self._ranked.get(_key(wish), partial(self._rank, wish), since=lambda found: found.read_at)
-        return ranked.ranking.without(await self._failed.add(self._clock.now()))
+        return (await self._ranking(wish)).without(await self._failed.add(self._clock.now()))
 
     async def products(self, *, region: str | None, billing_mode: BillingMode) -> tuple[Product, ...]:
         """What is for sale in *region*, or anywhere; raises SpecInvalidError when there is no such region."""
@@ -125,6 +129,10 @@ class Catalogue:
             return tuple(await self._cloud.clusters())
 
         return await self._clusters.get("all", load)
+
+    def has_template(self, template_id: str) -> bool:
+        """Whether `template` would answer without asking the provider."""
+        return self._templates.peek(template_id) is not None
 
     async def template(self, template_id: str) -> Template:
         """One template; raises NotFoundError when there is none, CloudRefusedError when it cannot be used."""
@@ -158,7 +166,12 @@ class Catalogue:
 
     async def _read_failed(self, asked_at: Sequence[datetime]) -> list[frozenset[Offer]]:
         """One reading for all who asked before it began."""
-        return [await self._offers.recent(max(asked_at))] * len(asked_at)
+        return [await self.offers.recent(max(asked_at))] * len(asked_at)
+
+    async def _ranking(self, wish: Wish) -> Ranking:
+        """Without regard to offers that failed."""
+        ranked = await self._ranked.get(_key(wish), partial(self._rank, wish), since=lambda found: found.read_at)
+        return ranked.ranking
 
     async def _products_of(self, cluster_id: str | None, mode: BillingMode) -> _Stock:
         """Everything a cluster has, whatever its name: one call then serves every wish for that cluster."""

@@ -26,7 +26,6 @@ from corral.engine.catalog import Catalogue
 from corral.engine.estimates import Estimates
 from corral.engine.group_commit import GroupCommit
 from corral.engine.keyed import Keyed
-from corral.engine.shared_caches import forget_on_commit
 from corral.jobs.queue import JobQueue, Wanted
 from corral.store import idempotency, instances, operations
 from corral.store.database import Connection, Database
@@ -94,9 +93,13 @@ class Commands:
         Answers the row of *keyed* instead when another request used that key first.
         """
         now = self._clock.now()
-        ranking, _ = await asyncio.gather(
-            self._catalogue.candidates(wish_of(order)), self._catalogue.template(order.template_id)
-        )
+        wish = wish_of(order)
+        template = self._catalogue.template(order.template_id)
+        if self._catalogue.has_template(order.template_id):  # nothing to wait for, and so no need to wait side by side
+            await template
+            ranking = await self._catalogue.candidates(wish)
+        else:
+            ranking, _ = await asyncio.gather(self._catalogue.candidates(wish), template)
         ready_at = await self._estimates.ready_at(order.product_name, now)
         created = self._wish(order, ranking.candidates[0], now, ready_at)
         return await self._wishes.add(_Wished(created=created, row=None if keyed is None else keyed.row(created)))
@@ -140,7 +143,6 @@ class Commands:
                 await operations.add(connection, [created.operation for created in fresh])
                 await self._queue.enqueue(connection, [_create_job(instance) for instance in new])
                 await self._tell(connection, [_told(None, instance, "wanted", now) for instance in new])
-                await forget_on_commit(connection, CacheName.MERGED_LISTING)
         if fresh:
             self._caches.clear(CacheName.MERGED_LISTING)
         return outcomes

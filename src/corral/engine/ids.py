@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from corral.domain.errors import GoalRefusedError, NotFoundError
@@ -13,16 +13,24 @@ LENGTH: Final = 20
 LONGEST: Final = 255
 """Characters of any id, ours or the provider's."""
 _DIGITS: Final = "0123456789abcdefghijklmnopqrstuvwxyz"
+_EVEN: Final = 252
+"""Of the values of a byte, those below this stand for each digit equally often."""
+
+
+def _chance() -> Iterator[str]:
+    """Random digits without end; the system is asked for many at once, because each asking has its price."""
+    while True:
+        for byte in secrets.token_bytes(4096):
+            if byte < _EVEN:
+                yield _DIGITS[byte % 36]
+
+
+_digits: Final = _chance()
 
 
 def random_id() -> str:
     """Twenty random digits and small letters."""
-    number = secrets.randbelow(36**LENGTH)
-    digits: list[str] = []
-    for _ in range(LENGTH):
-        number, digit = divmod(number, 36)
-        digits.append(_DIGITS[digit])
-    return "".join(digits)
+    return "".join([next(_digits) for _ in range(LENGTH)])
 
 
 def is_id(text: str) -> bool:

@@ -1,9 +1,9 @@
 """
 The caches of this process, kept true to what other processes change.
 
-Who changes a thing calls `forget_on_commit` in the same transaction (writing an instance does so by itself); on commit
-every process drops what it remembers of it. The notice takes a moment to come back to the process that sent it, so
-whoever must not read its own old answer there also calls `book.drop` after the commit.
+Who changes a thing calls `forget_on_commit` in the same transaction (writing an instance, or telling of it, does so by
+itself); on commit every process drops what it remembers of it. The notice takes a moment to come back to the process
+that sent it, so whoever must not read its own old answer there also calls `book.drop` after the commit.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 from functools import partial
 
 from corral.cache.book import CacheBook, CacheName
-from corral.store import instances
+from corral.store import events, instances
 from corral.store.database import Connection, Database
 from corral.store.notices import Notices, notify
 
@@ -33,6 +33,7 @@ class SharedCaches:
         for name in CacheName:
             notices.subscribe(_topic(name), partial(self.book.heard_of, name))
         notices.subscribe(instances.TOPIC, partial(self.book.heard_of, CacheName.INSTANCE_DETAILS))
+        notices.subscribe(events.TOPIC, partial(self.book.heard_of, CacheName.MERGED_LISTING))  # tells of new ones
         notices.on_gap(self.book.clear)
 
     async def drop(self, name: CacheName, key: str) -> bool:

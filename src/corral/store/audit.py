@@ -16,15 +16,15 @@ from corral.domain.audit import STRANGER, AuditEntry, AuditLine
 from corral.store.database import Connection
 
 # PostgreSQL has the lines when it answers; it need not have them on disk before a caller gets an answer.
-_LOCK = """
-SELECT set_config('synchronous_commit', 'off', true), pg_advisory_xact_lock(hashtextextended('corral audit', 0))
-"""
 _APPEND = """
+WITH locked AS MATERIALIZED (
+    SELECT set_config('synchronous_commit', 'off', true), pg_advisory_xact_lock(hashtextextended('corral audit', 0))
+)
 INSERT INTO corral_audit
     (at, who, key_id, access, method, route, path, instance_id, address, status, error_code, request_id)
 SELECT at, who, key_id, access, method, route, path, instance_id, address, status, error_code, request_id
-FROM unnest($1::timestamptz[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[],
-            $9::text[], $10::integer[], $11::text[], $12::text[])
+FROM locked, unnest($1::timestamptz[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[],
+                    $8::text[], $9::text[], $10::integer[], $11::text[], $12::text[])
   WITH ORDINALITY AS new
     (at, who, key_id, access, method, route, path, instance_id, address, status, error_code, request_id, place)
 ORDER BY place
@@ -37,8 +37,7 @@ ORDER BY id LIMIT $2
 
 
 async def append(connection: Connection, entries: Sequence[AuditEntry]) -> None:
-    """Write *entries* down, within a transaction."""
-    await connection.execute(_LOCK)
+    """Write *entries* down, in one statement: the lock is held until they are committed."""
     await connection.execute(_APPEND, *(list(column) for column in zip(*map(_row, entries), strict=True)))
 
 

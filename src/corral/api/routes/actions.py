@@ -13,6 +13,7 @@ from litestar.openapi.spec import Operation
 from litestar.params import FromPath
 
 from corral.api.access import OPERATOR
+from corral.api.bodies import body_of
 from corral.api.idempotency import KEEPS_ANSWERS, answered, keyed, keyed_request
 from corral.api.order_form import ActNamedOperation, KeyedOperation, StartNamedOperation, StartOperation, StopOperation
 from corral.api.routes.instances import InstanceDesk
@@ -41,7 +42,7 @@ def handlers(desk: InstanceDesk) -> list[HTTPRouteHandler]:
 
     async def act(request: Request[Any, Any, Any], kind: OperationKind, given_id: str | None) -> Response[bytes]:
         once = keyed_request(request)
-        terms = await desk.orders.read_terms(await request.body(), named=given_id is None)
+        terms = await desk.orders.read_terms(await body_of(request), named=given_id is None)
         if given_id is None:
             given_id = await desk.errands.named(kind, terms.name or "")
 

@@ -12,6 +12,7 @@ from litestar.openapi import ResponseSpec
 from litestar.params import FromPath, FromQuery, QueryParameter
 
 from corral.api.access import OPERATOR, VIEWER
+from corral.api.bodies import body_of
 from corral.api.idempotency import KEEPS_ANSWERS, answered, keyed, keyed_request
 from corral.api.order_form import CreateOperation
 from corral.api.orders import OrderReader
@@ -62,7 +63,7 @@ def handlers(desk: InstanceDesk) -> list[HTTPRouteHandler]:
     ) -> Response[bytes]:
         """All bad fields are told at once; an unknown product or template is a 404 at once."""
         once = keyed_request(request)
-        order = await desk.orders.read(await request.body())
+        order = await desk.orders.read(await body_of(request))
         if dry_run:
             # It does nothing, so it need not be kept from doing it twice.
             return answered(once, await desk.commands.plan(order), _planned)
