@@ -286,7 +286,7 @@ async def _front(
             database=database,
             catalogue=catalogue,
             queue=ground.queue,
-            tell=ground.news.tell,
+            news=ground.news,
             caches=ground.caches.book,
             estimates=showing.estimates,
             clock=clock,

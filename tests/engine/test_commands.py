@@ -22,6 +22,7 @@ from corral.jobs.registry import Priority
 from corral.store import instances, ready_times
 from corral.store.database import Database
 from corral.store.idempotency import Answer, KeyRow
+from corral.store.together import Write, together
 
 NOTHING = {"instances": 0, "operations": 0, "events": 0, "pgqueuer": 0, "idempotency": 0}
 
@@ -107,7 +108,7 @@ async def test_a_job_that_cannot_be_enqueued_leaves_no_instance(database: Databa
 async def test_wishes_that_come_together_are_committed_together(desk: Desk) -> None:
     """A burst takes a few transactions; each wish gets its own answer."""
     await created(desk)
-    desk.groups.clear()
+    desk.news.groups.clear()
     made = await asyncio.gather(*(created(desk, f"n{n}") for n in range(300)))
 
     assert [each.instance.order.name for each in made] == [f"n{n}" for n in range(300)]
@@ -119,8 +120,8 @@ async def test_wishes_that_come_together_are_committed_together(desk: Desk) -> N
         "pgqueuer": 301,
         "idempotency": 0,
     }
-    assert sum(desk.groups) == 300
-    assert len(desk.groups) < 100
+    assert sum(desk.news.groups) == 300
+    assert len(desk.news.groups) < 100
 
 
 def a_create(began: datetime, seconds: float) -> Operation:
@@ -138,7 +139,8 @@ async def test_the_estimate_is_the_median_of_those_before(desk: Desk) -> None:
     """Once somebody became ready, four minutes is no longer the answer."""
     async with desk.database.connection() as connection:
         for seconds in (10.0, 50.0, 90.0):
-            await ready_times.remember(connection, "RTX 4090 24GB", a_create(desk.clock.now(), seconds))
+            learnt = ready_times.remembering("RTX 4090 24GB", a_create(desk.clock.now(), seconds), if_="it_was_so")
+            await together(connection, [Write("it_was_so", "SELECT 1", ()), learnt], "SELECT 1")
     made = await created(desk)
 
     assert made.estimated_ready_at == desk.clock.now() + timedelta(seconds=50)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+import re
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any, cast
 
 from corral.store.database import Connection, Database, Pool
 from support.script import Script
+
+_WRITES = re.compile(r"\b(INSERT INTO|DELETE FROM|UPDATE corral)\b")
 
 
 class FrailDatabase(Database):
@@ -35,9 +38,21 @@ class _FrailConnection:
         return getattr(self._real, name)
 
     async def execute(self, query: str, *values: object, **options: Any) -> str:
-        if self._open or not query.lstrip().startswith(("UPDATE", "INSERT", "DELETE")):
-            return cast("str", await self._real.execute(query, *values, **options))
-        return await self._script.committing(lambda: self._real.execute(query, *values, **options), _nothing)
+        return cast("str", await self._sent(self._real.execute, query, *values, **options))
+
+    async def fetch(self, query: str, *values: object, **options: Any) -> Any:
+        return await self._sent(self._real.fetch, query, *values, **options)
+
+    async def fetchrow(self, query: str, *values: object, **options: Any) -> Any:
+        return await self._sent(self._real.fetchrow, query, *values, **options)
+
+    async def _sent(self, send: Callable[..., Awaitable[Any]], query: str, *values: object, **options: Any) -> Any:
+        if self._open or not _WRITES.search(query):
+            return await send(query, *values, **options)
+        return await self._script.committing(lambda: send(query, *values, **options), _nothing)
+
+    def is_in_transaction(self) -> bool:
+        return self._open
 
     @asynccontextmanager
     async def transaction(self) -> AsyncGenerator[None]:

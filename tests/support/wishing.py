@@ -27,6 +27,7 @@ from corral.settings import CacheSettings
 from corral.store.database import Connection, Database
 from corral.store.idempotency import KeyRow
 from corral.store.offers import FailedOffers
+from corral.store.together import Write
 from support.clocks import SteppedClock
 from support.shop import Shop
 
@@ -35,6 +36,18 @@ REGIONS = ("AS-SGP-02", "CN-HK-01")
 
 def an_order(name: str = "trainer") -> Order:
     return Order(name=name, product_name="RTX 4090 24GB", template_id="204511", regions=("CN-HK-01", "AS-SGP-02"))
+
+
+class CountedNews(News):
+    """The news, and how many changes were told at a time."""
+
+    def __init__(self, queue: JobQueue) -> None:
+        super().__init__(queue)
+        self.groups: list[int] = []
+
+    async def write(self, connection: Connection, writes: Sequence[Write], changes: Sequence[Change]) -> bool:
+        self.groups.append(len(changes))
+        return await super().write(connection, writes, changes)
 
 
 class Desk:
@@ -66,8 +79,7 @@ class Desk:
             default_region="CN-HK-01",
             regions=REGIONS,
         )
-        self.groups: list[int] = []
-        """How many changes were told at a time."""
+        self.news = CountedNews(self.queue)
         self.commands = self.new_commands(self.clock)
         self.errands = self.new_errands()
         self.reading = Reading(database, self.caches)
@@ -78,7 +90,7 @@ class Desk:
             database=self.database,
             catalogue=self.catalogue,
             queue=self.queue,
-            tell=self._tell,
+            news=self.news,
             caches=self.caches,
             estimates=self.estimates,
             clock=clock,
@@ -89,7 +101,7 @@ class Desk:
         return Errands(
             database=self.database,
             queue=self.queue,
-            tell=self._tell,
+            tell=self.news.tell,
             caches=self.caches,
             estimates=self.estimates,
             clock=self.clock,
@@ -109,10 +121,6 @@ class Desk:
     async def counts(self) -> dict[str, int]:
         tables = ("corral_instances", "corral_operations", "corral_events", "corral_pgqueuer", "corral_idempotency")
         return {table.removeprefix("corral_"): await self.count(table) for table in tables}
-
-    async def _tell(self, connection: Connection, changes: Sequence[Change]) -> None:
-        self.groups.append(len(changes))
-        await News(self.queue).tell(connection, changes)
 
 
 async def _nothing(_run: JobRun) -> None:

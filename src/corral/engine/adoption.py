@@ -17,9 +17,10 @@ from corral.domain.marks import read_mark
 from corral.domain.operation import Operation, OperationKind, OperationStatus
 from corral.domain.sighting import ProviderInstance, Sighting
 from corral.engine.catalog import Catalogue
-from corral.engine.commands import REMIND_AFTER, Tell
+from corral.engine.commands import REMIND_AFTER
 from corral.engine.ids import is_id, no_such_instance
 from corral.engine.reading import Known
+from corral.engine.record import Tell
 from corral.jobs.queue import JobQueue, Wanted
 from corral.store import instances, operations, orphans
 from corral.store.database import Database

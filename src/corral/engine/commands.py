@@ -9,7 +9,7 @@ answer, or nothing did.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
@@ -26,6 +26,7 @@ from corral.engine.catalog import Catalogue
 from corral.engine.estimates import Estimates
 from corral.engine.group_commit import GroupCommit
 from corral.engine.keyed import Keyed
+from corral.engine.record import News
 from corral.jobs.queue import JobQueue, Wanted
 from corral.store import idempotency, instances, operations
 from corral.store.database import Connection, Database
@@ -34,9 +35,6 @@ from corral.store.idempotency import KeyRow
 CREATE_WITHIN: Final = timedelta(minutes=20)
 REMIND_AFTER: Final = timedelta(minutes=1)
 """A wish whose job came to nothing is looked at again; every pass sets a reminder of its own."""
-
-Tell = Callable[[Connection, Sequence[Change]], Awaitable[None]]
-"""Records that changes happened, within the transaction that made them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +61,7 @@ class Commands:
         database: Database,
         catalogue: Catalogue,
         queue: JobQueue,
-        tell: Tell,
+        news: News,
         caches: CacheBook,
         estimates: Estimates,
         clock: Clock,
@@ -72,7 +70,7 @@ class Commands:
         self._database = database
         self._catalogue = catalogue
         self._queue = queue
-        self._tell = tell
+        self._news = news
         self._caches = caches
         self._estimates = estimates
         self._clock = clock
@@ -133,19 +131,30 @@ class Commands:
 
     async def _record(self, wished: Sequence[_Wished]) -> list[Created | KeyRow]:
         """Write a group of wishes down, except those whose key turns out to be taken."""
-        async with self._database.transaction() as connection:
-            outcomes = await self._claimed(connection, wished)
-            fresh = [outcome for outcome in outcomes if isinstance(outcome, Created)]
-            if fresh:
-                now = self._clock.now()
-                new = [created.instance for created in fresh]
-                await instances.add(connection, new, look_at=now + REMIND_AFTER)
-                await operations.add(connection, [created.operation for created in fresh])
-                await self._queue.enqueue(connection, [_create_job(instance) for instance in new])
-                await self._tell(connection, [_told(None, instance, "wanted", now) for instance in new])
-        if fresh:
-            self._caches.clear(CacheName.MERGED_LISTING)
+        if any(wish.row is not None for wish in wished):
+            async with self._database.transaction() as connection:
+                outcomes = await self._claimed(connection, wished)
+                await self._add(connection, [outcome for outcome in outcomes if isinstance(outcome, Created)])
+        else:
+            fresh = [wish.created for wish in wished]
+            async with self._database.connection() as connection:
+                await self._add(connection, fresh)
+            outcomes = list[Created | KeyRow](fresh)
+        self._caches.clear(CacheName.MERGED_LISTING)
         return outcomes
+
+    async def _add(self, connection: Connection, fresh: Sequence[Created]) -> None:
+        if not fresh:
+            return
+        now, new = self._clock.now(), [created.instance for created in fresh]
+        writes = [
+            instances.adding(new, look_at=now + REMIND_AFTER),
+            operations.adding([created.operation for created in fresh]),
+            *self._queue.adding([_create_job(instance) for instance in new]),
+        ]
+        await self._news.write(
+            connection, writes, [Change(before=None, after=i, because="wanted", at=now) for i in new]
+        )
 
     async def _claimed(self, connection: Connection, wished: Sequence[_Wished]) -> list[Created | KeyRow]:
         """Each wish, or the row that another request left under its key."""
@@ -172,7 +181,3 @@ def _create_job(instance: Instance) -> Wanted:
             "region": order.regions[0] if placement is None else placement.region,
         },
     )
-
-
-def _told(before: Instance | None, after: Instance, because: str, now: datetime) -> Change:
-    return Change(before=before, after=after, because=because, at=now)

@@ -18,11 +18,12 @@ from corral.domain.events import Change, Progress
 from corral.domain.instance import Instance, InstanceId, OperationId
 from corral.domain.lifecycle import Goal
 from corral.domain.operation import ENDED, Operation, OperationKind, OperationStatus
-from corral.engine.commands import REMIND_AFTER, Tell
+from corral.engine.commands import REMIND_AFTER
 from corral.engine.estimates import Estimates
 from corral.engine.ids import is_id, name_ambiguous, no_instance_named, no_such_instance
 from corral.engine.keyed import Keyed
 from corral.engine.namesakes import Namesakes
+from corral.engine.record import Tell
 from corral.jobs.queue import JobQueue, Wanted
 from corral.store import idempotency, instances, operations
 from corral.store.database import Connection, Database

@@ -15,9 +15,12 @@ from corral.domain.instance import InstanceId
 from corral.engine import tally
 from corral.jobs.queue import JobQueue, Wanted
 from corral.store import deliveries, events
-from corral.store.database import Connection
+from corral.store.database import Connection, whole
 from corral.store.deliveries import Outgoing
+from corral.store.together import Write, together
 from corral.telemetry import Metrics
+
+_TOLD: Final = "SELECT ARRAY(SELECT id FROM told ORDER BY id) AS rows"
 
 SEND_WEBHOOK: Final = "send_webhook"
 """The job type that sends what is pending for one instance; its payload names the instance."""
@@ -53,18 +56,45 @@ class News:
             return
         rows = await events.append(connection, told)
         tally.count(self._metrics, changes, told)
-        outgoing = [out for row, one in zip(rows, told, strict=True) if (out := self._outgoing(row, one)) is not None]
+        await self._post(connection, rows, told)
+
+    async def write(self, connection: Connection, writes: Sequence[Write], changes: Sequence[Change]) -> bool:
+        """
+        Make *writes* and tell of *changes*, of which there must be some: all of it, in one transaction.
+
+        Answers False, and has done nothing, when the first write returns nothing. Unless somebody is to be sent a
+        message it takes one round trip.
+        """
+        told = happenings(changes)
+        if_ = writes[0].name
+        parts = [*writes, events.appending(told, if_=if_)]
+        if not any(self._url(one) for one in told):
+            rows = (await together(connection, parts, _TOLD))["rows"]
+        else:
+            async with whole(connection):
+                rows = (await together(connection, parts, _TOLD))["rows"]
+                if rows:
+                    await self._post(connection, rows, told)
+        if rows:
+            tally.count(self._metrics, changes, told)
+        return bool(rows)
+
+    async def _post(self, connection: Connection, rows: Sequence[int], told: Sequence[Happening]) -> None:
+        """Put what was told of into the outbox of those who are to be told."""
+        outgoing = [
+            Outgoing(event_row=row, instance_id=one.change.after.id, url=url, host=_host(url), at=one.change.at)
+            for row, one in zip(rows, told, strict=True)
+            if (url := self._url(one)) is not None
+        ]
         if not outgoing:
             return
         await deliveries.add(connection, outgoing)
         hosts = {out.instance_id: out.host for out in outgoing}
         await self._queue.enqueue(connection, [send_job(instance_id, host) for instance_id, host in hosts.items()])
 
-    def _outgoing(self, row: int, told: Happening) -> Outgoing | None:
-        url = told.change.after.told_to or self._default_url
-        if url is None or told.type is EventType.CHANGED:
-            return None
-        return Outgoing(event_row=row, instance_id=told.change.after.id, url=url, host=_host(url), at=told.change.at)
+    def _url(self, told: Happening) -> str | None:
+        """Where a message about it goes."""
+        return None if told.type is EventType.CHANGED else told.change.after.told_to or self._default_url
 
 
 def _host(url: str) -> str:

@@ -18,7 +18,7 @@ from corral.domain.rebuilding import Claim, Fate, Finding, choose, findings, ins
 from corral.domain.survey import marked
 from corral.engine.adoption import completed_create, todays_price
 from corral.engine.catalog import Catalogue
-from corral.engine.commands import Tell
+from corral.engine.record import Tell
 from corral.store import instances, operations, orphans
 from corral.store.database import Connection, Database
 

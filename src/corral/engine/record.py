@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Protocol
 
 from corral.domain.events import Change, Progress
 from corral.domain.instance import Instance
-from corral.domain.operation import OperationStatus, advanced
+from corral.domain.operation import Operation, OperationStatus, advanced
 from corral.store import instances, operations, ready_times
 from corral.store.database import Connection
+from corral.store.together import Write
 from corral.telemetry import log
+
+Tell = Callable[[Connection, Sequence[Change]], Awaitable[None]]
+"""Records that changes happened, within the transaction that made them."""
 
 
 class News(Protocol):
     """Who tells of changes."""
 
-    async def tell(self, connection: Connection, changes: Sequence[Change]) -> None:
-        """Record that *changes* happened, within the transaction that made them."""
+    async def write(self, connection: Connection, writes: Sequence[Write], changes: Sequence[Change]) -> bool:
+        """Make *writes* and tell of *changes*; False, with nothing done, when the first write returns nothing."""
         ...
 
 
@@ -55,30 +59,37 @@ class Recorder:
         moves = [(old, step) for old, step in zip(befores, steps, strict=False) if _is_told(old, step.after)]
         if not moves:  # one statement is a transaction by itself
             return await instances.write(connection, steps[-1].after, look_at=look_at)
-        async with connection.transaction():
-            written = await instances.write(connection, steps[-1].after, look_at=look_at)
-            await self._follow(connection, moves, now)
-        return written
-
-    async def _follow(self, connection: Connection, moves: Sequence[tuple[Instance, Step]], now: datetime) -> None:
-        """Bring the operation along, learn, and tell."""
-        before = moves[0][0]
+        # Whoever changes the operation changes the instance, too: if the instance is as it was, so is this.
         operation = await operations.load(connection, before.operation_id)
-        changes: list[Change] = []
-        latest = operation
-        for old, step in moves:
-            if step.after.phase is not old.phase:
-                log.info("instance.phase_changed", old=old.phase, new=step.after.phase, because=step.because)
-            progress = None
-            if latest is not None:
-                moved = advanced(latest, step.after, now)
-                progress, latest = Progress(before=latest, after=moved), moved
-                if moved.status is OperationStatus.COMPLETED and moved.stamps.get("ready") == now:
-                    await ready_times.remember(connection, step.after.order.product_name, moved)
-            changes.append(Change(before=old, after=step.after, because=step.because, at=now, progress=progress))
-        if latest is not None and latest is not operation:
-            await operations.write(connection, latest)
-        await self.news.tell(connection, changes)
+        moving = instances.writing(steps[-1].after, look_at=look_at)
+        following, changes = _following(moves, operation, now, if_=moving.name)
+        if not await self.news.write(connection, [moving, *following], changes):
+            raise instances.stale(before)
+        for change in changes:
+            old, new = (None if change.before is None else change.before.phase), change.after.phase
+            if old is not new:
+                log.info("instance.phase_changed", old=old, new=new, because=change.because)
+        return instances.written(steps[-1].after)
+
+
+def _following(
+    moves: Sequence[tuple[Instance, Step]], operation: Operation | None, now: datetime, *, if_: str
+) -> tuple[list[Write], list[Change]]:
+    """What is to be written with *moves*, if *if_* is: their operation, and what is learnt from it; and the news."""
+    writes: list[Write] = []
+    changes: list[Change] = []
+    latest = operation
+    for old, step in moves:
+        progress = None
+        if latest is not None:
+            moved = advanced(latest, step.after, now)
+            progress, latest = Progress(before=latest, after=moved), moved
+            if moved.status is OperationStatus.COMPLETED and moved.stamps.get("ready") == now:
+                writes.append(ready_times.remembering(step.after.order.product_name, moved, if_=if_))
+        changes.append(Change(before=old, after=step.after, because=step.because, at=now, progress=progress))
+    if latest is not None and latest is not operation:
+        writes.append(operations.writing(latest, if_=if_))
+    return writes, changes
 
 
 def _is_told(before: Instance, after: Instance) -> bool:

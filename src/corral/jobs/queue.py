@@ -18,6 +18,7 @@ import msgspec
 from corral.jobs.registry import JobId, Payload, Registry
 from corral.jobs.tables import LOG, QUEUE, queries_of
 from corral.store.database import Connection, Database
+from corral.store.together import Write
 
 
 class JobStatus(StrEnum):
@@ -80,6 +81,17 @@ class Backlog:
 
 
 _STATUSES = {"queued": JobStatus.PENDING, "picked": JobStatus.PROCESSING, "failed": JobStatus.FAILED}
+
+_ADD = f"""
+INSERT INTO {QUEUE} (priority, entrypoint, payload, execute_after, status)
+SELECT priority, entrypoint, payload, now(), 'queued'
+FROM unnest($1::int[], $2::text[], $3::bytea[]) WITH ORDINALITY AS new (priority, entrypoint, payload, place)
+ORDER BY place
+RETURNING id, entrypoint, priority
+"""  # noqa: S608  # a constant
+_LOG_ADDED = f"""
+INSERT INTO {LOG} (job_id, status, entrypoint, priority) SELECT id, 'queued', entrypoint, priority FROM queued
+"""  # noqa: S608  # a constant
 
 _ALL_JOBS = f"""
 SELECT id, entrypoint AS type, status::text AS status, priority, attempts, created AS created_at,
@@ -164,6 +176,17 @@ class JobQueue:
             on_conflict="skip",
         )
         return [None if job_id is None else JobId(job_id) for job_id in ids]
+
+    def adding(self, wanted: Sequence[Wanted]) -> list[Write]:
+        """The same for jobs without a delay or a key, to be made together with what asks for them."""
+        if any(w.after or w.only_one for w in wanted):
+            raise ValueError("jobs that wait, or of which there is to be one, are added by `enqueue`")
+        columns = (
+            [self._known(w.type).priority.value for w in wanted],
+            [w.type for w in wanted],
+            [msgspec.json.encode(dict(w.payload)) for w in wanted],
+        )
+        return [Write("queued", _ADD, columns), Write("logged", _LOG_ADDED, ())]
 
     async def find(
         self,

@@ -96,6 +96,16 @@ class Database:
             self.pool.terminate()
 
 
+@asynccontextmanager
+async def whole(connection: Connection) -> AsyncGenerator[None]:
+    """Make what follows on *connection* one transaction, or a part of the one that is open."""
+    if connection.is_in_transaction():
+        yield
+    else:
+        async with connection.transaction():
+            yield
+
+
 class translated:  # noqa: N801  # reads as a word where it is used: `with translated():`
     """Turns the driver's connection errors into StoreUnavailableError; errors of statements pass."""
 

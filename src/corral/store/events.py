@@ -20,12 +20,13 @@ from corral.domain.instance import Failure, InstanceId, OperationId, ProviderId
 from corral.domain.lifecycle import Phase
 from corral.store.database import Connection
 from corral.store.notices import notice
+from corral.store.together import Write
 
 TOPIC: Final = "events"
 """The notice on commit of events; it wakes whoever follows the log, in every process."""
 
 _APPEND = f"""
-WITH told AS (SELECT {notice(TOPIC)})
+WITH noticed AS (SELECT {notice(TOPIC)})
 INSERT INTO corral_events (instance_id, type, status, previous_status, operation_id, reason, at, data,
                            micro_usd_before, micro_usd)
 SELECT instance_id, type, status, previous_status, operation_id, reason, at, data, micro_usd_before, micro_usd
@@ -33,8 +34,9 @@ FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text
             $9::bigint[], $10::bigint[])
   WITH ORDINALITY AS new (instance_id, type, status, previous_status, operation_id, reason, at, data, micro_usd_before,
                           micro_usd, place)
+WHERE %s
 ORDER BY place
-RETURNING id, (SELECT count(*) FROM told)
+RETURNING id, (SELECT count(*) FROM noticed)
 """  # noqa: S608  # constants
 
 # Nothing to number is the usual case of a quiet service; it is found out without taking the lock.
@@ -69,9 +71,13 @@ async def append(connection: Connection, told: Sequence[Happening]) -> list[int]
 
     The change itself must have been written before in that transaction.
     """
-    columns = [list(column) for column in zip(*map(_row, told), strict=True)]
-    rows = await connection.fetch(_APPEND, *columns)
+    rows = await connection.fetch(_APPEND % "true", *_columns(told))
     return sorted(row["id"] for row in rows)
+
+
+def appending(told: Sequence[Happening], *, if_: str) -> Write:
+    """The same, to be made together with, and only if, the write called *if_* changes something; returns `id`."""
+    return Write("told", _APPEND % f"EXISTS (SELECT FROM {if_})", _columns(told))
 
 
 async def page(
@@ -103,6 +109,10 @@ async def one(connection: Connection, row_id: int) -> Event:
     """The committed event of this row, which must exist."""
     await connection.execute(_NUMBER)
     return _event(await connection.fetchrow(_ONE, row_id))
+
+
+def _columns(told: Sequence[Happening]) -> list[list[Any]]:
+    return [list(column) for column in zip(*map(_row, told), strict=True)]
 
 
 def _row(told: Happening) -> tuple[Any, ...]:

@@ -20,6 +20,7 @@ from corral.domain.instance import Instance, InstanceId
 from corral.domain.lifecycle import Goal, Phase
 from corral.store.database import Connection
 from corral.store.notices import notice
+from corral.store.together import Write
 
 TOPIC: Final = "instances"
 """The notice on commit of a changed instance, with its id; who remembers it must read it anew."""
@@ -51,6 +52,11 @@ async def add(connection: Connection, instances: Sequence[Instance], look_at: da
     await connection.execute(_INSERT, *_columns(instances, [look_at] * len(instances)))
 
 
+def adding(instances: Sequence[Instance], look_at: datetime | None) -> Write:
+    """The same, to be made together with what belongs to it."""
+    return Write("added", f"{_INSERT} RETURNING id", _columns(instances, [look_at] * len(instances)))
+
+
 async def add_unless_known(connection: Connection, instance: Instance, look_at: datetime | None) -> bool:
     """Remember a new instance, unless one of the same provider id is remembered; answers whether it was added."""
     added = await connection.fetch(
@@ -62,7 +68,22 @@ async def add_unless_known(connection: Connection, instance: Instance, look_at: 
 async def write(connection: Connection, instance: Instance, *, look_at: datetime | None) -> Instance:
     """Replace what is remembered of *instance*; raises StaleError if it changed since it was read."""
     if not await write_many(connection, [instance], [look_at]):
-        raise StaleError(f"{instance.id} was changed by somebody else meanwhile")
+        raise stale(instance)
+    return written(instance)
+
+
+def writing(instance: Instance, *, look_at: datetime | None) -> Write:
+    """The same, to be made together with what depends on it; it returns nothing when it would be stale."""
+    return Write("moved", _UPDATE, _columns([instance], [look_at]))
+
+
+def stale(instance: Instance) -> StaleError:
+    """Somebody else was faster."""
+    return StaleError(f"{instance.id} was changed by somebody else meanwhile")
+
+
+def written(instance: Instance) -> Instance:
+    """*instance* as it is once it is written."""
     return replace(instance, generation=instance.generation + 1)
 
 

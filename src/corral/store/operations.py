@@ -11,29 +11,35 @@ import msgspec
 from corral.domain.instance import Failure, InstanceId, OperationId
 from corral.domain.operation import Operation, OperationKind, OperationStatus
 from corral.store.database import Connection
+from corral.store.together import Write
 
 _COLUMNS = "id, instance_id, kind, status, phases, error, created_at"
+_INSERT = f"""
+INSERT INTO corral_operations ({_COLUMNS})
+SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::jsonb[], $6::jsonb[], $7::timestamptz[])
+"""  # noqa: S608  # constants
+_UPDATE = "UPDATE corral_operations SET status = $2, phases = $3::jsonb, error = $4::jsonb WHERE id = $1"
 
 
 async def add(connection: Connection, operations: Sequence[Operation]) -> None:
     """Remember new operations."""
-    await connection.execute(
-        f"INSERT INTO corral_operations ({_COLUMNS}) SELECT * FROM unnest"  # noqa: S608  # constants
-        "($1::text[], $2::text[], $3::text[], $4::text[], $5::jsonb[], $6::jsonb[], $7::timestamptz[])",
-        *(list(column) for column in zip(*map(_row, operations), strict=True)),
-    )
+    new = adding(operations)
+    await connection.execute(new.sql, *new.arguments)
+
+
+def adding(operations: Sequence[Operation]) -> Write:
+    """The same, to be made together with what belongs to it."""
+    return Write("asked", _INSERT, [list(column) for column in zip(*map(_row, operations), strict=True)])
 
 
 async def write(connection: Connection, operation: Operation) -> None:
     """Replace what is remembered of *operation*; its instance's generation guards it."""
-    _, _, _, status, phases, error, _ = _row(operation)
-    await connection.execute(
-        "UPDATE corral_operations SET status = $2, phases = $3::jsonb, error = $4::jsonb WHERE id = $1",
-        operation.id,
-        status,
-        phases,
-        error,
-    )
+    await connection.execute(_UPDATE, *_changed(operation))
+
+
+def writing(operation: Operation, *, if_: str) -> Write:
+    """The same, to be made together with, and only if, the write called *if_* changes something."""
+    return Write("advanced", f"{_UPDATE} AND EXISTS (SELECT FROM {if_})", _changed(operation))
 
 
 async def load(connection: Connection, operation_id: str) -> Operation | None:
@@ -57,6 +63,11 @@ async def of_many(connection: Connection, ids: Sequence[OperationId]) -> dict[Op
     """Those of *ids* that exist."""
     rows = await connection.fetch(f"SELECT {_COLUMNS} FROM corral_operations WHERE id = ANY($1)", list(ids))  # noqa: S608
     return {operation.id: operation for operation in map(_operation, rows)}
+
+
+def _changed(operation: Operation) -> tuple[Any, ...]:
+    _, _, _, status, phases, error, _ = _row(operation)
+    return operation.id, status, phases, error
 
 
 def _row(operation: Operation) -> tuple[Any, ...]:

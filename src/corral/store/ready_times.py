@@ -9,9 +9,14 @@ from typing import Any, Final
 
 from corral.domain.operation import Operation, OperationKind
 from corral.store.database import Connection
+from corral.store.together import Write
 
 MOST_RECENT: Final = 1000
 
+_INSERT = """
+INSERT INTO corral_ready_times (product_name, kind, seconds, lag_seconds, at)
+SELECT $1::text, $2::text, $3::double precision, $4::double precision, $5::timestamptz
+"""
 _QUANTILES = """
 count(*) AS times, percentile_cont(ARRAY[0.5, 0.9]) WITHIN GROUP (ORDER BY seconds) AS whole,
 percentile_cont(ARRAY[0.5, 0.9]) WITHIN GROUP (ORDER BY lag_seconds) AS lag
@@ -46,17 +51,13 @@ class ReadyTimes:
     """From the first sighting of it running to ready."""
 
 
-async def remember(connection: Connection, product_name: str, operation: Operation) -> None:
-    """Learn from an operation that has just made its instance ready."""
+def remembering(product_name: str, operation: Operation, *, if_: str) -> Write:
+    """Learn from an operation that makes its instance ready, together with and only if the write called *if_* does."""
     ready, ran = operation.stamps["ready"], operation.stamps.get("instanceRunning")
-    await connection.execute(
-        "INSERT INTO corral_ready_times (product_name, kind, seconds, lag_seconds, at) VALUES ($1, $2, $3, $4, $5)",
-        product_name,
-        operation.kind.value,
-        (ready - operation.created_at).total_seconds(),
-        None if ran is None else (ready - ran).total_seconds(),
-        ready,
-    )
+    whole = (ready - operation.created_at).total_seconds()
+    lag = None if ran is None else (ready - ran).total_seconds()
+    sql = f"{_INSERT} WHERE EXISTS (SELECT FROM {if_})"
+    return Write("learnt", sql, (product_name, operation.kind.value, whole, lag, ready))
 
 
 async def usual_seconds(connection: Connection, product_name: str) -> float | None:
