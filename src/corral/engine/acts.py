@@ -22,10 +22,9 @@ from corral.domain.lifecycle import Action, Goal, Phase
 from corral.domain.sighting import ProviderInstance, Sighting
 from corral.engine.births import Births
 from corral.engine.outcome import Outcome, provider_id
-from corral.engine.record import Recorder, Step
+from corral.engine.record import Hold, Recorder, Step
 from corral.engine.starts import Starts
 from corral.health.probe import Prober
-from corral.store.database import Connection
 from corral.telemetry import log
 
 
@@ -42,31 +41,31 @@ class Acts:
     policy: Policy
     roll: Callable[[], float]
 
-    async def do(self, action: Action, connection: Connection, instance: Instance) -> Outcome:
+    async def do(self, action: Action, hold: Hold, instance: Instance) -> Outcome:
         """Do *action*; may raise CloudTransientError (later) and StaleError (somebody else moved it: look anew)."""
         match action:
             case Action.CREATE:
-                return Outcome(instance=await self.births.create(connection, instance))
+                return Outcome(instance=await self.births.create(hold, instance))
             case Action.FIND:
                 return Outcome(instance=instance)  # the observer looks for the name in every listing
             case Action.INSPECT:
-                return await self.inspect(connection, instance)
+                return await self.inspect(hold, instance)
             case Action.PROBE:
-                return await self._probe(connection, instance)
+                return await self._probe(hold, instance)
             case Action.CONFIRM:
-                return await self._confirm(connection, instance)
+                return await self._confirm(hold, instance)
             case Action.START:
-                return await self.starts.start(connection, instance)
+                return await self.starts.start(hold, instance)
             case Action.RESTART:
-                return await self.starts.restart(connection, instance)
+                return await self.starts.restart(hold, instance)
             case Action.STOP:
-                return await self._ask(connection, instance, self.cloud.stop)
+                return await self._ask(hold, instance, self.cloud.stop)
             case Action.DELETE:
-                return await self._ask(connection, instance, self.cloud.delete)
+                return await self._ask(hold, instance, self.cloud.delete)
             case _:
                 assert_never(action)
 
-    async def inspect(self, connection: Connection, instance: Instance, entered: Step | None = None) -> Outcome:
+    async def inspect(self, hold: Hold, instance: Instance, entered: Step | None = None) -> Outcome:
         """
         Learn the endpoints and the ways in; it is probed once every endpoint has an address.
 
@@ -79,22 +78,20 @@ class Acts:
             seen = await self.cloud.instance(provider_id(instance))
         except CloudRefusedError as error:
             log.error("instance.look_refused", why=error.message)
-            written = await self._write(connection, instance, *steps)
+            written = await self._write(hold, instance, *steps)
             return Outcome(instance=written, look_again=self.policy.repeat_after)
         except CloudError:
-            await self._write(connection, instance, *steps)
+            await self._write(hold, instance, *steps)
             raise
         now = self.clock.now()
         if seen is None:
             missing = replace(current, missing_since=current.missing_since or now)
-            return Outcome(
-                instance=await self._write(connection, instance, *steps, Step(missing, "not found by its id"))
-            )
+            return Outcome(instance=await self._write(hold, instance, *steps, Step(missing, "not found by its id")))
         known = sighted(current, seen, self.clock)
         if seen.sighting is not Sighting.RUNNING:
-            return Outcome(instance=await self._write(connection, instance, *steps, Step(known, "seen")))
+            return Outcome(instance=await self._write(hold, instance, *steps, Step(known, "seen")))
         if any(e.address is None for e in seen.endpoints if e.kind is not PortKind.UDP):
-            written = await self._write(connection, instance, *steps)
+            written = await self._write(hold, instance, *steps)
             failed = written.phase is Phase.FAILED
             return Outcome(instance=written, look_again=self.policy.second_look if failed else self.policy.poll)
         checking = replace(
@@ -106,11 +103,9 @@ class Acts:
             phase=Phase.HEALTH_CHECKING,
             phase_since=now,
         )
-        return Outcome(
-            instance=await self._write(connection, instance, *steps, Step(checking, "its endpoints are known"))
-        )
+        return Outcome(instance=await self._write(hold, instance, *steps, Step(checking, "its endpoints are known")))
 
-    async def _probe(self, connection: Connection, instance: Instance) -> Outcome:
+    async def _probe(self, hold: Hold, instance: Instance) -> Outcome:
         """Check every endpoint once, and judge."""
         report = await self.prober.check(instance.endpoints, instance.health_spec, previous=instance.health)
         now = self.clock.now()
@@ -120,37 +115,35 @@ class Acts:
                 ready = replace(
                     probed, phase=Phase.READY, phase_since=now, ready_at=instance.ready_at or now, deadline_at=None
                 )
-                return Outcome(instance=await self._write(connection, instance, Step(ready, "healthy")))
+                return Outcome(instance=await self._write(hold, instance, Step(ready, "healthy")))
             case CheckAgain() as again:
                 return Outcome(
-                    instance=await self._write(connection, instance, Step(probed, "not healthy yet")),
+                    instance=await self._write(hold, instance, Step(probed, "not healthy yet")),
                     look_again=again.after,
                 )
             case GivenUp() as given_up:
                 failure = Failure(code=given_up.code, message=given_up.message)
                 failed = replace(probed, phase=Phase.FAILED, phase_since=now, failure=failure)
-                return Outcome(instance=await self._write(connection, instance, Step(failed, failure.message)))
+                return Outcome(instance=await self._write(hold, instance, Step(failed, failure.message)))
 
-    async def _confirm(self, connection: Connection, instance: Instance) -> Outcome:
+    async def _confirm(self, hold: Hold, instance: Instance) -> Outcome:
         """Ask directly for one that is missing in the list; its absence is confirmed by enough such answers."""
         seen = await self.cloud.instance(provider_id(instance))
         now = self.clock.now()
         if seen is not None:
-            found = await self._write(
-                connection, instance, Step(sighted(instance, seen, self.clock), "found by its id")
-            )
+            found = await self._write(hold, instance, Step(sighted(instance, seen, self.clock), "found by its id"))
             return Outcome(instance=found)
         checks = instance.missing_checks + 1
         missing = replace(instance, missing_checks=checks, missing_checked_at=now)
         if instance.goal is Goal.GONE or checks >= self.policy.vanish_checks:
             missing = replace(missing, sighting=Sighting.ABSENT, word="gone", sighted_at=now)
-        return Outcome(instance=await self._write(connection, instance, Step(missing, "not found by its id")))
+        return Outcome(instance=await self._write(hold, instance, Step(missing, "not found by its id")))
 
-    async def _ask(self, connection: Connection, instance: Instance, ask: Callable[[str], object]) -> Outcome:
+    async def _ask(self, hold: Hold, instance: Instance, ask: Callable[[str], object]) -> Outcome:
         """Record that the provider is about to be asked, and ask; only a later sighting tells whether it helped."""
         now = self.clock.now()
         asked = await self.recorder.write(
-            connection,
+            hold,
             instance,
             Step(replace(instance, acted_at=now), "about to ask"),
             now=now,
@@ -165,8 +158,8 @@ class Acts:
             log.error("instance.ask_refused", instance_id=instance.id, why=error.message)
         return Outcome(instance=asked, look_again=self.policy.repeat_after)
 
-    async def _write(self, connection: Connection, before: Instance, *steps: Step) -> Instance:
-        return await self.recorder.write(connection, before, *steps, now=self.clock.now()) if steps else before
+    async def _write(self, hold: Hold, before: Instance, *steps: Step) -> Instance:
+        return await self.recorder.write(hold, before, *steps, now=self.clock.now()) if steps else before
 
 
 def sighted(instance: Instance, seen: ProviderInstance, clock: Clock) -> Instance:

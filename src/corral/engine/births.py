@@ -29,8 +29,7 @@ from corral.domain.marks import Mark, provider_name
 from corral.domain.order_rules import wish_of
 from corral.domain.placement import Candidate, Reason, Rejection
 from corral.engine.catalog import Catalogue
-from corral.engine.record import Recorder, Step
-from corral.store.database import Connection
+from corral.engine.record import Hold, Recorder, Step
 from corral.store.offers import FailedOffers
 from corral.telemetry import log
 
@@ -55,7 +54,7 @@ class Births:
     installation: str
     policy: Policy
 
-    async def create(self, connection: Connection, instance: Instance) -> Instance:
+    async def create(self, hold: Hold, instance: Instance) -> Instance:
         """
         Try the offers in order until one is taken, none is left, or an answer is unclear; answers the instance then.
 
@@ -67,61 +66,61 @@ class Births:
                 template = await self.catalogue.template(instance.order.template_id)
                 ranking = await self.catalogue.plan(wish_of(instance.order))
             except (NotFoundError, CloudRefusedError) as error:
-                return await self._fail(connection, instance, Failure(code=error.code, message=error.message))
+                return await self._fail(hold, instance, Failure(code=error.code, message=error.message))
             passed_over = {(t.region, t.product_id) for t in refused}
             left = [c for c in ranking.candidates if (c.region, c.offer.product_id) not in passed_over]
             tried = (*(_tried(r) for r in ranking.rejected), *refused)
             if not left:
-                return await self._fail(connection, replace(instance, tried=tried), _nothing_left(tried))
-            instance, refusal = await self._attempt(connection, replace(instance, tried=tried), left[0], template)
+                return await self._fail(hold, replace(instance, tried=tried), _nothing_left(tried))
+            instance, refusal = await self._attempt(hold, replace(instance, tried=tried), left[0], template)
             if refusal is None:
                 return instance
             refused.append(refusal)
 
     async def _attempt(
         self,
-        connection: Connection,
+        hold: Hold,
         instance: Instance,
         candidate: Candidate,
         template: Template,
         credentials: Credentials | None = None,
     ) -> tuple[Instance, Tried | None]:
         """One create call; answers the instance, and why the offer was refused if the next is to be tried."""
-        instance = await self._intend(connection, instance, candidate)
+        instance = await self._intend(hold, instance, candidate)
         order = self._order(instance, candidate, template, credentials)
         try:
             async with asyncio.timeout(LONGEST_CREATE_SECONDS):
                 provider_id = await self.cloud.create(order)
         except CloudShortageError as error:
             await self.offers.remember(candidate.offer, reason=error.message, now=self.clock.now())
-            return await self._clear(connection, instance, "no stock"), _refused(candidate, Reason.OUT_OF_STOCK)
+            return await self._clear(hold, instance, "no stock"), _refused(candidate, Reason.OUT_OF_STOCK)
         except CloudRefusedError as error:
-            instance = await self._clear(connection, instance, error.message)
+            instance = await self._clear(hold, instance, error.message)
             if error.code in FINAL_REFUSALS:
-                return await self._fail(connection, instance, Failure(code=error.code, message=error.message)), None
+                return await self._fail(hold, instance, Failure(code=error.code, message=error.message)), None
             if error.code == "REGISTRY_AUTH_NOT_FOUND" and template.image_auth_id is not None and credentials is None:
-                return await self._with_login(connection, instance, candidate, template, template.image_auth_id)
+                return await self._with_login(hold, instance, candidate, template, template.image_auth_id)
             return instance, _refused(candidate, error.message)
         except CloudTransientError as error:
-            await self._clear(connection, instance, error.message)
+            await self._clear(hold, instance, error.message)
             raise
         except (CloudUnknownError, TimeoutError) as error:
             log.warning("instance.create_in_doubt", instance_id=instance.id, attempt=instance.attempt, why=str(error))
             return instance, None
-        return await self._born(connection, instance, provider_id), None
+        return await self._born(hold, instance, provider_id), None
 
     async def _with_login(
-        self, connection: Connection, instance: Instance, candidate: Candidate, template: Template, auth_id: str
+        self, hold: Hold, instance: Instance, candidate: Candidate, template: Template, auth_id: str
     ) -> tuple[Instance, Tried | None]:
         """The provider refused the id of the registry login: send the login itself, fetched for this one call."""
         try:
             credentials = await self.catalogue.credentials(auth_id)
         except NotFoundError as error:
             failure = Failure(code=error.code, message=error.message)
-            return await self._fail(connection, instance, failure), None
-        return await self._attempt(connection, instance, candidate, template, credentials)
+            return await self._fail(hold, instance, failure), None
+        return await self._attempt(hold, instance, candidate, template, credentials)
 
-    async def _intend(self, connection: Connection, instance: Instance, candidate: Candidate) -> Instance:
+    async def _intend(self, hold: Hold, instance: Instance, candidate: Candidate) -> Instance:
         """Record what is about to be asked, under a name nothing was ever asked for."""
         now = self.clock.now()
         intent = replace(
@@ -139,18 +138,16 @@ class Births:
             ),
         )
         return await self.recorder.write(
-            connection, instance, Step(intent, "about to create"), now=now, look_again=self.policy.settle
+            hold, instance, Step(intent, "about to create"), now=now, look_again=self.policy.settle
         )
 
-    async def _clear(self, connection: Connection, instance: Instance, because: str) -> Instance:
+    async def _clear(self, hold: Hold, instance: Instance, because: str) -> Instance:
         """Record that the call certainly left nothing behind."""
         now = self.clock.now()
         cleared = replace(instance, create_sent_at=None)
-        return await self.recorder.write(
-            connection, instance, Step(cleared, because), now=now, look_again=self.policy.settle
-        )
+        return await self.recorder.write(hold, instance, Step(cleared, because), now=now, look_again=self.policy.settle)
 
-    async def _born(self, connection: Connection, instance: Instance, provider_id: str) -> Instance:
+    async def _born(self, hold: Hold, instance: Instance, provider_id: str) -> Instance:
         now = self.clock.now()
         born = replace(
             instance,
@@ -161,14 +158,12 @@ class Births:
             started_at=now,
         )
         until_deadline = None if born.deadline_at is None else born.deadline_at - now
-        return await self.recorder.write(
-            connection, instance, Step(born, "created"), now=now, look_again=until_deadline
-        )
+        return await self.recorder.write(hold, instance, Step(born, "created"), now=now, look_again=until_deadline)
 
-    async def _fail(self, connection: Connection, instance: Instance, failure: Failure) -> Instance:
+    async def _fail(self, hold: Hold, instance: Instance, failure: Failure) -> Instance:
         now = self.clock.now()
         failed = replace(instance, phase=Phase.FAILED, phase_since=now, failure=failure)
-        return await self.recorder.write(connection, instance, Step(failed, failure.message), now=now)
+        return await self.recorder.write(hold, instance, Step(failed, failure.message), now=now)
 
     def _order(
         self, instance: Instance, candidate: Candidate, template: Template, credentials: Credentials | None

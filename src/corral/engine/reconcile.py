@@ -20,9 +20,9 @@ from corral.domain.errors import StaleError
 from corral.domain.instance import Instance, InstanceId
 from corral.domain.lifecycle import Action
 from corral.engine.acts import Acts
-from corral.engine.record import Recorder, Step
+from corral.engine.record import Hold, Recorder, Step
 from corral.jobs.registry import JobRun, JobType, LookAgainError, Priority
-from corral.store import instances
+from corral.store import instances, passing
 from corral.store.database import Connection, Database
 from corral.telemetry import ActionEnd, Metrics, PassEnd, log
 
@@ -58,16 +58,17 @@ class Reconciler:
         instance_id = InstanceId(str(run.payload["instanceId"]))
         with structlog.contextvars.bound_contextvars(instance_id=instance_id):
             async with self.database.connection() as connection:
-                if not await instances.lock(connection, instance_id):
+                taken = await passing.take(connection, instance_id)
+                if taken is None:
                     self.metrics.passes.labels(PassEnd.BUSY).inc()
                     raise LookAgainError(BUSY_PAUSE, "another pass has it")
                 try:
                     with self._counted():
-                        await self._pass(connection, instance_id)
+                        await self._pass(Hold(connection=connection, operation=taken.operation), taken.instance)
                 except StaleError as error:
                     raise LookAgainError(timedelta(0), error.message) from error
                 finally:
-                    await instances.unlock(connection, instance_id)
+                    await passing.give_back(connection, instance_id)
 
     @contextmanager
     def _counted(self) -> Generator[None]:
@@ -86,8 +87,7 @@ class Reconciler:
             self.metrics.passes.labels(end).inc()
             self.metrics.pass_seconds.observe(self.clock.monotonic() - began)
 
-    async def _pass(self, connection: Connection, instance_id: InstanceId) -> None:
-        instance = await instances.load(connection, instance_id)
+    async def _pass(self, hold: Hold, instance: Instance | None) -> None:
         if instance is None:
             return
         for _ in range(MOST_STEPS):
@@ -97,20 +97,18 @@ class Reconciler:
             step = None if after is instance else Step(after, decision.because)
             if decision.action is Action.INSPECT:
                 with self._acting(decision.action):
-                    outcome = await self.acts.inspect(connection, instance, step)
+                    outcome = await self.acts.inspect(hold, instance, step)
             else:
                 if step is not None:
-                    instance = await self.recorder.write(
-                        connection, instance, step, now=now, look_again=decision.look_again
-                    )
+                    instance = await self.recorder.write(hold, instance, step, now=now, look_again=decision.look_again)
                 elif decision.look_again is not None:
-                    await instances.remind(connection, instance.id, now + decision.look_again)
+                    await instances.remind(hold.connection, instance.id, now + decision.look_again)
                 if decision.action is None:
                     return
                 with self._acting(decision.action):
-                    outcome = await self.acts.do(decision.action, connection, instance)
+                    outcome = await self.acts.do(decision.action, hold, instance)
             if outcome.look_again is not None:
-                await self._come_back(connection, outcome.instance, outcome.look_again)
+                await self._come_back(hold.connection, outcome.instance, outcome.look_again)
                 return
             if outcome.instance.generation == instance.generation:
                 return

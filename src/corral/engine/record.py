@@ -27,6 +27,14 @@ class News(Protocol):
         ...
 
 
+@dataclass(slots=True, kw_only=True)
+class Hold:
+    """An instance in the hands of a pass: the connection that has its lock, and its operation as the pass knows it."""
+
+    connection: Connection
+    operation: Operation | None
+
+
 @dataclass(frozen=True, slots=True)
 class Step:
     """One change of an instance, and why."""
@@ -43,7 +51,7 @@ class Recorder:
 
     async def write(
         self,
-        connection: Connection,
+        hold: Hold,
         before: Instance,
         *steps: Step,
         now: datetime,
@@ -58,13 +66,14 @@ class Recorder:
         befores = (before, *(step.after for step in steps))
         moves = [(old, step) for old, step in zip(befores, steps, strict=False) if _is_told(old, step.after)]
         if not moves:  # one statement is a transaction by itself
-            return await instances.write(connection, steps[-1].after, look_at=look_at)
-        # Whoever changes the operation changes the instance, too: if the instance is as it was, so is this.
-        operation = await operations.load(connection, before.operation_id)
+            return await instances.write(hold.connection, steps[-1].after, look_at=look_at)
         moving = instances.writing(steps[-1].after, look_at=look_at)
-        following, changes = _following(moves, operation, now, if_=moving.name)
-        if not await self.news.write(connection, [moving, *following], changes):
+        # Whoever changes the operation changes the instance, too: if this write finds the instance as it was read, its
+        # operation is as it was read with it.
+        operation, following, changes = _following(moves, hold.operation, now, if_=moving.name)
+        if not await self.news.write(hold.connection, [moving, *following], changes):
             raise instances.stale(before)
+        hold.operation = operation
         for change in changes:
             old, new = (None if change.before is None else change.before.phase), change.after.phase
             if old is not new:
@@ -74,8 +83,8 @@ class Recorder:
 
 def _following(
     moves: Sequence[tuple[Instance, Step]], operation: Operation | None, now: datetime, *, if_: str
-) -> tuple[list[Write], list[Change]]:
-    """What is to be written with *moves*, if *if_* is: their operation, and what is learnt from it; and the news."""
+) -> tuple[Operation | None, list[Write], list[Change]]:
+    """Their operation after *moves*; what is to be written with them, if *if_* is; and the news."""
     writes: list[Write] = []
     changes: list[Change] = []
     latest = operation
@@ -89,7 +98,7 @@ def _following(
         changes.append(Change(before=old, after=step.after, because=step.because, at=now, progress=progress))
     if latest is not None and latest is not operation:
         writes.append(operations.writing(latest, if_=if_))
-    return writes, changes
+    return latest, writes, changes
 
 
 def _is_told(before: Instance, after: Instance) -> bool:

@@ -24,8 +24,7 @@ from corral.domain.errors import (
 from corral.domain.instance import Failure, Instance
 from corral.domain.lifecycle import Action, Phase
 from corral.engine.outcome import Outcome, provider_id
-from corral.engine.record import Recorder, Step
-from corral.store.database import Connection
+from corral.engine.record import Hold, Recorder, Step
 from corral.telemetry import log
 
 FINAL: Final = frozenset({"INSUFFICIENT_BALANCE", "AUTHENTICATION_FAILED"})
@@ -42,62 +41,62 @@ class Starts:
     clock: Clock
     policy: Policy
 
-    async def start(self, connection: Connection, instance: Instance) -> Outcome:
+    async def start(self, hold: Hold, instance: Instance) -> Outcome:
         """Ask for a start; may raise CloudTransientError, when it certainly was not asked for."""
-        asked = await self._about_to_ask(connection, instance)
+        asked = await self._about_to_ask(hold, instance)
         try:
             await self.cloud.start(provider_id(instance))
         except CloudError as error:
-            return await self._not_done(connection, asked, error)
-        return await self._answered(connection, asked, asked)
+            return await self._not_done(hold, asked, error)
+        return await self._answered(hold, asked, asked)
 
-    async def restart(self, connection: Connection, instance: Instance) -> Outcome:
+    async def restart(self, hold: Hold, instance: Instance) -> Outcome:
         """Ask for a restart; what was seen before says nothing from here on."""
-        asked = await self._about_to_ask(connection, replace(instance, sighting=None))
+        asked = await self._about_to_ask(hold, replace(instance, sighting=None))
         try:
             await self.cloud.restart(provider_id(instance))
         except CloudError as error:
-            return await self._not_done(connection, asked, error)
-        return await self._answered(connection, asked, replace(asked, owed=None))
+            return await self._not_done(hold, asked, error)
+        return await self._answered(hold, asked, replace(asked, owed=None))
 
-    async def _about_to_ask(self, connection: Connection, instance: Instance) -> Instance:
+    async def _about_to_ask(self, hold: Hold, instance: Instance) -> Instance:
         now = self.clock.now()
         asking = replace(instance, acted_at=now, asks=instance.asks + 1)
         return await self.recorder.write(
-            connection, instance, Step(asking, "about to ask"), now=now, look_again=self.policy.settle
+            hold, instance, Step(asking, "about to ask"), now=now, look_again=self.policy.settle
         )
 
-    async def _answered(self, connection: Connection, asked: Instance, done: Instance) -> Outcome:
+    async def _answered(self, hold: Hold, asked: Instance, done: Instance) -> Outcome:
         agreed = Step(replace(done, refused=None), "the provider was asked, and agreed")
-        written = await self._write(connection, asked, agreed)
+        written = await self._write(hold, asked, agreed)
         return Outcome(instance=written, look_again=self.policy.settle)
 
-    async def _not_done(self, connection: Connection, asked: Instance, error: CloudError) -> Outcome:
+    async def _not_done(self, hold: Hold, asked: Instance, error: CloudError) -> Outcome:
         match error:
             case CloudUnknownError():
                 log.info("instance.ask_in_doubt", why=error.message)
                 return Outcome(instance=asked, look_again=self.policy.settle)
             case CloudTransientError():
-                await self._write(connection, asked, Step(replace(asked, acted_at=None), "could not be asked"))
+                await self._write(hold, asked, Step(replace(asked, acted_at=None), "could not be asked"))
                 raise error
             case CloudRefusedError() if error.code in FINAL:
-                return await self._failed(connection, asked, Failure(code=error.code, message=error.message))
+                return await self._failed(hold, asked, Failure(code=error.code, message=error.message))
             case CloudShortageError():
                 refused = Failure(code=error.code, message=NO_GPU)
             case _:
                 refused = Failure(code="STARTUP_FAILED", message=error.message)
         log.info("instance.start_refused", why=error.message)
-        written = await self._write(connection, asked, Step(replace(asked, refused=refused), refused.message))
+        written = await self._write(hold, asked, Step(replace(asked, refused=refused), refused.message))
         return Outcome(instance=written)
 
-    async def _failed(self, connection: Connection, asked: Instance, failure: Failure) -> Outcome:
+    async def _failed(self, hold: Hold, asked: Instance, failure: Failure) -> Outcome:
         """Leave it as it was before: stopped, or running."""
         now = self.clock.now()
         phase = Phase.EXITED if asked.owed is Action.START else Phase.RUNNING
         left = replace(
             asked, phase=phase, phase_since=now, owed=None, asks=0, refused=None, failure=failure, deadline_at=None
         )
-        return Outcome(instance=await self._write(connection, asked, Step(left, failure.message)))
+        return Outcome(instance=await self._write(hold, asked, Step(left, failure.message)))
 
-    async def _write(self, connection: Connection, before: Instance, step: Step) -> Instance:
-        return await self.recorder.write(connection, before, step, now=self.clock.now())
+    async def _write(self, hold: Hold, before: Instance, step: Step) -> Instance:
+        return await self.recorder.write(hold, before, step, now=self.clock.now())

@@ -100,7 +100,7 @@ async def load(connection: Connection, instance_id: str) -> Instance | None:
     row = await connection.fetchrow(
         "SELECT record, generation FROM corral_instances WHERE id = $1 OR provider_id = $1", instance_id
     )
-    return None if row is None else _instance(row)
+    return None if row is None else instance_of(row)
 
 
 async def hold(connection: Connection, instance_id: str) -> Instance | None:
@@ -108,23 +108,7 @@ async def hold(connection: Connection, instance_id: str) -> Instance | None:
     row = await connection.fetchrow(
         "SELECT record, generation FROM corral_instances WHERE id = $1 OR provider_id = $1 FOR UPDATE", instance_id
     )
-    return None if row is None else _instance(row)
-
-
-async def lock(connection: Connection, instance_id: InstanceId) -> bool:
-    """
-    Take the instance's lock; False when another pass has it.
-
-    The lock belongs to the connection, not to a transaction: it is held during calls to the provider, and is gone with
-    the process that held it. What was read before the lock was ours may be old: load the instance after.
-    """
-    locked: bool = await connection.fetchval("SELECT pg_try_advisory_lock(hashtextextended($1, 0))", instance_id)
-    return locked
-
-
-async def unlock(connection: Connection, instance_id: InstanceId) -> None:
-    """Give the lock back."""
-    await connection.execute("SELECT pg_advisory_unlock(hashtextextended($1, 0))", instance_id)
+    return None if row is None else instance_of(row)
 
 
 async def watched(connection: Connection) -> list[Instance]:
@@ -134,7 +118,7 @@ async def watched(connection: Connection) -> list[Instance]:
         " WHERE phase <> $1 AND (provider_id IS NOT NULL OR create_in_doubt)",
         Phase.TERMINATED.value,
     )
-    return [_instance(row) for row in rows]
+    return [instance_of(row) for row in rows]
 
 
 async def belonging(
@@ -146,7 +130,7 @@ async def belonging(
         list(ids),
         list(provider_ids),
     )
-    return {instance.id: instance for instance in map(_instance, rows)}
+    return {instance.id: instance for instance in map(instance_of, rows)}
 
 
 async def present(connection: Connection) -> list[Instance]:
@@ -154,7 +138,7 @@ async def present(connection: Connection) -> list[Instance]:
     rows = await connection.fetch(
         "SELECT record, generation FROM corral_instances WHERE phase <> $1", Phase.TERMINATED.value
     )
-    return [_instance(row) for row in rows]
+    return [instance_of(row) for row in rows]
 
 
 async def live_named(connection: Connection, name: str) -> list[Instance]:
@@ -164,7 +148,7 @@ async def live_named(connection: Connection, name: str) -> list[Instance]:
         name,
         Goal.GONE.value,
     )
-    wanted = [_instance(row) for row in rows]
+    wanted = [instance_of(row) for row in rows]
     return [one for one in wanted if one.provider_id is not None or one.phase is not Phase.FAILED] or wanted[:1]
 
 
@@ -181,7 +165,7 @@ async def lingering(
         Phase.TERMINATED.value,
         limit,
     )
-    return [_instance(row) for row in rows]
+    return [instance_of(row) for row in rows]
 
 
 async def remind(connection: Connection, instance_id: InstanceId, at: datetime) -> None:
@@ -234,7 +218,7 @@ async def page(
         limit,
         offset,
     )
-    return [_instance(row) for row in rows], total
+    return [instance_of(row) for row in rows], total
 
 
 async def mark(connection: Connection) -> str:
@@ -254,7 +238,8 @@ async def take_mark(connection: Connection, mark: str) -> None:
     await connection.execute("UPDATE corral_installation SET mark = $1", mark)
 
 
-def _instance(row: Any) -> Instance:
+def instance_of(row: Any) -> Instance:
+    """What a row's `record` and `generation` tell."""
     return replace(_decoder.decode(row["record"]), generation=row["generation"])
 
 

@@ -13,9 +13,9 @@ from corral.domain.operation import Operation, OperationKind, OperationStatus
 from corral.store.database import Connection
 from corral.store.together import Write
 
-_COLUMNS = "id, instance_id, kind, status, phases, error, created_at"
+COLUMNS = "id, instance_id, kind, status, phases, error, created_at"
 _INSERT = f"""
-INSERT INTO corral_operations ({_COLUMNS})
+INSERT INTO corral_operations ({COLUMNS})
 SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::jsonb[], $6::jsonb[], $7::timestamptz[])
 """  # noqa: S608  # constants
 _UPDATE = "UPDATE corral_operations SET status = $2, phases = $3::jsonb, error = $4::jsonb WHERE id = $1"
@@ -44,25 +44,25 @@ def writing(operation: Operation, *, if_: str) -> Write:
 
 async def load(connection: Connection, operation_id: str) -> Operation | None:
     """One operation."""
-    row = await connection.fetchrow(f"SELECT {_COLUMNS} FROM corral_operations WHERE id = $1", operation_id)  # noqa: S608
-    return None if row is None else _operation(row)
+    row = await connection.fetchrow(f"SELECT {COLUMNS} FROM corral_operations WHERE id = $1", operation_id)  # noqa: S608
+    return None if row is None else operation_of(row)
 
 
 async def of_instance(connection: Connection, instance_id: InstanceId, limit: int = 100) -> list[Operation]:
     """The operations of one instance, newest first."""
     rows = await connection.fetch(
-        f"SELECT {_COLUMNS} FROM corral_operations WHERE instance_id = $1"  # noqa: S608  # constants
+        f"SELECT {COLUMNS} FROM corral_operations WHERE instance_id = $1"  # noqa: S608  # constants
         " ORDER BY created_at DESC LIMIT $2",
         instance_id,
         limit,
     )
-    return [_operation(row) for row in rows]
+    return [operation_of(row) for row in rows]
 
 
 async def of_many(connection: Connection, ids: Sequence[OperationId]) -> dict[OperationId, Operation]:
     """Those of *ids* that exist."""
-    rows = await connection.fetch(f"SELECT {_COLUMNS} FROM corral_operations WHERE id = ANY($1)", list(ids))  # noqa: S608
-    return {operation.id: operation for operation in map(_operation, rows)}
+    rows = await connection.fetch(f"SELECT {COLUMNS} FROM corral_operations WHERE id = ANY($1)", list(ids))  # noqa: S608
+    return {operation.id: operation for operation in map(operation_of, rows)}
 
 
 def _changed(operation: Operation) -> tuple[Any, ...]:
@@ -83,7 +83,8 @@ def _row(operation: Operation) -> tuple[Any, ...]:
     )
 
 
-def _operation(row: Any) -> Operation:
+def operation_of(row: Any) -> Operation:
+    """What a row tells."""
     from_json = msgspec.json.decode
     return Operation(
         id=OperationId(row["id"]),

@@ -1,0 +1,56 @@
+"""
+The lock of an instance: whoever makes a pass over it has it, and everybody else leaves it alone meanwhile.
+
+The lock belongs to the connection, not to a transaction: it is held during calls to the provider, and is gone with the
+process that held it. It only spares work; what keeps two passes from overwriting each other is the generation.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from corral.domain.instance import Instance, InstanceId
+from corral.domain.operation import Operation
+from corral.store import instances, operations
+from corral.store.database import Connection
+
+_OPERATION = ", ".join(f"o.{column}" for column in operations.COLUMNS.split(", "))
+_TAKE = f"""
+WITH lock AS MATERIALIZED (SELECT pg_try_advisory_lock(hashtextextended($1, 0)) AS ours)
+SELECT lock.ours, i.record, i.generation, {_OPERATION}
+FROM lock
+LEFT JOIN corral_instances AS i ON lock.ours AND i.id = $1
+LEFT JOIN corral_operations AS o ON o.id = i.record ->> 'operation_id'
+"""  # noqa: S608  # constants
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Taken:
+    """What is remembered of an instance whose lock is ours; None where there is nothing."""
+
+    instance: Instance | None
+    operation: Operation | None
+
+
+async def take(connection: Connection, instance_id: InstanceId) -> Taken | None:
+    """
+    Take the lock and read the instance with its operation; None when another pass has it.
+
+    What is read may be from just before the lock was ours, and then the first write is stale.
+    """
+    row = await connection.fetchrow(_TAKE, instance_id)
+    if not row["ours"]:
+        return None
+    try:
+        return Taken(
+            instance=None if row["record"] is None else instances.instance_of(row),
+            operation=None if row["id"] is None else operations.operation_of(row),
+        )
+    except BaseException:  # an unreadable record must not stay locked for as long as the connection lives
+        await give_back(connection, instance_id)
+        raise
+
+
+async def give_back(connection: Connection, instance_id: InstanceId) -> None:
+    """Give the lock back."""
+    await connection.execute("SELECT pg_advisory_unlock(hashtextextended($1, 0))", instance_id)
