@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Collection, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -27,10 +27,18 @@ class Account:
 
     ran_at: dict[str, float]
     """When each instance first ran, by its id there, in unix seconds."""
-    asked_at: list[float]
+    asked_at: dict[str, float]
     """When each was created."""
     billed_twice: int
     """Wishes that two instances were ever billed for at one time."""
+
+    def without(self, ids: Collection[str]) -> Account:
+        """The same, had these instances not been."""
+        return replace(
+            self,
+            ran_at={one: at for one, at in self.ran_at.items() if one not in ids},
+            asked_at={one: at for one, at in self.asked_at.items() if one not in ids},
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +62,7 @@ class Provider:
         ledger = await self._read(f"/_sim/ledger?pattern={_quoted(ONE_WISH)}")
         return Account(
             ran_at={i["id"]: at for i in instances for at, status in reversed(i["course"]) if status == "running"},
-            asked_at=[i["course"][0][0] for i in instances],
+            asked_at={i["id"]: i["course"][0][0] for i in instances},
             billed_twice=len(ledger["twice"]),
         )
 

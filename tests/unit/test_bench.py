@@ -146,7 +146,9 @@ async def test_alone_corral_has_one_row_a_figure() -> None:
 def test_a_burst_is_judged_by_what_the_provider_saw() -> None:
     """Lag is counted from running there to ready here; what was made and belongs to no wish was made twice."""
     shown = [Shown(provider_id="a", ready_at=107.0), Shown(provider_id="b", ready_at=109.0)]
-    account = Account(ran_at={"a": 106.0, "b": 106.5, "lost": 106.2}, asked_at=[101.0, 101.5, 101.2], billed_twice=0)
+    account = Account(
+        ran_at={"a": 106.0, "b": 106.5, "lost": 106.2}, asked_at={"a": 101.0, "b": 101.5, "lost": 101.2}, billed_twice=0
+    )
 
     figures = measured(
         Accepted(began=100.0, seconds=1.0, waits=[0.02, 0.04]), shown, account, {"create": 3, "get": 2, "list": 9}
@@ -165,6 +167,13 @@ def test_a_burst_is_judged_by_what_the_provider_saw() -> None:
         "list pages": 9.0,
         "made or billed twice": 1.0,
     }
+
+
+def test_what_was_there_before_a_burst_is_no_part_of_it() -> None:
+    """Neither of its times nor of what was made."""
+    account = Account(ran_at={"old": 1.0, "new": 9.0}, asked_at={"old": 0.5, "new": 8.5}, billed_twice=0)
+
+    assert account.without({"old"}) == Account(ran_at={"new": 9.0}, asked_at={"new": 8.5}, billed_twice=0)
 
 
 def test_growth_is_told_by_the_instance_and_rest_by_the_minute() -> None:
