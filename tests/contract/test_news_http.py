@@ -17,7 +17,7 @@ from support.service import Service, error_of, serving
 from support.waiting import until
 
 from corral.domain.lifecycle import Phase
-from corral.engine.event_hub import GREETING, HEARTBEAT_SECONDS, LEISURE_SECONDS, EventHub
+from corral.engine.event_hub import GREETING, HEARTBEAT_SECONDS, LEISURE_SECONDS, TOGETHER, EventHub
 from corral.store.database import Database
 from corral.store.notices import Notices
 from corral.store.target import DatabaseTarget
@@ -243,7 +243,7 @@ async def test_a_client_that_follows_is_not_one_that_waits(desk: Desk) -> None:
 
 async def test_many_clients_are_served_by_one_reader(desk: Desk) -> None:
     """Each gets everything, once and in order; the database is asked once for all of them."""
-    clients = 40
+    clients = 2 * TOGETHER + 1
     async with AsyncExitStack() as stack:
         listeners = [await stack.enter_async_context(listening(desk.service.address)) for _ in range(clients)]
         await until(lambda: desk.streams == clients)
