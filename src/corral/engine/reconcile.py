@@ -22,8 +22,8 @@ from corral.domain.lifecycle import Action
 from corral.engine.acts import Acts
 from corral.engine.record import Hold, Recorder, Step
 from corral.jobs.registry import JobRun, JobType, LookAgainError, Priority
-from corral.store import instances, passing
-from corral.store.database import Connection, Database
+from corral.store import passing
+from corral.store.database import Database
 from corral.telemetry import ActionEnd, Metrics, PassEnd, log
 
 SOON = timedelta(seconds=10)
@@ -64,7 +64,8 @@ class Reconciler:
                     raise LookAgainError(BUSY_PAUSE, "another pass has it")
                 try:
                     with self._counted():
-                        await self._pass(Hold(connection=connection, operation=taken.operation), taken.instance)
+                        hold = Hold(connection=connection, operation=taken.operation, look_at=taken.look_at)
+                        await self._pass(hold, taken.instance)
                 except StaleError as error:
                     raise LookAgainError(timedelta(0), error.message) from error
                 finally:
@@ -102,13 +103,13 @@ class Reconciler:
                 if step is not None:
                     instance = await self.recorder.write(hold, instance, step, now=now, look_again=decision.look_again)
                 elif decision.look_again is not None:
-                    await instances.remind(hold.connection, instance.id, now + decision.look_again)
+                    await hold.remind(instance, now + decision.look_again)
                 if decision.action is None:
                     return
                 with self._acting(decision.action):
                     outcome = await self.acts.do(decision.action, hold, instance)
             if outcome.look_again is not None:
-                await self._come_back(hold.connection, outcome.instance, outcome.look_again)
+                await self._come_back(hold, outcome.instance, outcome.look_again)
                 return
             if outcome.instance.generation == instance.generation:
                 return
@@ -125,7 +126,7 @@ class Reconciler:
         finally:
             self.metrics.actions.labels(action, end).inc()
 
-    async def _come_back(self, connection: Connection, instance: Instance, after: timedelta) -> None:
+    async def _come_back(self, hold: Hold, instance: Instance, after: timedelta) -> None:
         if after < SOON:
             raise LookAgainError(after, f"still {instance.phase}")
-        await instances.remind(connection, instance.id, self.clock.now() + after)
+        await hold.remind(instance, self.clock.now() + after)

@@ -29,10 +29,18 @@ class News(Protocol):
 
 @dataclass(slots=True, kw_only=True)
 class Hold:
-    """An instance in the hands of a pass: the connection that has its lock, and its operation as the pass knows it."""
+    """An instance in the hands of a pass: the connection that has its lock, and what the pass knows beside it."""
 
     connection: Connection
     operation: Operation | None
+    look_at: datetime | None
+    """When it is to be looked at in any case; one that is taken down meanwhile has become a pass."""
+
+    async def remind(self, instance: Instance, at: datetime) -> None:
+        """See to it that *instance* is looked at by *at*; an earlier reminder stands."""
+        if self.look_at is None or self.look_at > at:
+            await instances.remind(self.connection, instance.id, at)
+            self.look_at = at
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,14 +74,16 @@ class Recorder:
         befores = (before, *(step.after for step in steps))
         moves = [(old, step) for old, step in zip(befores, steps, strict=False) if _is_told(old, step.after)]
         if not moves:  # one statement is a transaction by itself
-            return await instances.write(hold.connection, steps[-1].after, look_at=look_at)
+            written = await instances.write(hold.connection, steps[-1].after, look_at=look_at)
+            hold.look_at = look_at
+            return written
         moving = instances.writing(steps[-1].after, look_at=look_at)
         # Whoever changes the operation changes the instance, too: if this write finds the instance as it was read, its
         # operation is as it was read with it.
         operation, following, changes = _following(moves, hold.operation, now, if_=moving.name)
         if not await self.news.write(hold.connection, [moving, *following], changes):
             raise instances.stale(before)
-        hold.operation = operation
+        hold.operation, hold.look_at = operation, look_at
         for change in changes:
             old, new = (None if change.before is None else change.before.phase), change.after.phase
             if old is not new:

@@ -8,6 +8,7 @@ process that held it. It only spares work; what keeps two passes from overwritin
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 
 from corral.domain.instance import Instance, InstanceId
 from corral.domain.operation import Operation
@@ -17,7 +18,7 @@ from corral.store.database import Connection
 _OPERATION = ", ".join(f"o.{column}" for column in operations.COLUMNS.split(", "))
 _TAKE = f"""
 WITH lock AS MATERIALIZED (SELECT pg_try_advisory_lock(hashtextextended($1, 0)) AS ours)
-SELECT lock.ours, i.record, i.generation, {_OPERATION}
+SELECT lock.ours, i.record, i.generation, i.look_at, {_OPERATION}
 FROM lock
 LEFT JOIN corral_instances AS i ON lock.ours AND i.id = $1
 LEFT JOIN corral_operations AS o ON o.id = i.record ->> 'operation_id'
@@ -30,6 +31,8 @@ class Taken:
 
     instance: Instance | None
     operation: Operation | None
+    look_at: datetime | None
+    """When it is to be looked at next."""
 
 
 async def take(connection: Connection, instance_id: InstanceId) -> Taken | None:
@@ -45,6 +48,7 @@ async def take(connection: Connection, instance_id: InstanceId) -> Taken | None:
         return Taken(
             instance=None if row["record"] is None else instances.instance_of(row),
             operation=None if row["id"] is None else operations.operation_of(row),
+            look_at=row["look_at"],
         )
     except BaseException:  # an unreadable record must not stay locked for as long as the connection lives
         await give_back(connection, instance_id)
