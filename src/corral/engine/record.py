@@ -101,10 +101,11 @@ def _following(
     for old, step in moves:
         progress = None
         if latest is not None:
-            moved = advanced(latest, step.after, now)
-            progress, latest = Progress(before=latest, after=moved), moved
-            if moved.status is OperationStatus.COMPLETED and moved.stamps.get("ready") == now:
-                writes.append(ready_times.remembering(step.after.order.product_name, moved, if_=if_))
+            earlier, latest = latest, advanced(latest, step.after, now)
+            progress = Progress(before=earlier, after=latest)
+            is_over = latest.status is OperationStatus.COMPLETED and earlier.status is not latest.status
+            if is_over and latest.stamps.get("ready") == now:
+                writes.append(ready_times.remembering(step.after.order.product_name, latest, if_=if_))
         changes.append(Change(before=old, after=step.after, because=step.because, at=now, progress=progress))
     if latest is not None and latest is not operation:
         writes.append(operations.writing(latest, if_=if_))
