@@ -115,6 +115,18 @@ def test_reads_wait_for_their_share_when_changes_took_the_rest() -> None:
     assert (first.reads, still.reads, due.reads) == (1, 0, 1)
 
 
+def test_what_is_kept_for_reads_does_not_make_them_wait_for_room_that_is_there_before() -> None:
+    """What was asked a minute ago makes room every few seconds; what is kept comes back only after twenty."""
+    budget, state = Budget(30), BudgetState()
+    for turn in range(21):
+        state, _ = take(budget, state, turn * 3.0, changes=1)
+    state, kept = take(budget, state, 61.0, reads=5)
+    state, due = take(budget, state, 61.0 + kept.wait_seconds, reads=5)
+
+    assert (kept.reads, due.reads) == (1, 1)
+    assert kept.wait_seconds < 5
+
+
 def test_reads_of_every_process_stand_back_for_a_waiting_change() -> None:
     """The state is shared, so the process whose create waits is served before another's reads."""
     budget, state = Budget(10), BudgetState()

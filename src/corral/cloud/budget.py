@@ -119,8 +119,11 @@ class Budget:
         if reads and not stand_back and sum(state.counts) < shared:
             state, given_reads, wait = self._take_reads(state, now, limit, shared, reads)
         elif reads and kept:
-            state, given_reads, until_next = self._take_kept(state, now, limit, kept, reads)
-            wait = min(filter(None, (wait, until_next)), default=0.0)
+            state, given_reads, until_kept = self._take_kept(state, now, limit, kept, reads)
+            # Room for reads may be there again long before what is kept for them.
+            room = 0.0 if sum(state.counts) < shared else self._wait_for_room(state, shared, now)
+            until_shared = max(room, state.changes_first_until - now)
+            wait = min(filter(None, (wait, until_kept, until_shared)), default=0.0)
         elif reads:
             wait = max(wait, state.changes_first_until - now, self._wait_for_room(state, shared, now))
         return state, Grant(given_changes, given_reads, now, wait, limit)
