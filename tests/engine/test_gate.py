@@ -49,12 +49,12 @@ class Crowd:
         self.permits: list[Permit] = []
         self.tasks: list[asyncio.Task[None]] = []
 
-    def come(self, name: str, *, change: bool) -> None:
-        self.tasks.append(asyncio.create_task(self._one(name, change=change)))
+    def come(self, name: str, *, change: bool, is_page: bool = False) -> None:
+        self.tasks.append(asyncio.create_task(self._one(name, change=change, is_page=is_page)))
 
-    async def _one(self, name: str, *, change: bool) -> None:
+    async def _one(self, name: str, *, change: bool, is_page: bool) -> None:
         try:
-            permit = await self.gate.enter(change=change, patience_seconds=30)
+            permit = await self.gate.enter(change=change, patience_seconds=30, is_page=is_page)
         except CloudTransientError:
             self.refused.append(name)
             return
@@ -84,6 +84,24 @@ async def test_a_create_overtakes_reads_that_came_before(clock: SteppedClock) ->
     await crowd.gate.close()
 
     assert crowd.through == ["read 0", "create 0", "create 1"]
+
+
+async def test_pages_of_a_list_and_other_reads_take_turns(clock: SteppedClock) -> None:
+    """Who asks after one instance does not wait for all pages that were asked for before, nor they for ever."""
+    crowd = Crowd(Gate(LocalLedger(clock), fixed=100, clock=clock, metrics=Metrics()))
+    for n in range(10):
+        crowd.come(f"first {n}", change=False, is_page=True)
+    await settle()
+    for n in range(4):
+        crowd.come(f"page {n}", change=False, is_page=True)
+    for n in range(3):
+        crowd.come(f"look {n}", change=False)
+    for _ in range(12):
+        clock.advance(1.0)
+        await settle()
+    await crowd.gate.close()
+
+    assert crowd.through[10:] == ["look 0", "look 1", "page 0", "look 2", "page 1", "page 2", "page 3"]
 
 
 async def test_reads_go_on_at_their_pace_as_time_passes(clock: SteppedClock) -> None:

@@ -88,6 +88,8 @@ class Call:
     """The longest answer that is read, after unpacking."""
     patience_seconds: float = 30.0
     """How long it waits for its turn in the budget; after that its caller had better come back than hold on."""
+    is_page: bool = False
+    """Whether it is one of many for one list, which need not go before other reads."""
 
     @property
     def changes(self) -> bool:

@@ -1,6 +1,9 @@
 """
 The way to the provider: requests wait here for a permit of the shared budget, changes before reads.
 
+Of reads, every third is a page of a long list while there are others: who asks after one instance does not wait for a
+whole listing, and a listing comes to its end whoever asks.
+
 One task asks the ledger for all who wait, so a burst costs one revision, not one each. Where the ledger cannot be
 reached, a quarter of the last known limit is given locally, on top of what was known to be used; the permits given so
 are charged to the ledger when it is back. That is the one case in which several processes together might exceed the
@@ -27,6 +30,8 @@ MOST_IN_FLIGHT: Final = 100
 """Requests on their way at once. More would queue in the connection pool, with their permits growing old there."""
 MOST_READS_IN_FLIGHT: Final = 80
 """Reads that hang must not keep changes from being sent."""
+READS_TO_A_PAGE: Final = 2
+"""Other reads that may go between two pages of a list."""
 RETRY_AFTER_SECONDS: Final = 30.0
 """When to come back for a permit that could not be had in time."""
 LOCAL_SHARE: Final = 4
@@ -46,10 +51,11 @@ class Permit:
 
 
 class _Waiter:
-    __slots__ = ("change", "deadline", "future")
+    __slots__ = ("change", "deadline", "future", "is_page")
 
-    def __init__(self, *, change: bool, deadline: float) -> None:
+    def __init__(self, *, change: bool, is_page: bool, deadline: float) -> None:
         self.change = change
+        self.is_page = is_page
         self.deadline = deadline
         self.future: asyncio.Future[Permit] = asyncio.get_running_loop().create_future()
 
@@ -65,6 +71,7 @@ class Gate:
         self._metrics = metrics
         self._waiting: dict[bool, deque[_Waiter]] = {True: deque(), False: deque()}
         self._in_flight = {True: 0, False: 0}
+        self._reads_since_page = 0
         self._stirred = asyncio.Event()
         self._pump: asyncio.Task[None] | None = None
         self._known = BudgetState()
@@ -73,13 +80,13 @@ class Gate:
         self._short = False
         self._note_limit()
 
-    async def enter(self, *, change: bool, patience_seconds: float) -> Permit:
+    async def enter(self, *, change: bool, patience_seconds: float, is_page: bool = False) -> Permit:
         """
-        Wait for a permit; hand it back through `leave` when the request ended.
+        Wait for a permit; hand it back through `leave` when the request ended. *is_page*: one of many of a list.
 
         Raises CloudTransientError when none could be had in time.
         """
-        waiter = _Waiter(change=change, deadline=self._clock.monotonic() + patience_seconds)
+        waiter = _Waiter(change=change, is_page=is_page, deadline=self._clock.monotonic() + patience_seconds)
         self._waiting[change].append(waiter)
         self._stir(change=change)
         if self._pump is None or self._pump.done():
@@ -164,14 +171,20 @@ class Gate:
         return max(0, changes), max(0, reads)
 
     def _hand_out(self, *, change: bool, count: int, granted_at: float) -> None:
+        self._waiters()
         queue = self._waiting[change]
         while count and queue:
-            waiter = queue.popleft()
-            if waiter.future.done():
-                continue
+            waiter = queue[0] if change else self._next_read(queue)
+            queue.remove(waiter)
             self._in_flight[change] += 1
             waiter.future.set_result(Permit(change=change, granted_at=granted_at))
             count -= 1
+
+    def _next_read(self, queue: deque[_Waiter]) -> _Waiter:
+        is_page = self._reads_since_page >= READS_TO_A_PAGE
+        waiter = next((each for each in queue if each.is_page is is_page), queue[0])
+        self._reads_since_page = 0 if waiter.is_page else self._reads_since_page + 1
+        return waiter
 
     async def _pause(self, wait: float | None) -> None:
         """Until the time is up, somebody arrives, a request ends, or the most patient loses patience."""

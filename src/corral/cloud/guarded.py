@@ -109,7 +109,9 @@ class GuardedExchange:
         # Looked at before the wait, to fail fast; entered after it, because the world may have changed meanwhile.
         if not self._breaker.admits(self._clock.monotonic()):
             raise self._circuit_open(call)
-        permit = await self._gate.enter(change=call.changes, patience_seconds=call.patience_seconds)
+        permit = await self._gate.enter(
+            change=call.changes, patience_seconds=call.patience_seconds, is_page=call.is_page
+        )
         try:
             ticket = self._breaker.enter(self._clock.monotonic())
             if ticket is None:

@@ -176,6 +176,7 @@ class NovitaCloud:
             query,
             most_bytes=MOST_LISTING_BYTES,
             patience_seconds=PAGE_PATIENCE_SECONDS,
+            is_page=True,
         )
         answer = await self._ask(call, wire.Instances)
         total = wire.total(answer.total)
@@ -226,6 +227,7 @@ def _read_call(
     missing_code: str = "NOVITA_API_ERROR",
     most_bytes: int = MEBIBYTE,
     patience_seconds: float = 30.0,
+    is_page: bool = False,
 ) -> Call:
     return Call(
         endpoint=endpoint,
@@ -236,6 +238,7 @@ def _read_call(
         missing_code=missing_code,
         most_bytes=most_bytes,
         patience_seconds=patience_seconds,
+        is_page=is_page,
     )
 
 
