@@ -74,6 +74,7 @@ LOG_EVENTS: Final[dict[str, str]] = {
     "observer.leading": "This process is the one that looks at the provider.",
     "observer.interrupted": "The lead was lost, usually because the database went away; it is sought again.",
     "observer.look_failed": "The provider could not be listed; what is known stands, marked stale.",
+    "observer.peek_failed": "An instance that moves could not be looked at by its id; it is tried again later.",
     "webhook.delivered": "A receiver took a message.",
     "webhook.retried": "A receiver did not take a message; it is sent again later.",
     "webhook.given_up": "A message is not sent any more; it is listed, and can be sent again by hand.",

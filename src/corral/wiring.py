@@ -40,6 +40,7 @@ from corral.engine.event_hub import EventHub
 from corral.engine.event_log import EventLog
 from corral.engine.fleet import Fleet
 from corral.engine.fleet_gauges import FleetGauges
+from corral.engine.glimpses import Glimpses
 from corral.engine.ids import random_id
 from corral.engine.listing import MergedListing
 from corral.engine.namesakes import Namesakes
@@ -186,6 +187,7 @@ def _engine(
         installation=installation,
         policy=policy,
     )
+    glimpses = Glimpses()
     acts = Acts(
         cloud=cloud,
         births=births,
@@ -195,6 +197,7 @@ def _engine(
         clock=clock,
         policy=policy,
         roll=random.random,
+        glimpses=glimpses,
     )
     reconciler = Reconciler(
         database=ground.database, acts=acts, recorder=recorder, clock=clock, policy=policy, metrics=ground.metrics
@@ -214,6 +217,7 @@ def _engine(
         idle_interval=timedelta(seconds=ground.settings.instances.poll_interval_seconds),
         calls_per_minute=lambda: cloud.snapshot().calls_per_minute,
         on_listing=listing.heard,
+        glimpses=glimpses,
         metrics=ground.metrics,
     )
     ground.notices.subscribe("events", lambda _key: observer.wake())

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-from support.herd import herding
+import pytest
+from support.herd import Herd, herding
 from support.waiting import until
 
 from corral.cloud.port import Cloud, Listing
+from corral.domain.lifecycle import Phase
+from corral.domain.operation import OperationKind
+from corral.domain.sighting import Sighting
 from corral.store import instances
 from corral.store.database import Database
 from corral.store.target import DatabaseTarget
@@ -40,6 +46,137 @@ async def test_reminders_do_not_wait_for_a_look_that_takes_long(database: Databa
 
         assert hanging.asked == 1
         assert hanging.given_up
+
+
+@pytest.fixture
+async def herd(database: Database, target: DatabaseTarget) -> AsyncGenerator[Herd]:
+    async with herding(database, target) as herd:
+        yield herd
+
+
+async def peeks(herd: Herd, seconds: float, *, rounds: int = 1) -> None:
+    """What a service does whose listing never comes to an end."""
+    for _ in range(rounds):
+        herd.clock.advance(seconds)
+        herd.sim.advance(seconds)
+        await herd.observer.sweep()
+        await herd.observer.peek()
+        await herd.work()
+
+
+async def test_without_any_listing_what_moves_gets_where_it_is_wanted(herd: Herd) -> None:
+    """Up, down, up again and gone: a look of its own tells as much as the hundredth page."""
+    wish = await herd.wish()
+    await herd.work()
+    for kind, phase in (
+        (None, Phase.READY),
+        (OperationKind.STOP, Phase.EXITED),
+        (OperationKind.START, Phase.READY),
+        (OperationKind.DELETE, Phase.TERMINATED),
+    ):
+        if kind is not None:
+            await herd.ask(kind, wish)
+            await herd.work()
+        await peeks(herd, 5, rounds=40)
+        assert await herd.phase(wish) is phase
+
+    calls = {name: one["total"] for name, one in herd.sim.calls()["endpoints"].items() if one["total"]}
+    assert "list" not in calls
+    assert (calls["create"], calls["stop"], calls["start"], calls["delete"]) == (1, 1, 1, 1)
+    assert calls["get"] <= 7, "a look of its own tells the endpoints too"
+
+
+async def test_what_was_told_to_go_is_gone_when_it_was_not_found_twice_a_settle_time_apart(herd: Herd) -> None:
+    """Not at the first "not found": the provider may be at odds with itself for a while."""
+    wish = await herd.wish()
+    await herd.until(wish, Phase.READY)
+    await herd.unwish(wish)
+    await herd.work()
+    await peeks(herd, 60)
+    assert (await herd.get(wish)).unfound_since is not None
+
+    await peeks(herd, 59)
+    assert await herd.phase(wish) is Phase.DELETING
+
+    await peeks(herd, 1)
+    assert await herd.phase(wish) is Phase.TERMINATED
+
+
+async def test_what_is_not_found_without_having_been_told_to_go_waits_for_a_listing(herd: Herd) -> None:
+    """To be called vanished it must be missing there too."""
+    wish = await herd.wish()
+    await herd.work()
+    herd.sim.fault("vanish")
+    await peeks(herd, 5, rounds=40)
+
+    assert await herd.phase(wish) is Phase.STARTING
+    assert (await herd.get(wish)).missing_since is None
+
+
+async def test_a_look_at_one_that_fails_changes_nothing(herd: Herd) -> None:
+    """And is tried again, later."""
+    wish = await herd.wish()
+    await herd.work()
+    herd.sim.fault("error_500", on="get", count=1)
+    before = await herd.get(wish)
+    await peeks(herd, 5)
+    assert await herd.get(wish) == before
+
+    await peeks(herd, 5)
+    assert await herd.phase(wish) is Phase.READY
+
+
+async def test_what_moves_does_not_wait_for_a_look_that_takes_long(herd: Herd) -> None:
+    """Nor is it looked at by itself before the look has taken long."""
+    wish = await herd.wish()
+    await herd.work()
+    herd.observer.cloud = _Hanging(herd.observer.cloud)
+    waited = 0.0
+
+    async def is_seen() -> bool:
+        nonlocal waited
+        waited += _pass_time(herd)
+        return (await herd.get(wish)).sighting is not None
+
+    async with _running(herd):
+        await until(is_seen, what="a sighting")
+
+    assert waited >= herd.observer.policy.long_look.total_seconds()
+
+
+async def test_where_a_listing_is_quick_nothing_is_looked_at_by_itself(herd: Herd) -> None:
+    """However long it boots: the listing tells."""
+    herd.sim.set(boot_seconds=600)
+    wish = await herd.wish()
+    await herd.work()
+    waited = 0.0
+
+    async def is_over() -> bool:
+        nonlocal waited
+        waited += _pass_time(herd)
+        return waited > 60 and (await herd.get(wish)).sighting is Sighting.BOOTING
+
+    async with _running(herd):
+        await until(is_over, what="a minute")
+
+    assert herd.sim.calls()["endpoints"]["list"]["total"] > 5
+    assert "get" not in {name for name, one in herd.sim.calls()["endpoints"].items() if one["total"]}
+
+
+def _pass_time(herd: Herd) -> float:
+    herd.clock.advance(0.5)
+    herd.sim.advance(0.5)
+    return 0.5
+
+
+@asynccontextmanager
+async def _running(herd: Herd) -> AsyncGenerator[None]:
+    running = asyncio.create_task(herd.observer.run())
+    try:
+        yield
+    finally:
+        running.cancel()
+        await asyncio.wait([running])
 
 
 class _Hanging:

@@ -1,7 +1,7 @@
 """
 The proof: in no random history of faults, deaths and races is a wish billed twice, lost or forgotten.
 
-And the proof of the proof: three engines with one thing wrong each are found out by the same histories.
+And the proof of the proof: four engines with one thing wrong each are found out by the same histories.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ import asyncio
 import secrets
 from collections.abc import Generator
 from contextlib import contextmanager
-from datetime import timedelta
+from dataclasses import replace
+from datetime import datetime, timedelta
 from typing import Any
 
 import asyncpg
@@ -26,6 +27,10 @@ from corral.cloud.port import CreateOrder
 from corral.domain import survey
 from corral.domain.decide import Policy
 from corral.domain.errors import CloudTransientError, CloudUnknownError
+from corral.domain.instance import Instance
+from corral.domain.lifecycle import Goal
+from corral.domain.sighting import ProviderInstance, Sighting
+from corral.engine import sightings
 from corral.store.target import DatabaseTarget
 
 CI_HISTORIES = 2000
@@ -100,4 +105,19 @@ def test_doing_without_the_settle_time_is_found_out(server: DatabaseTarget) -> N
 def test_looking_up_by_provider_id_only_is_found_out(server: DatabaseTarget, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the name, a create whose answer was lost is never found."""
     monkeypatch.setattr(survey, "marked", lambda _listed, _installation: [])
+    _found_out(server)
+
+
+@pytest.mark.timeout(900)
+def test_taking_one_look_for_the_proof_of_a_delete_is_found_out(
+    server: DatabaseTarget, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The provider may not know yet what it made, and a delete of it then does nothing."""
+
+    def hasty(instance: Instance, seen: ProviderInstance | None, *, began: datetime, settle: timedelta) -> Instance:
+        if seen is None and instance.goal is Goal.GONE:
+            return replace(instance, sighting=Sighting.ABSENT, word="gone", sighted_at=began)
+        return survey.peeked(instance, seen, began=began, settle=settle)
+
+    monkeypatch.setattr(sightings, "peeked", hasty)
     _found_out(server)

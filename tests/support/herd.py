@@ -33,6 +33,7 @@ from corral.engine.births import Births
 from corral.engine.catalog import Catalogue
 from corral.engine.errands import Accepted, Errands
 from corral.engine.estimates import Estimates
+from corral.engine.glimpses import Glimpses
 from corral.engine.ids import random_id
 from corral.engine.news import News
 from corral.engine.observe import Observer, removal
@@ -226,6 +227,7 @@ async def herding(
                 installation=installation,
                 policy=policy,
             )
+            glimpses = Glimpses()
             acts = Acts(
                 cloud=cloud,
                 births=births,
@@ -235,6 +237,7 @@ async def herding(
                 clock=clock,
                 policy=policy,
                 roll=lambda: 0.5,
+                glimpses=glimpses,
             )
             reconciler = Reconciler(
                 database=database, acts=acts, recorder=recorder, clock=clock, policy=policy, metrics=metrics
@@ -251,6 +254,7 @@ async def herding(
                 installation=installation,
                 idle_interval=timedelta(seconds=30),
                 calls_per_minute=lambda: 10_000,
+                glimpses=glimpses,
                 metrics=metrics,
             )
             yield Herd(

@@ -154,9 +154,9 @@ class Histories(RuleBasedStateMachine):
     def look(self, script: list[Mishap]) -> None:
         self._scripted(script, self.paddock.look)
 
-    @rule(seconds=st.sampled_from([1, 3, 15, 61]), script=scripts)
-    def step(self, seconds: int, script: list[Mishap]) -> None:
-        self._scripted(script, lambda: self.paddock.step(seconds))
+    @rule(seconds=st.sampled_from([1, 3, 15, 61]), is_long=st.booleans(), script=scripts)
+    def step(self, seconds: int, script: list[Mishap], *, is_long: bool) -> None:
+        self._scripted(script, lambda: self.paddock.step(seconds, is_long=is_long))
 
     @rule(which=st.integers(0, MOST_WISHES - 1), script=scripts)
     def run_a_job_twice(self, which: int, script: list[Mishap]) -> None:

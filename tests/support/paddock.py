@@ -34,6 +34,7 @@ from corral.engine.births import Births
 from corral.engine.catalog import Catalogue
 from corral.engine.errands import Errands
 from corral.engine.estimates import Estimates
+from corral.engine.glimpses import Glimpses
 from corral.engine.news import News
 from corral.engine.observe import Observer, removal
 from corral.engine.reconcile import Reconciler
@@ -172,6 +173,7 @@ class Paddock:
             installation=ground.installation,
             policy=policy,
         )
+        glimpses = Glimpses()
         acts = Acts(
             cloud=cloud,
             births=births,
@@ -181,6 +183,7 @@ class Paddock:
             clock=clock,
             policy=policy,
             roll=_half,
+            glimpses=glimpses,
         )
         reconciler = Reconciler(database=self.database, acts=acts, recorder=self.recorder, clock=clock, policy=policy)
         for job_type in (*reconciler.job_types(3), removal(cloud)):
@@ -205,6 +208,7 @@ class Paddock:
             installation=ground.installation,
             idle_interval=timedelta(seconds=30),
             calls_per_minute=lambda: 10_000,
+            glimpses=glimpses,
         )
 
     # What a user does.
@@ -269,17 +273,28 @@ class Paddock:
         except Killed:
             self._start_process()
 
+    async def peek(self) -> None:
+        """Looks of the observer at those that move, by their ids, as when a listing takes long."""
+        try:
+            await self.observer.sweep()
+            for _ in self.wishes:
+                await self.observer.peek()
+        except StoreUnavailableError:
+            pass
+        except Killed:
+            self._start_process()
+
     async def double(self, instance_id: InstanceId) -> None:
         """Two jobs for the same instance, one after the other, that nobody needed."""
         job = Pending(self.clock.monotonic(), "monitor_instance", {"instanceId": instance_id})
         if await self._run(job):
             await self._run(job)
 
-    async def step(self, seconds: float = 2.0) -> None:
-        """What a running service does in a while."""
+    async def step(self, seconds: float = 2.0, *, is_long: bool = False) -> None:
+        """What a running service does in a while; *is_long*: in which a listing of all does not come to its end."""
         self.advance(seconds)
         await self.work()
-        await self.look()
+        await (self.peek() if is_long else self.look())
         await self.work()
 
     async def settle(self, *, most: int = 60) -> None:

@@ -110,6 +110,16 @@ def test_the_second_look_at_a_missing_instance_comes_thirty_seconds_later() -> N
     assert decide(once, NOW + seconds(30), POLICY).action is Action.CONFIRM
 
 
+def test_what_was_told_to_go_and_not_found_is_asked_for_once_more_before_it_is_gone() -> None:
+    """It is not told to go again meanwhile, and not called gone before the provider had time to change its mind."""
+    gone = replace(BORN, goal=Goal.GONE, phase=Phase.DELETING, acted_at=NOW, unfound_since=NOW + seconds(5))
+    waiting = decide(gone, NOW + seconds(64), POLICY)
+
+    assert (waiting.phase, waiting.action, waiting.look_again) == (Phase.DELETING, None, seconds(1))
+    assert decide(gone, NOW + seconds(65), POLICY).action is Action.CONFIRM
+    assert decide(replace(gone, acted_at=None), NOW + seconds(65), POLICY).action is Action.DELETE
+
+
 def test_a_confirmed_absence_is_told_as_vanished() -> None:
     """With the word of the contract."""
     decision = decide(replace(BORN, phase=Phase.READY, sighting=Sighting.ABSENT, missing_since=NOW), NOW, POLICY)

@@ -12,7 +12,7 @@ from support.sightings import shown
 from corral.domain.instance import Instance, InstanceId, OperationId, Order, ProviderId
 from corral.domain.lifecycle import Goal, Phase
 from corral.domain.sighting import ProviderInstance, Sighting
-from corral.domain.survey import Survey, survey
+from corral.domain.survey import Survey, peeked, survey
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 SETTLE = timedelta(seconds=60)
@@ -61,3 +61,48 @@ def test_listings_within_the_settle_time_prove_nothing_about_a_create_in_doubt()
     counted = [len(looked(doubtful, [], after=seconds).counted) for seconds in (0, 1, 59.9, 60, 61)]
 
     assert counted == [0, 0, 0, 1, 1]
+
+
+LEAVING = replace(
+    BORN, goal=Goal.GONE, phase=Phase.DELETING, sighting=Sighting.RUNNING, acted_at=NOW + timedelta(seconds=100)
+)
+
+
+def looked_at(instance: Instance, seen: ProviderInstance | None, *, after: float) -> Instance:
+    return peeked(instance, seen, began=NOW + timedelta(seconds=after), settle=SETTLE)
+
+
+def test_a_look_at_one_tells_what_a_listing_would() -> None:
+    """And what it tells is as old as the look's beginning."""
+    up = looked_at(BORN, shown("p1", Sighting.RUNNING), after=10)
+
+    assert (up.sighting, up.sighted_at) == (Sighting.RUNNING, NOW + timedelta(seconds=10))
+    assert looked_at(up, shown("p1", Sighting.BOOTING), after=9) is up
+
+
+def test_not_to_be_found_counts_only_after_it_was_told_to_go() -> None:
+    """Whatever else is not found must be missing in a listing as well."""
+    told = looked_at(LEAVING, None, after=100)
+
+    assert told.unfound_since == LEAVING.acted_at
+    assert looked_at(told, None, after=130) is told
+    for other in (replace(LEAVING, goal=Goal.RUNNING), replace(LEAVING, acted_at=None)):
+        assert looked_at(other, None, after=100) is other
+    assert looked_at(LEAVING, None, after=99) is LEAVING
+
+
+def test_a_new_one_is_not_unfound_before_it_had_time_to_show() -> None:
+    """The provider may not know yet what it made."""
+    new = replace(LEAVING, sighting=None, acted_at=NOW)
+
+    assert looked_at(new, None, after=59) is new
+    assert looked_at(new, None, after=60).unfound_since == NOW + SETTLE
+
+
+def test_a_later_sighting_takes_back_that_it_was_not_found_and_an_older_listing_does_not() -> None:
+    """A long listing may have read its page before it went."""
+    unfound = replace(LEAVING, unfound_since=NOW + timedelta(seconds=110))
+    there = [shown("p1", Sighting.RUNNING)]
+
+    assert looked(unfound, there, after=109).changed == ()
+    assert [i.unfound_since for i in looked(unfound, there, after=111).changed] == [None]

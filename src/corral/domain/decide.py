@@ -40,6 +40,12 @@ class Policy:
     last_refusal: timedelta = timedelta(seconds=60)
     second_look: timedelta = timedelta(seconds=60)
     """How often one that was given up, but runs, is looked at again."""
+    long_look: timedelta = timedelta(seconds=10)
+    """When listings come more rarely than this, what moves is looked at one by one as well."""
+    first_peek: timedelta = timedelta(seconds=5)
+    """How long after it began to move that happens first; the pause doubles with each look."""
+    last_peek: timedelta = timedelta(minutes=4)
+    """The longest such pause; a listing comes sooner then, as a rule."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +66,8 @@ def decide(instance: Instance, now: datetime, policy: Policy) -> Decision:
         return _unborn(instance, now, policy)
     if instance.missing_since is not None and instance.sighting is not Sighting.ABSENT:
         return _missing(instance, now, policy)
+    if _is_unfound(instance):
+        return _unfound(instance, now, policy)
     phase = _after_sighting(instance)
     failure = _failure(instance, now, came_up=_came_up(instance, phase))
     if phase in FALLIBLE and failure is not None and instance.phase is not Phase.FAILED:
@@ -267,3 +275,24 @@ def _missing(instance: Instance, now: datetime, policy: Policy) -> Decision:
         because="missing in the provider's list",
         look_again=policy.vanish_gap if not leaving else policy.repeat_after,
     )
+
+
+def _is_unfound(instance: Instance) -> bool:
+    """Whether it was told to go, and was not found by its id since."""
+    told_to_go = instance.goal is Goal.GONE and instance.acted_at is not None
+    return told_to_go and instance.unfound_since is not None and instance.sighting is not Sighting.ABSENT
+
+
+def _unfound(instance: Instance, now: datetime, policy: Policy) -> Decision:
+    """
+    It was told to go and seems gone, but a listing that could show its absence takes long: ask directly once more.
+
+    That is the settle time later. A provider at odds with itself for so long cannot be told from one without it.
+    """
+    phase = instance.phase if instance.phase is Phase.TERMINATED else Phase.DELETING
+    since = now if instance.unfound_since is None else instance.unfound_since
+    wait = policy.settle - (now - since)
+    if wait > timedelta(0):
+        return Decision(phase=phase, action=None, because="not found by its id; looking once more", look_again=wait)
+    because = "not found by its id for a while"
+    return Decision(phase=phase, action=Action.CONFIRM, because=because, look_again=policy.repeat_after)

@@ -115,6 +115,8 @@ class Instance:
     missing_checks: int = 0
     """How often a direct look-up confirmed that it is missing."""
     missing_checked_at: datetime | None = None
+    unfound_since: datetime | None = None
+    """When a look by its id first did not find it, after it was told to go; None when it was seen since."""
     acted_at: datetime | None = None
     """When the provider was last asked to start, stop, restart or delete it."""
     owed: Action | None = None

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from corral.domain.instance import Instance, InstanceId, ProviderId
-from corral.domain.lifecycle import Phase
+from corral.domain.lifecycle import Goal, Phase
 from corral.domain.marks import Mark, read_mark
 from corral.domain.sighting import ProviderInstance, Sighting
 
@@ -28,6 +28,21 @@ class Survey:
     """Provider instances that an earlier or lost attempt of ours left behind."""
     orphans: tuple[tuple[Mark, ProviderInstance], ...]
     """Provider instances that carry our mark, of which we have no record at all."""
+
+
+def peeked(instance: Instance, seen: ProviderInstance | None, *, began: datetime, settle: timedelta) -> Instance:
+    """
+    What a look at *instance* alone, by its id, tells; None: it was not found.
+
+    Not to be found says something only of one that was told to go. Any other must be missing in a listing too.
+    """
+    if seen is not None:
+        return _seen(instance, seen, began, settle)
+    told_to_go = instance.goal is Goal.GONE and instance.acted_at is not None and began >= instance.acted_at
+    known = instance.unfound_since is not None or instance.missing_since is not None
+    if not told_to_go or known or instance.sighting is Sighting.ABSENT or _knows_better(instance, began):
+        return instance
+    return instance if _is_too_new(instance, began, settle) else replace(instance, unfound_since=began)
 
 
 def marked(listed: Iterable[ProviderInstance], installation: str) -> list[tuple[Mark, ProviderInstance]]:
@@ -99,6 +114,7 @@ def _seen(instance: Instance, seen: ProviderInstance, at: datetime, settle: time
         instance.sighting is seen.sighting
         and instance.provider_failure == seen.failure
         and instance.missing_since is None
+        and instance.unfound_since is None
     )
     if same:
         return instance
@@ -112,6 +128,7 @@ def _seen(instance: Instance, seen: ProviderInstance, at: datetime, settle: time
         missing_since=None,
         missing_checks=0,
         missing_checked_at=None,
+        unfound_since=None,
         owed=None if _restarted(instance, seen) else instance.owed,
     )
 
@@ -143,13 +160,19 @@ def _adopted(instance: Instance, seen: ProviderInstance, at: datetime, settle: t
 
 def _knows_better(instance: Instance, at: datetime) -> bool:
     """Whether the provider said something of it since *at*: reading a listing takes a while, and others look too."""
-    return instance.sighted_at is not None and instance.sighted_at > at
+    return any(heard is not None and heard > at for heard in (instance.sighted_at, instance.unfound_since))
 
 
 def _unseen(instance: Instance, at: datetime, settle: timedelta) -> Instance:
     if instance.missing_since is not None or instance.sighting is Sighting.ABSENT or _knows_better(instance, at):
         return instance
-    # Neither the list nor a look by its id need know a new one yet; nor does "not found" from a delete prove much then.
-    if instance.sighting is None and at - (instance.started_at or instance.phase_since) < settle:
-        return instance
-    return replace(instance, missing_since=at)
+    return instance if _is_too_new(instance, at, settle) else replace(instance, missing_since=at)
+
+
+def _is_too_new(instance: Instance, at: datetime, settle: timedelta) -> bool:
+    """
+    Whether it had no time to show yet.
+
+    Neither the list nor a look by its id need know a new one; nor does "not found" from a delete prove much then.
+    """
+    return instance.sighting is None and at - (instance.started_at or instance.phase_since) < settle

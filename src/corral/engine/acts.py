@@ -8,7 +8,7 @@ recorded before it is asked; what came of it is recorded after. No transaction i
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import assert_never
 
 from corral.clock import Clock
@@ -21,6 +21,7 @@ from corral.domain.instance import Failure, Instance, Ways
 from corral.domain.lifecycle import Action, Goal, Phase
 from corral.domain.sighting import ProviderInstance, Sighting
 from corral.engine.births import Births
+from corral.engine.glimpses import Glimpses
 from corral.engine.outcome import Outcome, provider_id
 from corral.engine.record import Hold, Recorder, Step
 from corral.engine.starts import Starts
@@ -40,6 +41,8 @@ class Acts:
     clock: Clock
     policy: Policy
     roll: Callable[[], float]
+    glimpses: Glimpses = field(default_factory=Glimpses)
+    """What the observer of this process just saw of single instances."""
 
     async def do(self, action: Action, hold: Hold, instance: Instance) -> Outcome:
         """Do *action*; may raise CloudTransientError (later) and StaleError (somebody else moved it: look anew)."""
@@ -75,7 +78,7 @@ class Acts:
         steps = () if entered is None else (entered,)
         current = instance if entered is None else entered.after
         try:
-            seen = await self.cloud.instance(provider_id(instance))
+            seen = self.glimpses.take(instance, self.clock.now()) or await self.cloud.instance(provider_id(instance))
         except CloudRefusedError as error:
             log.error("instance.look_refused", why=error.message)
             written = await self._write(hold, instance, *steps)
@@ -174,6 +177,7 @@ def sighted(instance: Instance, seen: ProviderInstance, clock: Clock) -> Instanc
         missing_since=None,
         missing_checks=0,
         missing_checked_at=None,
+        unfound_since=None,
     )
 
 

@@ -17,6 +17,8 @@ from corral.cloud.port import Cloud, Listing
 from corral.domain.decide import Policy
 from corral.domain.errors import CloudError, StoreUnavailableError
 from corral.domain.lifecycle import IN_MOTION
+from corral.engine.glimpses import Glimpses
+from corral.engine.peeks import Peeks
 from corral.engine.sightings import Sightings, passes
 from corral.jobs.queue import JobQueue
 from corral.jobs.registry import JobRun, JobType
@@ -50,10 +52,16 @@ class Observer:
     calls_per_minute: Callable[[], int]
     on_listing: Callable[[Listing, datetime], None] = _no_one
     """Who else wants to know what was listed, and when that reading began."""
+    glimpses: Glimpses = field(default_factory=Glimpses)
+    """Where passes of this process find what was seen of single instances."""
     metrics: Metrics = field(default_factory=Metrics)
     _pages: int = field(default=1, init=False)
     _due: float = field(default=0.0, init=False)
+    _began: float | None = field(default=None, init=False)
+    """When the look under way began."""
+    _peek_due: float = field(default=0.0, init=False)
     _sightings: Sightings = field(init=False)
+    _peeks: Peeks = field(init=False)
 
     def __post_init__(self) -> None:
         """Share what is known with the one who writes."""
@@ -63,6 +71,14 @@ class Observer:
             clock=self.clock,
             policy=self.policy,
             installation=self.installation,
+        )
+        self._peeks = Peeks(
+            cloud=self.cloud,
+            database=self.database,
+            sightings=self._sightings,
+            clock=self.clock,
+            policy=self.policy,
+            glimpses=self.glimpses,
         )
 
     def wake(self) -> None:
@@ -82,28 +98,46 @@ class Observer:
 
     async def _lead(self) -> None:
         """Sweep at every tick and look when it is due, beside it: a look may take minutes when the budget is short."""
-        self._due = self.clock.monotonic()
+        self._due = self._peek_due = self.clock.monotonic()
         looking: asyncio.Task[None] | None = None
+        peeking: asyncio.Task[None] | None = None
         try:
             while True:
                 await self.leadership.check()
                 await self.sweep()
-                if looking is not None and looking.done():
-                    looking.result()
-                    looking = None
+                looking, peeking = _unless_done(looking), _unless_done(peeking)
                 if looking is None and self.clock.monotonic() >= self._due:
                     looking = asyncio.create_task(self._look_in_time())
+                if peeking is None and self._is_peek_due():
+                    peeking = asyncio.create_task(self.peek())
                 await self.clock.sleep(TICK_SECONDS)
         finally:
-            if looking is not None:
-                looking.cancel()
-                await asyncio.wait([looking])
+            left = [task for task in (looking, peeking) if task is not None]
+            for task in left:
+                task.cancel()
+            if left:
+                await asyncio.wait(left)
 
     async def _look_in_time(self) -> None:
         """Look, and say when the next look is due."""
-        began = self.clock.monotonic()
-        await self.look()
+        self._began = began = self.clock.monotonic()
+        try:
+            await self.look()
+        finally:
+            self._began = None
         self._due = began + await self._interval()
+
+    def _is_peek_due(self) -> bool:
+        """Whether listings take so long, or come so rarely, that what moves should not wait for them."""
+        now = self.clock.monotonic()
+        lasting = 0.0 if self._began is None else now - self._began
+        is_long = max(lasting, self._affordable_interval()) >= self.policy.long_look.total_seconds()
+        return is_long and now >= self._peek_due
+
+    async def peek(self) -> None:
+        """Look at a few of those that move, by their ids."""
+        self._peek_due = self.clock.monotonic() + self.policy.poll.total_seconds()
+        await self._peeks.look(pages=self._pages)
 
     async def sweep(self) -> None:
         """Turn reminders that are due into passes."""
@@ -131,7 +165,19 @@ class Observer:
         async with self.database.connection() as connection:
             moving = await instances.in_motion(connection, sorted(IN_MOTION))
         wished = self.policy.poll if moving else self.idle_interval
-        return max(wished.total_seconds(), self._pages * 60 / (self.calls_per_minute() * SHARE_OF_BUDGET))
+        return max(wished.total_seconds(), self._affordable_interval())
+
+    def _affordable_interval(self) -> float:
+        """The seconds from look to look that its share of the budget allows."""
+        return self._pages * 60 / (self.calls_per_minute() * SHARE_OF_BUDGET)
+
+
+def _unless_done(task: asyncio.Task[None] | None) -> asyncio.Task[None] | None:
+    """The task while it is under way; raises what it raised."""
+    if task is None or not task.done():
+        return task
+    task.result()
+    return None
 
 
 def removal(cloud: Cloud) -> JobType:

@@ -1,5 +1,5 @@
 """
-Writing down what a listing of the account told: the one way in which sightings are recorded, whoever looked.
+Writing down what a listing of the account, or a look at one, told: the one way in which sightings are recorded.
 
 What changed is written in one statement, and instances about which something follows from it get a pass. One that
 somebody else changed meanwhile is left as it is; the next look compares anew.
@@ -7,7 +7,7 @@ somebody else changed meanwhile is left as it is; the next look compares anew.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -17,7 +17,7 @@ from corral.domain.decide import Policy, decide, recorded
 from corral.domain.instance import Instance, InstanceId
 from corral.domain.orphans import orphan_of
 from corral.domain.sighting import ProviderInstance
-from corral.domain.survey import Survey, marked, survey
+from corral.domain.survey import Survey, marked, peeked, survey
 from corral.jobs.queue import JobQueue, Wanted
 from corral.store import instances, looks, orphans
 from corral.store.database import Connection, Database
@@ -58,14 +58,25 @@ class Sightings:
             if complete:
                 await looks.remember(connection, self.clock.now())
 
+    async def record_one(self, instance_id: InstanceId, seen: ProviderInstance | None, *, began: datetime) -> None:
+        """Record what a look at one instance alone, begun at *began*, showed; None: it was not found."""
+        async with self.database.transaction() as connection:
+            known = await instances.load(connection, instance_id)
+            if known is None:
+                return
+            after = peeked(known, seen, began=began, settle=self.policy.settle)
+            if after is not known:
+                await self._write_changed(connection, [after])
+
+    async def _write_changed(self, connection: Connection, changed: Sequence[Instance]) -> None:
+        now = self.clock.now()
+        due = {i.id: next_look(i, now, self.policy) for i in changed}
+        written = await instances.write_many(connection, changed, [due[i.id] for i in changed])
+        await self.queue.enqueue(connection, passes(i.id for i in changed if i.id in written and not due[i.id]))
+
     async def _write(self, connection: Connection, found: Survey) -> None:
         if found.changed:
-            now = self.clock.now()
-            due = {i.id: next_look(i, now, self.policy) for i in found.changed}
-            written = await instances.write_many(connection, found.changed, [due[i.id] for i in found.changed])
-            await self.queue.enqueue(
-                connection, passes(i.id for i in found.changed if i.id in written and not due[i.id])
-            )
+            await self._write_changed(connection, found.changed)
         if found.counted:
             await instances.write_many(connection, found.counted, [self.clock.now()] * len(found.counted))
         for mark, seen in found.duplicates:

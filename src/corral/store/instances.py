@@ -195,6 +195,15 @@ async def in_motion(connection: Connection, phases: Sequence[Phase]) -> bool:
     return found
 
 
+async def moving(connection: Connection, phases: Sequence[Phase]) -> list[Instance]:
+    """Those in one of *phases* that the provider has given an id."""
+    rows = await connection.fetch(
+        "SELECT record, generation FROM corral_instances WHERE phase = ANY($1) AND provider_id IS NOT NULL",
+        [phase.value for phase in phases],
+    )
+    return [instance_of(row) for row in rows]
+
+
 async def page(
     connection: Connection,
     *,

@@ -1,0 +1,74 @@
+"""Which instances are worth a look of their own, and when."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from corral.domain.decide import Policy
+from corral.domain.instance import Instance, InstanceId, OperationId, Order, ProviderId
+from corral.domain.lifecycle import Action, Goal, Phase
+from corral.domain.peeking import worth_a_peek
+
+NOW = datetime(2030, 1, 1, tzinfo=UTC)
+STARTING = Instance(
+    id=InstanceId("inst_1"),
+    order=Order(name="worker", product_name="RTX 4090 24GB", template_id="1", regions=("CN-HK-01",)),
+    goal=Goal.RUNNING,
+    phase=Phase.STARTING,
+    operation_id=OperationId("op_1"),
+    created_at=NOW,
+    phase_since=NOW,
+    deadline_at=NOW + timedelta(minutes=20),
+    provider_id=ProviderId("p-1"),
+)
+DELETING = replace(STARTING, goal=Goal.GONE, phase=Phase.DELETING, acted_at=NOW)
+
+
+def due_after(instance: Instance, seconds: float, peeked_after: float | None = None) -> bool:
+    peeked = {} if peeked_after is None else {instance.id: NOW + timedelta(seconds=peeked_after)}
+    return bool(worth_a_peek([instance], peeked, NOW + timedelta(seconds=seconds), Policy()))
+
+
+def test_what_moves_is_looked_at_a_little_after_it_began_to_move_and_then_ever_more_rarely() -> None:
+    """A machine that boots for long is not asked after every few seconds."""
+    assert [due_after(STARTING, seconds) for seconds in (4.9, 5)] == [False, True]
+    assert [due_after(STARTING, seconds, peeked_after=5) for seconds in (9.9, 10)] == [False, True]
+    assert [due_after(STARTING, seconds, peeked_after=40) for seconds in (79, 80)] == [False, True]
+    assert [due_after(STARTING, seconds, peeked_after=1000) for seconds in (1239, 1240)] == [False, True]
+
+
+def test_a_new_request_begins_anew() -> None:
+    """What came of a repeated stop shows soon, or not for long."""
+    again = replace(DELETING, acted_at=NOW + timedelta(seconds=100))
+
+    assert [due_after(again, seconds, peeked_after=80) for seconds in (104, 105)] == [False, True]
+
+
+@pytest.mark.parametrize(
+    "instance",
+    [
+        replace(STARTING, provider_id=None),
+        replace(STARTING, phase=Phase.RUNNING),
+        replace(STARTING, phase=Phase.HEALTH_CHECKING),
+        replace(STARTING, phase=Phase.READY),
+        replace(STARTING, owed=Action.START),
+        replace(DELETING, acted_at=None),
+        replace(DELETING, missing_since=NOW),
+        replace(DELETING, unfound_since=NOW),
+    ],
+)
+def test_what_waits_for_us_and_not_for_the_provider_is_not_looked_at(instance: Instance) -> None:
+    """Such a look costs a call and changes nothing."""
+    assert not due_after(instance, 600)
+
+
+def test_the_longest_due_comes_first() -> None:
+    """Where there are calls for a few only, nobody is passed over for ever."""
+    later = replace(STARTING, id=InstanceId("inst_0"), phase_since=NOW + timedelta(seconds=1))
+
+    found = worth_a_peek([later, STARTING, DELETING], {}, NOW + timedelta(seconds=60), Policy())
+
+    assert [each.phase_since for each in found] == [NOW, NOW, NOW + timedelta(seconds=1)]
