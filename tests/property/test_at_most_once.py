@@ -36,7 +36,7 @@ from corral.store.target import DatabaseTarget
 CI_HISTORIES = 2000
 """What every run of all tests plays; `--hypothesis-profile nightly` plays 5,000."""
 MUTANT_HISTORIES = 4000
-"""A hundred or two are enough as a rule; the rest is for bad luck."""
+"""Some hundreds are enough as a rule; the rest is for bad luck."""
 
 
 pytestmark = pytest.mark.usefixtures("quietly")
