@@ -247,7 +247,7 @@ class Histories(RuleBasedStateMachine):
         paddock = self.paddock
         paddock.prober.healthy = True
         await paddock.settle()
-        for _ in range(2):  # whatever is late has its chance
+        for _ in range(4):  # whatever is late, or denied for long, has its chance
             await paddock.step(LONGEST_LAG_SECONDS)
         await paddock.settle()
         self.known = await paddock.all()
