@@ -10,8 +10,7 @@ import asyncio
 import secrets
 from collections.abc import Generator
 from contextlib import contextmanager
-from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import asyncpg
@@ -27,10 +26,6 @@ from corral.cloud.port import CreateOrder
 from corral.domain import survey
 from corral.domain.decide import Policy
 from corral.domain.errors import CloudTransientError, CloudUnknownError
-from corral.domain.instance import Instance
-from corral.domain.lifecycle import Goal
-from corral.domain.sighting import ProviderInstance, Sighting
-from corral.engine import sightings
 from corral.store.target import DatabaseTarget
 
 CI_HISTORIES = 2000
@@ -105,19 +100,4 @@ def test_doing_without_the_settle_time_is_found_out(server: DatabaseTarget) -> N
 def test_looking_up_by_provider_id_only_is_found_out(server: DatabaseTarget, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the name, a create whose answer was lost is never found."""
     monkeypatch.setattr(survey, "marked", lambda _listed, _installation: [])
-    _found_out(server)
-
-
-@pytest.mark.timeout(900)
-def test_taking_one_look_for_the_proof_of_a_delete_is_found_out(
-    server: DatabaseTarget, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The provider may not know yet what it made, and a delete of it then does nothing."""
-
-    def hasty(instance: Instance, seen: ProviderInstance | None, *, began: datetime, settle: timedelta) -> Instance:
-        if seen is None and instance.goal is Goal.GONE:
-            return replace(instance, sighting=Sighting.ABSENT, word="gone", sighted_at=began)
-        return survey.peeked(instance, seen, began=began, settle=settle)
-
-    monkeypatch.setattr(sightings, "peeked", hasty)
     _found_out(server)
