@@ -127,7 +127,7 @@ WORDS: Final[Mapping[str, tuple[str, object]]] = {
     "estimatedReadyTime": ("When it will be ready, judged by those before it.", _TIME),
     "firstSeenAt": ("When the provider first listed it.", _TIME),
     "since": ("Since when.", _TIME),
-    "nextStep": ("What Corral does about it.", "it is asked for deletion every 15 s"),
+    "nextStep": ("What Corral does about it.", "it is asked for deletion, at most 4 minutes apart"),
     "orphans": ("Provider instances with our mark that are in no record.", None),
     "stuck": ("Instances that should have moved by now.", None),
     "firstChecked": ("When it was first checked.", _TIME),

@@ -21,8 +21,8 @@ commands = typer.Typer()
 LATEST: Final = 10
 """Events that `why` shows."""
 ASKED_AGAIN: Final = {
-    "stopping": "asked for every 15 s until the provider says that it has stopped; it may be billed until then",
-    "deleting": "asked for every 15 s until the provider says that it is gone; it may be billed until then",
+    "stopping": "asked for again and again until the provider says that it has stopped; it may be billed until then",
+    "deleting": "asked for again and again until the provider says that it is gone; it may be billed until then",
 }
 """What is done about statuses that end only with the provider's word."""
 

@@ -27,8 +27,8 @@ SHORTEST: Final = min(*LONGEST.values(), LONGEST_DOUBT, LONGEST_MISSING, LATE)
 """Nothing is stuck sooner than this after it last moved."""
 
 _ASKED_AGAIN: Final = {
-    Phase.DELETING: "it is asked for deletion every 15 s until the provider says that it is gone; it may be billed",
-    Phase.STOPPING: "it is asked to stop every 15 s until the provider says that it has; it may be billed",
+    Phase.DELETING: "it is asked for deletion, at most 4 minutes apart, until it is gone; it may be billed until then",
+    Phase.STOPPING: "it is asked to stop, at most 4 minutes apart, until it has; it may be billed until then",
 }
 
 
