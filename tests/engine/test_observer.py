@@ -17,6 +17,7 @@ from corral.cloud.port import Cloud, Listing
 from corral.domain.lifecycle import Phase
 from corral.domain.operation import OperationKind
 from corral.domain.sighting import Sighting
+from corral.engine.observe import TICK_SECONDS
 from corral.store import instances
 from corral.store.database import Database
 from corral.store.target import DatabaseTarget
@@ -163,6 +164,24 @@ async def test_where_a_listing_is_quick_nothing_is_looked_at_by_itself(herd: Her
     assert "get" not in {name for name, one in herd.sim.calls()["endpoints"].items() if one["total"]}
 
 
+@pytest.mark.parametrize(("takes", "rest"), [(0.0, 0.0), (3.0, 6.0), (30.0, 8.0)])
+async def test_after_a_look_there_is_time_for_other_work(herd: Herd, takes: float, rest: float) -> None:
+    """However many wishes ask for the next one; looks that take no time come every two seconds."""
+    slow = herd.observer.cloud = _Slow(herd, takes)
+
+    async def are_three() -> bool:
+        herd.observer.wake()
+        _pass_time(herd)
+        return len(slow.ended) >= 3
+
+    async with _running(herd):
+        await until(are_three, what="three looks")
+
+    pauses = [began - ended for began, ended in zip(slow.began[1:], slow.ended, strict=False)]
+    assert min(pauses) >= rest
+    assert max(pauses) <= max(rest, herd.observer.policy.poll.total_seconds()) + 3 * TICK_SECONDS
+
+
 def _pass_time(herd: Herd) -> float:
     herd.clock.advance(0.5)
     herd.sim.advance(0.5)
@@ -177,6 +196,25 @@ async def _running(herd: Herd) -> AsyncGenerator[None]:
     finally:
         running.cancel()
         await asyncio.wait([running])
+
+
+class _Slow:
+    """A provider whose listing takes its time."""
+
+    def __init__(self, herd: Herd, seconds: float) -> None:
+        self._herd, self._cloud, self._seconds = herd, herd.observer.cloud, seconds
+        self.began: list[float] = []
+        self.ended: list[float] = []
+
+    async def instances(self) -> Listing:
+        self.began.append(self._herd.clock.monotonic())
+        found = await self._cloud.instances()
+        self._herd.clock.advance(self._seconds)
+        self.ended.append(self._herd.clock.monotonic())
+        return found
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._cloud, name)
 
 
 class _Hanging:

@@ -31,6 +31,12 @@ TICK_SECONDS = 0.5
 """How often reminders are swept, and how soon a wish wakes the observer."""
 SHARE_OF_BUDGET = 0.5
 """At most this share of the provider's budget goes into looking; the rest is for doing."""
+REST = 2.0
+LONGEST_REST_SECONDS = 8.0
+"""
+After a look there is none for twice as long as it took, up to so many seconds: reading and comparing thousands of
+instances every two seconds would take more of a core than the passes that follow from it.
+"""
 
 
 def _no_one(_listing: Listing, _began: datetime) -> None:
@@ -57,6 +63,8 @@ class Observer:
     metrics: Metrics = field(default_factory=Metrics)
     _pages: int = field(default=1, init=False)
     _due: float = field(default=0.0, init=False)
+    _not_before: float = field(default=0.0, init=False)
+    """Whoever wakes it: a look has its share of the budget and of this process's time, and no more."""
     _began: float | None = field(default=None, init=False)
     """When the look under way began."""
     _peek_due: float = field(default=0.0, init=False)
@@ -83,7 +91,8 @@ class Observer:
 
     def wake(self) -> None:
         """Look soon: something is about to move."""
-        self._due = min(self._due, self.clock.monotonic() + self.policy.poll.total_seconds())
+        soon = self.clock.monotonic() + self.policy.poll.total_seconds()
+        self._due = max(min(self._due, soon), self._not_before)
 
     async def run(self) -> None:
         """Look for ever, whenever this process leads."""
@@ -125,7 +134,10 @@ class Observer:
             await self.look()
         finally:
             self._began = None
-        self._due = began + await self._interval()
+        now = self.clock.monotonic()
+        rest = min((now - began) * REST, LONGEST_REST_SECONDS)
+        self._not_before = max(began + self._affordable_interval(), now + rest)
+        self._due = max(began + await self._interval(), self._not_before)
 
     def _is_peek_due(self) -> bool:
         """Whether listings take so long, or come so rarely, that what moves should not wait for them."""
@@ -161,11 +173,10 @@ class Observer:
         await self._sightings.record(listing, began=began)
 
     async def _interval(self) -> float:
-        """Short while anything moves, long otherwise; and never more than its share of the budget."""
+        """Short while anything moves, long otherwise."""
         async with self.database.connection() as connection:
             moving = await instances.in_motion(connection, sorted(IN_MOTION))
-        wished = self.policy.poll if moving else self.idle_interval
-        return max(wished.total_seconds(), self._affordable_interval())
+        return (self.policy.poll if moving else self.idle_interval).total_seconds()
 
     def _affordable_interval(self) -> float:
         """The seconds from look to look that its share of the budget allows."""
