@@ -190,7 +190,6 @@ def _engine(
     births = Births(
         cloud=cloud,
         catalogue=catalogue,
-        offers=catalogue.offers,
         recorder=recorder,
         clock=clock,
         installation=installation,

@@ -28,9 +28,8 @@ class Market:
         self.clock = SteppedClock()
         self.shop = Shop()
         self.caches = CacheBook(CacheSettings(), self.clock)
-        self.offers = FailedOffers(database)
         self.catalogue = Catalogue(
-            self.shop, self.caches, self.offers, self.clock, default_region="CN-HK-01", regions=PRIORITY
+            self.shop, self.caches, FailedOffers(database), self.clock, default_region="CN-HK-01", regions=PRIORITY
         )
 
     def wish(self, name: str = "RTX 4090 24GB", **more: object) -> Wish:
@@ -80,13 +79,24 @@ async def test_a_ranking_is_no_younger_than_the_products_it_was_made_from(market
 async def test_a_failed_offer_is_left_out_at_once_and_for_three_minutes(market: Market) -> None:
     """Though the ranking itself is remembered for five."""
     best = (await market.catalogue.candidates(market.wish())).candidates[0]
-    await market.offers.remember(best.offer, reason="no stock", now=market.clock.now())
+    await market.catalogue.note_shortage(best.offer, "no stock")
     ranking = await market.catalogue.candidates(market.wish())
 
     assert chosen(ranking) == [("AS-SGP-02", "4090.16c62g")]
     assert Reason.FAILED_RECENTLY in {rejection.reason for rejection in ranking.rejected}
     market.clock.advance(180)
     assert (await market.catalogue.candidates(market.wish())).candidates[0] == best
+
+
+async def test_what_another_process_notes_counts_at_once_where_it_matters(market: Market, database: Database) -> None:
+    """Who is about to create asks for a plan; the first choice of a wish may be a second old."""
+    best = (await market.catalogue.candidates(market.wish())).candidates[0]
+    await FailedOffers(database).remember(best.offer, reason="no stock", now=market.clock.now())
+
+    assert best not in (await market.catalogue.plan(market.wish())).candidates
+    assert (await market.catalogue.candidates(market.wish())).candidates[0] == best
+    market.clock.advance(1)
+    assert best not in (await market.catalogue.candidates(market.wish())).candidates
 
 
 async def test_an_unknown_product_is_told_with_what_may_have_been_meant(market: Market) -> None:

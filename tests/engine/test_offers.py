@@ -13,7 +13,6 @@ from corral.store.offers import FailedOffers
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 OFFER = Offer(product_id="4090.16c62g", cluster_id="as-sgp-2", billing_mode=BillingMode.SPOT)
-OTHER = replace(OFFER, cluster_id="cn-hk-1")
 
 
 async def test_a_failed_offer_is_remembered_for_three_minutes_by_everyone(database: Database) -> None:
@@ -47,17 +46,3 @@ async def test_old_failures_are_removed_as_others_come(database: Database) -> No
     assert await offers.recent(later) == set(many[:5])
     async with database.connection() as connection:
         assert await connection.fetchval("SELECT count(*) FROM corral_failed_offers") == 5
-
-
-async def test_a_first_choice_may_be_a_second_old(database: Database) -> None:
-    """What this process notes counts at once, what another notes within a second; never longer than it is to."""
-    here, there = FailedOffers(database), FailedOffers(database)
-    seen = [await here.lately(NOW)]
-    await there.remember(OFFER, reason="no stock", now=NOW)
-    seen.append(await here.lately(NOW + timedelta(milliseconds=999)))
-    seen.append(await here.lately(NOW + timedelta(seconds=1)))
-    await here.remember(OTHER, reason="no stock", now=NOW + timedelta(seconds=1))
-    seen.append(await here.lately(NOW + timedelta(seconds=1)))
-    seen.append(await here.lately(NOW + timedelta(minutes=4)))
-
-    assert seen == [set(), set(), {OFFER}, {OFFER, OTHER}, set()]

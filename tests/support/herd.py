@@ -203,11 +203,10 @@ async def herding(
             Prober.open(clock=clock, roll=lambda: 0.5) as prober,
         ):
             cloud: Cloud = NovitaCloud(exchange)
-            offers = FailedOffers(database)
             catalogue = Catalogue(
                 cloud,
                 CacheBook(CacheSettings(), clock),
-                offers,
+                FailedOffers(database),
                 clock,
                 default_region="CN-HK-01",
                 regions=("AS-SGP-02",),
@@ -221,7 +220,6 @@ async def herding(
             births = Births(
                 cloud=cloud,
                 catalogue=catalogue,
-                offers=offers,
                 recorder=recorder,
                 clock=clock,
                 installation=installation,

@@ -155,11 +155,11 @@ class Paddock:
         cloud = ground.make_cloud(self.exchange)
         self.queue = _NotedQueue(self.database, self.registry)
         self.news = News(self.queue)
-        offers, self.recorder = FailedOffers(self.database), Recorder(news=self.news)
+        self.recorder = Recorder(news=self.news)
         catalogue = Catalogue(
             cloud,
             CacheBook(CacheSettings(), clock),
-            offers,
+            FailedOffers(self.database),
             clock,
             default_region=ORDER.regions[0],
             regions=ORDER.regions[1:],
@@ -167,7 +167,6 @@ class Paddock:
         births = Births(
             cloud=cloud,
             catalogue=catalogue,
-            offers=offers,
             recorder=self.recorder,
             clock=clock,
             installation=ground.installation,

@@ -2,7 +2,7 @@
 The head of an answer and its body, sent together.
 
 uvicorn writes them one after the other, and the event loop sends each write at once: two system calls, and two packets
-for the client to wake up for. Of a short answer that is a fifth of all it costs.
+for the client to wake up for. Of a short answer that is about a tenth of all it costs.
 """
 
 from __future__ import annotations

@@ -30,7 +30,6 @@ from corral.domain.order_rules import wish_of
 from corral.domain.placement import Candidate, Reason, Rejection
 from corral.engine.catalog import Catalogue
 from corral.engine.record import Hold, Recorder, Step
-from corral.store.offers import FailedOffers
 from corral.telemetry import log
 
 LONGEST_CREATE_SECONDS: Final = 45.0
@@ -48,7 +47,6 @@ class Births:
 
     cloud: Cloud
     catalogue: Catalogue
-    offers: FailedOffers
     recorder: Recorder
     clock: Clock
     installation: str
@@ -92,7 +90,7 @@ class Births:
             async with asyncio.timeout(LONGEST_CREATE_SECONDS):
                 provider_id = await self.cloud.create(order)
         except CloudShortageError as error:
-            await self.offers.remember(candidate.offer, reason=error.message, now=self.clock.now())
+            await self.catalogue.note_shortage(candidate.offer, error.message)
             return await self._clear(hold, instance, "no stock"), _refused(candidate, Reason.OUT_OF_STOCK)
         except CloudRefusedError as error:
             instance = await self._clear(hold, instance, error.message)

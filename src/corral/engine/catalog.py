@@ -30,6 +30,8 @@ from corral.store.offers import FailedOffers
 
 _NEVER_FRESH = float("-inf")
 _MOST_SIMILAR = 5
+LATELY_SECONDS = 1.0
+"""A burst of wishes needs one reading of the offers that failed, not one each."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,10 +64,11 @@ class Catalogue:
         regions: Sequence[str],
     ) -> None:
         self._cloud = cloud
-        self.offers = offers
+        self._offers = offers
         self._clock = clock
         self._default_region = default_region
         self._regions = tuple(regions)
+        self._lately: Cache[frozenset[Offer]] = Cache(ttl_seconds=LATELY_SECONDS, most_entries=1, clock=clock)
         self._failed = GroupCommit[datetime, frozenset[Offer]](self._read_failed)
         self._stock: Cache[_Stock] = caches[CacheName.PRODUCTS]
         self._ranked: Cache[_Ranked] = caches[CacheName.OPTIMAL_PRODUCTS]
@@ -87,9 +90,10 @@ class Catalogue:
         """
         Where *wish* can be had, best first; NotFoundError tells an unknown product from one nobody has now.
 
-        It is a first choice: `plan` says what is true now, and whoever acts must ask it.
+        It is a first choice, and does without offers that failed as far as this process knew a second ago: `plan` says
+        what is true now, and whoever acts must ask it.
         """
-        ranking = (await self._ranking(wish)).without(await self.offers.lately(self._clock.now()))
+        ranking = (await self._ranking(wish)).without(await self._lately.get("all", self._failed_lately))
         if not ranking.candidates:
             raise NotFoundError(
                 f"no {wish.product_name.strip()} can be had for {' or '.join(wish.billing_modes)} "
@@ -130,6 +134,11 @@ class Catalogue:
 
         return await self._clusters.get("all", load)
 
+    async def note_shortage(self, offer: Offer, reason: str) -> None:
+        """Keep *offer* out of every choice for the next three minutes, in this process from now on."""
+        await self._offers.remember(offer, reason=reason, now=self._clock.now())
+        self._lately.clear()
+
     def has_template(self, template_id: str) -> bool:
         """Whether `template` would answer without asking the provider."""
         return self._templates.peek(template_id) is not None
@@ -166,7 +175,10 @@ class Catalogue:
 
     async def _read_failed(self, asked_at: Sequence[datetime]) -> list[frozenset[Offer]]:
         """One reading for all who asked before it began."""
-        return [await self.offers.recent(max(asked_at))] * len(asked_at)
+        return [await self._offers.recent(max(asked_at))] * len(asked_at)
+
+    async def _failed_lately(self) -> frozenset[Offer]:
+        return await self._offers.recent(self._clock.now())
 
     async def _ranking(self, wish: Wish) -> Ranking:
         """Without regard to offers that failed."""

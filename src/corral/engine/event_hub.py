@@ -2,10 +2,9 @@
 The log, live: one reader a process, any number of followers.
 
 The reader is woken by notices, and while somebody follows it reads what is new once, encodes it once, and holds the
-latest of it. A follower is only
-a number, the last event it was given: while what comes next is held it takes that, and when it is not (it just came
-back, or it is slow) it reads the database at its own pace. So a follower costs the same whatever its speed, and misses
-nothing.
+latest of it. A follower is only a number, the last event it was given: while what comes next is held it takes that, and
+when it is not (it just came back, or it is slow) it reads the database at its own pace. So a follower costs the same
+whatever its speed, and misses nothing.
 """
 
 from __future__ import annotations

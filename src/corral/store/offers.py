@@ -14,7 +14,6 @@ from corral.domain.catalog import BillingMode
 from corral.domain.placement import Offer
 from corral.store.database import Database
 
-LATELY: Final = timedelta(seconds=1)
 REMEMBERED_FOR: Final = timedelta(minutes=3)
 """Longer, and a machine that came free is overlooked; shorter, and every create pays a refused call first."""
 
@@ -38,28 +37,14 @@ class FailedOffers:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._held: tuple[datetime, frozenset[Offer]] | None = None
 
     async def remember(self, offer: Offer, *, reason: str, now: datetime) -> None:
         """Keep *offer* out of every choice for the next three minutes; forgets those whose time is over."""
-        self._held = None
         async with self._database.connection() as connection:
             await connection.execute(
                 _REMEMBER, offer.product_id, offer.cluster_id, offer.billing_mode.value, now, reason
             )
             await connection.execute(_FORGET, now - REMEMBERED_FOR)
-        self._held = None  # once more: somebody may have read between
-
-    async def lately(self, now: datetime) -> frozenset[Offer]:
-        """
-        The same as `recent`, as it was up to a second ago if other processes noted a failure since.
-
-        For a first choice that is made anew before anything is done on it; a burst of wishes then needs one reading.
-        """
-        held = self._held
-        if held is None or not now - LATELY < held[0] <= now:
-            self._held = held = now, await self.recent(now)
-        return held[1]
 
     async def recent(self, now: datetime) -> frozenset[Offer]:
         """Every offer that failed less than three minutes before *now*."""
