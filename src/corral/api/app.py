@@ -26,6 +26,7 @@ from corral.api.edge import Edge
 from corral.api.idempotency import OncePerKey
 from corral.api.limits import Limits
 from corral.api.openapi import CompletedJson, keep_steady
+from corral.api.plain_wishes import PlainWishes
 from corral.api.problems import RequestIds, problem
 from corral.api.quota import Quota
 from corral.api.routes import (
@@ -154,8 +155,13 @@ def build(parts: Parts, *, only_watching: bool = False) -> ASGIApp:
     )
     keep_steady(app)
     _know_every_method(app)
+    served: ASGIApp = app
+    if parts.instances is not None and not only_watching:
+        served = PlainWishes(app=served, desk=parts.instances)
+    if parts.answers is not None:
+        served = Warm(served, parts.answers)
     return Edge(
-        app=app if parts.answers is None else Warm(app, parts.answers),
+        app=served,
         clock=parts.clock,
         metrics=parts.metrics,
         vitals=parts.vitals,

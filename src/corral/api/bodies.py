@@ -38,7 +38,12 @@ async def read_body(receive: Receive) -> ReadBody:
 
 async def body_of(request: Request[Any, Any, Any]) -> bytes:
     """The whole body; raises MalformedError when the client went before it was sent: half a wish is none."""
-    read = await read_body(request.receive)
+    return await whole_body(request.receive)
+
+
+async def whole_body(receive: Receive) -> bytes:
+    """The same, of a request that no framework has seen."""
+    read = await read_body(receive)
     if not read.is_whole:
         raise MalformedError("the client hung up before the end of the body")
     return read.content

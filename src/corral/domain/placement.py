@@ -123,6 +123,8 @@ class Ranking:
 
     def without(self, failed: Collection[Offer]) -> Ranking:
         """The same, with candidates that failed recently moved to the rejected."""
+        if not failed:
+            return self
         left = tuple(c for c in self.candidates if c.offer not in failed)
         gone = (_failed(c) for c in self.candidates if c.offer in failed)
         return Ranking(candidates=left, rejected=(*self.rejected, *gone))

@@ -12,7 +12,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Final, overload
 
 from corral.cache.book import CacheBook, CacheName
 from corral.clock import Clock
@@ -84,6 +84,10 @@ class Commands:
         )
         return ranking
 
+    @overload
+    async def create(self, order: Order) -> Created: ...
+    @overload
+    async def create(self, order: Order, keyed: Keyed[Created] | None) -> Created | KeyRow: ...
     async def create(self, order: Order, keyed: Keyed[Created] | None = None) -> Created | KeyRow:
         """
         Record that *order* is wanted; raises NotFoundError when its product or template is not to be had.
@@ -150,7 +154,7 @@ class Commands:
         writes = [
             instances.adding(new, look_at=now + REMIND_AFTER),
             operations.adding([created.operation for created in fresh]),
-            *self._queue.adding([_create_job(instance) for instance in new]),
+            self._queue.adding([_create_job(instance) for instance in new]),
         ]
         await self._news.write(
             connection, writes, [Change(before=None, after=i, because="wanted", at=now) for i in new]

@@ -87,10 +87,7 @@ INSERT INTO {QUEUE} (priority, entrypoint, payload, execute_after, status)
 SELECT priority, entrypoint, payload, now(), 'queued'
 FROM unnest($1::int[], $2::text[], $3::bytea[]) WITH ORDINALITY AS new (priority, entrypoint, payload, place)
 ORDER BY place
-RETURNING id, entrypoint, priority
-"""  # noqa: S608  # a constant
-_LOG_ADDED = f"""
-INSERT INTO {LOG} (job_id, status, entrypoint, priority) SELECT id, 'queued', entrypoint, priority FROM queued
+RETURNING id
 """  # noqa: S608  # a constant
 
 _ALL_JOBS = f"""
@@ -177,8 +174,12 @@ class JobQueue:
         )
         return [None if job_id is None else JobId(job_id) for job_id in ids]
 
-    def adding(self, wanted: Sequence[Wanted]) -> list[Write]:
-        """The same for jobs without a delay or a key, to be made together with what asks for them."""
+    def adding(self, wanted: Sequence[Wanted]) -> Write:
+        """
+        The same for jobs without a delay or a key, to be made together with what asks for them.
+
+        PgQueuer would also log that they were enqueued; nobody reads that, and it would be a part of every wish's cost.
+        """
         if any(w.after or w.only_one for w in wanted):
             raise ValueError("jobs that wait, or of which there is to be one, are added by `enqueue`")
         columns = (
@@ -186,7 +187,7 @@ class JobQueue:
             [w.type for w in wanted],
             [msgspec.json.encode(dict(w.payload)) for w in wanted],
         )
-        return [Write("queued", _ADD, columns), Write("logged", _LOG_ADDED, ())]
+        return Write("queued", _ADD, columns)
 
     async def find(
         self,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import msgspec
 from litestar import Request, Response, get, post
@@ -28,6 +28,8 @@ from corral.engine.errands import Errands
 from corral.engine.reading import Reading
 from corral.store.idempotency import Answer
 
+PATH: Final = "/api/instances"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstanceDesk:
@@ -44,7 +46,7 @@ def handlers(desk: InstanceDesk) -> list[HTTPRouteHandler]:
     """The routes of `/api/instances`."""
 
     @post(
-        "/api/instances",
+        PATH,
         summary="Create an instance",
         tags=["instances"],
         status_code=201,
@@ -67,9 +69,9 @@ def handlers(desk: InstanceDesk) -> list[HTTPRouteHandler]:
         if dry_run:
             # It does nothing, so it need not be kept from doing it twice.
             return answered(once, await desk.commands.plan(order), _planned)
-        return answered(once, await desk.commands.create(order, keyed(once, _created)), _created)
+        return answered(once, await desk.commands.create(order, keyed(once, created_answer)), created_answer)
 
-    @get("/api/instances", summary="Instances, newest first", tags=["instances"], opt=VIEWER)
+    @get(PATH, summary="Instances, newest first", tags=["instances"], opt=VIEWER)
     async def list_instances(  # Litestar calls it by name
         status: FromQuery[Phase | None] = None,
         name: Annotated[
@@ -96,7 +98,8 @@ def handlers(desk: InstanceDesk) -> list[HTTPRouteHandler]:
     return [create_instance, list_instances, get_instance]
 
 
-def _created(created: Created) -> Answer:
+def created_answer(created: Created) -> Answer:
+    """What is answered to a wish that was recorded."""
     instance, placement = created.instance, created.instance.placement
     assert placement is not None, "a wish is recorded with the offer it was made on"  # noqa: S101
     body = InstanceCreated(

@@ -1,0 +1,95 @@
+"""The short way for plain wishes answers as the framework's way does."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncGenerator
+from typing import Any, Final
+
+import msgspec
+import pytest
+from support.front import WISH, Front, opened
+from support.service import Answer, Service
+
+from corral.clock import SystemClock
+from corral.domain.access import Access
+from corral.engine.keyring import issue
+from corral.store.database import Database
+
+PLAIN: Final = "/api/instances"
+BY_THE_FRAMEWORK: Final = "/api/instances?dryRun=false"
+
+BODIES: Final = {
+    "a good one": msgspec.json.encode(WISH),
+    "all of its fields": msgspec.json.encode({**WISH, "region": "AS-SGP-02", "billingMode": "onDemand", "maxPrice": 9}),
+    "several bad fields": msgspec.json.encode({"name": "?", "gpuNum": 99, "webhookUrl": "http://127.0.0.1/"}),
+    "an unknown product": msgspec.json.encode({**WISH, "productName": "RTX 1"}),
+    "an unknown template": msgspec.json.encode({**WISH, "templateId": "none"}),
+    "nothing for that price": msgspec.json.encode({**WISH, "maxPrice": "0.000001"}),
+    "no object": b"[]",
+    "no JSON": b"{",
+    "not UTF-8": b'{"name": "\xff"}',
+    "deep": b"[" * 5000,
+    "empty": b"",
+}
+
+
+@pytest.fixture
+async def front(database: Database) -> AsyncGenerator[Front]:
+    async with opened(database) as front:
+        yield front
+
+
+async def sent(service: Service, path: str, body: bytes, **headers: str) -> Answer:
+    return await service.ask("POST", path, data=body, headers={"Content-Type": "application/json", **headers})
+
+
+def seen(answer: Answer) -> tuple[int, set[str], Any]:
+    """What two answers to the same request must share: all but the names and times given to each."""
+    body = re.sub(r'"((?:inst|op|req)_)\w+"', r'"\1"', answer.body.decode())
+    body = re.sub(r"\d{4}-\d\d-\d\dT[\d:.]+Z", "(time)", body)
+    return answer.status, set(answer.headers), msgspec.json.decode(body)
+
+
+@pytest.mark.parametrize("body", BODIES.values(), ids=BODIES)
+async def test_both_ways_answer_alike(front: Front, body: bytes) -> None:
+    """Whatever is sent, and the header names too."""
+    plain = await sent(front.service, PLAIN, body)
+    framework = await sent(front.service, BY_THE_FRAMEWORK, body)
+
+    assert seen(plain) == seen(framework)
+    assert plain.headers["content-type"] == framework.headers["content-type"]
+
+
+async def test_both_ways_let_in_the_same_callers(front: Front, database: Database) -> None:
+    """A viewer, and a key nobody made, are refused alike; an operator is not."""
+    now = SystemClock().now()
+    keys = {each.value: (await issue(database, name=each.value, access=each, now=now))[1] for each in Access}
+    keys["nobody"] = "corral_nobody"
+    found: dict[str, int] = {}
+    for name, key in keys.items():
+        plain, framework = [
+            await sent(front.service, path, BODIES["a good one"], **{"X-API-Key": key})
+            for path in (PLAIN, BY_THE_FRAMEWORK)
+        ]
+        assert seen(plain) == seen(framework)
+        found[name] = plain.status
+
+    assert found == {"viewer": 403, "operator": 201, "admin": 201, "nobody": 401}
+
+
+async def test_both_ways_are_counted_and_written_down_alike(front: Front) -> None:
+    """As the same route, in the metrics and in the audit log."""
+    for path in (PLAIN, BY_THE_FRAMEWORK):
+        for name in ("a good one", "several bad fields"):
+            await sent(front.service, path, BODIES[name])
+
+    lines = await front.service.parts.audit.page(after=0, limit=10)
+    assert [(line.route, line.path, line.status, line.error_code) for line in lines] == [
+        (PLAIN, PLAIN, 201, None),
+        (PLAIN, PLAIN, 400, "VALIDATION_ERROR"),
+    ] * 2
+    assert [line.instance_id is not None for line in lines] == [True, False] * 2
+    metrics = (await front.get("/metrics")).body.decode()
+    assert 'corral_http_requests_total{method="POST",route="/api/instances",status="201"} 2.0' in metrics
+    assert 'corral_http_requests_total{method="POST",route="/api/instances",status="400"} 2.0' in metrics
