@@ -110,6 +110,42 @@ def test_a_hostile_url_is_refused(url: str) -> None:
     assert "hooks" not in fault
 
 
+@pytest.mark.parametrize("url", ["x://:80", "http://[@:][@", "http://[::]1@", "a://:", "//\xff@"])
+async def test_a_url_that_its_reader_trips_over_is_refused_like_any_other(url: str) -> None:
+    """Whoever wishes for an instance is told what is wrong, and not that something broke."""
+    problem = await AddressGuard(clock=SteppedClock(), allow_private=False).problem(url)
+
+    assert problem is not None
+    assert (problem.code, problem.shows_value) == ("INVALID_WEBHOOK_URL", False)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "ftp://user:s3cret@hooks.example/",
+        "ftp://user#s3cret@hooks.example/",
+        "ftp://a.example/s3cret",
+        "ftp://a?s3cret",
+    ],
+)
+async def test_what_may_be_secret_in_a_refused_url_is_not_repeated(url: str) -> None:
+    """Also a password with a # in it, which ends the address where nobody meant it to."""
+    problem = await AddressGuard(clock=SteppedClock(), allow_private=False).problem(url)
+
+    assert problem is not None
+    assert "s3cret" not in str(problem)
+
+
+async def test_a_refused_url_is_repeated_only_while_it_is_short() -> None:
+    """As every wrong value is."""
+    guard = AddressGuard(clock=SteppedClock(), allow_private=False)
+    short, long = [await guard.problem(f"ftp://{'a' * size}.example/") for size in (20, 300)]
+
+    assert short is not None
+    assert long is not None
+    assert (short.shows_value, long.shows_value, long.value) == (True, False, None)
+
+
 @pytest.mark.parametrize("url", WELCOME)
 def test_a_receiver_of_the_world_is_welcome(url: str) -> None:
     """Any port, any path, names of every kind; the part after @, ? or # is not the host."""

@@ -29,6 +29,9 @@ from corral.webhooks.addresses import is_public, read_address
 LONGEST_URL = 2048
 """Characters; what browsers and proxies agree to carry."""
 
+LONGEST_SHOWN = 200
+"""Characters of a refused URL that are repeated to the caller."""
+
 LOOKUP_PATIENCE_SECONDS = 0.25
 """
 How long a request waits for the name's addresses; they are looked at again when sending, so not knowing is no risk.
@@ -93,7 +96,7 @@ class AddressGuard:
         if any(char.isspace() or not char.isprintable() or char == "\\" for char in url):
             return "must not contain spaces, control characters or backslashes"
         try:
-            read = URL(url)
+            read = _read(url)
         except ValueError:
             return "is not a valid URL"
         if read.scheme not in ("http", "https") or not read.raw_host or read.port == 0:
@@ -103,11 +106,11 @@ class AddressGuard:
     async def problem(self, url: str, *, field: str = "webhookUrl") -> FieldProblem | None:
         """What is wrong with *url* as far as it can be told by now; the value is shown only when it hides nothing."""
         message = self.fault(url)
-        if message is None and not await self._may_lead_outside(URL(url).raw_host or ""):
+        if message is None and not await self._may_lead_outside(_read(url).raw_host or ""):
             message = f"its host name stands for what {_REFUSED}"
         if message is None:
             return None
-        shows = _is_bare(url)
+        shows = len(url) <= LONGEST_SHOWN and _is_bare(url)
         return FieldProblem(
             field=field,
             code="INVALID_WEBHOOK_URL",
@@ -187,10 +190,21 @@ class PinnedResolver(AbstractResolver):
         """Nothing to release: the resolver underneath is shared."""
 
 
-def _is_bare(url: str) -> bool:
-    """Whether *url* is an origin and nothing more: passwords, paths and queries may be secrets."""
+def _read(url: str) -> URL:
+    """*url* as aiohttp reads it; raises ValueError when it is none, also where yarl trips over it."""
     try:
-        read = URL(url)
+        return URL(url)
+    except IndexError as error:  # `http://[::]@`: brackets, but not around the host
+        raise ValueError("not a URL") from error
+
+
+def _is_bare(url: str) -> bool:
+    """Whether *url* is an origin and nothing more: passwords, paths, queries and fragments may be secrets."""
+    try:
+        read = _read(url)
     except ValueError:
         return False
-    return read.absolute and read.raw_authority == read.host_port_subcomponent and read.raw_path_qs in ("", "/")
+    if not read.raw_host:  # `x://:80` has an authority without one, of which yarl cannot write the host
+        return False
+    rest = read.raw_path_qs, read.raw_fragment
+    return read.raw_authority == read.host_port_subcomponent and rest in {("", ""), ("/", "")}
