@@ -125,7 +125,15 @@ def test_a_broken_answer_to_a_read_is_only_worth_another_try() -> None:
 
 @pytest.mark.parametrize("status", [403, 404])
 @pytest.mark.parametrize(
-    "body", [b"<html>error code: 1010</html>", b"404 page not found", b'{"message":"404 Route Not Found"}', b"{}", b""]
+    "body",
+    [
+        b"<html>error code: 1010</html>",
+        b"404 page not found",
+        b'{"message":"404 Route Not Found"}',
+        b'{"message":"\xff"}',
+        b"{}",
+        b"",
+    ],
 )
 def test_the_front_s_own_pages_prove_nothing(status: int, body: bytes) -> None:
     """A proxy's 404 must not read as "the instance is gone", nor its 403 as a bad key."""

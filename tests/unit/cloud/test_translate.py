@@ -124,6 +124,35 @@ def test_only_names_of_variables_are_kept() -> None:
     assert "s3cret" not in repr(seen)
 
 
+@pytest.mark.parametrize(
+    ("part", "lost"),
+    [
+        (b'"envs":[{"key":"A"},{"key":"\xff"}]', ("env_names", ("A",))),
+        (b'"volumeMounts":[{"mountPath":"\xc3"}]', ("volume_mounts", ())),
+        (b'"portMappings":[{"port":80,"endpoint":"\xed\xa0\x80"}]', ("endpoints", ())),
+        (b'"statusError":{"state":"\xff"}', ("failure", None)),
+    ],
+)
+def test_a_part_that_is_not_utf_8_is_left_out(part: bytes, lost: tuple[str, object]) -> None:
+    """Somebody's variable must not keep everybody's instances from being seen."""
+    raw = b'{"id":"a","status":"running",' + part + b"}"
+    found = translate.instance(msgspec.json.decode(raw, type=wire.Instance), detailed=True)
+
+    assert found is not None
+    assert getattr(found, lost[0]) == lost[1]
+    assert found.sighting is Sighting.RUNNING
+
+
+def test_a_product_s_regions_and_a_template_s_ports_may_be_anything() -> None:
+    """Bytes that are not UTF-8 among them: no region then, and a port that is no number."""
+    seen = msgspec.json.decode(b'{"id":"a","regions":["\xff"]}', type=wire.Product)
+    found = translate.product(seen)
+
+    assert found is not None
+    assert found.regions == ()
+    assert wire.wholes(msgspec.Raw(b'["\xff"]')) == [None]
+
+
 def test_an_instance_without_an_id_is_none() -> None:
     """It could not be told from any other."""
     assert translate.instance(wire.Instance(status="running"), detailed=False) is None

@@ -260,6 +260,6 @@ def _problem(body: bytes) -> wire.Problem | None:
     """The provider's error shape, if *body* has it."""
     try:
         problem = msgspec.json.decode(body, type=wire.Problem)
-    except (msgspec.MsgspecError, RecursionError):
+    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
         return None
     return problem if problem.reason or problem.message else None

@@ -25,6 +25,8 @@ MOST_ID_LENGTH: Final = 255
 """Ids are some twenty characters; a key of an index holds ten times this."""
 
 _NOTHING = msgspec.Raw(b"null")
+_UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError)
+"""What a part may meet when it is read: the whole was passed over it unread, also where it is not UTF-8."""
 
 Shape = TypeVar("Shape", bound=msgspec.Struct)
 
@@ -273,7 +275,7 @@ def one(part: Part, shape: type[Shape]) -> Shape:
     """The object in *part*; an empty one when it is absent or unreadable."""
     try:
         return msgspec.json.decode(part, type=shape)
-    except msgspec.MsgspecError:
+    except _UNREADABLE:
         return shape()
 
 
@@ -281,13 +283,13 @@ def many(part: Part, shape: type[Shape]) -> list[Shape]:
     """The objects in *part* that can be read."""
     try:
         parts = msgspec.json.decode(part, type=list[msgspec.Raw])
-    except msgspec.MsgspecError:
+    except _UNREADABLE:
         return []
     found: list[Shape] = []
     for inner in parts:
         try:
             found.append(msgspec.json.decode(inner, type=shape))
-        except msgspec.MsgspecError:
+        except _UNREADABLE:
             continue
     return found
 
@@ -296,7 +298,7 @@ def texts(part: Part) -> list[str]:
     """The non-empty texts of an array of scalars."""
     try:
         values: list[Any] = msgspec.json.decode(part, type=list[Any])
-    except msgspec.MsgspecError:
+    except _UNREADABLE:
         return []
     return [found for found in map(text, values) if found]
 
@@ -305,6 +307,6 @@ def wholes(part: Part) -> list[int | None]:
     """The whole numbers of an array of scalars; None for each that is not one, and one None if it is no array."""
     try:
         values: list[Any] | None = msgspec.json.decode(part, type=list[Any] | None)
-    except msgspec.MsgspecError:
+    except _UNREADABLE:
         return [None]
     return [whole(value) for value in values or []]
