@@ -211,10 +211,18 @@ def test_a_decision_that_changes_nothing_is_recorded_as_nothing() -> None:
 
 
 def test_a_provider_name_tells_whose_it_is() -> None:
-    """And foreign names tell nothing."""
+    """And foreign names tell nothing; nor does a number that we would write otherwise."""
     mark = Mark(installation="0a1b2c", instance_id=InstanceId("inst_7f3k"), attempt=12)
 
     assert provider_name(mark) == "corral-0a1b2c-inst-7f3k-12"
     assert read_mark(provider_name(mark)) == mark
-    for foreign in ("worker-1", "corral-demo", "corral-0a1b2c-inst-7f3k", "my-corral-0a1b2c-inst-7f3k-1", ""):
+    for foreign in (
+        "worker-1",
+        "corral-demo",
+        "corral-0a1b2c-inst-7f3k",
+        "my-corral-0a1b2c-inst-7f3k-1",
+        "",
+        "corral-0a1b2c-inst-7f3k-0",
+        "corral-0a1b2c-inst-7f3k-01",
+    ):
         assert read_mark(foreign) is None
