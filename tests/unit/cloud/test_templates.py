@@ -119,6 +119,26 @@ def test_every_fault_of_a_template_is_named_at_once() -> None:
     assert len(list(caught.value.details["problems"])) == 4  # type: ignore[call-overload]  # a list of texts
 
 
+def test_a_template_that_is_wrong_throughout_is_refused_in_a_few_words() -> None:
+    """What is said of it is logged, kept and shown, and must not be many times what it is itself."""
+    ports = [{"type": "http", "ports": [0] * 5000}]
+    with pytest.raises(CloudRefusedError) as caught:
+        read(
+            ports=ports, tools=[{"name": "x" * 9000, "port": 0, "type": "http"}], envs=[{"key": "K" * 500, "value": []}]
+        )
+
+    problems = caught.value.details["problems"]
+    assert isinstance(problems, list)
+    assert problems[-1] == "and 4982 more"
+    assert len(problems) == 21
+    assert len(caught.value.message) < 3000
+
+    with pytest.raises(CloudRefusedError) as caught:
+        read(tools=[{"name": "x" * 9000, "port": 0, "type": "http"}], envs=[{"key": "K" * 500, "value": []}])
+
+    assert len(caught.value.message) < 500
+
+
 def test_an_order_says_everything_in_the_create_call_s_own_form() -> None:
     """Ports become one text, a tool's port a text; nothing unasked for (month, imageAuth) is sent."""
     assert order(read()) == {

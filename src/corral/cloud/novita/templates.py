@@ -32,6 +32,9 @@ MOST_ENVS: Final = 100
 LONGEST_ENV_KEY: Final = 511
 LONGEST_ENV_VALUE: Final = 4095
 """Limits of the create call."""
+MOST_PROBLEMS: Final = 20
+LONGEST_QUOTE: Final = 64
+"""A template that is wrong throughout is refused in a text that can be kept and read, not one larger than itself."""
 
 
 def template(seen: wire.Template, template_id: str) -> Template:
@@ -53,6 +56,8 @@ def template(seen: wire.Template, template_id: str) -> Template:
         min_cuda_version=wire.text(seen.min_cuda_version),
     )
     if problems:
+        if len(problems) > MOST_PROBLEMS:
+            problems[MOST_PROBLEMS:] = [f"and {len(problems) - MOST_PROBLEMS} more"]
         raise CloudRefusedError(
             f"template {found.id} cannot be used: {'; '.join(problems)}",
             code="INVALID_TEMPLATE",
@@ -111,8 +116,9 @@ def _tools(tools: Sequence[wire.Tool], problems: list[str]) -> list[TemplateTool
     for tool in tools:
         name = wire.text(tool.name)
         port = wire.whole(tool.port)
-        kind = _kind(tool.type, f"tool {name!r}", problems)
-        if _is_usable(port, f"port of tool {name!r}", problems) and kind is not None:
+        shown = f"tool {name[:LONGEST_QUOTE]!r}"
+        kind = _kind(tool.type, shown, problems)
+        if _is_usable(port, f"port of {shown}", problems) and kind is not None:
             found.append(TemplateTool(name=name, port=port, kind=kind))
     return found
 
@@ -130,7 +136,7 @@ def _envs(envs: Sequence[wire.Env], problems: list[str]) -> list[EnvironmentVari
         if not key or "=" in key or "\0" in key or len(key) > LONGEST_ENV_KEY:
             problems.append(f"environment variable number {place} has no usable name")
         elif isinstance(env.value, (dict, list)) or "\0" in value or len(value) > LONGEST_ENV_VALUE:
-            problems.append(f"environment variable {key!r} has no usable value")
+            problems.append(f"environment variable {key[:LONGEST_QUOTE]!r} has no usable value")
         else:
             found.append(EnvironmentVariable(key=key, value=value))
     return found
