@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncGenerator, Callable
 from dataclasses import replace
+from hashlib import sha256
 from typing import Any
 
 import asyncpg
@@ -150,6 +151,10 @@ async def test_what_is_already_there_is_named(lines: list[bytes], empty: Databas
     assert await content(empty) == before
 
 
+_LONG = "".join(sha256(str(n).encode()).hexdigest() for n in range(200))
+"""Of chance, because PostgreSQL packs what it can."""
+
+
 def _changed(line: bytes, **values: Any) -> bytes:
     read = json.loads(line)
     return json.dumps({**read, "row": {**read["row"], **values}}).encode()
@@ -172,6 +177,8 @@ BROKEN: dict[str, tuple[Callable[[bytes], bytes], str]] = {
     "a value PostgreSQL refuses": (lambda line: _changed(line, created_at="yesterday-ish"), "timestamp"),
     "a NULL where none may be": (lambda line: _changed(line, generation=None), "not-null"),
     "a number too large": (lambda line: _changed(line, micro_usd=2**70), "out of range"),
+    "nested too deeply": (lambda line: line.replace(b'"record":', b'"record":' + b"[" * 3000, 1), "recursion"),
+    "an id longer than an index takes": (lambda line: _changed(line, name=_LONG), "index row"),
 }
 
 
@@ -215,6 +222,16 @@ async def test_a_file_for_somebody_else_is_refused_before_anything_is_touched(
             await imported(untouched, [json.dumps({**json.loads(lines[0]), **wrong}).encode(), *lines[1:]])
 
         assert len((await report(untouched)).missing) == len(migrations())
+
+
+@pytest.mark.parametrize(
+    "line", [b'{"corral":"\xff"}', b'{"corral":"export","format":1,"x":' + b"[" * 3000, b"\x00" * 9000]
+)
+async def test_a_file_of_bytes_is_no_export(line: bytes, empty: DatabaseTarget) -> None:
+    """Whatever is given by mistake, it is told so, and in few words."""
+    with pytest.raises(MalformedError, match="line 1: this is not a file") as caught:
+        await imported(empty, [line])
+    assert len(str(caught.value)) < 500
 
 
 async def test_an_empty_file_is_no_export(empty: DatabaseTarget) -> None:

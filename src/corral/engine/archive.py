@@ -36,6 +36,8 @@ FORMAT: Final = 1
 LONGEST_LINE: Final = 16 * 1024 * 1024
 """Bytes. A row takes a few kilobytes; a file without line ends must not fill the memory."""
 _BATCH: Final = 500
+_LONGEST_QUOTE: Final = 300
+"""Characters of a bad line that are repeated."""
 
 OnProgress = Callable[[int, int], None]
 """Told how many rows are done, of how many."""
@@ -64,6 +66,10 @@ class _Version(msgspec.Struct):
 
     corral: str
     format: int
+
+
+_UNREADABLE: Final = (msgspec.MsgspecError, ValueError, RecursionError)
+"""What reading a line may raise: no JSON, no UTF-8 or another shape; nested too deeply."""
 
 
 class _Line(msgspec.Struct, forbid_unknown_fields=True):
@@ -147,8 +153,8 @@ def read_header(line: bytes, *, newest_schema: int) -> Header:
                 f"line 1: the file has format {version.format}, this release reads up to {FORMAT}: use a newer release"
             )
         header = msgspec.json.decode(line, type=Header)
-    except msgspec.MsgspecError as error:
-        raise MalformedError(f"line 1: this is not a file that `corral export` wrote ({error})") from error
+    except _UNREADABLE as error:
+        raise MalformedError(f"line 1: this is not a file that `corral export` wrote ({_quoted(error)})") from error
     if header.corral != "export" or header.format != FORMAT:
         raise MalformedError("line 1: this is not a file that `corral export` wrote")
     if header.schema > newest_schema:
@@ -157,7 +163,7 @@ def read_header(line: bytes, *, newest_schema: int) -> Header:
             "use a newer release"
         )
     if not is_installation(header.installation):
-        raise MalformedError(f"line 1: {header.installation!r} is not an installation's mark")
+        raise MalformedError(f"line 1: {_quoted(header.installation)!r} is not an installation's mark")
     return header
 
 
@@ -253,13 +259,19 @@ def _read(line: bytes, number: int, columns: Mapping[str, frozenset[str]]) -> tu
     try:
         read = msgspec.json.decode(line, type=_Line)
         if read.kind not in columns:
-            raise MalformedError(f"line {number}: there is no kind {read.kind!r}")
+            raise MalformedError(f"line {number}: there is no kind {_quoted(read.kind)!r}")
         _check_columns(frozenset(msgspec.json.decode(read.row, type=dict[str, msgspec.Raw])), columns[read.kind])
         if read.kind in _SHAPES:
             _check_record(msgspec.json.decode(read.row, type=_SHAPES[read.kind]))
         return read.kind, bytes(read.row).decode()
-    except (msgspec.MsgspecError, UnicodeDecodeError, ValueError) as error:
-        raise MalformedError(f"line {number}: {error}") from error
+    except _UNREADABLE as error:
+        raise MalformedError(f"line {number}: {_quoted(error)}") from error
+
+
+def _quoted(said: object) -> str:
+    """What is wrong with a line, which may be the line's own words, as long as a person reads."""
+    text = str(said)
+    return text if len(text) <= _LONGEST_QUOTE else f"{text[:_LONGEST_QUOTE]}…"
 
 
 def _check_columns(given: frozenset[str], wanted: frozenset[str]) -> None:

@@ -48,6 +48,11 @@ _ORDER: Final = {"attempt": "delivery_id, number", "silenced": "instance_id, url
 _NUMBERED: Final = ("event", "delivery", "readyTime", "audit")
 """Kinds whose ids count up; after rows came with ids of their own, the count goes on behind them."""
 _FETCHED_AT_ONCE: Final = 500
+_REFUSALS: Final = (
+    asyncpg.DataError,
+    asyncpg.IntegrityConstraintViolationError,
+    asyncpg.ProgramLimitExceededError,  # an id that is too long for an index
+)
 
 
 class BadRowError(Exception):
@@ -114,7 +119,7 @@ async def add(connection: Connection, kind: str, names: Sequence[str], rows: Seq
     try:
         async with connection.transaction():
             await connection.execute(statement, f"[{','.join(rows)}]")
-    except (asyncpg.DataError, asyncpg.IntegrityConstraintViolationError) as error:
+    except _REFUSALS as error:
         raise BadRowError(str(error).splitlines()[0]) from error
 
 
