@@ -74,6 +74,15 @@ def test_an_application_that_mentions_errors_is_not_one(content_type: str | None
     assert error_page_phrase(content_type, body) is None
 
 
+@pytest.mark.parametrize("digits", [9, 5000])
+def test_a_numbered_character_may_have_any_number(digits: int) -> None:
+    """More digits than Python makes a number of are no reason to call an application sick, nor to miss an error."""
+    page = b"<html><h1>Bad Gateway</h1>&#" + b"9" * digits + b";</html>"
+
+    assert error_page_phrase("text/html", page[:400]) == "bad gateway"
+    assert error_page_phrase("text/html", page.replace(b"Bad Gateway", b"Chat")) is None
+
+
 @pytest.mark.parametrize("piece", [b"<script", b"<!--", b"<", b"</script", b"<title>", b"&#", b"<svg>", b"bad gatewa"])
 def test_hostile_markup_costs_no_more_than_its_length(piece: bytes) -> None:
     """The body comes from outside, and is read on the event loop."""

@@ -137,7 +137,11 @@ def _read(html: str) -> _Page:
 
 
 def _shown(pieces: list[str]) -> str:
-    return _squeezed(unescape("".join(pieces)))
+    text = "".join(pieces)
+    try:
+        return _squeezed(unescape(text))
+    except ValueError:  # a numbered character of more digits than Python makes a number of
+        return _squeezed(text)
 
 
 _TAG_NAME = re.compile(r"/?([a-z][a-z0-9]*)")
