@@ -24,6 +24,8 @@ import msgspec
 
 from corral_client.models import Instance
 
+UNREADABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+"""What reading an answer raises when it is none of Corral's."""
 RETRYABLE_STATUSES: Final = frozenset({429, 502, 503, 504})
 """Of answers that do not say so themselves, such as a proxy's."""
 
@@ -168,7 +170,7 @@ def error_of(status: int, headers: Mapping[str, str], body: bytes) -> CorralApiE
     """The error that an answer with *status* tells of, whoever sent it."""
     try:
         told = msgspec.json.decode(body, type=_Envelope).error
-    except msgspec.DecodeError:
+    except UNREADABLE:
         told = _Body(code=f"HTTP_{status}", message=f"the answer was HTTP {status} without an explanation")
     kind = _BY_STATUS.get(status, ServerError if status >= 500 else Invalid)  # noqa: PLR2004
     return kind(
@@ -178,14 +180,14 @@ def error_of(status: int, headers: Mapping[str, str], body: bytes) -> CorralApiE
         request_id=told.request_id or headers.get("X-Request-ID"),
         details=told.details,
         retryable=status in RETRYABLE_STATUSES if told.retryable is None else told.retryable,
-        retry_after=_seconds(headers.get("Retry-After")) if told.retry_after is None else told.retry_after,
+        retry_after=_seconds(headers.get("Retry-After") if told.retry_after is None else told.retry_after),
         validation_errors=told.validation_errors,
     )
 
 
-def _seconds(header: str | None) -> float | None:
+def _seconds(said: str | float | None) -> float | None:
     """Seconds to wait; the form with a date is not one that Corral sends."""
     try:
-        return None if header is None else max(0.0, float(header))
+        return None if said is None else max(0.0, float(said))
     except ValueError:
         return None

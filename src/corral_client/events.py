@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from corral_client.errors import CorralApiError
+from corral_client.errors import UNREADABLE, CorralApiError, ServerError
 from corral_client.models import Event, EventPage
 from corral_client.sse import Decoder
 from corral_client.transport import Transport, delay
@@ -86,7 +86,7 @@ class AsyncEvents:
                         for message in decoder.feed(piece):
                             pause = pause if message.retry_seconds is None else message.retry_seconds
                             if message.data:
-                                event = msgspec.json.decode(message.data, type=Event)
+                                event = read_event(message.data)
                                 after = event.seq
                                 yield event
             except CorralApiError as error:
@@ -97,3 +97,12 @@ class AsyncEvents:
             else:
                 wait = max(pause, delay(0))
             await self._transport.sleep(wait)
+
+
+def read_event(data: str) -> Event:
+    """The event that a message of the stream tells; raises ServerError when it is none of Corral's."""
+    try:
+        return msgspec.json.decode(data, type=Event)
+    except UNREADABLE as problem:
+        message = f"the stream told something that is not from Corral: {problem}"
+        raise ServerError(message, code="UNREADABLE_ANSWER") from problem

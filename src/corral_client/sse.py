@@ -6,6 +6,9 @@ from collections.abc import Iterator
 
 import msgspec
 
+_MOST_DIGITS = 9
+"""Of milliseconds: eleven days; who asks for more is not taken at their word."""
+
 
 class Message(msgspec.Struct, frozen=True, kw_only=True):
     """One message; `retry_seconds` is how long the sender asks to wait before a reconnection."""
@@ -42,7 +45,7 @@ class Decoder:
                 self._data.append(value)
             case "id":
                 self._id = value
-            case "retry" if value.isdecimal():
+            case "retry" if value.isdecimal() and len(value) <= _MOST_DIGITS:
                 self._retry = int(value) / 1000
             case _:
                 pass

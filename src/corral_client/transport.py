@@ -20,7 +20,7 @@ import aiohttp
 import msgspec
 from yarl import URL
 
-from corral_client.errors import ConnectionFailed, CorralApiError, ServerError, error_of
+from corral_client.errors import UNREADABLE, ConnectionFailed, CorralApiError, ServerError, error_of
 
 LONGEST_RETRY_AFTER: Final = 60.0
 """Seconds; a service that asks for more is not waited for, because the caller may have something better to do."""
@@ -136,7 +136,7 @@ class Transport:
             raise error_of(status, response.headers, body)
         try:
             return msgspec.json.decode(body, type=kind)
-        except msgspec.DecodeError as problem:
+        except UNREADABLE as problem:
             if status in also:
                 raise error_of(status, response.headers, body) from problem
             raise ServerError(

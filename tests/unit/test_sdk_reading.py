@@ -1,0 +1,43 @@
+"""What the SDK makes of answers that are not Corral's."""
+
+from __future__ import annotations
+
+import pytest
+
+from corral_client.errors import ServerError, error_of
+from corral_client.events import read_event
+from corral_client.sse import Decoder
+
+UNREADABLE = [b"", b"<html>", b'{"error":{"code":"\xff","message":""}}', b'{"error":' + b"[" * 3000]
+
+
+@pytest.mark.parametrize("body", UNREADABLE)
+def test_an_error_of_a_proxy_is_an_error_like_any_other(body: bytes) -> None:
+    """Also one that is not UTF-8, or nested without end."""
+    error = error_of(502, {"Retry-After": "3"}, body)
+
+    assert (type(error), error.code, error.retryable, error.retry_after) == (ServerError, "HTTP_502", True, 3.0)
+
+
+@pytest.mark.parametrize(("header", "said"), [("-5", None), ("5", -5)])
+def test_nobody_waits_for_less_than_nothing(header: str, said: int | None) -> None:
+    """Whether the answer says so or its header."""
+    told = "" if said is None else f',"retryAfter":{said}'
+    error = error_of(429, {"Retry-After": header}, f'{{"error":{{"code":"C","message":"m"{told}}}}}'.encode())
+
+    assert error.retry_after == 0.0
+
+
+@pytest.mark.parametrize("digits", [10, 400, 5000])
+def test_a_pause_of_absurd_length_is_not_taken_at_its_word(digits: int) -> None:
+    """And breaks nothing: the stream goes on."""
+    stream = b"retry: 2000\ndata: a\n\nretry: " + b"9" * digits + b"\ndata: b\n\n"
+
+    assert [(m.data, m.retry_seconds) for m in Decoder().feed(stream)] == [("a", 2.0), ("b", None)]
+
+
+@pytest.mark.parametrize("data", ["", "{}", "<html>", "[" * 3000])
+def test_a_message_that_is_no_event_is_told_as_an_error_of_ours(data: str) -> None:
+    """Who follows events catches `CorralError`, and nothing of the library that reads JSON."""
+    with pytest.raises(ServerError, match="UNREADABLE_ANSWER: the stream told something that is not from Corral"):
+        read_event(data)
