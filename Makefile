@@ -1,6 +1,6 @@
 # The menu. Everything happens in .venv, which the first target that needs it makes (tools/setup.sh).
 .DEFAULT_GOAL := help
-.PHONY: help install run test lint fix docs pictures lock demo bench chaos soak clean
+.PHONY: help install run test lint fix docs pictures lock demo bench chaos soak fuzz clean
 SHELL := /bin/sh
 PYTHON ?=
 export PYTHON
@@ -16,6 +16,9 @@ help: ## list the targets
 
 .venv/.dev: $(LOCKS)
 	@sh tools/setup.sh dev
+
+.venv/.fuzz: $(LOCKS)
+	@sh tools/setup.sh fuzz
 
 install: .venv/.run ## make .venv with the locked dependencies and the `corral` command
 
@@ -46,6 +49,9 @@ chaos: .venv/.dev ## kill and restart everything at random for two minutes, then
 soak: .venv/.dev ## ten minutes of 10,000 instances on 100 provider calls a minute, judged (SECONDS=, INSTANCES=, SEED=)
 	@PYTHONPATH=tests $(BIN)/python -m support.soak --seconds $(or $(SECONDS),600) --instances $(or $(INSTANCES),10000) --seed $(or $(SEED),1)
 
+fuzz: .venv/.fuzz ## read hostile bytes wherever bytes come in, guided by coverage, for five minutes (SECONDS=, TARGETS=)
+	@PYTHONPATH=tests $(BIN)/python -m support.fuzz --seconds $(or $(SECONDS),300) $(TARGETS)
+
 demo: .venv/.run ## serve a lively simulated world of its own on http://127.0.0.1:3000
 	@exec $(BIN)/python tools/demo.py
 
@@ -59,4 +65,4 @@ lock: .venv/.dev ## resolve the dependencies anew into locks/
 	@sh tools/lock.sh
 
 clean: ## remove .venv and what tools leave behind (never .corral: that is your data)
-	@rm -rf .venv .corral-demo .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache .setup.lock
+	@rm -rf .venv .corral-demo .fuzz .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache .setup.lock

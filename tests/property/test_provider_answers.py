@@ -11,8 +11,6 @@ import asyncio
 import dataclasses
 from collections.abc import Awaitable, Callable, Generator
 from dataclasses import dataclass
-from datetime import datetime
-from enum import Enum
 from typing import Any
 
 import aiohttp
@@ -23,6 +21,7 @@ from hypothesis import strategies as st
 from pydantic import SecretStr
 from support.clocks import SteppedClock
 from support.distortion import ODD, distorted, written
+from support.fuzz.laws import flaws
 from support.upstream import upstream
 
 from corral.cloud.novita.client import NovitaCloud
@@ -32,9 +31,6 @@ from corral.domain.catalog import BillingMode, PortKind, Template, TemplateChann
 from corral.domain.errors import CloudError
 from novitasim.testing import start_simulator
 
-MOST_INT = 2**31 - 1
-MOST_MICRO_USD = 2**63 - 1
-"""What the columns hold that such numbers go into."""
 ORDER = CreateOrder(
     name="corral-a1",
     product_id="4090.16c62g",
@@ -153,21 +149,6 @@ def liar() -> Generator[Liar]:
         liar.address = runner.run(serving.__aenter__())
         yield liar
         runner.run(serving.__aexit__(None, None, None))
-
-
-def flaws(found: object, at: str = "it") -> list[str]:
-    """What of *found* could not be kept, sent on or shown."""
-    if isinstance(found, Enum | bool | datetime | None):
-        return []
-    if isinstance(found, str):
-        return [f"{at} {found[:20]!r}"] if "\0" in found or any("\ud800" <= c <= "\udfff" for c in found) else []
-    if isinstance(found, int):
-        most = MOST_MICRO_USD if "micro_usd" in at else MOST_INT
-        return [f"{at} {found}"] if abs(found) > most else []
-    if isinstance(found, tuple | list):
-        return [flaw for part in found for flaw in flaws(part, at)]
-    assert dataclasses.is_dataclass(found), found
-    return [flaw for f in dataclasses.fields(found) for flaw in flaws(getattr(found, f.name), f.name)]
 
 
 @pytest.mark.parametrize("path", CALLS)

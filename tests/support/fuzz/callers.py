@@ -1,0 +1,121 @@
+"""What callers send: wishes and other bodies, headers, names, and addresses of webhooks."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+from contextlib import suppress
+from ipaddress import IPv4Address, ip_address
+from typing import Any, Final
+
+import msgspec
+from yarl import URL
+
+from corral.api.access import counted_address, sent_key
+from corral.api.edge import _is_local, request_ids
+from corral.api.orders import OrderReader
+from corral.api.problems import RequestIds, problem
+from corral.domain.access import is_key_name, key_digest
+from corral.domain.errors import CorralError, MalformedError, SpecInvalidError
+from corral.domain.marks import is_installation, provider_name, read_mark
+from corral.domain.order_rules import OrderDefaults
+from corral.webhooks.addresses import is_public
+from corral.webhooks.deliver import _wish
+from corral.webhooks.guard import AddressGuard
+from support.clocks import SteppedClock
+from support.fuzz.laws import hidden, is_told_well, keeps
+from support.fuzz.target import headed
+from support.names import Names
+
+_RUNNER: Final = asyncio.Runner()
+_CLOCK: Final = SteppedClock()
+_GUARD: Final = AddressGuard(clock=_CLOCK, allow_private=False, resolver=Names(["93.184.216.34"]))
+_READER: Final = OrderReader(OrderDefaults(region="CN-HK-01", regions=("AS-SGP-02",)), _GUARD)
+_IDS: Final = RequestIds(request_id="r", correlation_id="c")
+
+
+def read_wish(data: bytes) -> None:
+    """A body, as what its first line says: an order, terms or an adoption, or all that is wrong with it."""
+    (word, *_), body = headed(data, "order")
+    try:
+        found = _RUNNER.run(_read(word, body))
+    except (MalformedError, SpecInvalidError) as error:
+        _judge_refusal(error, body)
+    else:
+        keeps(found)
+
+
+def _judge_refusal(error: CorralError, body: bytes) -> None:
+    """It is told as a 400, in the words of the error."""
+    is_told_well(error, _secrets(body))
+    answer = problem(error, _IDS, _CLOCK.now())
+    assert answer.status == 400
+    assert msgspec.json.decode(answer.body)["error"]["message"] == error.message
+
+
+async def _read(word: str, body: bytes) -> Any:
+    match word:
+        case "terms":
+            return await _READER.read_terms(body)
+        case "named":
+            return await _READER.read_terms(body, named=True)
+        case "adoption":
+            return await _READER.read_adoption(body)
+        case _:
+            return await _READER.read(body)
+
+
+def _secrets(body: bytes) -> list[str]:
+    """An address may be a secret unless it is an origin and nothing more, which may be repeated."""
+    try:
+        found = hidden(json.loads(body), "webhookUrl")
+    except (ValueError, RecursionError):
+        return []
+    return [url for url in found if url.rstrip("/").count("/") > 2 or "@" in url]
+
+
+def read_names(data: bytes) -> None:
+    """Short texts in headers and names: each is understood or not, and none raises."""
+    headers = {b"authorization": data, b"x-api-key": data, b"x-request-id": data, b"host": data}
+    ids = request_ids(headers)
+    assert ids.request_id.isascii()
+    assert len(ids.request_id) <= 128
+    key = sent_key(headers)
+    assert key is None or len(key_digest(key)) == 32
+    assert isinstance(_is_local(data), bool)
+    text = data.decode("latin-1")
+    assert counted_address(counted_address(text)) == counted_address(text)
+    wished = _wish(text)
+    assert wished is None or 0 <= wished.total_seconds() < 100_000
+    assert not is_key_name(text) or text.isascii()
+    for name in (text, data.decode("utf-8", "replace")):
+        mark = read_mark(name)
+        assert mark is None or (provider_name(mark) == name and is_installation(mark.installation))
+
+
+def read_address(data: bytes) -> None:
+    """No spelling of an inner address is let through, and what is wrong is said without repeating any of it."""
+    url = data.decode("utf-8", "replace")
+    fault = _GUARD.fault(url)
+    found = _RUNNER.run(_GUARD.problem(url))
+    assert (fault is None) == (found is None)
+    if found is not None:
+        assert found.shows_value or found.value is None
+        assert len(found.message) < 100
+        return
+    host = URL(url).raw_host or ""
+    for inner in _addresses(host):
+        assert is_public(inner), f"{host} is {inner}"
+        assert inner.is_global or not isinstance(inner, IPv4Address), f"{host} is {inner}"
+    assert not f".{host.removesuffix('.')}".endswith(".localhost")
+
+
+def _addresses(host: str) -> list[Any]:
+    """What *host* is an address of, to those who read it as it should be written and to those who take any spelling."""
+    found: list[Any] = []
+    with suppress(ValueError):
+        found.append(ip_address(host.strip("[]")))
+    with suppress(ValueError, OSError):
+        found.append(IPv4Address(socket.inet_aton(host)))
+    return found
