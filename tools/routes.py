@@ -8,6 +8,7 @@ import re
 from typing import Any
 
 from layout import page
+from litestar import Litestar
 
 from corral.api import app, openapi
 from corral.api.limits import Limits
@@ -54,7 +55,9 @@ def _described() -> dict[str, Any]:
     parts = {part.name: _Anything() for part in dataclasses.fields(app.Parts)}
     plain = {"local_only": True, "allowed_origins": (), "limits": Limits(), "ready_word": "ready", "pages": ()}
     plain |= {"answers": None}
-    edge: Any = app.build(app.Parts(**(parts | plain)))  # type: ignore[arg-type]
-    found = openapi.document(edge.app)
+    served: Any = app.build(app.Parts(**(parts | plain)))  # type: ignore[arg-type]
+    while not isinstance(served, Litestar):  # the edge, and short ways past the framework, stand before it
+        served = served.app
+    found = openapi.document(served)
     found["info"]["version"] = "unversioned"
     return found
