@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import assert_never
 
 from corral.clock import Clock
@@ -68,12 +69,14 @@ class Acts:
             case _:
                 assert_never(action)
 
-    async def inspect(self, hold: Hold, instance: Instance, entered: Step | None = None) -> Outcome:
+    async def inspect(
+        self, hold: Hold, instance: Instance, entered: Step | None = None, look_at: datetime | None = None
+    ) -> Outcome:
         """
         Learn the endpoints and the ways in; it is probed once every endpoint has an address.
 
         A look changes nothing at the provider, so the phase *entered* by this pass is written down together with what
-        was seen.
+        was seen, and with the reminder to look again at *look_at*.
         """
         steps = () if entered is None else (entered,)
         current = instance if entered is None else entered.after
@@ -106,7 +109,8 @@ class Acts:
             phase=Phase.HEALTH_CHECKING,
             phase_since=now,
         )
-        return Outcome(instance=await self._write(hold, instance, *steps, Step(checking, "its endpoints are known")))
+        found = Step(checking, "its endpoints are known")
+        return Outcome(instance=await self._write(hold, instance, *steps, found, look_at=look_at))
 
     async def _probe(self, hold: Hold, instance: Instance) -> Outcome:
         """Check every endpoint once, and judge."""
@@ -161,8 +165,12 @@ class Acts:
             log.error("instance.ask_refused", instance_id=instance.id, why=error.message)
         return Outcome(instance=asked, look_again=self.policy.repeat_after)
 
-    async def _write(self, hold: Hold, before: Instance, *steps: Step) -> Instance:
-        return await self.recorder.write(hold, before, *steps, now=self.clock.now()) if steps else before
+    async def _write(self, hold: Hold, before: Instance, *steps: Step, look_at: datetime | None = None) -> Instance:
+        if not steps:
+            return before
+        now = self.clock.now()
+        look_again = None if look_at is None else look_at - now
+        return await self.recorder.write(hold, before, *steps, now=now, look_again=look_again)
 
 
 def sighted(instance: Instance, seen: ProviderInstance, clock: Clock) -> Instance:

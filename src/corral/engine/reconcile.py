@@ -97,8 +97,9 @@ class Reconciler:
             after = recorded(instance, decision, now)
             step = None if after is instance else Step(after, decision.because)
             if decision.action is Action.INSPECT:
+                look_at = None if decision.look_again is None else now + decision.look_again
                 with self._acting(decision.action):
-                    outcome = await self.acts.inspect(hold, instance, step)
+                    outcome = await self.acts.inspect(hold, instance, step, look_at)
             else:
                 if step is not None:
                     instance = await self.recorder.write(hold, instance, step, now=now, look_again=decision.look_again)

@@ -43,6 +43,14 @@ FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text
 WHERE i.id = n.id AND i.generation = n.generation
 RETURNING i.id, {notice(TOPIC, "i.id")}
 """  # noqa: S608  # constants
+# One, without arrays: a join with those is planned anew each time, because PostgreSQL plans by their length.
+_UPDATE_ONE = f"""
+UPDATE corral_instances AS i
+SET goal = $2, phase = $3, region = $4, provider_id = $5, generation = i.generation + 1,
+    create_in_doubt = $7, look_at = $8, record = $9::jsonb, micro_usd = $10
+WHERE i.id = $1 AND i.generation = $6
+RETURNING i.id, {notice(TOPIC, "i.id")}
+"""  # noqa: S608  # constants
 
 _decoder = msgspec.json.Decoder(Instance)
 
@@ -67,14 +75,14 @@ async def add_unless_known(connection: Connection, instance: Instance, look_at: 
 
 async def write(connection: Connection, instance: Instance, *, look_at: datetime | None) -> Instance:
     """Replace what is remembered of *instance*; raises StaleError if it changed since it was read."""
-    if not await write_many(connection, [instance], [look_at]):
+    if await connection.fetchrow(_UPDATE_ONE, *_changed(instance, look_at)) is None:
         raise stale(instance)
     return written(instance)
 
 
 def writing(instance: Instance, *, look_at: datetime | None) -> Write:
     """The same, to be made together with what depends on it; it returns nothing when it would be stale."""
-    return Write("moved", _UPDATE, _columns([instance], [look_at]))
+    return Write("moved", _UPDATE_ONE, _changed(instance, look_at))
 
 
 def stale(instance: Instance) -> StaleError:
@@ -253,21 +261,29 @@ def instance_of(row: Any) -> Instance:
 
 
 def _columns(instances: Sequence[Instance], look_at: Sequence[datetime | None]) -> list[list[Any]]:
-    rows = [
-        (
-            i.id,
-            i.order.name,
-            i.goal.value,
-            i.phase.value,
-            None if i.placement is None else i.placement.region,
-            i.provider_id,
-            i.generation,
-            i.create_in_doubt,
-            i.created_at,
-            look,
-            msgspec.json.encode(i).decode(),
-            hourly_micro_usd(i),
-        )
-        for i, look in zip(instances, look_at, strict=True)
-    ]
-    return [list(column) for column in zip(*rows, strict=True)]
+    return [list(column) for column in zip(*map(_row, instances, look_at), strict=True)]
+
+
+def _changed(instance: Instance, look_at: datetime | None) -> tuple[Any, ...]:
+    """What a write may change, with the id and the generation that was read."""
+    instance_id, _name, goal, phase, region, provider_id, generation, in_doubt, _created_at, *rest = _row(
+        instance, look_at
+    )
+    return instance_id, goal, phase, region, provider_id, generation, in_doubt, *rest
+
+
+def _row(instance: Instance, look_at: datetime | None) -> tuple[Any, ...]:
+    return (
+        instance.id,
+        instance.order.name,
+        instance.goal.value,
+        instance.phase.value,
+        None if instance.placement is None else instance.placement.region,
+        instance.provider_id,
+        instance.generation,
+        instance.create_in_doubt,
+        instance.created_at,
+        look_at,
+        msgspec.json.encode(instance).decode(),
+        hourly_micro_usd(instance),
+    )
