@@ -266,6 +266,16 @@ async def test_browsers_of_allowed_origins_may_call(service: Service) -> None:
     assert "access-control-allow-origin" not in foreign.headers
 
 
+async def test_a_job_that_goes_first_is_shown_as_high(service: Service, database: Database) -> None:
+    """The contract knows three priorities."""
+    async with database.transaction() as connection:
+        await service.parts.queue.enqueue(connection, [Wanted(type="probe", payload={}, first=True)])
+
+    listed = (await service.ask("GET", "/api/jobs?priority=high")).json
+    assert [job["priority"] for job in listed["jobs"]] == ["high"]
+    assert (await service.ask("GET", "/api/jobs?priority=normal")).json["jobs"] == []
+
+
 async def test_jobs_are_shown_and_cleaned_up(service: Service, database: Database) -> None:
     """The job routes speak the words of the contract."""
     async with database.transaction() as connection:

@@ -190,6 +190,31 @@ async def test_urgent_jobs_overtake_others(desk: Desk) -> None:
     assert order == ["create", "create", "housekeeping", "housekeeping"]
 
 
+async def test_what_goes_first_overtakes_creates_until_it_has_had_its_turn(desk: Desk) -> None:
+    """One that comes back queues up with the rest, so that many who come back hold nobody up."""
+    order: list[str] = []
+
+    async def create(run: JobRun) -> None:
+        order.append(run.type)
+
+    async def look(run: JobRun) -> None:
+        order.append(run.type)
+        if order.count("look") == 1:
+            raise LookAgainError(timedelta(0), "not yet")
+
+    desk.handles("create", create, priority=Priority.HIGH)
+    desk.handles("look", look)
+    for _ in range(8):
+        await desk.enqueue("create")
+    async with desk.database.transaction() as connection:
+        await desk.queue.enqueue(connection, [Wanted(type="look", payload={}, first=True)])
+    assert [view.type for view in await desk.queue.find(priority=Priority.HIGH)] == ["look", *["create"] * 8]
+    async with desk.worker(1):
+        await until(lambda: desk.has(JobStatus.COMPLETED, 9))
+
+    assert order == ["look", *["create"] * 8, "look"]
+
+
 async def test_a_stop_lets_running_jobs_end(desk: Desk) -> None:
     """Within the grace period a job finishes as if nothing had happened."""
     began, release, ended = asyncio.Event(), asyncio.Event(), []

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from dataclasses import replace
 
+import msgspec
 import pytest
 from support.herd import ORDER, Herd, herding
 
 from corral.domain.decide import Policy
 from corral.domain.lifecycle import Phase
+from corral.domain.operation import OperationKind
 from corral.engine import births
 from corral.store import operations
 from corral.store.database import Database
@@ -69,6 +71,27 @@ async def test_it_costs_one_create_and_one_close_look(herd: Herd) -> None:
     endpoints = herd.sim.calls()["endpoints"]
     assert endpoints["create"]["total"] == 5
     assert endpoints["get"]["total"] == 5
+
+
+async def test_what_is_paid_for_goes_before_what_is_not_bought_yet(herd: Herd) -> None:
+    """A machine that is seen running, and one that is to be deleted, do not wait behind a crowd of wishes."""
+    ready, booting = await herd.wish(), await herd.wish()
+    await herd.until(ready, Phase.READY)
+    await herd.until(booting, Phase.READY)
+    await herd.ask(OperationKind.STOP, booting)
+    await herd.until(booting, Phase.EXITED)
+    await herd.ask(OperationKind.START, booting)
+    await herd.work()
+
+    crowd = [await herd.wish() for _ in range(3)]
+    herd.sim.advance(60)
+    await herd.observer.look()
+    await herd.unwish(ready)
+
+    async with herd.database.connection() as connection:
+        rows = await connection.fetch("SELECT payload FROM corral_pgqueuer ORDER BY priority DESC, id")
+    waiting = [msgspec.json.decode(row["payload"])["instanceId"] for row in rows]
+    assert waiting == [booting, ready, *crowd]
 
 
 async def test_a_ready_instance_is_deleted_and_only_then_called_terminated(herd: Herd) -> None:

@@ -157,6 +157,6 @@ class Errands:
         instance = accepted.instance
         payload: dict[str, object] = {"instanceId": instance.id, "novitaInstanceId": instance.provider_id}
         if accepted.kind not in STARTUPS:
-            return Wanted(type="monitor_instance", payload=payload)
+            return Wanted(type="monitor_instance", payload=payload, first=True)
         limits = {"startTime": now.isoformat(), "maxWaitTime": int(self._start_within.total_seconds() * 1000)}
-        return Wanted(type="monitor_startup", payload=payload | limits)
+        return Wanted(type="monitor_startup", payload=payload | limits, first=True)

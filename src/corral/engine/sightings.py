@@ -72,7 +72,8 @@ class Sightings:
         now = self.clock.now()
         due = {i.id: next_look(i, now, self.policy) for i in changed}
         written = await instances.write_many(connection, changed, [due[i.id] for i in changed])
-        await self.queue.enqueue(connection, passes(i.id for i in changed if i.id in written and not due[i.id]))
+        seen = [i.id for i in changed if i.id in written and not due[i.id]]
+        await self.queue.enqueue(connection, passes(seen, first=True))
 
     async def _write(self, connection: Connection, found: Survey) -> None:
         if found.changed:
@@ -88,6 +89,7 @@ class Sightings:
                     type="remove_duplicate",
                     payload={"instanceId": mark.instance_id, "novitaInstanceId": seen.id},
                     only_one=f"duplicate:{seen.id}",
+                    first=True,
                 )
                 for mark, seen in found.duplicates
             ],
@@ -128,6 +130,6 @@ def next_look(instance: Instance, now: datetime, policy: Policy) -> datetime | N
     return now + decision.look_again
 
 
-def passes(ids: Iterable[InstanceId]) -> list[Wanted]:
-    """The jobs that look at these instances."""
-    return [Wanted(type="monitor_instance", payload={"instanceId": instance_id}) for instance_id in ids]
+def passes(ids: Iterable[InstanceId], *, first: bool = False) -> list[Wanted]:
+    """The jobs that look at these instances; *first*, before others are created, when something was seen of them."""
+    return [Wanted(type="monitor_instance", payload={"instanceId": each}, first=first) for each in ids]

@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from corral.jobs.registry import JobId, Payload, Registry
+from corral.jobs.registry import JobId, Payload, Priority, Registry
 from corral.jobs.tables import LOG, QUEUE, queries_of
 from corral.store.database import Connection, Database
 from corral.store.together import Write
@@ -40,6 +40,8 @@ class Wanted:
     """Not before this much time has passed."""
     only_one: str | None = None
     """While a job with this key waits or runs, another is not added."""
+    first: bool = False
+    """Before the others, whatever its type; see `Priority.FIRST`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +109,7 @@ FROM (
     WHERE ($1::bigint IS NULL OR id = $1)
       AND ($2::text IS NULL OR type = $2)
       AND ($3::text IS NULL OR status = $3)
-      AND ($4::int IS NULL OR priority = $4)
+      AND ($4::int IS NULL OR least(priority, {Priority.HIGH:d}) = $4)
       AND ($5::text IS NULL OR payload ->> 'instanceId' = $5)
     ORDER BY id DESC LIMIT $6 OFFSET $7
 ) AS job
@@ -163,11 +165,10 @@ class JobQueue:
         """
         if not wanted:
             return []
-        types = [self._known(w.type) for w in wanted]
         ids = await queries_of(connection).enqueue(
             [w.type for w in wanted],
             [msgspec.json.encode(dict(w.payload)) for w in wanted],
-            [t.priority.value for t in types],
+            [self._priority(w) for w in wanted],
             [w.after for w in wanted],
             [w.only_one for w in wanted],
             on_conflict="skip",
@@ -183,7 +184,7 @@ class JobQueue:
         if any(w.after or w.only_one for w in wanted):
             raise ValueError("jobs that wait, or of which there is to be one, are added by `enqueue`")
         columns = (
-            [self._known(w.type).priority.value for w in wanted],
+            [self._priority(w) for w in wanted],
             [w.type for w in wanted],
             [msgspec.json.encode(dict(w.payload)) for w in wanted],
         )
@@ -194,12 +195,12 @@ class JobQueue:
         *,
         type: str | None = None,  # noqa: A002  # the public name of the filter
         status: JobStatus | None = None,
-        priority: int | None = None,
+        priority: Priority | None = None,
         instance_id: str | None = None,
         limit: int = 100,
         offset: int = 0,
     ) -> list[JobView]:
-        """Jobs of every status, newest first."""
+        """Jobs of every status, newest first; of *priority* HIGH are those that go first, too."""
         word = (
             None
             if status is None
@@ -241,11 +242,11 @@ class JobQueue:
             removed: int = await connection.fetchval(_CLEANUP, older_than)
         return removed
 
-    def _known(self, name: str) -> Any:
-        job_type = self._registry.get(name)
+    def _priority(self, wanted: Wanted) -> int:
+        job_type = self._registry.get(wanted.type)
         if job_type is None:
-            raise ValueError(f"no job type is called {name!r}; nobody would ever run it")
-        return job_type
+            raise ValueError(f"no job type is called {wanted.type!r}; nobody would ever run it")
+        return Priority.FIRST if wanted.first else job_type.priority
 
     def _view(self, row: Mapping[str, Any]) -> JobView:
         job_type = self._registry.get(row["type"])

@@ -24,6 +24,8 @@ class Priority(IntEnum):
     LOW = 0
     NORMAL = 10
     HIGH = 20
+    FIRST = 30
+    """Before every create, and shown as high: it is about a machine that somebody pays for already."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

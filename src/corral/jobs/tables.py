@@ -21,6 +21,7 @@ from pgqueuer.models import Job, TracebackRecord
 from pgqueuer.ports.driver import Driver, NotifyCallback
 from pgqueuer.queries import Queries
 
+from corral.jobs.registry import Priority
 from corral.store.database import UNREACHABLE, Connection, Pool
 from corral.telemetry import log
 
@@ -43,10 +44,12 @@ _SETTINGS: Final = DBSettings(
     widen_id=True,
 )
 
+# Who comes back has had its turn and queues up with the rest; else many that come back would hold up all others.
 _POSTPONE = f"""
 WITH postponed AS (
     UPDATE {QUEUE}
-    SET status = 'queued', execute_after = now() + $2::interval, updated = now(), queue_manager_id = NULL
+    SET status = 'queued', execute_after = now() + $2::interval, updated = now(), queue_manager_id = NULL,
+        priority = least(priority, {Priority.HIGH:d})
     WHERE id = $1
     RETURNING id, entrypoint, priority
 )

@@ -21,7 +21,6 @@ from corral.jobs.registry import JobId, Priority
 PRINTABLE = "^[ -~]*$"
 """What a filter may hold; PostgreSQL cannot be asked for a NUL."""
 DEFAULT_AGE_MS = 24 * 60 * 60 * 1000
-_PRIORITY_WORDS = {priority.value: priority.name.lower() for priority in Priority}
 
 
 class PriorityWord(StrEnum):
@@ -97,7 +96,7 @@ def handlers(queue: JobQueue) -> list[HTTPRouteHandler]:
         found = await queue.find(
             type=job_type,
             status=status,
-            priority=None if priority is None else Priority[priority.name].value,
+            priority=None if priority is None else Priority[priority.name],
             instance_id=instance_id,
             limit=limit,
             offset=offset,
@@ -144,7 +143,7 @@ def _details(view: JobView) -> JobDetails:
         id=f"job_{view.id}",
         type=view.type,
         status=view.status,
-        priority=_PRIORITY_WORDS.get(view.priority, str(view.priority)),
+        priority=_word(view.priority).value,
         attempts=view.attempts,
         max_attempts=view.max_attempts,
         created_at=iso(view.created_at),
@@ -154,3 +153,8 @@ def _details(view: JobView) -> JobDetails:
         error=view.error,
         payload=dict(view.payload),
     )
+
+
+def _word(priority: int) -> PriorityWord:
+    """What goes first is high, too: callers are told of three priorities."""
+    return PriorityWord[Priority(min(priority, Priority.HIGH)).name]
