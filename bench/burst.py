@@ -21,6 +21,8 @@ from corral.clock import Clock
 BOOT_SECONDS = 5.0
 FIRST = 8
 """Wishes made, and ready, before a burst begins."""
+PROMISED = 1000
+"""Wishes at once for which the median of the lags has a target."""
 LISTING = "list"
 """The provider's call that lists; it is counted apart, because its cost grows with pages and time, not with wishes."""
 
@@ -28,7 +30,7 @@ ACCEPTED = Figure(name="all accepted after", unit="s")
 POST_MEDIAN = Figure(name="POST median", unit="ms")
 POST_P99 = Figure(name="POST p99", unit="ms", target=100)
 CREATED = Figure(name="all created after", unit="s")
-READY = Figure(name="all ready after the last could be", unit="s", target=5)
+READY = Figure(name="all ready after the last could be", unit="s", target=4)
 LAG_MEDIAN = Figure(name="lag median", unit="s", target=2.5)
 LAG_P99 = Figure(name="lag p99", unit="s")
 LAG_MOST = Figure(name="lag longest", unit="s")
@@ -75,16 +77,18 @@ class Burst:
 
     @property
     def figures(self) -> tuple[Figure, ...]:
-        """A kill costs time by design, and repeats nothing."""
-        timed = {READY, LAG_MEDIAN, POST_P99} if self.killed else set()
-        return tuple(Figure(name=f.name, unit=f.unit) if f in timed else f for f in FIGURES)
+        """A kill costs time by design, and repeats nothing; the median of the lags was promised for a thousand."""
+        free: set[Figure] = {READY, LAG_MEDIAN, POST_P99} if self.killed else set()
+        if self.wishes > PROMISED:
+            free.add(LAG_MEDIAN)
+        return tuple(Figure(name=f.name, unit=f.unit) if f in free else f for f in FIGURES)
 
 
 BURSTS = (
-    Burst(wishes=1000, in_flight=32, rounds=3),
+    Burst(wishes=PROMISED, in_flight=32, rounds=3),
     Burst(wishes=1000, in_flight=50, keyed=True, rounds=3),
     Burst(wishes=1000, in_flight=50, keyed=True, killed=True),
-    Burst(wishes=5000, in_flight=32),
+    Burst(wishes=5000, in_flight=32, rounds=2),
 )
 
 
