@@ -18,7 +18,7 @@ from corral.domain.faults import FaultCategory
 from corral.domain.health import EndpointHealth, HealthReport, ProbeFailure
 from corral.domain.instance import Failure, ProviderId, Tried, Ways
 from corral.domain.lifecycle import Phase
-from corral.domain.sighting import Endpoint
+from corral.domain.sighting import Endpoint, Sighting
 from corral.store.database import Database
 from novitasim.testing import start_simulator
 
@@ -168,6 +168,10 @@ async def test_an_instance_is_stale_when_two_looks_were_missed(front: Front) -> 
 
     assert [unborn, seen["stale"], missed["stale"], looked["stale"]] == [False, False, True, False]
     assert [each["lastSeenAt"] for each in (seen, missed, looked)] == [NOW, NOW, "2030-01-01T00:01:01.000Z"]
+
+    await front.change(made["instanceId"], sighting=Sighting.ABSENT, phase=Phase.FAILED)
+    vanished = (await front.get(path)).json
+    assert vanished["lastSeenAt"] == NOW, "a look that does not show it has not seen it"
 
 
 async def test_all_bad_fields_are_told_at_once_before_anybody_is_asked(front: Front) -> None:

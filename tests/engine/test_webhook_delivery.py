@@ -169,7 +169,7 @@ async def test_a_name_that_changes_its_mind_reaches_nothing_inside() -> None:
         serving(receiver) as port,
         Sender.open(clock=SteppedClock(), guard=guard, timeout_ms=5000, key=None) as sender,
     ):
-        await guard.check_url(f"http://hooks.example:{port}/")
+        assert await guard.problem(f"http://hooks.example:{port}/") is None
         attempt = await sender.send(f"http://hooks.example:{port}/", BODY, message_id="evt_1")
 
     assert (attempt.fate, attempt.status) == (Fate.RETRY, None)

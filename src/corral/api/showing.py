@@ -26,6 +26,7 @@ from corral.domain.instance import Failure, Instance, Placement
 from corral.domain.lifecycle import COMING_UP, Phase
 from corral.domain.money import usd
 from corral.domain.operation import ENDED, Operation
+from corral.domain.sighting import Sighting
 from corral.engine.estimates import Estimates
 from corral.engine.reading import Known
 
@@ -127,7 +128,8 @@ def _phases(operation: Operation) -> dict[str, str]:
 def _last_seen_at(instance: Instance, last_look: datetime | None) -> datetime | None:
     """A sighting is written down when it changes; while it is listed unchanged, the last look saw it too."""
     seen = instance.sighted_at
-    if seen is None or last_look is None or instance.missing_since is not None or instance.phase is Phase.TERMINATED:
+    gone = instance.missing_since is not None or instance.sighting is Sighting.ABSENT
+    if seen is None or last_look is None or gone or instance.phase is Phase.TERMINATED:
         return seen
     return max(seen, last_look)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from contextlib import closing
+from datetime import datetime
 from itertools import islice
 from typing import Annotated, Final
 
@@ -12,7 +13,8 @@ import typer
 
 from corral.cli.advice import next_step
 from corral.cli.options import DEFAULT_URL, Json, Named, Url, connect, offered_names
-from corral.cli.output import clock_time, price, print_json, print_line, print_table
+from corral.cli.output import clock_time, expected, price, print_json, print_line, print_table
+from corral.clock import SystemClock
 from corral_client import Client, Event, Instance, Job, Operation
 from corral_client.models import GONE
 
@@ -149,7 +151,7 @@ def _because(told: Why) -> list[tuple[str, str]]:
         lines.append(("because", told.events[-1].reason))
     if told.next_step is not None:
         lines.append(("you can", told.next_step))
-    lines += [("next", line) for line in _next(told)]
+    lines += [("next", line) for line in _next(told, SystemClock().now())]
     if placement.region is not None:
         lines.append(("placed", f"{placement.region}, {placement.product_id}, {price(placement.price)}"))
     lines += [("tried", f"{t.region}, {t.product_id or 'any'}: {t.reason}") for t in placement.tried]
@@ -171,11 +173,11 @@ def _due(client: Client, instance: Instance) -> list[Job]:
     return [job for word in ("processing", "pending") for job in jobs.list(status=word, instance_id=instance.id)]
 
 
-def _next(told: Why) -> list[str]:
+def _next(told: Why, now: datetime) -> list[str]:
     """What will happen by itself, and when; and what the provider last said."""
     instance, lines = told.instance, list[str]()
     if instance.estimated_ready_time is not None:
-        lines.append(f"ready at about {clock_time(instance.estimated_ready_time)}")
+        lines.append(expected(instance.estimated_ready_time, now))
     for job in told.due:
         when = "now" if job.next_retry_at is None else f"at {clock_time(job.next_retry_at)}"
         lines.append(f"{job.type} {when}" + (f", attempt {job.attempts + 1}: {job.error}" if job.error else ""))

@@ -84,6 +84,11 @@ def clock_time(at: datetime | None) -> str:
     return "-" if at is None else at.strftime("%Y-%m-%d %H:%M:%S")
 
 
+def expected(at: datetime, now: datetime) -> str:
+    """When something will be ready that is usually ready *at* that time."""
+    return f"ready at about {clock_time(at)}" if at > now else f"takes longer than usual: expected at {clock_time(at)}"
+
+
 def span(seconds: float) -> str:
     """About how long, in one unit or two."""
     left, parts = max(0, round(seconds)), list[str]()

@@ -23,7 +23,7 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 from yarl import URL
 
 from corral.clock import Clock
-from corral.domain.errors import FieldProblem, SpecInvalidError
+from corral.domain.errors import FieldProblem
 from corral.webhooks.addresses import is_public, read_address
 
 LONGEST_URL = 2048
@@ -118,12 +118,6 @@ class AddressGuard:
             value=url if shows else None,
             shows_value=shows,
         )
-
-    async def check_url(self, url: str, *, field: str = "webhookUrl") -> None:
-        """Raise SpecInvalidError when webhooks cannot go to *url*."""
-        problem = await self.problem(url, field=field)
-        if problem is not None:
-            raise SpecInvalidError([problem])
 
     def _host_fault(self, host: str) -> str | None:
         name = host.removesuffix(".")
