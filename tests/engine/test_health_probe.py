@@ -34,7 +34,7 @@ def clock() -> SteppedClock:
 
 @pytest.fixture
 async def prober(clock: SteppedClock) -> AsyncGenerator[Prober]:
-    async with Prober.open(clock=clock, roll=lambda: 0.5) as prober:
+    async with Prober.open(clock=clock) as prober:
         yield prober
 
 
@@ -237,7 +237,7 @@ async def test_nothing_to_check_is_healthy(prober: Prober) -> None:
     udp = Endpoint(port=53, kind=PortKind.UDP, address="127.0.0.1:53")
 
     assert (await prober.check([udp], SPEC)).overall is OverallHealth.HEALTHY
-    assert (await prober.round([], SPEC)).overall is OverallHealth.HEALTHY
+    assert (await prober.check([], SPEC)).overall is OverallHealth.HEALTHY
 
 
 async def test_all_endpoints_are_asked_at_the_same_time(prober: Prober) -> None:
@@ -263,35 +263,3 @@ async def test_a_later_check_counts_on(prober: Prober, clock: SteppedClock) -> N
 
     assert (first.overall, second.overall) == (OverallHealth.UNHEALTHY, OverallHealth.HEALTHY)
     assert (second.checks, second.first_checked_at, second.last_checked_at) == (2, began_at, clock.now())
-
-
-async def test_a_round_asks_again_what_may_pass_and_nothing_else(prober: Prober, clock: SteppedClock) -> None:
-    """What is healthy or wrong for good is not asked twice."""
-    booting, wrong, fine = HttpAnswers(GATEWAY, GATEWAY, WELCOME), HttpAnswers(http_answer(404)), HttpAnswers(WELCOME)
-    async with serving(booting) as one, serving(wrong) as two, serving(fine) as three:
-        asking = asyncio.create_task(prober.round([http(one), http(two), http(three)], SPEC))
-        report = await _stepped(asking, clock)
-
-    assert [seen.status for seen in report.endpoints] == ["healthy", "unhealthy", "healthy"]
-    assert [len(booting.heads), len(wrong.heads), len(fine.heads)] == [3, 1, 1]
-    assert report.checks == 3
-
-
-async def test_a_round_does_not_outlast_the_wait(prober: Prober) -> None:
-    """The pause that would cross the limit is not begun."""
-    spec = HealthCheckSpec(retry_attempts=5, retry_delay_ms=30_000, max_wait_ms=30_000)
-
-    report = await prober.round([tcp(unused_port())], spec)
-
-    assert (report.overall, report.checks) == (OverallHealth.UNHEALTHY, 1)
-
-
-async def _stepped(asking: asyncio.Task[HealthReport], clock: SteppedClock) -> HealthReport:
-    """Let time pass until *asking* is done."""
-
-    def step() -> bool:
-        clock.advance(1)
-        return asking.done()
-
-    await until(step, what="the round")
-    return await asking

@@ -200,7 +200,7 @@ async def herding(
             through.to, base_url = sim.base_url, through.address
         async with (
             HttpExchange(base_url=base_url, api_key=key, timeout_seconds=5, clock=clock) as exchange,
-            Prober.open(clock=clock, roll=lambda: 0.5) as prober,
+            Prober.open(clock=clock) as prober,
         ):
             cloud: Cloud = NovitaCloud(exchange)
             catalogue = Catalogue(

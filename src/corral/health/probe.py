@@ -9,11 +9,9 @@ Certificates are verified: an endpoint its users' browsers would warn of is not 
 from __future__ import annotations
 
 import asyncio
-import random
 import zlib
-from collections.abc import AsyncGenerator, Callable, Iterable
+from collections.abc import AsyncGenerator, Iterable
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from typing import Self
 
 import aiohttp
@@ -30,7 +28,6 @@ from corral.domain.health import (
     ProbeFailure,
     answer_failure,
     checkable,
-    pause_seconds,
 )
 from corral.domain.sighting import Endpoint
 from corral.health.target import http_url, tcp_place
@@ -48,15 +45,14 @@ much shorter, and an error page behind a slow proxy could be missed.
 class Prober:
     """Checks endpoints, for all instances at once. Made by `open`."""
 
-    def __init__(self, session: aiohttp.ClientSession, *, clock: Clock, roll: Callable[[], float]) -> None:
+    def __init__(self, session: aiohttp.ClientSession, *, clock: Clock) -> None:
         self._session = session
         self._clock = clock
-        self._roll = roll
 
     @classmethod
     @asynccontextmanager
-    async def open(cls, *, clock: Clock, roll: Callable[[], float] = random.random) -> AsyncGenerator[Self]:
-        """A prober for the length of the block; *roll* gives numbers in [0, 1) for the jitter of pauses."""
+    async def open(cls, *, clock: Clock) -> AsyncGenerator[Self]:
+        """A prober for the length of the block."""
         async with aiohttp.ClientSession(
             # Every check proves a connection of its own, and none waits for a free one: jobs limit how many run.
             connector=aiohttp.TCPConnector(force_close=True, limit=0),
@@ -69,7 +65,7 @@ class Prober:
                 "Accept-Encoding": "identity",
             },
         ) as session:
-            yield cls(session, clock=clock, roll=roll)
+            yield cls(session, clock=clock)
 
     async def check(
         self, endpoints: Iterable[Endpoint], spec: HealthCheckSpec, *, previous: HealthReport | None = None
@@ -87,27 +83,6 @@ class Prober:
             last_checked_at=self._clock.now(),
             checks=1 if previous is None else previous.checks + 1,
         )
-
-    async def round(
-        self, endpoints: Iterable[Endpoint], spec: HealthCheckSpec, *, previous: HealthReport | None = None
-    ) -> HealthReport:
-        """
-        Ask until all are healthy, each endpoint at most `retry_attempts` + 1 times.
-
-        Only endpoints whose error may pass are asked again, and none after `max_wait_ms` since the first check. This
-        holds its caller through the pauses; `check` and `domain.health.judge` do the same without.
-        """
-        wanted = tuple(endpoints)
-        report = await self.check(wanted, spec, previous=previous)
-        for retry in range(1, spec.retry_attempts + 1):
-            again = tuple(one for one, seen in _paired(wanted, spec, report) if seen.error and seen.error.retryable)
-            waited = (self._clock.now() - report.first_checked_at).total_seconds()
-            pause = pause_seconds(spec, checks=retry, roll=self._roll())
-            if not again or waited + pause >= spec.max_wait_ms / 1000:
-                break
-            await self._clock.sleep(pause)
-            report = _merged(report, await self.check(again, spec, previous=report))
-        return report
 
     async def _ask(self, endpoint: Endpoint, spec: HealthCheckSpec) -> EndpointHealth:
         began = self._clock.monotonic()
@@ -176,17 +151,3 @@ def _unpacked(body: bytes, encoding: str) -> bytes:
         return zlib.decompressobj(zlib.MAX_WBITS | 32).decompress(body, BODY_LIMIT)
     except zlib.error:
         return b""
-
-
-def _paired(
-    endpoints: tuple[Endpoint, ...], spec: HealthCheckSpec, report: HealthReport
-) -> Iterable[tuple[Endpoint, EndpointHealth]]:
-    return zip(checkable(endpoints, spec.target_port), report.endpoints, strict=True)
-
-
-def _merged(before: HealthReport, after: HealthReport) -> HealthReport:
-    """*after*, completed by what *before* knew of the endpoints that were not asked again."""
-    asked = {(one.port, one.kind, one.address): one for one in after.endpoints}
-    return replace(
-        after, endpoints=tuple(asked.get((one.port, one.kind, one.address), one) for one in before.endpoints)
-    )
