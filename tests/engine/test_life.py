@@ -94,6 +94,25 @@ async def test_what_is_paid_for_goes_before_what_is_not_bought_yet(herd: Herd) -
     assert waiting == [booting, ready, *crowd]
 
 
+async def test_a_machine_that_does_not_answer_soon_is_asked_again_in_its_turn(herd: Herd) -> None:
+    """It overtook those who want new ones, so they are not to wait for it; then it is given all its time."""
+    herd.sim.set(guest="hang")
+    wish = await herd.wish(replace(ORDER, health=replace(ORDER.health, timeout_ms=2000)))
+    await herd.until(wish, Phase.STARTING)
+    herd.sim.advance(60)
+    await herd.observer.look()
+    await herd.work()
+    hurried = await herd.get(wish)
+
+    herd.clock.advance(0.01)
+    await herd.work()
+    patient = await herd.get(wish)
+
+    assert (hurried.phase, hurried.health) == (Phase.HEALTH_CHECKING, None)
+    assert patient.health is not None
+    assert {seen.error and seen.error.category for seen in patient.health.endpoints if seen.port == 8888} == {"timeout"}
+
+
 async def test_a_ready_instance_is_deleted_and_only_then_called_terminated(herd: Herd) -> None:
     """Gone means that the provider said so."""
     wish = await herd.wish()
@@ -304,7 +323,7 @@ async def test_a_duplicate_that_turns_up_late_is_deleted(herd: Herd) -> None:
     wish = await herd.wish()
     await herd.until(wish, Phase.READY)
     known = await herd.get(wish)
-    late = f"corral-{herd.installation}-{wish.replace('_', '-')}-0"
+    late = f"corral-{herd.installation}-{wish.replace('_', '-')}-{known.attempt + 1}"
     await herd.sim.create(late)
     await herd.steps(4)
 

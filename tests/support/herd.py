@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any
 
@@ -42,7 +42,7 @@ from corral.engine.record import Recorder
 from corral.engine.starts import Starts
 from corral.health.probe import Prober
 from corral.jobs.queue import JobQueue, Wanted
-from corral.jobs.registry import JobId, JobRun, LookAgainError, Registry
+from corral.jobs.registry import JobId, JobRun, LookAgainError, Priority, Registry
 from corral.settings import CacheSettings
 from corral.store import instances, operations
 from corral.store.database import Database
@@ -56,6 +56,16 @@ from support.garbling import Garbler
 
 ORDER = Order(name="worker", product_name="RTX 4090 24GB", template_id="107672", regions=("CN-HK-01", "AS-SGP-02"))
 OUTAGE_PAUSE = 5.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Job:
+    """One that waits until *at*."""
+
+    at: float
+    name: str
+    payload: dict[str, Any]
+    first: bool
 
 
 @dataclass(kw_only=True)
@@ -72,7 +82,7 @@ class Herd:
     metrics: Metrics
     errands: Errands
     installation: str
-    pending: list[tuple[float, str, dict[str, Any]]] = field(default_factory=list)
+    pending: list[_Job] = field(default_factory=list)
     _numbers: Any = field(default_factory=lambda: itertools.count(1))
 
     async def wish(self, order: Order = ORDER, *, minutes: float = 20) -> InstanceId:
@@ -140,32 +150,40 @@ class Herd:
         while True:
             await self._fetch()
             now = self.clock.monotonic()
-            due = [job for job in self.pending if job[0] <= now]
+            due = [job for job in self.pending if job.at <= now]
             if not due:
                 return
-            self.pending = [job for job in self.pending if job[0] > now]
-            for _, name, payload in due:
-                await self._run(name, payload)
+            self.pending = [job for job in self.pending if job.at > now]
+            for job in due:
+                await self._run(job)
 
     async def _fetch(self) -> None:
         async with self.database.connection() as connection:
             rows = await connection.fetch("DELETE FROM corral_pgqueuer RETURNING id, priority, entrypoint, payload")
         for row in sorted(rows, key=lambda r: (-r["priority"], r["id"])):
-            self.pending.append((self.clock.monotonic(), row["entrypoint"], msgspec.json.decode(row["payload"])))
+            self.pending.append(
+                _Job(
+                    at=self.clock.monotonic(),
+                    name=row["entrypoint"],
+                    payload=msgspec.json.decode(row["payload"]),
+                    first=row["priority"] >= Priority.FIRST,
+                )
+            )
 
-    async def _run(self, name: str, payload: dict[str, Any]) -> None:
-        job_type = self.registry.get(name)
+    async def _run(self, job: _Job) -> None:
+        job_type = self.registry.get(job.name)
         assert job_type is not None
         later: float | None = None
         try:
-            await job_type.handler(JobRun(id=JobId(1), type=name, payload=payload, attempt=1))
+            run = JobRun(id=JobId(1), type=job.name, payload=job.payload, attempt=1, first=job.first)
+            await job_type.handler(run)
         except LookAgainError as again:
             later = again.after.total_seconds()
         except CloudTransientError as error:
             later = error.retry_after_seconds or OUTAGE_PAUSE
         if later is not None:
             # A millisecond at least, or a job that asks for "at once" would never let time pass.
-            self.pending.append((self.clock.monotonic() + max(later, 0.001), name, payload))
+            self.pending.append(replace(job, at=self.clock.monotonic() + max(later, 0.001), first=False))
 
 
 def _operation(instance: Instance, kind: OperationKind) -> Operation:

@@ -33,6 +33,9 @@ class Policy:
     """A stop or delete that shows no effect for this long is asked for again; the pause doubles each time."""
     repeat_at_last: timedelta = timedelta(minutes=4)
     """The longest such pause. Repeats use up the budget that would show what came of them, so they become rare."""
+    hurry: timedelta = timedelta(seconds=1)
+    """How long a pass that overtook others waits for a machine to answer; then it comes back in its turn. Else machines
+    that never answer would keep everybody from creating new ones."""
     poll: timedelta = timedelta(seconds=2)
     """How soon to look again at what is in motion."""
     first_refusal: timedelta = timedelta(seconds=5)

@@ -7,9 +7,10 @@ recorded before it is asked; what came of it is recorded after. No transaction i
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import assert_never
 
 from corral.clock import Clock
@@ -113,8 +114,12 @@ class Acts:
         return Outcome(instance=await self._write(hold, instance, *steps, found, look_at=look_at))
 
     async def _probe(self, hold: Hold, instance: Instance) -> Outcome:
-        """Check every endpoint once, and judge."""
-        report = await self.prober.check(instance.endpoints, instance.health_spec, previous=instance.health)
+        """Check every endpoint once, and judge; in a hurry, only if they answer soon."""
+        try:
+            async with asyncio.timeout(self.policy.hurry.total_seconds() if hold.in_a_hurry else None):
+                report = await self.prober.check(instance.endpoints, instance.health_spec, previous=instance.health)
+        except TimeoutError:
+            return Outcome(instance=instance, look_again=timedelta(0))
         now = self.clock.now()
         probed = replace(instance, health=report)
         match judge(report, instance.health_spec, now=now, roll=self.roll()):

@@ -64,7 +64,12 @@ class Reconciler:
                     raise LookAgainError(BUSY_PAUSE, "another pass has it")
                 try:
                     with self._counted():
-                        hold = Hold(connection=connection, operation=taken.operation, look_at=taken.look_at)
+                        hold = Hold(
+                            connection=connection,
+                            operation=taken.operation,
+                            look_at=taken.look_at,
+                            in_a_hurry=run.first,
+                        )
                         await self._pass(hold, taken.instance)
                 except StaleError as error:
                     raise LookAgainError(timedelta(0), error.message) from error

@@ -35,6 +35,8 @@ class Hold:
     operation: Operation | None
     look_at: datetime | None
     """When it is to be looked at in any case; one that is taken down meanwhile has become a pass."""
+    in_a_hurry: bool = False
+    """Whether others wait that came earlier."""
 
     async def remind(self, instance: Instance, at: datetime) -> None:
         """See to it that *instance* is looked at by *at*; an earlier reminder stands."""

@@ -21,7 +21,7 @@ from pgqueuer.models import Context, Job
 from corral.clock import Clock
 from corral.domain.backoff import delay
 from corral.domain.errors import CloudTransientError, StoreUnavailableError
-from corral.jobs.registry import JobId, JobRun, JobType, LookAgainError
+from corral.jobs.registry import JobId, JobRun, JobType, LookAgainError, Priority
 from corral.jobs.seats import Seats
 from corral.jobs.tables import Postponed
 from corral.telemetry import Metrics, log
@@ -87,6 +87,7 @@ class Executor(AbstractEntrypointExecutor):
             type=self._type.name,
             payload=msgspec.json.decode(job.payload or b"{}"),
             attempt=job.attempts + 1,
+            first=job.priority >= Priority.FIRST,
         )
         task = asyncio.current_task()
         if task is None:  # pragma: no cover  # a coroutine always runs in a task

@@ -37,6 +37,8 @@ class JobRun:
     payload: Payload
     attempt: int
     """1 at the first run; a later look does not raise it."""
+    first: bool = False
+    """Whether it overtook others, and so should be quick."""
 
 
 Handler = Callable[[JobRun], Awaitable[None]]
