@@ -54,6 +54,7 @@ ANSWERS: Final[Mapping[int, Mapping[str, str]]] = {
         "RESOURCE_CONSTRAINTS": "The provider has no such machine left at this time.",
         "DATABASE_UNAVAILABLE": "The database cannot be reached, or was migrated by a newer release than this one.",
         "SHUTTING_DOWN": "This process is stopping and takes no new work.",
+        "TOO_MANY_CONNECTIONS": "This process has as many connections as it can take; some must end first.",
     },
     504: {"NOVITA_API_TIMEOUT": "The provider did not answer in time; it may have done what was asked."},
 }

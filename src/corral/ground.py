@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 
+from corral import handles
 from corral.api import listed
 from corral.api.limits import Limits
 from corral.api.showing import Showing
@@ -81,7 +82,7 @@ def lay_ground(
         metrics=metrics,
         registry=registry,
         policy=Policy(),
-        limits=Limits(),
+        limits=Limits(connections=handles.for_callers(handles.take_all(), jobs=settings.jobs.max_concurrent)),
         vitals=vitals,
         queue=queue,
         caches=caches,

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack
 from typing import Any
 from urllib.parse import quote, quote_from_bytes
 
 import msgspec
 import pytest
+import structlog
 from support.front import WISH, Front, opened
 from support.service import Answer, Service, serving
 from support.waiting import until
@@ -56,6 +59,37 @@ async def hasty(database: Database) -> AsyncGenerator[Service]:
     limits = Limits(headers_within_seconds=0.5, body_piece_within_seconds=0.5, body_within_seconds=1.0)
     async with serving(database, limits=limits) as service:
         yield service
+
+
+async def test_one_connection_too_many_is_refused_until_another_ends(database: Database) -> None:
+    """Those who are in are served; who is refused is told why; and the log tells it once."""
+    async with serving(database, limits=Limits(connections=2)) as service, AsyncExitStack() as stack:
+
+        async def connected() -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+            line = await asyncio.open_connection("127.0.0.1", service.port)
+            stack.callback(line[1].close)
+            return line
+
+        first, second = await connected(), await connected()
+        with structlog.testing.capture_logs() as told:
+            refusals = [await (await connected())[0].read() for _ in range(3)]
+        assert all(refusal.startswith(b"HTTP/1.1 503 Service Unavailable\r\n") for refusal in refusals)
+        assert all(b'"TOO_MANY_CONNECTIONS"' in refusal for refusal in refusals)
+        assert [line["event"] for line in told] == ["server.full"]
+
+        first[1].close()
+        request = b"GET /health/live HTTP/1.1\r\nhost: 127.0.0.1\r\nconnection: close\r\n\r\n"
+
+        async def is_let_in() -> bool:
+            reader, writer = await connected()
+            with contextlib.suppress(ConnectionError):
+                writer.write(request)
+                return (await reader.read()).startswith(b"HTTP/1.1 200 ")
+            return False
+
+        await until(is_let_in, what="a free place")
+        second[1].write(request)
+        assert (await second[0].read()).startswith(b"HTTP/1.1 200 ")
 
 
 def refused_or_done(answer: Answer, what: object = "") -> None:

@@ -71,10 +71,18 @@ class Running:
 
 
 @asynccontextmanager
-async def serving(data_dir: Path, *arguments: str, port: str = "--port=0", **settings: str) -> AsyncGenerator[Running]:
-    """`corral serve` on a free port, from the moment it says where until the end of the block."""
+async def serving(
+    data_dir: Path, *arguments: str, port: str = "--port=0", handles: str = "", **settings: str
+) -> AsyncGenerator[Running]:
+    """
+    `corral serve` on a free port, from the moment it says where until the end of the block.
+
+    It may have so many *handles* of files and sockets, if that is said.
+    """
     data_dir.parent.mkdir(parents=True, exist_ok=True)
+    limited = () if not handles else ("sh", "-c", f'ulimit -n {handles} && exec "$@"', "sh")
     process = await asyncio.create_subprocess_exec(
+        *limited,
         str(CORRAL),
         "serve",
         *filter(None, (port, *arguments)),

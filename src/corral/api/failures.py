@@ -15,7 +15,7 @@ EVERYWHERE: Final[Mapping[int, tuple[str, ...]]] = {
     403: ("FORBIDDEN",),
     429: ("RATE_LIMIT_EXCEEDED",),
     500: ("INTERNAL_SERVER_ERROR",),
-    503: ("SHUTTING_DOWN",),
+    503: ("SHUTTING_DOWN", "TOO_MANY_CONNECTIONS"),
 }
 KEYED: Final[Mapping[int, tuple[str, ...]]] = {401: ("UNAUTHORIZED",), 503: ("DATABASE_UNAVAILABLE",)}
 WITH_PARAMETERS: Final[Mapping[int, tuple[str, ...]]] = {400: ("VALIDATION_ERROR",)}

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 class Limits:
     """The most a request may take. Honest clients stay far below all of them; the rest only hold connections open."""
 
+    connections: int = 10_000
+    """Of all callers together; `handles.py` says how many this process can take."""
     headers_within_seconds: float = 10.0
     """From the connection, or the first byte of a later request, to the last header."""
     header_bytes: int = 64 * 1024

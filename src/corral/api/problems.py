@@ -39,6 +39,7 @@ STATUS_BY_CLASS: Final[Mapping[type[errors.CorralError], HTTPStatus]] = {
     errors.StoreNewerError: HTTPStatus.SERVICE_UNAVAILABLE,
     errors.StaleError: HTTPStatus.CONFLICT,
     errors.ShuttingDownError: HTTPStatus.SERVICE_UNAVAILABLE,
+    errors.CrowdedError: HTTPStatus.SERVICE_UNAVAILABLE,
     errors.SettingsError: HTTPStatus.INTERNAL_SERVER_ERROR,
 }
 """The status of each kind of error; a test fails on a class without a row."""

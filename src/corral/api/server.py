@@ -12,6 +12,7 @@ import contextlib
 import socket
 from collections.abc import Generator
 from functools import partial
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, cast
 
 import uvicorn
@@ -22,31 +23,57 @@ from corral.api.limits import Limits
 from corral.api.problems import RequestIds, problem
 from corral.api.writes import JoinedWrites
 from corral.clock import Clock
-from corral.domain.errors import MalformedError, SettingsError
+from corral.domain.errors import CorralError, CrowdedError, MalformedError, SettingsError
+from corral.telemetry import log
 
 if TYPE_CHECKING:
     from asyncio import TimerHandle
 
 KEEP_ALIVE_SECONDS = 30
 BACKLOG = 2048
+SILENT_SECONDS = 10.0
+"""Between two words about being full."""
 ANSWERS_WITHIN_SECONDS = 5
 """How long answers under way may take once a stop was asked for; streams are ended by the application itself."""
+
+
+class Door:
+    """Lets only so many connections in, and says so now and then."""
+
+    def __init__(self, most: int, clock: Clock) -> None:
+        self._most = most
+        self._clock = clock
+        self._silent_until = 0.0
+
+    def admits(self, connections: int) -> bool:
+        """Whether the last of so many may stay."""
+        if connections <= self._most:
+            return True
+        now = self._clock.monotonic()
+        if now >= self._silent_until:
+            self._silent_until = now + SILENT_SECONDS
+            log.warning("server.full", connections=self._most)
+        return False
 
 
 class PatientProtocol(HttpToolsProtocol):
     """Waits for a request's headers only so long, and takes only so many."""
 
-    def __init__(self, *arguments: Any, limits: Limits, clock: Clock, **keywords: Any) -> None:
+    def __init__(self, *arguments: Any, limits: Limits, door: Door, clock: Clock, **keywords: Any) -> None:
         super().__init__(*arguments, **keywords)
         self._limits = limits
+        self._door = door
         self._clock = clock
         self._headers_due: TimerHandle | None = None
         self._header_bytes = 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
-        """Begin to wait."""
+        """Begin to wait; one too many is told so at once."""
         super().connection_made(cast("asyncio.Transport", JoinedWrites(transport, self.loop)))
-        self._expect_headers()
+        if self._door.admits(len(self.connections)):
+            self._expect_headers()
+        else:
+            self._hang_up(CrowdedError("this Corral has too many connections; ask again later", retry_after_seconds=5))
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Wait no more."""
@@ -75,10 +102,16 @@ class PatientProtocol(HttpToolsProtocol):
     def send_400_response(self, msg: str) -> None:
         """Answer an unreadable request in the same shape as everything else, and hang up."""
         self._headers_arrived()
+        self._hang_up(MalformedError(msg, code="INVALID_REQUEST"))
+
+    def _hang_up(self, error: CorralError) -> None:
+        """Tell of *error*, which no request has a name for."""
         ids = RequestIds(request_id="unreadable", correlation_id="unreadable")
-        answer = problem(MalformedError(msg, code="INVALID_REQUEST"), ids, self._clock.now())
-        head = f"HTTP/1.1 400 Bad Request\r\ncontent-type: application/json\r\ncontent-length: {len(answer.body)}\r\n"
-        self.transport.write(f"{head}connection: close\r\n\r\n".encode() + answer.body)
+        answer = problem(error, ids, self._clock.now())
+        headers = {**answer.headers, "content-length": str(len(answer.body)), "connection": "close"}
+        lines = [f"HTTP/1.1 {answer.status:d} {HTTPStatus(answer.status).phrase}"]
+        lines += [f"{name}: {value}" for name, value in headers.items()]
+        self.transport.write("\r\n".join([*lines, "", ""]).encode() + answer.body)
         self.transport.close()
 
     def _expect_headers(self) -> None:
@@ -111,7 +144,10 @@ class HttpServer:
         self._listener = listener
         config = uvicorn.Config(
             app=app,
-            http=cast("type[asyncio.Protocol]", partial(PatientProtocol, limits=limits, clock=clock)),
+            http=cast(
+                "type[asyncio.Protocol]",
+                partial(PatientProtocol, limits=limits, door=Door(limits.connections, clock), clock=clock),
+            ),
             ws="none",
             lifespan="off",
             log_config=None,

@@ -21,6 +21,7 @@ Everything that can go wrong, by what may be done next.
     │   ├─ StoreNewerError            the database is newer than this code: upgrade
     │   └─ StaleError                 somebody else wrote first: drop our result and look again
     ├─ ShuttingDownError            this process is leaving: ask another
+    ├─ CrowdedError                 this process has as many connections as it can take: ask again later
     └─ SettingsError                the operator must change a setting
 
 Each class answers one question, *may I ask again?* (`retryable`), and carries a `code` that is public and stable.
@@ -182,6 +183,13 @@ class ShuttingDownError(CorralError):
     """This process is stopping and takes no new work."""
 
     code = "SHUTTING_DOWN"
+    retryable = True
+
+
+class CrowdedError(CorralError):
+    """This process has as many connections as it can take."""
+
+    code = "TOO_MANY_CONNECTIONS"
     retryable = True
 
 
