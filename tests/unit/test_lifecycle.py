@@ -222,7 +222,6 @@ def test_a_provider_name_tells_whose_it_is() -> None:
         "corral-0a1b2c-inst-7f3k",
         "my-corral-0a1b2c-inst-7f3k-1",
         "",
-        "corral-0a1b2c-inst-7f3k-0",
         "corral-0a1b2c-inst-7f3k-01",
     ):
         assert read_mark(foreign) is None

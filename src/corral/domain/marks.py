@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from corral.domain.instance import InstanceId
 
 _INSTALLATION = "[0-9a-f]{6}"
-_FORM = re.compile(rf"corral-({_INSTALLATION})-inst-([0-9a-z]+)-([1-9][0-9]{{0,8}})")
+_FORM = re.compile(rf"corral-({_INSTALLATION})-inst-([0-9a-z]+)-(0|[1-9][0-9]{{0,8}})")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
