@@ -208,6 +208,7 @@ async def test_a_file_that_ends_early_is_refused(lines: list[bytes], empty: Data
     [
         ({"format": 2}, "format 2, this release reads up to 1"),
         ({"schema": 9999}, "schema 9999, this release knows up to"),
+        ({"schema": 10**4000}, "schema 10{290,299}…, this release knows up to"),
         ({"corral": "import"}, "not a file that `corral export` wrote"),
         ({"installation": "'; DROP"}, "not an installation's mark"),
         ({"counts": None}, "not a file that `corral export` wrote"),

@@ -150,7 +150,8 @@ def read_header(line: bytes, *, newest_schema: int) -> Header:
         version = msgspec.json.decode(line, type=_Version)
         if version.corral == "export" and version.format > FORMAT:
             raise MalformedError(
-                f"line 1: the file has format {version.format}, this release reads up to {FORMAT}: use a newer release"
+                f"line 1: the file has format {_quoted(version.format)}, this release reads up to {FORMAT}: "
+                "use a newer release"
             )
         header = msgspec.json.decode(line, type=Header)
     except _UNREADABLE as error:
@@ -159,7 +160,7 @@ def read_header(line: bytes, *, newest_schema: int) -> Header:
         raise MalformedError("line 1: this is not a file that `corral export` wrote")
     if header.schema > newest_schema:
         raise MalformedError(
-            f"line 1: the file has schema {header.schema}, this release knows up to {newest_schema}: "
+            f"line 1: the file has schema {_quoted(header.schema)}, this release knows up to {newest_schema}: "
             "use a newer release"
         )
     if not is_installation(header.installation):
