@@ -13,24 +13,24 @@ LENGTH: Final = 20
 LONGEST: Final = 255
 """Characters of any id, ours or the provider's."""
 _DIGITS: Final = "0123456789abcdefghijklmnopqrstuvwxyz"
-_EVEN: Final = 252
-"""Of the values of a byte, those below this stand for each digit equally often."""
+_DIGIT_OF: Final = bytes(ord(_DIGITS[byte % 36]) for byte in range(256))
+_UNEVEN: Final = bytes(range(252, 256))
+"""With these values of a byte, some digits would be more likely than others."""
 
 
 def _chance() -> Iterator[str]:
-    """Random digits without end; the system is asked for many at once, because each asking has its price."""
+    """Random names without end; the system is asked for many at once, because each asking has its price."""
     while True:
-        for byte in secrets.token_bytes(4096):
-            if byte < _EVEN:
-                yield _DIGITS[byte % 36]
+        digits = secrets.token_bytes(4096).translate(_DIGIT_OF, _UNEVEN).decode()
+        yield from (digits[at : at + LENGTH] for at in range(0, len(digits) - LENGTH + 1, LENGTH))
 
 
-_digits: Final = _chance()
+_names: Final = _chance()
 
 
 def random_id() -> str:
     """Twenty random digits and small letters."""
-    return "".join([next(_digits) for _ in range(LENGTH)])
+    return next(_names)
 
 
 def is_id(text: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 from corral.domain.events import Change, Happening, Progress
@@ -16,14 +17,15 @@ def count(metrics: Metrics, changes: Sequence[Change], told: Sequence[Happening]
     It happens inside the transaction that writes them: should the database be lost at the commit, they are counted
     again when they are made again.
     """
+    moves = Counter(("" if c.before is None else c.before.phase.value, c.after.phase.value) for c in changes)
+    for (before, after), times in moves.items():
+        if before != after:
+            metrics.transitions.labels(before, after).inc(times)
+    for word, times in Counter(happening.type.value for happening in told).items():
+        metrics.events.labels(word).inc(times)
     for change in changes:
-        before = "" if change.before is None else change.before.phase.value
-        if before != change.after.phase.value:
-            metrics.transitions.labels(before, change.after.phase.value).inc()
         if change.progress is not None:
             _count_ready(metrics, change.progress)
-    for happening in told:
-        metrics.events.labels(happening.type.value).inc()
 
 
 def _count_ready(metrics: Metrics, progress: Progress) -> None:
