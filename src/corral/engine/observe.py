@@ -19,7 +19,7 @@ from corral.domain.errors import CloudError, StoreUnavailableError
 from corral.domain.lifecycle import IN_MOTION
 from corral.engine.glimpses import Glimpses
 from corral.engine.peeks import Peeks
-from corral.engine.sightings import Sightings, passes
+from corral.engine.sightings import Sightings, a_pass
 from corral.jobs.queue import JobQueue
 from corral.jobs.registry import JobRun, JobType
 from corral.store import instances
@@ -155,7 +155,7 @@ class Observer:
         """Turn reminders that are due into passes."""
         async with self.database.transaction() as connection:
             due = await instances.due(connection, self.clock.now())
-            await self.queue.enqueue(connection, passes(due))
+            await self.queue.enqueue(connection, [a_pass(instance_id) for instance_id in due])
 
     async def look(self) -> None:
         """List the whole account once and act on the difference; an unreachable provider changes nothing."""

@@ -15,8 +15,9 @@ from corral.clock import Clock
 from corral.cloud.port import Listing
 from corral.domain.decide import Policy, decide, recorded
 from corral.domain.instance import Instance, InstanceId
+from corral.domain.lifecycle import COMING_UP
 from corral.domain.orphans import orphan_of
-from corral.domain.sighting import ProviderInstance
+from corral.domain.sighting import ProviderInstance, Sighting
 from corral.domain.survey import Survey, marked, peeked, survey
 from corral.jobs.queue import JobQueue, Wanted
 from corral.store import instances, looks, orphans
@@ -72,8 +73,8 @@ class Sightings:
         now = self.clock.now()
         due = {i.id: next_look(i, now, self.policy) for i in changed}
         written = await instances.write_many(connection, changed, [due[i.id] for i in changed])
-        seen = [i.id for i in changed if i.id in written and not due[i.id]]
-        await self.queue.enqueue(connection, passes(seen, first=True))
+        wanted = [i for i in changed if i.id in written and not due[i.id]]
+        await self.queue.enqueue(connection, [a_pass(i.id, first=_waits_for_us(i)) for i in wanted])
 
     async def _write(self, connection: Connection, found: Survey) -> None:
         if found.changed:
@@ -130,6 +131,11 @@ def next_look(instance: Instance, now: datetime, policy: Policy) -> datetime | N
     return now + decision.look_again
 
 
-def passes(ids: Iterable[InstanceId], *, first: bool = False) -> list[Wanted]:
-    """The jobs that look at these instances; *first*, before others are created, when something was seen of them."""
-    return [Wanted(type="monitor_instance", payload={"instanceId": each}, first=first) for each in ids]
+def a_pass(instance_id: InstanceId, *, first: bool = False) -> Wanted:
+    """The job that looks at this instance; *first*: before others are created."""
+    return Wanted(type="monitor_instance", payload={"instanceId": instance_id}, first=first)
+
+
+def _waits_for_us(instance: Instance) -> bool:
+    """Whether the provider has done its part, and bills for it, while nobody can use it yet."""
+    return instance.phase in COMING_UP and instance.sighting is Sighting.RUNNING
