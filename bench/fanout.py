@@ -2,13 +2,15 @@
 Followers of an event stream: a program of its own, `fanout.py PORT FOLLOWERS EVENTS BODY`.
 
 It opens the streams, makes EVENTS creates of BODY over a few connections, and waits until every follower has all of
-them. Prints JSON: events delivered in all, and the seconds from the first create to the last delivery.
+them. Prints JSON: events delivered in all, the seconds from the first create to the last delivery, and how long the
+slowest create took.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import resource
 import sys
 import time
 from collections.abc import Iterator
@@ -54,6 +56,8 @@ class Follower(asyncio.Protocol):
 
 async def main(port: int, followers: int, events: int, body: str) -> None:
     """Follow, create, wait, print."""
+    _, most_handles = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most_handles, most_handles))
     loop = asyncio.get_running_loop()
     streams = [
         (await loop.create_connection(lambda: Follower(port, events), "127.0.0.1", port))[1] for _ in range(followers)
@@ -61,20 +65,26 @@ async def main(port: int, followers: int, events: int, body: str) -> None:
     await asyncio.gather(*(stream.greeted for stream in streams))
     left = iter(range(events))
     began = time.perf_counter()
-    await asyncio.gather(*(_send(port, left, body) for _ in range(SENDERS)))
+    waits = await asyncio.gather(*(_send(port, left, body) for _ in range(SENDERS)))
     await asyncio.gather(*(stream.done for stream in streams))
-    print(json.dumps({"answers": followers * events, "seconds": time.perf_counter() - began}))
+    took = time.perf_counter() - began
+    print(json.dumps({"answers": followers * events, "seconds": took, "longest": max(waits)}))
 
 
-async def _send(port: int, left: Iterator[int], body: str) -> None:
+async def _send(port: int, left: Iterator[int], body: str) -> float:
+    """Create while there are some *left*; answers the seconds of the slowest."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     head = f"POST /api/instances HTTP/1.1\r\nhost: 127.0.0.1:{port}\r\ncontent-type: application/json\r\n"
     request = f"{head}content-length: {len(body)}\r\n\r\n{body}".encode()
+    longest = 0.0
     for _ in left:
+        began = time.perf_counter()
         writer.write(request)
         answer = (await reader.readuntil(b"\r\n\r\n")).lower()
         await reader.readexactly(int(answer.partition(b"content-length: ")[2].split(b"\r\n", 1)[0]))
+        longest = max(longest, time.perf_counter() - began)
     writer.close()
+    return longest
 
 
 if __name__ == "__main__":

@@ -53,11 +53,18 @@ class Served:
 
     def resident_megabytes(self) -> float:
         """Memory of the process without its children; unknown where there is no /proc."""
+        return self._megabytes("VmRSS:")
+
+    def most_megabytes(self) -> float:
+        """The most memory it ever had."""
+        return self._megabytes("VmHWM:")
+
+    def _megabytes(self, name: str) -> float:
         try:
             lines = Path(f"/proc/{self.pid}/status").read_text(encoding="ascii").splitlines()
         except FileNotFoundError:
             return math.nan
-        return next(int(line.split()[1]) for line in lines if line.startswith("VmRSS:")) / 1024
+        return next(int(line.split()[1]) for line in lines if line.startswith(name)) / 1024
 
 
 @asynccontextmanager

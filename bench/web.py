@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from functools import partial
 
@@ -23,12 +23,16 @@ CONNECTIONS = 32
 SECONDS = 1.2
 FOLLOWERS = 50
 EVENTS = 100
+CROWD = 5000
+EVENTS_TO_A_CROWD = 20
 WISH = msgspec.json.encode(wish(0)).decode()
 
 _PER_SECOND = Figure(name="requests", unit="1/s", more_is_better=True)
 _CPU = Figure(name="CPU of the server a request", unit="µs")
 _DELIVERED = Figure(name="deliveries", unit="1/s", more_is_better=True)
 _CPU_DELIVERED = Figure(name="CPU of the server a delivery", unit="µs")
+_WAIT = Figure(name="longest wait for a wish", unit="ms")
+_MEMORY = Figure(name="memory a follower", unit="KB")
 _OF_LITESTAR = 0.6
 
 
@@ -79,6 +83,15 @@ async def contests(ground: Ground) -> AsyncGenerator[list[Contest]]:
                 corral=partial(_fan_out, corral),
                 rivals=_rivals(litestar, express, lambda server: partial(_fan_out, server), None, 0),
             ),
+            Contest(
+                title=f"events to {CROWD:,} followers",
+                work=f"{EVENTS_TO_A_CROWD} creates over a few connections while {CROWD:,} clients follow, until each "
+                "has every event; memory is the most the process ever had, less what it had before.",
+                figures=(_DELIVERED, _CPU_DELIVERED, _WAIT, _MEMORY),
+                corral=partial(_crowd, corral),
+                rounds=1,
+                warm_up=False,
+            ),
             contest("POST create", ("POST", "/api/instances", WISH), of_express=0.6),
         ]
 
@@ -99,17 +112,29 @@ def _rivals(
 
 async def _ask(server: Served, method: str, path: str, body: str = "") -> Sample:
     arguments = (method, path, str(CONNECTIONS), str(SECONDS), *([body] if body else []))
-    rate, cpu = await _client(server, load.__file__, *arguments)
+    rate, cpu, _ = await _client(server, load.__file__, *arguments)
     return {_PER_SECOND.name: rate, _CPU.name: cpu}
 
 
 async def _fan_out(server: Served) -> Sample:
-    rate, cpu = await _client(server, fanout.__file__, str(FOLLOWERS), str(EVENTS), WISH)
+    rate, cpu, _ = await _client(server, fanout.__file__, str(FOLLOWERS), str(EVENTS), WISH)
     return {_DELIVERED.name: rate, _CPU_DELIVERED.name: cpu}
 
 
-async def _client(server: Served, program: str, *arguments: str) -> tuple[float, float]:
-    """Run a client; answers what it counted a second, and the server's CPU in microseconds for each."""
+async def _crowd(server: Served) -> Sample:
+    before = server.resident_megabytes()
+    rate, cpu, told = await _client(server, fanout.__file__, str(CROWD), str(EVENTS_TO_A_CROWD), WISH)
+    memory = (server.most_megabytes() - before) * 1024 / CROWD
+    return {
+        _DELIVERED.name: rate,
+        _CPU_DELIVERED.name: cpu,
+        _WAIT.name: told["longest"] * 1000,
+        _MEMORY.name: memory,
+    }
+
+
+async def _client(server: Served, program: str, *arguments: str) -> tuple[float, float, Mapping[str, float]]:
+    """Run a client; answers what it counted a second, the server's CPU in microseconds for each, and all it told."""
     cpu_before = server.cpu_seconds()
     client = await asyncio.create_subprocess_exec(
         *(sys.executable, "-P", program, str(server.port), *arguments), stdout=asyncio.subprocess.PIPE
@@ -118,4 +143,5 @@ async def _client(server: Served, program: str, *arguments: str) -> tuple[float,
     if client.returncode != 0:
         raise RuntimeError("the client failed")
     told = msgspec.json.decode(output, type=dict[str, float])
-    return told["answers"] / told["seconds"], (server.cpu_seconds() - cpu_before) / told["answers"] * 1e6
+    cpu = (server.cpu_seconds() - cpu_before) / told["answers"] * 1e6
+    return told["answers"] / told["seconds"], cpu, told
