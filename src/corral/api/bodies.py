@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from litestar import Request
 
@@ -10,6 +10,10 @@ from corral.domain.errors import MalformedError
 
 if TYPE_CHECKING:
     from litestar.types import HTTPReceiveMessage, Receive
+
+
+IS_HERE: Final = "body_is_here"
+"""In the state of a request: the server has received all of it, so that nobody need watch the time while reading."""
 
 
 class ReadBody:

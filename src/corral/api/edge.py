@@ -22,6 +22,7 @@ from litestar.config.cors import CORSConfig
 from litestar.enums import ScopeType
 
 from corral.api.access import CHANGING, Entrance
+from corral.api.bodies import IS_HERE
 from corral.api.limits import Limits
 from corral.api.problems import RequestIds, problem
 from corral.api.quota import Quota, exceeded
@@ -112,12 +113,16 @@ class _Exchange:
 
     async def _limited_receive(self) -> HTTPReceiveMessage:
         """Pass the body on while it is small enough and arrives fast enough."""
-        try:
+        message: Any
+        if self._body_ended or IS_HERE in self._scope["state"]:
             # After the body, the only thing left to receive is that the client has gone: that may take as it likes.
-            async with asyncio.timeout(None if self._body_ended else self._patience()):
-                message: Any = await self._receive()
-        except TimeoutError:
-            raise MalformedError("the body did not arrive in time", code="REQUEST_TIMEOUT") from None
+            message = await self._receive()
+        else:
+            try:
+                async with asyncio.timeout(self._patience()):
+                    message = await self._receive()
+            except TimeoutError:
+                raise MalformedError("the body did not arrive in time", code="REQUEST_TIMEOUT") from None
         if message["type"] == "http.request":
             self._body_bytes += len(message.get("body", b""))
             self._body_ended = not message.get("more_body", False)

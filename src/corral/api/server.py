@@ -19,6 +19,7 @@ import uvicorn
 from litestar.types import ASGIApp
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from corral.api.bodies import IS_HERE
 from corral.api.limits import Limits
 from corral.api.problems import RequestIds, problem
 from corral.api.writes import JoinedWrites
@@ -98,6 +99,11 @@ class PatientProtocol(HttpToolsProtocol):
         """All headers are there."""
         self._headers_arrived()
         super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        """The whole body is there; usually before anybody asks for it."""
+        cast("Any", self.scope)["state"][IS_HERE] = True
+        super().on_message_complete()
 
     def send_400_response(self, msg: str) -> None:
         """Answer an unreadable request in the same shape as everything else, and hang up."""

@@ -86,4 +86,5 @@ def _read(body: bytes) -> _Told:
 
 def _plain(text: str) -> str:
     """*text* as a line of a log can hold it: short, and of printable characters only."""
-    return "".join(letter if letter.isprintable() else "?" for letter in text[:LONGEST_PATH])
+    short = text[:LONGEST_PATH]
+    return short if short.isprintable() else "".join(letter if letter.isprintable() else "?" for letter in short)

@@ -10,6 +10,7 @@ import math
 import re
 from collections.abc import Callable, Mapping
 from decimal import Decimal
+from functools import cache
 from typing import TypeVar
 
 from corral.domain.errors import FieldProblem
@@ -94,6 +95,7 @@ def any_number(value: object) -> Decimal:
     raise WrongError("must be a number")
 
 
+@cache
 def whole_number(least: int, most: int) -> Callable[[object], int]:
     """A whole number within bounds."""
     rule = f"must be a whole number between {least} and {most}"
@@ -118,6 +120,7 @@ def any_text(value: object) -> str:
     return value
 
 
+@cache
 def one_line(longest: int) -> Callable[[object], str]:
     """Printable characters only: others cannot be stored, or hide what a text says."""
 
