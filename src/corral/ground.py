@@ -31,7 +31,8 @@ from corral.engine.sweeps.stuck import StuckSweep
 from corral.jobs import retention
 from corral.jobs.queue import JobQueue
 from corral.jobs.registry import Registry
-from corral.settings import Role, Settings
+from corral.role import Role
+from corral.settings import Settings
 from corral.store.database import Database
 from corral.store.notices import Notices
 from corral.store.target import DatabaseTarget

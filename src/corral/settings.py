@@ -51,14 +51,6 @@ def _split(value: object) -> object:
 Words = Annotated[tuple[str, ...], BeforeValidator(_split)]
 
 
-class Role(StrEnum):
-    """What a process does; said on the command line, not in a setting."""
-
-    ALL = "all"
-    API = "api"
-    WORKER = "worker"
-
-
 class LogLevel(StrEnum):
     """How much is logged."""
 

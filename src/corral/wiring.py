@@ -55,7 +55,8 @@ from corral.health.probe import Prober
 from corral.jobs.worker import Worker
 from corral.opening import migrate_database, opened_database
 from corral.process import Process, Watch
-from corral.settings import HttpSettings, Role, Settings
+from corral.role import Role
+from corral.settings import HttpSettings, Settings
 from corral.store import instances
 from corral.store.budget import DatabaseLedger
 from corral.store.database import Database

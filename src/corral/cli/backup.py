@@ -13,10 +13,9 @@ import typer
 import uvloop
 
 from corral.cli.output import clock_time, print_note
-from corral.cli.surroundings import configuration
+from corral.cli.surroundings import configuration, configure_logging
 from corral.clock import SystemClock
 from corral.domain.errors import MalformedError
-from corral.telemetry import configure_logging
 
 commands = typer.Typer()
 

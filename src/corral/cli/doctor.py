@@ -10,9 +10,8 @@ import typer
 
 from corral.cli.options import Json
 from corral.cli.output import print_json, print_table
-from corral.cli.surroundings import configuration
+from corral.cli.surroundings import configuration, configure_logging
 from corral.clock import SystemClock
-from corral.telemetry import configure_logging
 
 commands = typer.Typer()
 

@@ -10,11 +10,10 @@ import uvloop
 
 from corral.cli.options import Json
 from corral.cli.output import clock_time, print_json, print_line, print_note, print_table
-from corral.cli.surroundings import configuration
+from corral.cli.surroundings import configuration, configure_logging
 from corral.clock import SystemClock
 from corral.domain.access import Access, ApiKey
 from corral.domain.times import iso
-from corral.telemetry import configure_logging
 
 if TYPE_CHECKING:
     from corral.store.database import Database

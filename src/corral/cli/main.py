@@ -17,11 +17,10 @@ import corral_client
 from corral import __version__
 from corral.cli import acting, backup, doctor, instances, keys, looking, rebuild
 from corral.cli.exits import INTERRUPTED, MEANINGS, exit_code, explain
-from corral.cli.surroundings import configuration
+from corral.cli.surroundings import configuration, configure_logging
 from corral.clock import SystemClock
 from corral.domain import errors
-from corral.settings import Role
-from corral.telemetry import configure_logging
+from corral.role import Role
 
 EXIT_CODES: Final[Mapping[type[errors.CorralError], int]] = {
     errors.CorralError: 1,

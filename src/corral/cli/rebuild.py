@@ -9,10 +9,9 @@ import uvloop
 
 from corral.cli.options import Json
 from corral.cli.output import price, print_json, print_note, print_table
-from corral.cli.surroundings import configuration
+from corral.cli.surroundings import configuration, configure_logging
 from corral.domain.money import usd
 from corral.domain.rebuilding import Fate
-from corral.telemetry import configure_logging
 
 if TYPE_CHECKING:
     from corral.engine.rebuilding import Found, Picture
