@@ -23,10 +23,39 @@ from corral.store.migrate import migrate
 from corral.store.target import DatabaseTarget
 
 TEMPLATE = "corral_template"
+LONG_SECONDS = 600.0
+"""What a test asks for that lasts minutes on a slow machine; there are a handful."""
 
 hypothesis_settings.register_profile("ci", derandomize=True, deadline=None, print_blob=True)
 hypothesis_settings.register_profile("nightly", max_examples=5000, deadline=None, print_blob=True)
 hypothesis_settings.load_profile("ci")
+
+
+@pytest.hookimpl(trylast=True)  # after the tests were put in an order of chance
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """
+    Put the longest tests at the head of each worker's share, which is a run of the list: one begun last ends alone.
+
+    The longest are those that ask for the most time.
+    """
+    workers: int = getattr(config, "workerinput", {}).get("workercount", 1)
+    long = sorted((item for item in items if _patience(item) >= LONG_SECONDS), key=lambda i: (-_patience(i), i.nodeid))
+    rest = [item for item in items if _patience(item) < LONG_SECONDS]
+    size = len(items)
+    ordered: list[pytest.Item] = []
+    for worker in range(workers):
+        share = size // (workers - worker)  # as xdist divides
+        size -= share
+        own = long[worker::workers]
+        others = max(0, share - len(own))
+        ordered += [*own, *rest[:others]]
+        del rest[:others]
+    items[:] = [*ordered, *rest]
+
+
+def _patience(item: pytest.Item) -> float:
+    marker = item.get_closest_marker("timeout")
+    return float(marker.args[0]) if marker is not None else 0.0
 
 
 @pytest.fixture(autouse=True)

@@ -37,6 +37,7 @@ from corral_client.orders import Order
 GPU = "RTX 4090 24GB"
 UBUNTU = "150020"
 BROKEN_IMAGE = "150034"
+SLOW = re.compile(r"Executing <.* took \d+\.\d+ seconds$")
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -325,11 +326,16 @@ async def test_the_page_about_python_tells_the_truth(corral: Running) -> None:
         )
         output, errors = await process.communicate()
         assert output
-        return process.returncode, errors.decode()
+        return process.returncode, _complaints(errors)
 
     blocks = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
 
     assert await asyncio.gather(*map(run, blocks)) == [(0, "")] * 6
+
+
+def _complaints(errors: bytes) -> str:
+    """What a program in development mode complained of; that something was slow is the machine's doing."""
+    return "".join(line for line in errors.decode().splitlines(keepends=True) if not SLOW.match(line))
 
 
 @pytest.mark.parametrize("ending", ["client.close()", "del client", "raise SystemExit(0)"])
@@ -351,7 +357,7 @@ next(events), next(watching)
     )
     _, errors = await process.communicate()
 
-    assert (process.returncode, errors.decode()) == (0, "")
+    assert (process.returncode, _complaints(errors)) == (0, "")
 
 
 async def _first(client: AsyncClient, count: int) -> Sequence[Event]:
