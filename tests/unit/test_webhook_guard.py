@@ -126,6 +126,7 @@ async def test_a_url_that_its_reader_trips_over_is_refused_like_any_other(url: s
         "ftp://user#s3cret@hooks.example/",
         "ftp://a.example/s3cret",
         "ftp://a?s3cret",
+        "http://127.0.0.1/s3cret/..",
     ],
 )
 async def test_what_may_be_secret_in_a_refused_url_is_not_repeated(url: str) -> None:

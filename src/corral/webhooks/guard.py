@@ -200,5 +200,6 @@ def _is_bare(url: str) -> bool:
         return False
     if not read.raw_host:  # `x://:80` has an authority without one, of which yarl cannot write the host
         return False
-    rest = read.raw_path_qs, read.raw_fragment
-    return read.raw_authority == read.host_port_subcomponent and rest in {("", ""), ("/", "")}
+    # By the text as well: what yarl makes of it has lost `/s3cret/..` on the way.
+    origin = f"{read.scheme}://{read.raw_authority}"
+    return read.raw_authority == read.host_port_subcomponent and url.lower().removesuffix("/") == origin.lower()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import socket
 from contextlib import suppress
 from ipaddress import IPv4Address, ip_address
@@ -32,6 +33,7 @@ _RUNNER: Final = asyncio.Runner()
 _CLOCK: Final = SteppedClock()
 _GUARD: Final = AddressGuard(clock=_CLOCK, allow_private=False, resolver=Names(["93.184.216.34"]))
 _READER: Final = OrderReader(OrderDefaults(region="CN-HK-01", regions=("AS-SGP-02",)), _GUARD)
+_ADDRESS: Final = re.compile(r"[^:/?#]*://(?P<user>(?:[^/?#]*(?=@))?)@?[^/?#@]*(?P<rest>.*)", re.DOTALL)
 _IDS: Final = RequestIds(request_id="r", correlation_id="c")
 
 
@@ -72,7 +74,8 @@ def _secrets(body: bytes) -> list[str]:
         found = hidden(json.loads(body), "webhookUrl")
     except (ValueError, RecursionError):
         return []
-    return [url for url in found if url.rstrip("/").count("/") > 2 or "@" in url]
+    read = [(url, _ADDRESS.fullmatch(url)) for url in found]
+    return [url for url, parts in read if parts and (parts["user"].strip(":") or parts["rest"].strip("/?#"))]
 
 
 def read_names(data: bytes) -> None:
