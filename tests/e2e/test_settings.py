@@ -334,9 +334,12 @@ async def _a_name_that_only_the_provider_knows_is_not_looked_up(scene: Scene) ->
 @proves("MAX_CONCURRENT_JOBS")
 async def _the_worker_runs_so_many_at_once(scene: Scene) -> None:
     """As it says itself, with what it hands to the queue."""
-    [line] = [line for line in scene.corral.lines if "worker.started" in line]
 
-    assert msgspec.json.decode(line)["concurrency"] == 3
+    def told() -> list[str]:
+        return [line for line in scene.corral.lines if "worker.started" in line]
+
+    await until(told, what="a worker")
+    assert [msgspec.json.decode(line)["concurrency"] for line in told()] == [3]
 
 
 @proves(
