@@ -26,8 +26,9 @@ run: .venv/.run ## serve on http://127.0.0.1:3000 (simulated provider unless NOV
 	@exec $(BIN)/corral serve
 
 # A fixed hash seed, because the order of sets is chance too, and a history that fails should fail again.
+# More workers than two cores: tests of whole processes wait half of their time, and others can go on meanwhile.
 test: lint ## lint, types, layers, then every test
-	@PYTHONHASHSEED=0 $(BIN)/pytest -n 2 --dist worksteal
+	@PYTHONHASHSEED=0 $(BIN)/pytest -n 3 --dist worksteal
 
 lint: .venv/.dev ## ruff, mypy, pyright, import-linter
 	@$(BIN)/ruff format --check .
