@@ -115,3 +115,33 @@ async def test_a_thousand_at_once_take_few_commits() -> None:
 
     assert outcomes == [f"kept {n + 100}" for n in range(1000)]
     assert [len(group) for group in ledger.groups] == [200] * 5
+
+
+async def test_in_halves_a_crowd_is_split_and_stays_split() -> None:
+    """However uneven it began: while one half is committed, the other is worked on."""
+    ledger = Ledger()
+    groups = GroupCommit[int, str](ledger.commit, in_halves=True)
+
+    async def caller(name: int) -> None:
+        for _ in range(10):
+            assert await groups.add(name) == f"kept {name}"
+
+    first = asyncio.create_task(caller(100))
+    await turns(2)
+    await asyncio.gather(first, *(caller(n) for n in range(101, 132)))
+
+    sizes = [len(group) for group in ledger.groups]
+    assert sum(sizes) == 32 * 10
+    assert sizes[0] == 1
+    assert max(sizes) <= 17
+    assert all(15 <= size <= 17 for size in sizes[4:16]), sizes
+
+
+async def test_in_halves_whoever_is_alone_is_still_committed_at_once() -> None:
+    """Half of one is one."""
+    ledger = Ledger()
+    groups = GroupCommit[int, str](ledger.commit, in_halves=True)
+
+    assert [await groups.add(n) for n in (1, 2)] == ["kept 1", "kept 2"]
+    assert await asyncio.gather(*(groups.add(n) for n in (3, 4, 5, 6))) == ["kept 3", "kept 4", "kept 5", "kept 6"]
+    assert ledger.groups == [[1], [2], [3, 4], [5, 6]]

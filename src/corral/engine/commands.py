@@ -75,7 +75,7 @@ class Commands:
         self._estimates = estimates
         self._clock = clock
         self._new_id = new_id
-        self._wishes = GroupCommit[_Wished, Created | KeyRow](self._record)
+        self._wishes = GroupCommit[_Wished, Created | KeyRow](self._record, in_halves=True)
 
     async def plan(self, order: Order) -> Ranking:
         """What creating *order* would choose from; NotFoundError for an unknown product or template."""

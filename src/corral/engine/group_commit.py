@@ -3,6 +3,10 @@ Many small writes as few large ones: what arrives while a commit is under way go
 
 Alone, nothing waits: the first to come is committed at once. Under load the groups grow by themselves, because each
 takes all that came during the one before, so the cost of a commit is shared by more the more there is to do.
+
+Callers who ask again as soon as they are answered may end up in one large group and one small one that take turns; while
+the large one is committed there is nearly nothing else to do. `in_halves` keeps the two alike: a group is then at most
+half of those who wait or have just been answered.
 """
 
 from __future__ import annotations
@@ -28,10 +32,16 @@ class GroupCommit(Generic[Item, Outcome]):
     """
 
     def __init__(
-        self, commit: Callable[[Sequence[Item]], Awaitable[Sequence[Outcome]]], *, most: int = MOST_TOGETHER
+        self,
+        commit: Callable[[Sequence[Item]], Awaitable[Sequence[Outcome]]],
+        *,
+        most: int = MOST_TOGETHER,
+        in_halves: bool = False,
     ) -> None:
         self._commit = commit
         self._most = most
+        self._in_halves = in_halves
+        self._latest = 0
         self._waiting: deque[tuple[Item, asyncio.Future[Outcome]]] = deque()
         self._running: asyncio.Task[None] | None = None
 
@@ -59,10 +69,13 @@ class GroupCommit(Generic[Item, Outcome]):
 
     def _next_group(self) -> list[tuple[Item, asyncio.Future[Outcome]]]:
         group: list[tuple[Item, asyncio.Future[Outcome]]] = []
-        while self._waiting and len(group) < self._most:
+        half = (len(self._waiting) + self._latest + 1) // 2
+        most = min(half, self._most) if self._in_halves else self._most
+        while self._waiting and len(group) < most:
             item, told = self._waiting.popleft()
             if not told.done():
                 group.append((item, told))
+        self._latest = len(group)
         return group
 
     async def _commit_group(self, group: Sequence[tuple[Item, asyncio.Future[Outcome]]]) -> None:
