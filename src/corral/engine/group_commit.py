@@ -4,7 +4,7 @@ Many small writes as few large ones: what arrives while a commit is under way go
 Alone, nothing waits: the first to come is committed at once. Under load the groups grow by themselves, because each
 takes all that came during the one before, so the cost of a commit is shared by more the more there is to do.
 
-Callers who ask again as soon as they are answered may end up in one large group and one small one that take turns; while
+Callers who ask again as soon as they are answered may end up in a large group and a small one that take turns; while
 the large one is committed there is nearly nothing else to do. `in_halves` keeps the two alike: a group is then at most
 half of those who wait or have just been answered.
 """

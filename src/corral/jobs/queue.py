@@ -18,6 +18,7 @@ import msgspec
 from corral.jobs.registry import JobId, Payload, Priority, Registry
 from corral.jobs.tables import LOG, QUEUE, queries_of
 from corral.store.database import Connection, Database
+from corral.store.rows import Adding
 from corral.store.together import Write
 
 
@@ -84,13 +85,12 @@ class Backlog:
 
 _STATUSES = {"queued": JobStatus.PENDING, "picked": JobStatus.PROCESSING, "failed": JobStatus.FAILED}
 
-_ADD = f"""
-INSERT INTO {QUEUE} (priority, entrypoint, payload, execute_after, status)
-SELECT priority, entrypoint, payload, now(), 'queued'
-FROM unnest($1::int[], $2::text[], $3::bytea[]) WITH ORDINALITY AS new (priority, entrypoint, payload, place)
-ORDER BY place
-RETURNING id
-"""  # noqa: S608  # a constant
+_ADD = Adding(
+    f"INSERT INTO {QUEUE} ({{columns}}, execute_after, status) SELECT {{columns}}, now(), 'queued'"  # noqa: S608  # a constant
+    " FROM {rows} ORDER BY place RETURNING id",
+    own={"payload": "bytea"},
+    shared={"priority": "int", "entrypoint": "text"},
+)
 
 _ALL_JOBS = f"""
 SELECT id, entrypoint AS type, status::text AS status, priority, attempts, created AS created_at,
@@ -183,12 +183,8 @@ class JobQueue:
         """
         if any(w.after or w.only_one for w in wanted):
             raise ValueError("jobs that wait, or of which there is to be one, are added by `enqueue`")
-        columns = (
-            [self._priority(w) for w in wanted],
-            [w.type for w in wanted],
-            [msgspec.json.encode(dict(w.payload)) for w in wanted],
-        )
-        return Write("queued", _ADD, columns)
+        rows = [(msgspec.json.encode(dict(w.payload)), self._priority(w), w.type) for w in wanted]
+        return Write("queued", *_ADD.statement(rows))
 
     async def find(
         self,

@@ -14,21 +14,29 @@ from typing import Any
 from corral.domain.access import Access
 from corral.domain.audit import STRANGER, AuditEntry, AuditLine
 from corral.store.database import Connection
+from corral.store.rows import Adding
 
 # PostgreSQL has the lines when it answers; it need not have them on disk before a caller gets an answer.
-_APPEND = """
-WITH locked AS MATERIALIZED (
-    SELECT set_config('synchronous_commit', 'off', true), pg_advisory_xact_lock(hashtextextended('corral audit', 0))
+_APPEND = Adding(
+    """
+    WITH locked AS MATERIALIZED (
+        SELECT set_config('synchronous_commit', 'off', true), pg_advisory_xact_lock(hashtextextended('corral audit', 0))
+    )
+    INSERT INTO corral_audit ({columns}) SELECT {columns} FROM locked, {rows} ORDER BY place
+    """,
+    own={"at": "timestamptz", "instance_id": "text", "request_id": "text"},
+    shared={
+        "who": "text",
+        "key_id": "text",
+        "access": "text",
+        "method": "text",
+        "route": "text",
+        "path": "text",
+        "address": "text",
+        "status": "integer",
+        "error_code": "text",
+    },
 )
-INSERT INTO corral_audit
-    (at, who, key_id, access, method, route, path, instance_id, address, status, error_code, request_id)
-SELECT at, who, key_id, access, method, route, path, instance_id, address, status, error_code, request_id
-FROM locked, unnest($1::timestamptz[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[],
-                    $8::text[], $9::text[], $10::integer[], $11::text[], $12::text[])
-  WITH ORDINALITY AS new
-    (at, who, key_id, access, method, route, path, instance_id, address, status, error_code, request_id, place)
-ORDER BY place
-"""
 _PAGE = """
 SELECT * FROM corral_audit
 WHERE id > $1 AND ($3::text IS NULL OR instance_id = $3) AND ($4::text IS NULL OR who = $4 OR key_id = $4)
@@ -38,7 +46,8 @@ ORDER BY id LIMIT $2
 
 async def append(connection: Connection, entries: Sequence[AuditEntry]) -> None:
     """Write *entries* down, in one statement: the lock is held until they are committed."""
-    await connection.execute(_APPEND, *(list(column) for column in zip(*map(_row, entries), strict=True)))
+    sql, arguments = _APPEND.statement([_row(entry) for entry in entries])
+    await connection.execute(sql, *arguments)
 
 
 async def page(
@@ -58,17 +67,17 @@ def _row(entry: AuditEntry) -> tuple[object, ...]:
     caller = entry.caller
     return (
         entry.at,
+        entry.instance_id,
+        entry.request_id,
         STRANGER if caller is None else caller.name,
         None if caller is None else caller.key_id,
         None if caller is None else caller.access.value,
         entry.method,
         entry.route,
         entry.path,
-        entry.instance_id,
         entry.address,
         entry.status,
         entry.error_code,
-        entry.request_id,
     )
 
 

@@ -10,6 +10,7 @@ locks the instance's row before it tells of itself.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Any, Final
 
 import msgspec
@@ -20,24 +21,22 @@ from corral.domain.instance import Failure, InstanceId, OperationId, ProviderId
 from corral.domain.lifecycle import Phase
 from corral.store.database import Connection
 from corral.store.notices import notice
+from corral.store.rows import Adding
 from corral.store.together import Write
 
 TOPIC: Final = "events"
 """The notice on commit of events; it wakes whoever follows the log, in every process."""
 
-_APPEND = f"""
-WITH noticed AS (SELECT {notice(TOPIC)})
-INSERT INTO corral_events (instance_id, type, status, previous_status, operation_id, reason, at, data,
-                           micro_usd_before, micro_usd)
-SELECT instance_id, type, status, previous_status, operation_id, reason, at, data, micro_usd_before, micro_usd
-FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::timestamptz[], $8::jsonb[],
-            $9::bigint[], $10::bigint[])
-  WITH ORDINALITY AS new (instance_id, type, status, previous_status, operation_id, reason, at, data, micro_usd_before,
-                          micro_usd, place)
-WHERE %s
-ORDER BY place
-RETURNING id, (SELECT count(*) FROM noticed)
-"""  # noqa: S608  # constants
+_OWN = {"instance_id": "text", "operation_id": "text", "data": "jsonb"}
+_SHARED = {
+    "type": "text",
+    "status": "text",
+    "previous_status": "text",
+    "reason": "text",
+    "at": "timestamptz",
+    "micro_usd_before": "bigint",
+    "micro_usd": "bigint",
+}
 
 # Nothing to number is the usual case of a quiet service; it is found out without taking the lock.
 _NUMBER = "SELECT corral_number_events() WHERE EXISTS (SELECT FROM corral_events WHERE seq IS NULL)"
@@ -71,13 +70,13 @@ async def append(connection: Connection, told: Sequence[Happening]) -> list[int]
 
     The change itself must have been written before in that transaction.
     """
-    rows = await connection.fetch(_APPEND % "true", *_columns(told))
-    return sorted(row["id"] for row in rows)
+    sql, arguments = _adding("true").statement([_row(one) for one in told])
+    return sorted(row["id"] for row in await connection.fetch(sql, *arguments))
 
 
 def appending(told: Sequence[Happening], *, if_: str) -> Write:
     """The same, to be made together with, and only if, the write called *if_* changes something; returns `id`."""
-    return Write("told", _APPEND % f"EXISTS (SELECT FROM {if_})", _columns(told))
+    return Write("told", *_adding(f"EXISTS (SELECT FROM {if_})").statement([_row(one) for one in told]))
 
 
 async def page(
@@ -111,8 +110,16 @@ async def one(connection: Connection, row_id: int) -> Event:
     return _event(await connection.fetchrow(_ONE, row_id))
 
 
-def _columns(told: Sequence[Happening]) -> list[list[Any]]:
-    return [list(column) for column in zip(*map(_row, told), strict=True)]
+@cache
+def _adding(condition: str) -> Adding:
+    """Adds events if *condition* holds, in the order they are given."""
+    return Adding(
+        f"WITH noticed AS (SELECT {notice(TOPIC)})"  # noqa: S608  # constants
+        " INSERT INTO corral_events ({columns}) SELECT {columns} FROM {rows}"
+        f" WHERE {condition} ORDER BY place RETURNING id, (SELECT count(*) FROM noticed)",
+        own=_OWN,
+        shared=_SHARED,
+    )
 
 
 def _row(told: Happening) -> tuple[Any, ...]:
@@ -123,13 +130,13 @@ def _row(told: Happening) -> tuple[Any, ...]:
         data |= {"region": after.placement.region, "productId": after.placement.product_id}
     return (
         after.id,
+        after.operation_id,
+        msgspec.json.encode(_Kept(provider_id=after.provider_id, failure=after.failure, data=data)).decode(),
         told.type.value,
         after.phase.value,
         None if before is None else before.phase.value,
-        after.operation_id,
         change.because,
         change.at,
-        msgspec.json.encode(_Kept(provider_id=after.provider_id, failure=after.failure, data=data)).decode(),
         0 if before is None else hourly_micro_usd(before),
         hourly_micro_usd(after),
     )

@@ -20,35 +20,41 @@ from corral.domain.instance import Instance, InstanceId
 from corral.domain.lifecycle import Goal, Phase
 from corral.store.database import Connection
 from corral.store.notices import notice
+from corral.store.rows import Adding
 from corral.store.together import Write
 
 TOPIC: Final = "instances"
 """The notice on commit of a changed instance, with its id; who remembers it must read it anew."""
 
-_COLUMNS = (
-    "id, name, goal, phase, region, provider_id, generation, create_in_doubt, created_at, look_at, record, micro_usd"
-)
-_INSERT = f"""
-INSERT INTO corral_instances ({_COLUMNS})
-SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::int[], $8::bool[],
-                     $9::timestamptz[], $10::timestamptz[], $11::jsonb[], $12::bigint[])
-"""  # noqa: S608  # constants
+_OWN = {"id": "text", "name": "text", "region": "text", "created_at": "timestamptz", "record": "jsonb"}
+_SHARED = {
+    "goal": "text",
+    "phase": "text",
+    "provider_id": "text",
+    "generation": "int",
+    "create_in_doubt": "bool",
+    "look_at": "timestamptz",
+    "micro_usd": "bigint",
+}
+_INSERT = "INSERT INTO corral_instances ({columns}) SELECT {columns} FROM {rows}"
+_ADD = Adding(f"{_INSERT} RETURNING id", own=_OWN, shared=_SHARED)
+_ADD_UNLESS_KNOWN = Adding(f"{_INSERT} ON CONFLICT (provider_id) DO NOTHING RETURNING id", own=_OWN, shared=_SHARED)
 _UPDATE = f"""
 UPDATE corral_instances AS i
 SET goal = n.goal, phase = n.phase, region = n.region, provider_id = n.provider_id, generation = i.generation + 1,
     create_in_doubt = n.create_in_doubt, look_at = n.look_at, record = n.record, micro_usd = n.micro_usd
-FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::int[], $8::bool[],
-            $9::timestamptz[], $10::timestamptz[], $11::jsonb[], $12::bigint[])
-  AS n (id, name, goal, phase, region, provider_id, generation, create_in_doubt, created_at, look_at, record, micro_usd)
+FROM unnest($1::text[], $2::text[], $3::text[], $4::timestamptz[], $5::jsonb[], $6::text[], $7::text[], $8::text[],
+            $9::int[], $10::bool[], $11::timestamptz[], $12::bigint[])
+  AS n (id, name, region, created_at, record, goal, phase, provider_id, generation, create_in_doubt, look_at, micro_usd)
 WHERE i.id = n.id AND i.generation = n.generation
 RETURNING i.id, {notice(TOPIC, "i.id")}
 """  # noqa: S608  # constants
 # One, without arrays: a join with those is planned anew each time, because PostgreSQL plans by their length.
 _UPDATE_ONE = f"""
 UPDATE corral_instances AS i
-SET goal = $2, phase = $3, region = $4, provider_id = $5, generation = i.generation + 1,
-    create_in_doubt = $7, look_at = $8, record = $9::jsonb, micro_usd = $10
-WHERE i.id = $1 AND i.generation = $6
+SET region = $2, record = $3::jsonb, goal = $4, phase = $5, provider_id = $6, generation = i.generation + 1,
+    create_in_doubt = $8, look_at = $9, micro_usd = $10
+WHERE i.id = $1 AND i.generation = $7
 RETURNING i.id, {notice(TOPIC, "i.id")}
 """  # noqa: S608  # constants
 
@@ -57,20 +63,20 @@ _decoder = msgspec.json.Decoder(Instance)
 
 async def add(connection: Connection, instances: Sequence[Instance], look_at: datetime | None = None) -> None:
     """Remember new instances."""
-    await connection.execute(_INSERT, *_columns(instances, [look_at] * len(instances)))
+    if instances:
+        new = adding(instances, look_at)
+        await connection.execute(new.sql, *new.arguments)
 
 
 def adding(instances: Sequence[Instance], look_at: datetime | None) -> Write:
     """The same, to be made together with what belongs to it."""
-    return Write("added", f"{_INSERT} RETURNING id", _columns(instances, [look_at] * len(instances)))
+    return Write("added", *_ADD.statement([_row(instance, look_at) for instance in instances]))
 
 
 async def add_unless_known(connection: Connection, instance: Instance, look_at: datetime | None) -> bool:
     """Remember a new instance, unless one of the same provider id is remembered; answers whether it was added."""
-    added = await connection.fetch(
-        f"{_INSERT} ON CONFLICT (provider_id) DO NOTHING RETURNING id", *_columns([instance], [look_at])
-    )
-    return bool(added)
+    sql, arguments = _ADD_UNLESS_KNOWN.statement([_row(instance, look_at)])
+    return bool(await connection.fetch(sql, *arguments))
 
 
 async def write(connection: Connection, instance: Instance, *, look_at: datetime | None) -> Instance:
@@ -266,24 +272,22 @@ def _columns(instances: Sequence[Instance], look_at: Sequence[datetime | None]) 
 
 def _changed(instance: Instance, look_at: datetime | None) -> tuple[Any, ...]:
     """What a write may change, with the id and the generation that was read."""
-    instance_id, _name, goal, phase, region, provider_id, generation, in_doubt, _created_at, *rest = _row(
-        instance, look_at
-    )
-    return instance_id, goal, phase, region, provider_id, generation, in_doubt, *rest
+    instance_id, _name, region, _created_at, *rest = _row(instance, look_at)
+    return instance_id, region, *rest
 
 
 def _row(instance: Instance, look_at: datetime | None) -> tuple[Any, ...]:
     return (
         instance.id,
         instance.order.name,
+        None if instance.placement is None else instance.placement.region,
+        instance.created_at,
+        msgspec.json.encode(instance).decode(),
         instance.goal.value,
         instance.phase.value,
-        None if instance.placement is None else instance.placement.region,
         instance.provider_id,
         instance.generation,
         instance.create_in_doubt,
-        instance.created_at,
         look_at,
-        msgspec.json.encode(instance).decode(),
         hourly_micro_usd(instance),
     )

@@ -11,25 +11,29 @@ import msgspec
 from corral.domain.instance import Failure, InstanceId, OperationId
 from corral.domain.operation import Operation, OperationKind, OperationStatus
 from corral.store.database import Connection
+from corral.store.rows import Adding
 from corral.store.together import Write
 
 COLUMNS = "id, instance_id, kind, status, phases, error, created_at"
-_INSERT = f"""
-INSERT INTO corral_operations ({COLUMNS})
-SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::jsonb[], $6::jsonb[], $7::timestamptz[])
-"""  # noqa: S608  # constants
+_ADD = Adding(
+    "INSERT INTO corral_operations ({columns}) SELECT {columns} FROM {rows}",
+    own={"id": "text", "instance_id": "text", "phases": "jsonb", "created_at": "timestamptz"},
+    shared={"kind": "text", "status": "text", "error": "jsonb"},
+)
 _UPDATE = "UPDATE corral_operations SET status = $2, phases = $3::jsonb, error = $4::jsonb WHERE id = $1"
 
 
 async def add(connection: Connection, operations: Sequence[Operation]) -> None:
     """Remember new operations."""
+    if not operations:
+        return
     new = adding(operations)
     await connection.execute(new.sql, *new.arguments)
 
 
 def adding(operations: Sequence[Operation]) -> Write:
     """The same, to be made together with what belongs to it."""
-    return Write("asked", _INSERT, [list(column) for column in zip(*map(_row, operations), strict=True)])
+    return Write("asked", *_ADD.statement([_row(operation) for operation in operations]))
 
 
 async def write(connection: Connection, operation: Operation) -> None:
@@ -66,7 +70,7 @@ async def of_many(connection: Connection, ids: Sequence[OperationId]) -> dict[Op
 
 
 def _changed(operation: Operation) -> tuple[Any, ...]:
-    _, _, _, status, phases, error, _ = _row(operation)
+    _, _, phases, _, _, status, error = _row(operation)
     return operation.id, status, phases, error
 
 
@@ -75,11 +79,11 @@ def _row(operation: Operation) -> tuple[Any, ...]:
     return (
         operation.id,
         operation.instance_id,
+        msgspec.json.encode(operation.stamps).decode(),
+        operation.created_at,
         operation.kind.value,
         operation.status.value,
-        msgspec.json.encode(operation.stamps).decode(),
         error,
-        operation.created_at,
     )
 
 
