@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import AsyncGenerator
 from typing import Any, Final
@@ -93,3 +94,33 @@ async def test_both_ways_are_counted_and_written_down_alike(front: Front) -> Non
     metrics = (await front.get("/metrics")).body.decode()
     assert 'corral_http_requests_total{method="POST",route="/api/instances",status="201"} 2.0' in metrics
     assert 'corral_http_requests_total{method="POST",route="/api/instances",status="400"} 2.0' in metrics
+
+
+async def test_a_plain_wish_and_its_line_are_one_commit(front: Front, database: Database) -> None:
+    """So that a crowd costs half of them; each line is about its own wish, whoever went along."""
+    answers = await asyncio.gather(
+        *(
+            sent(front.service, PLAIN, msgspec.json.encode({**WISH, "name": f"n{n}"}), **{"X-Request-ID": f"r{n}"})
+            for n in range(20)
+        )
+    )
+    asked = {f"r{n}": answer.json["instanceId"] for n, answer in enumerate(answers)}
+    async with database.connection() as connection:
+        rows = await connection.fetch(
+            "SELECT a.request_id, i.id FROM corral_audit AS a JOIN corral_instances AS i"
+            " ON i.id = a.instance_id AND i.xmin::text = a.xmin::text AND i.created_at = a.at"
+        )
+
+    assert {row["request_id"]: row["id"] for row in rows} == asked
+    assert len(rows) == 20
+
+
+async def test_a_wish_whose_line_cannot_be_written_is_not_recorded(front: Front, database: Database) -> None:
+    """Nothing happened, and the caller is told so."""
+    async with database.connection() as connection:
+        await connection.execute("DROP TABLE corral_audit")
+    answer = await sent(front.service, PLAIN, BODIES["a good one"])
+    async with database.connection() as connection:
+        recorded = await connection.fetchval("SELECT count(*) FROM corral_instances")
+
+    assert (answer.status, recorded) == (500, 0)

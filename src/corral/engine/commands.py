@@ -3,7 +3,7 @@ Wishes for new instances, written down: a goal, an operation, an event and a job
 
 Nothing is asked of the provider here beyond its catalogue; the job does the rest. A request that carries an idempotency
 key has its answer stored in that same transaction: after a crash either all of it happened, and a repetition gets the
-answer, or nothing did.
+answer, or nothing did. The same goes for a line of the audit log that is given along.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Final, overload
 
 from corral.cache.book import CacheBook, CacheName
 from corral.clock import Clock
+from corral.domain.audit import AuditEntry
 from corral.domain.events import Change
 from corral.domain.instance import Instance, InstanceId, OperationId, Order, Placement
 from corral.domain.lifecycle import Goal, Phase
@@ -28,7 +29,7 @@ from corral.engine.group_commit import GroupCommit
 from corral.engine.keyed import Keyed
 from corral.engine.record import News
 from corral.jobs.queue import JobQueue, Wanted
-from corral.store import idempotency, instances, operations
+from corral.store import audit, idempotency, instances, operations
 from corral.store.database import Connection, Database
 from corral.store.idempotency import KeyRow
 
@@ -50,6 +51,7 @@ class Created:
 class _Wished:
     created: Created
     row: KeyRow | None
+    line: AuditEntry | None
 
 
 class Commands:
@@ -85,14 +87,21 @@ class Commands:
         return ranking
 
     @overload
-    async def create(self, order: Order) -> Created: ...
+    async def create(self, order: Order, *, line_of: Callable[[Created], AuditEntry] | None = None) -> Created: ...
     @overload
     async def create(self, order: Order, keyed: Keyed[Created] | None) -> Created | KeyRow: ...
-    async def create(self, order: Order, keyed: Keyed[Created] | None = None) -> Created | KeyRow:
+    async def create(
+        self,
+        order: Order,
+        keyed: Keyed[Created] | None = None,
+        *,
+        line_of: Callable[[Created], AuditEntry] | None = None,
+    ) -> Created | KeyRow:
         """
         Record that *order* is wanted; raises NotFoundError when its product or template is not to be had.
 
-        Answers the row of *keyed* instead when another request used that key first.
+        Answers the row of *keyed* instead when another request used that key first. What *line_of* tells of the wish is
+        written into the audit log with it.
         """
         now = self._clock.now()
         wish = wish_of(order)
@@ -104,7 +113,10 @@ class Commands:
             ranking, _ = await asyncio.gather(self._catalogue.candidates(wish), template)
         ready_at = await self._estimates.ready_at(order.product_name, now)
         created = self._wish(order, ranking.candidates[0], now, ready_at)
-        return await self._wishes.add(_Wished(created=created, row=None if keyed is None else keyed.row(created)))
+        row = None if keyed is None else keyed.row(created)
+        return await self._wishes.add(
+            _Wished(created=created, row=row, line=None if line_of is None else line_of(created))
+        )
 
     def _wish(self, order: Order, best: Candidate, now: datetime, ready_at: datetime) -> Created:
         instance = Instance(
@@ -135,25 +147,28 @@ class Commands:
 
     async def _record(self, wished: Sequence[_Wished]) -> list[Created | KeyRow]:
         """Write a group of wishes down, except those whose key turns out to be taken."""
+        outcomes: list[Created | KeyRow]
         if any(wish.row is not None for wish in wished):
             async with self._database.transaction() as connection:
                 outcomes = await self._claimed(connection, wished)
-                await self._add(connection, [outcome for outcome in outcomes if isinstance(outcome, Created)])
-        else:
-            fresh = [wish.created for wish in wished]
-            async with self._database.connection() as connection:
+                fresh = [w for w, outcome in zip(wished, outcomes, strict=True) if outcome is w.created]
                 await self._add(connection, fresh)
-            outcomes = list[Created | KeyRow](fresh)
+        else:
+            outcomes = [wish.created for wish in wished]
+            async with self._database.connection() as connection:
+                await self._add(connection, wished)
         self._caches.clear(CacheName.MERGED_LISTING)
         return outcomes
 
-    async def _add(self, connection: Connection, fresh: Sequence[Created]) -> None:
+    async def _add(self, connection: Connection, fresh: Sequence[_Wished]) -> None:
         if not fresh:
             return
-        now, new = self._clock.now(), [created.instance for created in fresh]
+        now, new = self._clock.now(), [wish.created.instance for wish in fresh]
+        lines = [wish.line for wish in fresh if wish.line is not None]
         writes = [
             instances.adding(new, look_at=now + REMIND_AFTER),
-            operations.adding([created.operation for created in fresh]),
+            *([audit.appending(lines)] if lines else []),
+            operations.adding([wish.created.operation for wish in fresh]),
             self._queue.adding([_create_job(instance) for instance in new]),
         ]
         await self._news.write(

@@ -15,28 +15,28 @@ from corral.domain.access import Access
 from corral.domain.audit import STRANGER, AuditEntry, AuditLine
 from corral.store.database import Connection
 from corral.store.rows import Adding
+from corral.store.together import Write
 
+_LOCK = "pg_advisory_xact_lock(hashtextextended('corral audit', 0))"
+_INSERT = """
+WITH locked AS MATERIALIZED (SELECT %s)
+INSERT INTO corral_audit ({columns}) SELECT {columns} FROM locked, {rows} ORDER BY place
+"""
+_OWN = {"at": "timestamptz", "instance_id": "text", "request_id": "text"}
+_SHARED = {
+    "who": "text",
+    "key_id": "text",
+    "access": "text",
+    "method": "text",
+    "route": "text",
+    "path": "text",
+    "address": "text",
+    "status": "integer",
+    "error_code": "text",
+}
 # PostgreSQL has the lines when it answers; it need not have them on disk before a caller gets an answer.
-_APPEND = Adding(
-    """
-    WITH locked AS MATERIALIZED (
-        SELECT set_config('synchronous_commit', 'off', true), pg_advisory_xact_lock(hashtextextended('corral audit', 0))
-    )
-    INSERT INTO corral_audit ({columns}) SELECT {columns} FROM locked, {rows} ORDER BY place
-    """,
-    own={"at": "timestamptz", "instance_id": "text", "request_id": "text"},
-    shared={
-        "who": "text",
-        "key_id": "text",
-        "access": "text",
-        "method": "text",
-        "route": "text",
-        "path": "text",
-        "address": "text",
-        "status": "integer",
-        "error_code": "text",
-    },
-)
+_APPEND = Adding(_INSERT % f"set_config('synchronous_commit', 'off', true), {_LOCK}", own=_OWN, shared=_SHARED)
+_APPEND_WITH = Adding(_INSERT % _LOCK, own=_OWN, shared=_SHARED)
 _PAGE = """
 SELECT * FROM corral_audit
 WHERE id > $1 AND ($3::text IS NULL OR instance_id = $3) AND ($4::text IS NULL OR who = $4 OR key_id = $4)
@@ -48,6 +48,16 @@ async def append(connection: Connection, entries: Sequence[AuditEntry]) -> None:
     """Write *entries* down, in one statement: the lock is held until they are committed."""
     sql, arguments = _APPEND.statement([_row(entry) for entry in entries])
     await connection.execute(sql, *arguments)
+
+
+def appending(entries: Sequence[AuditEntry]) -> Write:
+    """
+    The same, to be made together with what they tell of.
+
+    Best right after what decides whether anything is made at all: PostgreSQL makes the rest from the last to the first,
+    and the lock is then taken when all else is done.
+    """
+    return Write("noted", *_APPEND_WITH.statement([_row(entry) for entry in entries]))
 
 
 async def page(

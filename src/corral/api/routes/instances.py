@@ -29,6 +29,7 @@ from corral.engine.reading import Reading
 from corral.store.idempotency import Answer
 
 PATH: Final = "/api/instances"
+CREATED: Final = 201
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,10 +50,12 @@ def handlers(desk: InstanceDesk) -> list[HTTPRouteHandler]:
         PATH,
         summary="Create an instance",
         tags=["instances"],
-        status_code=201,
+        status_code=CREATED,
         operation_class=CreateOperation,
         responses={
-            201: ResponseSpec(data_container=InstanceCreated, description="Recorded; it is created in the background."),
+            CREATED: ResponseSpec(
+                data_container=InstanceCreated, description="Recorded; it is created in the background."
+            ),
             200: ResponseSpec(data_container=PlanDetails, description="With `dryRun`: what would be tried, in order."),
         },
         opt={**OPERATOR, KEEPS_ANSWERS: True},
@@ -112,7 +115,7 @@ def created_answer(created: Created) -> Answer:
         product_id=placement.product_id,
         price=usd(placement.micro_usd),
     )
-    return Answer(status=201, body=_json(body))
+    return Answer(status=CREATED, body=_json(body))
 
 
 def _planned(ranking: Ranking) -> Answer:
