@@ -136,6 +136,21 @@ async def test_headers_that_do_not_come_are_not_waited_for(service: Service, sen
     assert await service.raw(sent) == b""
 
 
+async def test_headers_of_a_second_request_are_not_waited_for_either(service: Service) -> None:
+    """Whether they begin with the end of the first or later."""
+    first = b"GET /health/live HTTP/1.1\r\nhost: localhost\r\n\r\n"
+    at_once = await service.raw(first + b"GET /health/live HTTP/1.1\r\nx-slow: ")
+    reader, writer = await asyncio.open_connection("127.0.0.1", service.port)
+    writer.write(first)
+    later = await reader.readuntil(b"}")
+    writer.write(b"GET /health/live HTTP/1.1\r\nx-slow: ")
+    rest = await reader.read()
+    writer.close()
+
+    assert at_once.count(b"HTTP/1.1 200 OK") == later.count(b"HTTP/1.1 200 OK") == 1
+    assert rest == b""
+
+
 async def test_a_flood_of_headers_is_refused(service: Service) -> None:
     """Headers cost memory before any code of ours sees them."""
     flood = b"".join(b"x-%d: %s\r\n" % (n, b"y" * 1000) for n in range(200))

@@ -65,7 +65,9 @@ class PatientProtocol(HttpToolsProtocol):
         self._limits = limits
         self._door = door
         self._clock = clock
+        self._awaits_headers = False
         self._headers_due: TimerHandle | None = None
+        """Runs while they are awaited; not for those that come in one piece, as most do."""
         self._header_bytes = 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
@@ -73,6 +75,7 @@ class PatientProtocol(HttpToolsProtocol):
         super().connection_made(cast("asyncio.Transport", JoinedWrites(transport, self.loop)))
         if self._door.admits(len(self.connections)):
             self._expect_headers()
+            self._wait()
         else:
             self._hang_up(CrowdedError("this Corral has too many connections; ask again later", retry_after_seconds=5))
 
@@ -84,15 +87,17 @@ class PatientProtocol(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         """Refuse once the headers alone are larger than any honest client's."""
         super().data_received(data)
-        if self._headers_due is not None:
+        if self._awaits_headers:
             self._header_bytes += len(data)
             if self._header_bytes > self._limits.header_bytes:
                 self.send_400_response("the request's headers are too large")
+            elif self._headers_due is None:
+                self._wait()
 
     def on_message_begin(self) -> None:
         """A request begins; on a kept-alive connection the wait begins anew."""
         super().on_message_begin()
-        if self._headers_due is None:
+        if not self._awaits_headers:
             self._expect_headers()
 
     def on_headers_complete(self) -> None:
@@ -121,10 +126,14 @@ class PatientProtocol(HttpToolsProtocol):
         self.transport.close()
 
     def _expect_headers(self) -> None:
+        self._awaits_headers = True
         self._header_bytes = 0
+
+    def _wait(self) -> None:
         self._headers_due = self.loop.call_later(self._limits.headers_within_seconds, self._give_up)
 
     def _headers_arrived(self) -> None:
+        self._awaits_headers = False
         if self._headers_due is not None:
             self._headers_due.cancel()
             self._headers_due = None

@@ -14,4 +14,5 @@ def iso(instant: datetime | None) -> str | None:
     """*instant* as every answer and every webhook writes it; None stays None."""
     if instant is None:
         return None
-    return instant.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    in_utc = instant if instant.tzinfo is UTC else instant.astimezone(UTC)
+    return in_utc.isoformat(timespec="milliseconds").removesuffix("+00:00") + "Z"
