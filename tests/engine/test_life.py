@@ -168,6 +168,22 @@ async def test_a_late_listing_does_not_lead_to_a_second_create(database: Databas
         assert herd.sim.ledger(OURS).most_at_once == 1
 
 
+async def test_a_clock_set_ahead_does_not_lead_to_a_second_create(database: Database, target: DatabaseTarget) -> None:
+    """However many listings there are by then: who looks knows by its own watch that it has not waited long enough."""
+    async with herding(database, target, list_lag_seconds=40) as herd:
+        herd.sim.fault("lost_reply", on="create")
+        wish = await herd.wish()
+        await herd.steps(3)
+        assert (await herd.get(wish)).doubted_at is not None
+        herd.clock.set_by(90)
+        await herd.steps(10)
+        assert (await herd.get(wish)).attempt == 1
+        await herd.until(wish, Phase.READY)
+
+        assert (await herd.get(wish)).attempt == 1
+        assert herd.sim.ledger(OURS).most_at_once == 1
+
+
 async def test_deleting_a_create_in_doubt_finds_it_first(herd: Herd) -> None:
     """Otherwise a machine nobody knows of would be billed for ever."""
     herd.sim.fault("lost_reply", on="create")

@@ -1,7 +1,7 @@
 """
 The proof: in no random history of faults, deaths and races is a wish billed twice, lost or forgotten.
 
-And the proof of the proof: four engines with one thing wrong each are found out by the same histories.
+And the proof of the proof: three engines with one thing wrong each are found out by the same histories.
 """
 
 from __future__ import annotations

@@ -27,6 +27,10 @@ class SteppedClock:
         self._sleepers.append((self._elapsed + seconds, sleeper))
         await sleeper
 
+    def set_by(self, seconds: float) -> None:
+        """Put the hands elsewhere; no time passes by that."""
+        self._now += timedelta(seconds=seconds)
+
     def advance(self, seconds: float) -> None:
         """Move on, and wake who slept until now."""
         self._elapsed += seconds

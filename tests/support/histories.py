@@ -166,6 +166,12 @@ class Histories(RuleBasedStateMachine):
     def wait(self, seconds: int) -> None:
         self.paddock.advance(seconds)
 
+    @rule(seconds=st.sampled_from([61, 3600]))
+    def set_the_clock(self, seconds: int) -> None:
+        """Somebody sets the machine's clock ahead: deadlines end early, but nothing may be made twice by it."""
+        self.bad_times = self.denied = True
+        self.paddock.clock.set_by(seconds)
+
     # The provider, and others at it.
 
     @rule(which=st.integers(0, MOST_WISHES - 1), harm=st.sampled_from(sorted(HARMS)))

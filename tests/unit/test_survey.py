@@ -31,9 +31,17 @@ BORN = Instance(
 )
 
 
-def looked(instance: Instance, listed: Sequence[ProviderInstance], *, after: float) -> Survey:
+def looked(instance: Instance, listed: Sequence[ProviderInstance], *, after: float, outlasted: bool = True) -> Survey:
     began = NOW + timedelta(seconds=after)
-    return survey({instance.id: instance}, listed, complete=True, began=began, installation="0a1b2c", settle=SETTLE)
+    return survey(
+        {instance.id: instance},
+        listed,
+        complete=True,
+        began=began,
+        installation="0a1b2c",
+        settle=SETTLE,
+        outlasted={instance.id} if outlasted else (),
+    )
 
 
 @pytest.mark.parametrize("goal", [Goal.RUNNING, Goal.GONE])
@@ -61,6 +69,7 @@ def test_listings_within_the_settle_time_prove_nothing_about_a_create_in_doubt()
     counted = [len(looked(doubtful, [], after=seconds).counted) for seconds in (0, 1, 59.9, 60, 61)]
 
     assert counted == [0, 0, 0, 1, 1]
+    assert not looked(doubtful, [], after=3600, outlasted=False).counted, "whatever the clock says, nobody has waited"
 
 
 LEAVING = replace(

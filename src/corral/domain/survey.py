@@ -6,7 +6,7 @@ A listing that is complete is the only thing that can show an absence; any listi
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
@@ -59,12 +59,14 @@ def survey(
     began: datetime,
     installation: str,
     settle: timedelta,
+    outlasted: Container[InstanceId] = (),
 ) -> Survey:
     """
     Compare what is *remembered* with what is *listed*.
 
     *remembered* holds every instance that is watched and every one that a listed mark names. An instance that was never
-    seen is given *settle* to show before its absence means anything.
+    seen is given *settle* to show before its absence means anything; a create in doubt is spoken against only if it is
+    among the *outlasted*, too: who looks has waited that long by a watch that nobody can set.
     """
     by_provider = {i.provider_id: i for i in remembered.values() if i.provider_id is not None}
     after = {
@@ -86,7 +88,11 @@ def survey(
         elif seen.sighting not in {Sighting.REMOVING, Sighting.ABSENT}:
             duplicates.append((mark, seen))
     unseen = [i for i in remembered.values() if i.id not in after] if complete else []
-    counted = [replace(i, listings_since_sent=i.listings_since_sent + 1) for i in unseen if _counts(i, began, settle)]
+    counted = [
+        replace(i, listings_since_sent=i.listings_since_sent + 1)
+        for i in unseen
+        if i.id in outlasted and _counts(i, began, settle)
+    ]
     after |= {i.id: _unseen(i, began, settle) for i in unseen if i.provider_id is not None}
     return Survey(
         changed=tuple(new for new in after.values() if new is not remembered[new.id]),

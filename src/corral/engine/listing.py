@@ -134,7 +134,7 @@ class MergedListing:
             look, warning = await self._look(fresh=True)
             asked_at = self._clock.monotonic()
             if look is not None and warning is None:
-                await self._sightings.record(look.listing, began=look.began, absences=False)
+                await self._sightings.record(look.listing, began=look.began)
             local = await self._records()
             provider_seconds, local_seconds = asked_at - began_at, self._clock.monotonic() - asked_at
         else:

@@ -11,12 +11,14 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import partial
 
 from corral.clock import Clock
 from corral.cloud.port import Cloud, Listing
 from corral.domain.decide import Policy
 from corral.domain.errors import CloudError, StoreUnavailableError
 from corral.domain.lifecycle import IN_MOTION
+from corral.engine.doubts import DoubtWatch
 from corral.engine.glimpses import Glimpses
 from corral.engine.peeks import Peeks
 from corral.engine.sightings import Sightings, a_pass
@@ -70,9 +72,11 @@ class Observer:
     _peek_due: float = field(default=0.0, init=False)
     _sightings: Sightings = field(init=False)
     _peeks: Peeks = field(init=False)
+    _doubts: DoubtWatch = field(init=False)
 
     def __post_init__(self) -> None:
         """Share what is known with the one who writes."""
+        self._doubts = DoubtWatch(self.clock, self.policy.settle)
         self._sightings = Sightings(
             database=self.database,
             queue=self.queue,
@@ -159,7 +163,7 @@ class Observer:
 
     async def look(self) -> None:
         """List the whole account once and act on the difference; an unreachable provider changes nothing."""
-        began = self.clock.now()
+        began, began_at = self.clock.now(), self.clock.monotonic()
         try:
             listing = await self.cloud.instances()
         except CloudError as error:
@@ -170,7 +174,8 @@ class Observer:
         self.metrics.look_seconds.observe((self.clock.now() - began).total_seconds())
         self._pages = max(1, listing.pages)
         self.on_listing(listing, began)
-        await self._sightings.record(listing, began=began)
+        outlasted = partial(self._doubts.outlasted, began=began_at)
+        await self._sightings.record(listing, began=began, outlasted=outlasted)
 
     async def _interval(self) -> float:
         """Short while anything moves, long otherwise."""

@@ -7,7 +7,7 @@ somebody else changed meanwhile is left as it is; the next look compares anew.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -24,6 +24,9 @@ from corral.store import instances, looks, orphans
 from corral.store.database import Connection, Database
 from corral.telemetry import log
 
+Outlasted = Callable[[Iterable[Instance]], Container[InstanceId]]
+"""Tells of which of these a doubt has been known for the settle time, so that a listing without them counts."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sightings:
@@ -35,14 +38,15 @@ class Sightings:
     policy: Policy
     installation: str
 
-    async def record(self, listing: Listing, *, began: datetime, absences: bool = True) -> None:
+    async def record(self, listing: Listing, *, began: datetime, outlasted: Outlasted | None = None) -> None:
         """
         Record what *listing* shows.
 
-        That something is missing is recorded with *absences* only. It is for the observer to say: what it takes to call
-        an instance gone, or a create undone, are complete listings some time apart.
+        That something is missing is recorded with *outlasted* only, which says of which creates in doubt. It is for the
+        observer to say: what it takes to call an instance gone, or a create undone, are complete listings some time
+        apart.
         """
-        complete = listing.complete and absences
+        complete = listing.complete and outlasted is not None
         async with self.database.transaction() as connection:
             watched = {i.id: i for i in await instances.watched(connection)}
             remembered = watched | await strangers(connection, watched.values(), listing.instances, self.installation)
@@ -53,6 +57,7 @@ class Sightings:
                 began=began,
                 installation=self.installation,
                 settle=self.policy.settle,
+                outlasted=() if outlasted is None else outlasted(watched.values()),
             )
             await self._write(connection, found)
             await self._note_orphans(connection, found, complete=complete)

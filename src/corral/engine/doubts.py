@@ -1,0 +1,35 @@
+"""
+How long creates have been in doubt, by this process's own watch.
+
+A doubt carries the time at which it arose, but that was told by a clock that may have been set since, or by another
+machine's. A second create is what a wrong time would cost; so a listing speaks against the first only when this process
+itself has seen the doubt for the whole settle time. One that is new to the task begins to count anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import timedelta
+
+from corral.clock import Clock
+from corral.domain.instance import Instance, InstanceId
+
+
+class DoubtWatch:
+    """Since when this process has known of each doubt."""
+
+    def __init__(self, clock: Clock, settle: timedelta) -> None:
+        self._clock = clock
+        self._settle = settle.total_seconds()
+        self._since: dict[tuple[InstanceId, int], float] = {}
+
+    def outlasted(self, remembered: Iterable[Instance], *, began: float) -> frozenset[InstanceId]:
+        """
+        Those whose doubt had been known for the settle time when a listing was *began*, by the monotonic clock.
+
+        *remembered* are all that could be in doubt; what is not among them any more is forgotten.
+        """
+        now = self._clock.monotonic()
+        doubts = [(i.id, i.attempt) for i in remembered if i.create_in_doubt and i.doubted_at is not None]
+        self._since = {doubt: self._since.get(doubt, now) for doubt in doubts}
+        return frozenset(doubt[0] for doubt, since in self._since.items() if began - since >= self._settle)

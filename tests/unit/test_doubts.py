@@ -1,0 +1,71 @@
+"""Doubts are watched by a clock that nobody can set."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+from support.clocks import SteppedClock
+
+from corral.domain.instance import Instance, InstanceId, OperationId, Order
+from corral.domain.lifecycle import Goal, Phase
+from corral.engine.doubts import DoubtWatch
+
+NOW = SteppedClock().now()
+DOUBTFUL = Instance(
+    id=InstanceId("inst_a1"),
+    order=Order(name="a", product_name="RTX 4090 24GB", template_id="1", regions=("CN-HK-01",)),
+    goal=Goal.RUNNING,
+    phase=Phase.CREATING,
+    operation_id=OperationId("op_1"),
+    created_at=NOW,
+    phase_since=NOW,
+    deadline_at=NOW + timedelta(minutes=20),
+    attempt=1,
+    create_sent_at=NOW,
+    doubted_at=NOW,
+)
+
+
+def watch() -> tuple[DoubtWatch, SteppedClock]:
+    clock = SteppedClock()
+    return DoubtWatch(clock, timedelta(seconds=60)), clock
+
+
+def test_a_doubt_is_outlasted_by_a_listing_that_began_a_settle_time_after_it_was_first_seen() -> None:
+    """Not by one that ends then."""
+    doubts, clock = watch()
+    assert not doubts.outlasted([DOUBTFUL], began=clock.monotonic())
+    clock.advance(61)
+
+    assert not doubts.outlasted([DOUBTFUL], began=59.9)
+    assert doubts.outlasted([DOUBTFUL], began=60) == {DOUBTFUL.id}
+
+
+def test_setting_the_clock_changes_nothing() -> None:
+    """Nor does a doubt that another machine's clock puts into the past."""
+    doubts, clock = watch()
+    long_ago = replace(DOUBTFUL, doubted_at=NOW - timedelta(days=1))
+    doubts.outlasted([long_ago], began=0)
+    clock.set_by(3600)
+
+    assert not doubts.outlasted([long_ago], began=clock.monotonic())
+
+
+def test_the_next_attempt_is_another_doubt() -> None:
+    """So is one that was settled and arose again."""
+    doubts, clock = watch()
+    doubts.outlasted([DOUBTFUL], began=0)
+    clock.advance(60)
+    assert not doubts.outlasted([replace(DOUBTFUL, attempt=2)], began=60)
+    assert not doubts.outlasted([DOUBTFUL], began=60)
+
+
+def test_only_doubts_are_watched() -> None:
+    """A call whose outcome is known, or not yet looked for, is none."""
+    doubts, clock = watch()
+    others = [replace(DOUBTFUL, doubted_at=None), replace(DOUBTFUL, id=InstanceId("b"), create_sent_at=None)]
+    doubts.outlasted(others, began=0)
+    clock.advance(100)
+
+    assert not doubts.outlasted(others, began=100)
