@@ -96,14 +96,17 @@ async def test_both_ways_are_counted_and_written_down_alike(front: Front) -> Non
     assert 'corral_http_requests_total{method="POST",route="/api/instances",status="400"} 2.0' in metrics
 
 
-async def test_a_plain_wish_and_its_line_are_one_commit(front: Front, database: Database) -> None:
-    """So that a crowd costs half of them; each line is about its own wish, whoever went along."""
-    answers = await asyncio.gather(
-        *(
-            sent(front.service, PLAIN, msgspec.json.encode({**WISH, "name": f"n{n}"}), **{"X-Request-ID": f"r{n}"})
-            for n in range(20)
+async def test_a_wish_and_its_line_are_one_commit(front: Front, database: Database) -> None:
+    """So that a crowd costs half of them; each line is about its own wish, whoever went along and whichever way."""
+
+    async def wished(n: int) -> Answer:
+        body = msgspec.json.encode({**WISH, "name": f"n{n}"})
+        keyed = {"Idempotency-Key": f"k{n}"} if n % 2 else {}
+        return await sent(
+            front.service, (PLAIN, BY_THE_FRAMEWORK)[n % 3 == 0], body, **{"X-Request-ID": f"r{n}", **keyed}
         )
-    )
+
+    answers = await asyncio.gather(*(wished(n) for n in range(20)))
     asked = {f"r{n}": answer.json["instanceId"] for n, answer in enumerate(answers)}
     async with database.connection() as connection:
         rows = await connection.fetch(
@@ -112,7 +115,19 @@ async def test_a_plain_wish_and_its_line_are_one_commit(front: Front, database: 
         )
 
     assert {row["request_id"]: row["id"] for row in rows} == asked
-    assert len(rows) == 20
+    assert len(rows) == len(await front.service.parts.audit.page(after=0, limit=100)) == 20
+
+
+async def test_a_repeated_wish_has_a_line_of_its_own(front: Front) -> None:
+    """Also one that meets the first while both are being recorded."""
+    body, keyed = BODIES["a good one"], {"Idempotency-Key": "once"}
+    answers = await asyncio.gather(*(sent(front.service, PLAIN, body, **keyed) for _ in range(5)))
+    answers.append(await sent(front.service, PLAIN, body, **keyed))
+    lines = await front.service.parts.audit.page(after=0, limit=100)
+
+    assert {(answer.status, answer.json["instanceId"]) for answer in answers} == {(201, lines[0].instance_id)}
+    assert [line.status for line in lines] == [201] * 6
+    assert {line.instance_id for line in lines} == {lines[0].instance_id}
 
 
 async def test_a_wish_whose_line_cannot_be_written_is_not_recorded(front: Front, database: Database) -> None:

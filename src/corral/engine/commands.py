@@ -89,7 +89,13 @@ class Commands:
     @overload
     async def create(self, order: Order, *, line_of: Callable[[Created], AuditEntry] | None = None) -> Created: ...
     @overload
-    async def create(self, order: Order, keyed: Keyed[Created] | None) -> Created | KeyRow: ...
+    async def create(
+        self,
+        order: Order,
+        keyed: Keyed[Created] | None,
+        *,
+        line_of: Callable[[Created], AuditEntry] | None = None,
+    ) -> Created | KeyRow: ...
     async def create(
         self,
         order: Order,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Any, Final
 
 import msgspec
@@ -20,6 +21,8 @@ from corral.api.plans import PlanDetails, plan_details
 from corral.api.schemas import InstanceCreated, InstanceDetails, InstanceList
 from corral.api.showing import Showing
 from corral.api.times import iso
+from corral.api.witness import WRITTEN, entry
+from corral.domain.audit import AuditEntry
 from corral.domain.lifecycle import Phase
 from corral.domain.money import usd
 from corral.domain.placement import Ranking
@@ -72,7 +75,12 @@ def handlers(desk: InstanceDesk) -> list[HTTPRouteHandler]:
         if dry_run:
             # It does nothing, so it need not be kept from doing it twice.
             return answered(once, await desk.commands.plan(order), _planned)
-        return answered(once, await desk.commands.create(order, keyed(once, created_answer)), created_answer)
+        outcome = await desk.commands.create(
+            order, keyed(once, created_answer), line_of=partial(created_line, request.scope)
+        )
+        if isinstance(outcome, Created):
+            request.scope["state"][WRITTEN] = True
+        return answered(once, outcome, created_answer)
 
     @get(PATH, summary="Instances, newest first", tags=["instances"], opt=VIEWER)
     async def list_instances(  # Litestar calls it by name
@@ -116,6 +124,12 @@ def created_answer(created: Created) -> Answer:
         price=usd(placement.micro_usd),
     )
     return Answer(status=CREATED, body=_json(body))
+
+
+def created_line(scope: Any, created: Created) -> AuditEntry:
+    """The line of the audit log about a wish, which is written with it: a crowd then costs half the commits."""
+    instance = created.instance
+    return entry(scope, at=instance.created_at, status=CREATED, instance_id=instance.id)
 
 
 def _planned(ranking: Ranking) -> Answer:
