@@ -102,9 +102,8 @@ async def test_a_wish_and_its_line_are_one_commit(front: Front, database: Databa
     async def wished(n: int) -> Answer:
         body = msgspec.json.encode({**WISH, "name": f"n{n}"})
         keyed = {"Idempotency-Key": f"k{n}"} if n % 2 else {}
-        return await sent(
-            front.service, (PLAIN, BY_THE_FRAMEWORK)[n % 3 == 0], body, **{"X-Request-ID": f"r{n}", **keyed}
-        )
+        path = PLAIN if n % 3 else BY_THE_FRAMEWORK
+        return await sent(front.service, path, body, **{"X-Request-ID": f"r{n}", **keyed})
 
     answers = await asyncio.gather(*(wished(n) for n in range(20)))
     asked = {f"r{n}": answer.json["instanceId"] for n, answer in enumerate(answers)}

@@ -6,25 +6,12 @@ from dataclasses import replace
 from datetime import timedelta
 
 from support.clocks import SteppedClock
+from support.known import FRESH, NOW
 
-from corral.domain.instance import Instance, InstanceId, OperationId, Order
-from corral.domain.lifecycle import Goal, Phase
+from corral.domain.instance import InstanceId
 from corral.engine.doubts import DoubtWatch
 
-NOW = SteppedClock().now()
-DOUBTFUL = Instance(
-    id=InstanceId("inst_a1"),
-    order=Order(name="a", product_name="RTX 4090 24GB", template_id="1", regions=("CN-HK-01",)),
-    goal=Goal.RUNNING,
-    phase=Phase.CREATING,
-    operation_id=OperationId("op_1"),
-    created_at=NOW,
-    phase_since=NOW,
-    deadline_at=NOW + timedelta(minutes=20),
-    attempt=1,
-    create_sent_at=NOW,
-    doubted_at=NOW,
-)
+DOUBTFUL = replace(FRESH, attempt=1, create_sent_at=NOW, doubted_at=NOW)
 
 
 def watch() -> tuple[DoubtWatch, SteppedClock]:

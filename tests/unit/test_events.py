@@ -3,26 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, datetime
 
 import pytest
+from support.known import FRESH, NOW
 
 from corral.domain.events import Change, EventType, Progress, event_of, happenings
-from corral.domain.instance import Failure, Instance, InstanceId, OperationId, Order
-from corral.domain.lifecycle import Goal, Phase
+from corral.domain.instance import Failure, OperationId
+from corral.domain.lifecycle import Phase
 from corral.domain.operation import Operation, OperationKind, OperationStatus
 
-NOW = datetime(2030, 1, 1, tzinfo=UTC)
-FRESH = Instance(
-    id=InstanceId("inst_a1"),
-    order=Order(name="a", product_name="RTX 4090 24GB", template_id="1", regions=("CN-HK-01",)),
-    goal=Goal.RUNNING,
-    phase=Phase.CREATING,
-    operation_id=OperationId("op_1"),
-    created_at=NOW,
-    phase_since=NOW,
-    deadline_at=None,
-)
 START = Operation(
     id=OperationId("op_2"),
     instance_id=FRESH.id,

@@ -3,30 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
+from support.known import FRESH as WISHED
+from support.known import NOW
 from support.sightings import shown
 
-from corral.domain.instance import Instance, InstanceId, OperationId, Order, ProviderId
-from corral.domain.lifecycle import Goal, Phase
+from corral.domain.instance import ProviderId
+from corral.domain.lifecycle import Phase
 from corral.domain.sighting import Connection, Sighting
 from corral.engine.glimpses import FRESH, MOST, Glimpses
 
-NOW = datetime(2030, 1, 1, tzinfo=UTC)
 SEEN = shown("p1", Sighting.RUNNING)
-UP = Instance(
-    id=InstanceId("inst_1"),
-    order=Order(name="worker", product_name="RTX 4090 24GB", template_id="1", regions=("CN-HK-01",)),
-    goal=Goal.RUNNING,
-    phase=Phase.RUNNING,
-    operation_id=OperationId("op_1"),
-    created_at=NOW,
-    phase_since=NOW,
-    deadline_at=None,
-    provider_id=ProviderId("p1"),
-    sighting=Sighting.RUNNING,
-    sighted_at=NOW,
-)
+UP = replace(WISHED, phase=Phase.RUNNING, provider_id=ProviderId("p1"), sighting=Sighting.RUNNING, sighted_at=NOW)
 
 
 def test_what_was_seen_serves_one_pass() -> None:

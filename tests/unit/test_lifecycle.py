@@ -3,28 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 import pytest
+from support.known import FRESH, NOW
 
 from corral.domain.decide import Decision, Policy, decide, recorded
-from corral.domain.instance import Failure, Instance, InstanceId, OperationId, Order, ProviderId
+from corral.domain.instance import Failure, InstanceId, ProviderId
 from corral.domain.lifecycle import AFTER_SIGHTING, PLAN, Action, Goal, Phase
 from corral.domain.marks import Mark, provider_name, read_mark
 from corral.domain.sighting import Sighting
 
-NOW = datetime(2030, 1, 1, tzinfo=UTC)
 POLICY = Policy()
-FRESH = Instance(
-    id=InstanceId("inst_a1"),
-    order=Order(name="a", product_name="RTX 4090 24GB", template_id="1", regions=("CN-HK-01",)),
-    goal=Goal.RUNNING,
-    phase=Phase.CREATING,
-    operation_id=OperationId("op_1"),
-    created_at=NOW,
-    phase_since=NOW,
-    deadline_at=NOW + timedelta(minutes=20),
-)
 BORN = replace(FRESH, provider_id=ProviderId("p1"), attempt=1, phase=Phase.STARTING, sighting=Sighting.BOOTING)
 
 

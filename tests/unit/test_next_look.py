@@ -3,28 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
+
+from support.known import FRESH, NOW
 
 from corral.domain.decide import Policy
-from corral.domain.instance import Instance, InstanceId, OperationId, Order, ProviderId
+from corral.domain.instance import Instance, ProviderId
 from corral.domain.lifecycle import Action, Goal, Phase
 from corral.domain.sighting import Sighting
 from corral.engine.sightings import next_look
 
-NOW = datetime(2030, 1, 1, tzinfo=UTC)
-DEADLINE = NOW + timedelta(minutes=20)
-BOOTING = Instance(
-    id=InstanceId("inst_1"),
-    order=Order(name="worker", product_name="RTX 4090 24GB", template_id="1", regions=("CN-HK-01",)),
-    goal=Goal.RUNNING,
-    phase=Phase.STARTING,
-    operation_id=OperationId("op_1"),
-    created_at=NOW,
-    phase_since=NOW,
-    deadline_at=DEADLINE,
-    provider_id=ProviderId("p-1"),
-    sighting=Sighting.BOOTING,
-)
+BOOTING = replace(FRESH, phase=Phase.STARTING, provider_id=ProviderId("p1"), sighting=Sighting.BOOTING)
+DEADLINE = FRESH.deadline_at
 
 
 def looked(instance: Instance) -> datetime | None:

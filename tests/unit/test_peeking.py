@@ -3,27 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 import pytest
+from support.known import FRESH, NOW
 
 from corral.domain.decide import Policy
-from corral.domain.instance import Instance, InstanceId, OperationId, Order, ProviderId
+from corral.domain.instance import Instance, InstanceId, ProviderId
 from corral.domain.lifecycle import Action, Goal, Phase
 from corral.domain.peeking import worth_a_peek
 
-NOW = datetime(2030, 1, 1, tzinfo=UTC)
-STARTING = Instance(
-    id=InstanceId("inst_1"),
-    order=Order(name="worker", product_name="RTX 4090 24GB", template_id="1", regions=("CN-HK-01",)),
-    goal=Goal.RUNNING,
-    phase=Phase.STARTING,
-    operation_id=OperationId("op_1"),
-    created_at=NOW,
-    phase_since=NOW,
-    deadline_at=NOW + timedelta(minutes=20),
-    provider_id=ProviderId("p-1"),
-)
+STARTING = replace(FRESH, phase=Phase.STARTING, provider_id=ProviderId("p1"))
 DELETING = replace(STARTING, goal=Goal.GONE, phase=Phase.DELETING, acted_at=NOW)
 
 

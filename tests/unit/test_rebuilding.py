@@ -3,30 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, datetime
 
 import pytest
+from support.known import FRESH
 from support.sightings import shown
 
 from corral.domain.errors import GoalRefusedError
-from corral.domain.instance import Instance, InstanceId, OperationId, Order, ProviderId
-from corral.domain.lifecycle import Goal, Phase
+from corral.domain.instance import Instance, ProviderId
+from corral.domain.lifecycle import Phase
 from corral.domain.rebuilding import Claim, Fate, choose, findings, installations
 from corral.domain.sighting import ProviderInstance, Sighting
 
 OURS, THEIRS = "0a1b2c", "ffffff"
 NEW = Claim(own="999999", is_blank=True)
-NOW = datetime(2030, 1, 1, tzinfo=UTC)
-RECORD = Instance(
-    id=InstanceId("inst_a1"),
-    order=Order(name="a", product_name="RTX 4090 24GB", template_id="1", regions=("CN-HK-01",)),
-    goal=Goal.RUNNING,
-    phase=Phase.CREATING,
-    operation_id=OperationId("op_1"),
-    created_at=NOW,
-    phase_since=NOW,
-    deadline_at=None,
-)
 
 
 def machine(
@@ -115,8 +104,8 @@ def test_attempts_count_on_from_the_last_one_seen() -> None:
 
 def test_what_is_remembered_stays_as_it_is() -> None:
     """Rebuilding twice changes nothing; what the service would delete is left to it."""
-    known = replace(RECORD, provider_id=ProviderId("p1"), phase=Phase.READY)
-    gone = replace(RECORD, phase=Phase.TERMINATED)
+    known = replace(FRESH, provider_id=ProviderId("p1"), phase=Phase.READY)
+    gone = replace(FRESH, phase=Phase.TERMINATED)
 
     assert fates(machine("p1"), record=known) == {"p1": Fate.KNOWN}
     assert fates(machine("p1"), machine("p2", attempt=2), record=known) == {"p1": Fate.KNOWN, "p2": Fate.SURPLUS}
@@ -125,7 +114,7 @@ def test_what_is_remembered_stays_as_it_is() -> None:
 
 def test_a_record_from_before_its_machine_was_made_is_joined_to_it() -> None:
     """After an older backup: left alone, the service would make a second one under the same name."""
-    assert fates(machine("p1"), record=RECORD) == {"p1": Fate.JOINED}
+    assert fates(machine("p1"), record=FRESH) == {"p1": Fate.JOINED}
 
 
 def test_one_whose_deletion_was_asked_for_is_left_alone() -> None:

@@ -3,29 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
+from support.known import FRESH, NOW
 
-from corral.domain.instance import Instance, InstanceId, OperationId, Order, ProviderId
+from corral.domain.instance import ProviderId
 from corral.domain.lifecycle import Goal, Phase
 from corral.domain.sighting import Sighting
 from corral.domain.stuck import SHORTEST, stuck
-
-NOW = datetime(2030, 1, 1, tzinfo=UTC)
 
 
 def ago(minutes: float) -> datetime:
     return NOW - timedelta(minutes=minutes)
 
 
-INSTANCE = Instance(
-    id=InstanceId("inst_a1"),
-    order=Order(name="a", product_name="RTX 4090 24GB", template_id="1", regions=("CN-HK-01",)),
+INSTANCE = replace(
+    FRESH,
     goal=Goal.GONE,
     phase=Phase.DELETING,
-    operation_id=OperationId("op_1"),
     created_at=ago(600),
     phase_since=ago(600),
     deadline_at=None,

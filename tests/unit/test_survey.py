@@ -4,31 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 import pytest
+from support.known import FRESH, NOW
 from support.sightings import shown
 
-from corral.domain.instance import Instance, InstanceId, OperationId, Order, ProviderId
+from corral.domain.instance import Instance, ProviderId
 from corral.domain.lifecycle import Goal, Phase
 from corral.domain.sighting import ProviderInstance, Sighting
 from corral.domain.survey import Survey, peeked, survey
 
-NOW = datetime(2030, 1, 1, tzinfo=UTC)
 SETTLE = timedelta(seconds=60)
-BORN = Instance(
-    id=InstanceId("inst_a1"),
-    order=Order(name="a", product_name="RTX 4090 24GB", template_id="1", regions=("CN-HK-01",)),
-    goal=Goal.RUNNING,
-    phase=Phase.STARTING,
-    operation_id=OperationId("op_1"),
-    created_at=NOW,
-    phase_since=NOW,
-    deadline_at=NOW + timedelta(minutes=20),
-    attempt=1,
-    provider_id=ProviderId("p1"),
-    started_at=NOW,
-)
+BORN = replace(FRESH, phase=Phase.STARTING, attempt=1, provider_id=ProviderId("p1"), started_at=NOW)
 
 
 def looked(instance: Instance, listed: Sequence[ProviderInstance], *, after: float, outlasted: bool = True) -> Survey:

@@ -42,9 +42,9 @@ class Sightings:
         """
         Record what *listing* shows.
 
-        That something is missing is recorded with *outlasted* only, which says of which creates in doubt. It is for the
-        observer to say: what it takes to call an instance gone, or a create undone, are complete listings some time
-        apart.
+        That something is missing is recorded with *outlasted* only, which tells for which creates in doubt it counts.
+        It is for the observer to say: what it takes to call an instance gone, or a create undone, are complete listings
+        some time apart.
         """
         complete = listing.complete and outlasted is not None
         async with self.database.transaction() as connection:

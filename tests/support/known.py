@@ -1,0 +1,20 @@
+"""An instance as it is when it has just been wished for; tests about others begin from it."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+from corral.domain.instance import Instance, InstanceId, OperationId, Order
+from corral.domain.lifecycle import Goal, Phase
+
+NOW = datetime(2030, 1, 1, tzinfo=UTC)
+FRESH = Instance(
+    id=InstanceId("inst_a1"),
+    order=Order(name="a", product_name="RTX 4090 24GB", template_id="1", regions=("CN-HK-01",)),
+    goal=Goal.RUNNING,
+    phase=Phase.CREATING,
+    operation_id=OperationId("op_1"),
+    created_at=NOW,
+    phase_since=NOW,
+    deadline_at=NOW + timedelta(minutes=20),
+)
