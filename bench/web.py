@@ -38,7 +38,7 @@ _OF_LITESTAR = 0.6
 
 @asynccontextmanager
 async def contests(ground: Ground) -> AsyncGenerator[list[Contest]]:
-    """Reads first: the creates make the tables grow."""
+    """Reads first: the creates make the tables grow. The crowd last: it leaves its traces in a process's memory."""
     async with AsyncExitStack() as stack:
         cloud = await stack.enter_async_context(
             provider.simulated(ground.directory / "web-provider", ground.clock, boot_seconds=0.1)
@@ -83,6 +83,7 @@ async def contests(ground: Ground) -> AsyncGenerator[list[Contest]]:
                 corral=partial(_fan_out, corral),
                 rivals=_rivals(litestar, express, lambda server: partial(_fan_out, server), None, 0),
             ),
+            contest("POST create", ("POST", "/api/instances", WISH), of_express=0.6),
             Contest(
                 title=f"events to {CROWD:,} followers",
                 work=f"{EVENTS_TO_A_CROWD} creates over a few connections while {CROWD:,} clients follow, until each "
@@ -92,7 +93,6 @@ async def contests(ground: Ground) -> AsyncGenerator[list[Contest]]:
                 rounds=1,
                 warm_up=False,
             ),
-            contest("POST create", ("POST", "/api/instances", WISH), of_express=0.6),
         ]
 
 
