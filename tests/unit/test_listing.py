@@ -3,27 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import pytest
+from support.known import FRESH, NOW
 from support.sightings import shown
 
 from corral.domain.catalog import BillingMode, PortKind
 from corral.domain.decide import Policy
-from corral.domain.instance import Instance, InstanceId, OperationId, Order, Placement, ProviderId
+from corral.domain.instance import Instance, Placement, ProviderId
 from corral.domain.lifecycle import Goal, Phase
 from corral.domain.listing import FOREIGN_PHASE, Consistency, Heard, Merged, Source, foreign_phase, merge
 from corral.domain.sighting import Endpoint, ProviderInstance, Sighting
 
-NOW = datetime(2030, 1, 1, tzinfo=UTC)
 WEB = Endpoint(port=8080, kind=PortKind.HTTP, address="https://one")
-OURS = Instance(
-    id=InstanceId("inst_a1"),
-    order=Order(name="a", product_name="RTX 4090 24GB", template_id="1", regions=("CN-HK-01",)),
-    goal=Goal.RUNNING,
+OURS = replace(
+    FRESH,
     phase=Phase.READY,
-    operation_id=OperationId("op_1"),
     created_at=NOW - timedelta(hours=1),
     phase_since=NOW - timedelta(hours=1),
     deadline_at=None,
