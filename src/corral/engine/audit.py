@@ -2,8 +2,8 @@
 The audit log: written before the answer is sent, many lines to a commit.
 
 Whoever got an answer finds its line, also after a SIGKILL; docs/decisions/0006 says why the line is not in the
-transaction of the change itself, and what that costs. A line that cannot be written is logged and counted, and the
-answer is sent all the same: the change has happened, and not telling would not undo it.
+transaction of the change itself (but for wishes), and what that costs. A line that cannot be written is logged and
+counted, and the answer is sent all the same: the change has happened, and not telling would not undo it.
 
 Strangers write only so many lines a minute: else anybody who reaches the port could fill the disk.
 """
