@@ -17,7 +17,7 @@ import random
 import shutil
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,7 +29,7 @@ from corral_client.models import GONE
 ROOT = Path(__file__).parent.parent
 DATA = ROOT / ".corral-demo"
 MOST = 14
-WORLD = {"weather": "stormy", "stock": "12", "boot_seconds": "5", "pull_seconds": "6", "stop_seconds": "4"}
+WORLD = {"stock": "12", "boot_seconds": "5", "pull_seconds": "6", "stop_seconds": "4"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,9 +89,11 @@ async def move(address: str, data: Path) -> None:
     """Bring the cast on stage, then let things happen."""
     async with AsyncClient(address) as client:
         await ready(client)
-        await tune(data)
+        await tune(data, WORLD)
         for part in (*STEADY, *RESTING):
             await order(client, part)
+        await on_stage(client)
+        await tune(data, {"weather": "stormy"})  # not before: a shortage would take somebody's part away
         for number in itertools.count(1):
             with contextlib.suppress(CorralApiError):  # a shortage, or something under way: part of the play
                 await happen(client, number)
@@ -101,7 +103,7 @@ async def move(address: str, data: Path) -> None:
 async def happen(client: AsyncClient, number: int) -> None:
     """One thing: somebody comes, goes, rests, wakes or starts anew."""
     living = [i async for i in client.instances.list(page_size=500) if i.status not in GONE]
-    resting = [i for i in living if i.name in {part.name for part in RESTING}]
+    resting = [i for i in living if i.name in {part.name for part in RESTING} and (i.is_ready or i.status == "exited")]
     visitors = [i for i in living if i.name.startswith("job-")]
     match number % 6:
         case 0 if resting:
@@ -121,7 +123,7 @@ async def toggle(client: AsyncClient, instance: Instance) -> None:
     """Stop what is ready, start what is stopped."""
     if instance.is_ready:
         await client.instances.stop(instance.id)
-    elif instance.status == "exited":
+    else:
         await client.instances.start(instance.id)
 
 
@@ -133,10 +135,18 @@ async def order(client: AsyncClient, part: Part) -> None:
         )
 
 
-async def tune(data: Path) -> None:
-    """Make the simulated provider's stock come and go, and its machines take seconds, not none."""
+async def on_stage(client: AsyncClient) -> None:
+    """Wait until everybody of the cast has a machine."""
+    while True:
+        if all([i.status != "creating" async for i in client.instances.list(page_size=500)]):
+            return
+        await asyncio.sleep(0.2)  # noqa: TID251  # waiting for another process
+
+
+async def tune(data: Path, world: Mapping[str, str]) -> None:
+    """Tell the simulated provider how to be."""
     address = (data / "simulator" / "address").read_text(encoding="utf-8").strip()
-    async with aiohttp.ClientSession() as client, client.post(f"{address}/_sim/settings", json=WORLD) as answer:
+    async with aiohttp.ClientSession() as client, client.post(f"{address}/_sim/settings", json=world) as answer:
         answer.raise_for_status()
 
 
