@@ -16,11 +16,9 @@ from corral.domain.errors import GoalRefusedError
 from corral.domain.health import HealthCheckSpec
 from corral.domain.instance import Instance, OperationId
 from corral.domain.lifecycle import UP, Action, Goal, Phase
-from corral.domain.operation import ENDED, Operation, OperationKind
+from corral.domain.operation import ENDED, STARTUPS, Operation, OperationKind
 from corral.domain.sighting import Sighting
 
-STARTUPS: Final = frozenset({OperationKind.CREATE, OperationKind.START, OperationKind.RESTART})
-"""The operations that bring an instance up."""
 _YIELDING: Final = {
     OperationKind.START: frozenset[OperationKind](),
     OperationKind.RESTART: frozenset[OperationKind](),

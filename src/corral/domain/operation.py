@@ -47,6 +47,8 @@ class OperationStatus(StrEnum):
     """Another took its place."""
 
 
+STARTUPS = frozenset({OperationKind.CREATE, OperationKind.START, OperationKind.RESTART})
+"""Those that bring an instance up."""
 ENDED = frozenset({OperationStatus.COMPLETED, OperationStatus.FAILED, OperationStatus.CANCELLED})
 
 _AIM = {
@@ -78,6 +80,18 @@ class Operation:
     stamps: dict[str, datetime] = field(default_factory=dict[str, datetime])
     """When each step was reached, by its public name."""
     error: Failure | None = None
+
+
+def asked_for(kind: OperationKind, instance: Instance, now: datetime) -> Operation:
+    """The operation that *instance* has just been given."""
+    return Operation(
+        id=instance.operation_id,
+        instance_id=instance.id,
+        kind=kind,
+        status=OperationStatus.INITIATED,
+        created_at=now,
+        stamps={"startRequested": now} if kind in STARTUPS else {},
+    )
 
 
 def advanced(operation: Operation, instance: Instance, now: datetime) -> Operation:

@@ -20,7 +20,7 @@ from corral.domain.audit import AuditEntry
 from corral.domain.events import Change
 from corral.domain.instance import Instance, InstanceId, OperationId, Order, Placement
 from corral.domain.lifecycle import Goal, Phase
-from corral.domain.operation import Operation, OperationKind, OperationStatus, advanced
+from corral.domain.operation import Operation, OperationKind, asked_for
 from corral.domain.order_rules import wish_of
 from corral.domain.placement import Candidate, Ranking
 from corral.engine.catalog import Catalogue
@@ -142,14 +142,8 @@ class Commands:
                 micro_usd=best.micro_usd,
             ),
         )
-        asked = Operation(
-            id=instance.operation_id,
-            instance_id=instance.id,
-            kind=OperationKind.CREATE,
-            status=OperationStatus.INITIATED,
-            created_at=now,
-        )
-        return Created(instance=instance, operation=advanced(asked, instance, now), estimated_ready_at=ready_at)
+        asked = asked_for(OperationKind.CREATE, instance, now)
+        return Created(instance=instance, operation=asked, estimated_ready_at=ready_at)
 
     async def _record(self, wished: Sequence[_Wished]) -> list[Created | KeyRow]:
         """Write a group of wishes down, except those whose key turns out to be taken."""

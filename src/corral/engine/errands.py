@@ -13,11 +13,11 @@ from datetime import datetime, timedelta
 
 from corral.cache.book import CacheBook, CacheName
 from corral.clock import Clock
-from corral.domain.asking import STARTUPS, Asked, Terms, granted
+from corral.domain.asking import Asked, Terms, granted
 from corral.domain.events import Change, Progress
 from corral.domain.instance import Instance, InstanceId, OperationId
 from corral.domain.lifecycle import Goal
-from corral.domain.operation import ENDED, Operation, OperationKind, OperationStatus
+from corral.domain.operation import ENDED, STARTUPS, Operation, OperationKind, OperationStatus, asked_for
 from corral.engine.commands import REMIND_AFTER
 from corral.engine.estimates import Estimates
 from corral.engine.ids import is_id, name_ambiguous, no_instance_named, no_such_instance
@@ -139,14 +139,7 @@ class Errands:
         await instances.write(connection, after, look_at=now + REMIND_AFTER)
         if current is not None and current.status not in ENDED:
             await operations.write(connection, replace(current, status=OperationStatus.CANCELLED))
-        asked = Operation(
-            id=after.operation_id,
-            instance_id=after.id,
-            kind=accepted.kind,
-            status=OperationStatus.INITIATED,
-            created_at=now,
-            stamps={"startRequested": now} if accepted.kind in STARTUPS else {},
-        )
+        asked = asked_for(accepted.kind, after, now)
         await operations.add(connection, [asked])
         await self._queue.enqueue(connection, [self._job(accepted, now)])
         because = f"its {accepted.kind} was asked for"
