@@ -12,14 +12,13 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final
 
-import msgspec
-
 from corral.domain.billing import hourly_micro_usd
 from corral.domain.errors import StaleError
 from corral.domain.instance import Instance, InstanceId
 from corral.domain.lifecycle import Goal, Phase
 from corral.store.database import Connection
 from corral.store.notices import notice
+from corral.store.records import instance_of, record_of
 from corral.store.rows import Adding
 from corral.store.together import Write
 
@@ -57,8 +56,6 @@ SET region = $2, record = $3::jsonb, goal = $4, phase = $5, provider_id = $6, ge
 WHERE i.id = $1 AND i.generation = $7
 RETURNING i.id, {notice(TOPIC, "i.id")}
 """  # noqa: S608  # constants
-
-_decoder = msgspec.json.Decoder(Instance)
 
 
 async def add(connection: Connection, instances: Sequence[Instance], look_at: datetime | None = None) -> None:
@@ -261,11 +258,6 @@ async def take_mark(connection: Connection, mark: str) -> None:
     await connection.execute("UPDATE corral_installation SET mark = $1", mark)
 
 
-def instance_of(row: Any) -> Instance:
-    """What a row's `record` and `generation` tell."""
-    return replace(_decoder.decode(row["record"]), generation=row["generation"])
-
-
 def _columns(instances: Sequence[Instance], look_at: Sequence[datetime | None]) -> list[list[Any]]:
     return [list(column) for column in zip(*map(_row, instances, look_at), strict=True)]
 
@@ -282,7 +274,7 @@ def _row(instance: Instance, look_at: datetime | None) -> tuple[Any, ...]:
         instance.order.name,
         None if instance.placement is None else instance.placement.region,
         instance.created_at,
-        msgspec.json.encode(instance).decode(),
+        record_of(instance),
         instance.goal.value,
         instance.phase.value,
         instance.provider_id,

@@ -12,8 +12,9 @@ from datetime import datetime
 
 from corral.domain.instance import Instance, InstanceId
 from corral.domain.operation import Operation
-from corral.store import instances, operations
+from corral.store import operations
 from corral.store.database import Connection
+from corral.store.records import instance_of
 
 _OPERATION = ", ".join(f"o.{column}" for column in operations.COLUMNS.split(", "))
 _TAKE = f"""
@@ -46,7 +47,7 @@ async def take(connection: Connection, instance_id: InstanceId) -> Taken | None:
         return None
     try:
         return Taken(
-            instance=None if row["record"] is None else instances.instance_of(row),
+            instance=None if row["record"] is None else instance_of(row),
             operation=None if row["id"] is None else operations.operation_of(row),
             look_at=row["look_at"],
         )
