@@ -21,6 +21,8 @@ INSTANCES = 200
 LISTED = 100
 CONNECTIONS = 32
 SECONDS = 1.2
+ROUNDS = 9
+"""Each is short, and on a machine with two cores a single one shows little."""
 FOLLOWERS = 50
 EVENTS = 100
 CROWD = 5000
@@ -70,6 +72,7 @@ async def contests(ground: Ground) -> AsyncGenerator[list[Contest]]:
                 rivals=_rivals(
                     litestar, express, lambda server: partial(_ask, server, *request), _PER_SECOND, of_express
                 ),
+                rounds=ROUNDS,
             )
 
         yield [
