@@ -1,6 +1,6 @@
 -- Less of what every wish and every change of an instance pays for: together a twelfth of the statement of a wish.
 
--- An operation is written by the statement that writes its instance, which nothing ever deletes; checking that again,
+-- An operation is written in the transaction that writes its instance, which nothing ever deletes; checking that again,
 -- with a lock of the instance's row, told nothing new. Events and the audit log do without it, too.
 ALTER TABLE corral_operations DROP CONSTRAINT corral_operations_instance_id_fkey;
 
