@@ -23,6 +23,13 @@ def test_nothing_of_an_instance_is_lost(instance: Instance) -> None:
     assert read(record_of(instance), instance.generation) == instance
 
 
+def test_what_never_happened_is_left_out() -> None:
+    """Of a new instance only what has to be said of any is there."""
+    said = {field.name for field in fields(Instance) if field.default is MISSING}
+
+    assert set(msgspec.json.decode(record_of(FRESH))) == said
+
+
 def test_only_what_means_nothing_is_left_out() -> None:
     """A default with a meaning of its own would change what old records say, should it ever be changed."""
     defaults = {field.default for field in fields(Instance) if field.default is not MISSING}
