@@ -150,6 +150,25 @@ async def test_a_later_look_costs_no_attempt(desk: Desk, later: Exception) -> No
     assert attempts == [1] * 7
 
 
+@pytest.mark.parametrize(
+    "error", [LookAgainError(timedelta(milliseconds=100), "not yet"), ValueError("try again")], ids=["again", "retry"]
+)
+async def test_a_job_that_is_put_back_for_a_moment_runs_after_that_moment(desk: Desk, error: Exception) -> None:
+    """On a quiet service a worker sleeps until it is woken; a requeue of 0.1 s must not wait for the next poll."""
+    runs: list[JobRun] = []
+
+    async def handler(run: JobRun) -> None:
+        runs.append(run)
+        if len(runs) <= 4:
+            raise error
+
+    desk.handles("again", handler, retries=4)
+    async with desk.worker(dequeue_timeout=timedelta(hours=1)):
+        await desk.enqueue("again")
+        await until(lambda: len(runs) == 5, within=8, what="the fifth run")
+        await until(lambda: desk.has(JobStatus.COMPLETED, 1))
+
+
 @pytest.mark.parametrize("limit", [1, 3])
 async def test_no_more_than_the_limit_run_at_once(desk: Desk, limit: int) -> None:
     """MAX_CONCURRENT_JOBS holds, also where PgQueuer itself wants at least two."""

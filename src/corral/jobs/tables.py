@@ -8,6 +8,7 @@ nothing in the environment can move the queue.
 from __future__ import annotations
 
 import asyncio
+import json
 from datetime import timedelta
 from typing import Final, cast
 
@@ -56,6 +57,17 @@ WITH postponed AS (
 INSERT INTO {LOG} (job_id, status, entrypoint, priority) SELECT id, 'queued', entrypoint, priority FROM postponed
 """  # noqa: S608  # constants of this file
 
+_WAKE: Final = json.dumps(
+    {
+        "channel": CHANNEL,
+        "sent_at": "1970-01-01T00:00:00Z",
+        "type": "table_changed_event",
+        "operation": "update",
+        "table": QUEUE,
+    }
+)
+"""What PgQueuer's own trigger sends when the queue changed; nothing reads when it was sent."""
+
 
 class Postponed(RetryRequested):
     """Asks for another run that does not count as a failed one."""
@@ -72,11 +84,37 @@ class PatientDriver(AsyncpgPoolDriver):
     def __init__(self, pool: Pool) -> None:
         super().__init__(pool)
         self._listens = asyncio.Event()
+        self._callback: NotifyCallback | None = None
+        self._timers: set[asyncio.TimerHandle] = set()
 
     async def add_listener(self, channel: str, callback: NotifyCallback) -> None:
         """Listen, and from then on notify."""
         await super().add_listener(channel, callback)
+        self._callback = callback
         self._listens.set()
+
+    def wake_after(self, delay: timedelta) -> None:
+        """
+        Have the worker of this process look for jobs once *delay* has passed.
+
+        PgQueuer computes how long it sleeps before it sleeps. A job that is put back after that, for less than the
+        poll interval, would wait for the next poll: no notification announces that a job became due.
+        """
+        seconds = max(delay.total_seconds(), 0.0)
+        timer: asyncio.TimerHandle = asyncio.get_running_loop().call_later(seconds, lambda: self._wake(timer))
+        self._timers.add(timer)
+
+    def _wake(self, timer: asyncio.TimerHandle) -> None:
+        self._timers.discard(timer)
+        if self._callback is not None:
+            self._callback(_WAKE)
+
+    async def __aexit__(self, *error: object) -> None:
+        """Release the listener, and wake no more."""
+        for timer in self._timers:
+            timer.cancel()
+        self._timers.clear()
+        await super().__aexit__(*error)
 
     async def notify(self, channel: str, payload: str) -> None:
         """Notify once we listen."""
@@ -85,7 +123,7 @@ class PatientDriver(AsyncpgPoolDriver):
 
 
 class CorralQueries(Queries):
-    """PgQueuer's statements, with a retry that can be free of charge and that survives an absent database."""
+    """PgQueuer's statements, with a retry that is free of charge or on time, and that survives an absent database."""
 
     def __init__(self, driver: Driver) -> None:
         super().__init__(
@@ -109,6 +147,9 @@ class CorralQueries(Queries):
                 await super().retry_job(job, delay, traceback_record)
         except UNREACHABLE:
             log.warning("job.unsaved", job_id=job.id, job_type=job.entrypoint)
+            return
+        if isinstance(self.driver, PatientDriver):
+            self.driver.wake_after(delay)
 
 
 def queries_of(connection: Connection | asyncpg.Connection) -> CorralQueries:
