@@ -1,12 +1,12 @@
 # The menu. Everything happens in .venv, which the first target that needs it makes (tools/setup.sh).
 .DEFAULT_GOAL := help
-.PHONY: help install run test lint fix docs pictures lock demo bench chaos soak fuzz clean
+.PHONY: help install run check test lint fix docs pictures lock demo bench chaos soak fuzz clean
 SHELL := /bin/sh
 PYTHON ?=
 export PYTHON
 
 BIN := .venv/bin
-LOCKS := pyproject.toml tools/setup.sh $(wildcard locks/*.txt)
+LOCKS := pyproject.toml tools/setup.sh tools/system-certs.sh $(wildcard locks/*.txt)
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' Makefile
@@ -24,6 +24,9 @@ install: .venv/.run ## make .venv with the locked dependencies and the `corral` 
 
 run: .venv/.run ## serve on http://127.0.0.1:3000 (simulated provider unless NOVITA_API_KEY is set)
 	@exec $(BIN)/corral serve
+
+check: lint ## lint, types, layers, then the unit and property tests: under two minutes, for daily work
+	@PYTHONHASHSEED=0 $(BIN)/pytest -n 2 --dist worksteal tests/unit tests/property
 
 # A fixed hash seed, because the order of sets is chance too, and a history that fails should fail again.
 # More workers than two cores: tests of whole processes wait half of their time, and others can go on meanwhile.

@@ -3,6 +3,7 @@
 # index address, so that the same files serve behind any mirror (docs/decisions/0005).
 set -eu
 uv=${UV:-.venv/bin/uv}
+. tools/system-certs.sh
 compile() {
     "$uv" pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
         --no-annotate --custom-compile-command "make lock" "$@"

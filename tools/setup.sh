@@ -31,6 +31,7 @@ fi
 .venv/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r locks/uv.txt ||
     fail "could not install uv; is the package index reachable?"
 
+. tools/system-certs.sh
 install() { .venv/bin/uv pip install --quiet --python .venv/bin/python --require-hashes -r "$1"; }
 
 if [ "$want" != run ]; then

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shlex
 import shutil
 import signal
 from pathlib import Path
@@ -171,7 +172,7 @@ async def test_a_disk_that_is_full_is_told_as_that(short_dir: Path) -> None:
     code, _, _ = await told(data_dir, "export", "backup.jsonl")
     assert code == 0, "what an earlier try left behind is replaced, not followed"
     full = await asyncio.create_subprocess_shell(
-        f"{CORRAL} export > /dev/full",
+        f"{shlex.quote(str(CORRAL))} export > /dev/full",
         cwd=data_dir.parent,
         env=clean_environment(CORRAL_DATA_DIR=str(data_dir)),
         stderr=asyncio.subprocess.PIPE,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -60,7 +61,7 @@ class Lesson:
     commands: str
     prints: str
 
-    def as_run(self, address: str) -> str:
+    def as_run(self, address: str, corral: Path = CORRAL) -> str:
         """The commands as they are run in a test: our own `corral`, and the service at *address*."""
         found = re.sub(
             r"^((?:\.venv/bin/)?corral (?!keys|config|serve|migrate|sim|version)\S+)",
@@ -68,7 +69,7 @@ class Lesson:
             self.commands,
             flags=re.MULTILINE,
         )
-        return found.replace(".venv/bin/corral", str(CORRAL)).replace(SERVED, address)
+        return found.replace(".venv/bin/corral", shlex.quote(str(corral))).replace(SERVED, address)
 
     def missing(self, printed: str) -> list[str]:
         """The lines of the page that were not printed, or not in this order; ids, ports and times may differ."""
