@@ -35,12 +35,18 @@ def list_all(call: Call) -> Answer:
         raise invalid("invalid pageSize: required")
     part = page(call, base=settings.page_base)
     name, product_name, status = (query.get(key, "") for key in ("name", "productName", "status"))
-    if name or product_name or status:
-        found = [item for item in call.world.listed(name) if _matches(call, item, product_name.lower(), status)]
+    as_of = call.now - settings.list_age_seconds
+    if settings.list_shows != "all" or settings.list_age_seconds:
+        known = call.world.distorted(as_of, name)
+        found = [item for item in known if _matches(call, item, as_of, product_name.lower(), status)]
+        shown, total = found[part.first : part.first + part.count], len(found)
+    elif name or product_name or status:
+        known = call.world.listed(name)
+        found = [item for item in known if _matches(call, item, as_of, product_name.lower(), status)]
         shown, total = found[part.first : part.first + part.count], len(found)
     else:
         shown, total = call.world.listed_slice(part.first, part.count)
-    prints = (call.press.listed(call.world, instance, call.now, call.endpoints) for instance in shown)
+    prints = (call.press.listed(call.world, instance, as_of, call.endpoints) for instance in shown)
     return Answer(b'{"instances":[' + b",".join(prints) + b'],"total":%d}' % total)
 
 
@@ -156,8 +162,8 @@ def _acted(call: Call, instance: Instance) -> Answer:
     return acted(call.world.settings.act_answer, instance, call.now)
 
 
-def _matches(call: Call, instance: Instance, product_name: str, status: str) -> bool:
-    if status and instance.status(call.now) != status:
+def _matches(call: Call, instance: Instance, as_of: float, product_name: str, status: str) -> bool:
+    if status and instance.status(as_of) != status:
         return False
     if not product_name:
         return True

@@ -54,6 +54,12 @@ class Settings:
     page_size_cap: int = _setting(100, whole(0), "largest page given, whatever is asked; 0 = no cap")
     list_needs_paging: bool = _setting(False, yes_no(), "listing without pageSize and pageNum is refused")
     list_order: str = _setting("newest", choice("newest", "oldest"), "which instance the list begins with")
+    list_shows: str = _setting(
+        "all",
+        choice("all", "half", "nothing"),
+        "what a list that lies shows: everything, every second instance, or none, with a `total` to match",
+    )
+    list_age_seconds: float = _setting(0.0, seconds(), "the list shows the account as it was so long ago")
     removed_stay_listed: bool = _setting(False, yes_no(), "removed instances stay in the list as `removed`")
     endpoint_in_list: bool = _setting(True, yes_no(), "portMappings of the list carry `endpoint`")
     extras_in_list: bool = _setting(True, yes_no(), "the list carries createdAt, lastStartedAt, lastStoppedAt")

@@ -129,6 +129,16 @@ class World:
         wanted, names = name.lower(), self._names
         return [self.instances[self._ids[seq]] for seq in order if wanted in names[seq]]
 
+    def distorted(self, as_of: float, name: str = "") -> list[Instance]:
+        """What a list that lies (`list_shows`, `list_age_seconds`) shows of names that contain *name*, in its order."""
+        if self.settings.list_shows == "nothing":
+            return []
+        then = [self.instances[self._ids[seq]] for seq in sorted(self._ids) if name.lower() in self._names[seq]]
+        shown = [instance for instance in then if instance.created_at <= as_of and self._is_listed(instance, as_of)]
+        if self.settings.list_shows == "half":
+            shown = [instance for instance in shown if instance.seq % 2]
+        return shown if self.settings.list_order == "oldest" else shown[::-1]
+
     def listed_slice(self, first: int, count: int) -> tuple[list[Instance], int]:
         """Part of the list and its whole length, without walking all of it."""
         total = len(self._listed)
@@ -193,11 +203,14 @@ class World:
             self._holding[instance.seq] = wanted
 
     def _count_listed(self, instance: Instance, now: float) -> None:
-        removed = instance.removed_at() <= now and not self.settings.removed_stay_listed
-        shown = now >= instance.listed_at and not removed and not instance.hidden(now)
+        shown = self._is_listed(instance, now)
         at = bisect.bisect_left(self._listed, instance.seq)
         there = at < len(self._listed) and self._listed[at] == instance.seq
         if shown and not there:
             self._listed.insert(at, instance.seq)
         elif there and not shown:
             del self._listed[at]
+
+    def _is_listed(self, instance: Instance, now: float) -> bool:
+        removed = instance.removed_at() <= now and not self.settings.removed_stay_listed
+        return now >= instance.listed_at and not removed and not instance.hidden(now)

@@ -249,3 +249,40 @@ async def test_faults_can_be_dropped(sim: Simulated) -> None:
     sim.no_more_faults()
 
     assert (await sim.ask("/clusters"))[0] == 200
+
+
+async def shown(sim: Simulated, **query: object) -> tuple[int, list[tuple[str, str]]]:
+    """What the list says: `total`, and name and status of each item."""
+    _, body = await sim.ask("/gpu/instances", pageSize=100, pageNum=0, **query)
+    return body["total"], [(item["name"], item["status"]) for item in body["instances"]]
+
+
+async def test_a_list_that_lies_still_agrees_with_its_own_total(sim: Simulated) -> None:
+    """A client cannot tell from one answer that machines are missing; lookups by id still find them."""
+    ids = [await sim.create(name) for name in ("a", "b", "c")]
+    sim.advance(10)
+
+    sim.set(list_shows="half")
+    assert await shown(sim) == (2, [("c", "running"), ("a", "running")])
+    assert await shown(sim, name="b") == (0, [])
+    sim.set(list_shows="nothing")
+    assert await shown(sim) == (0, [])
+    assert (await sim.ask("/gpu/instance", instanceId=ids[1]))[1]["name"] == "b"
+    sim.set(list_shows="all")
+    assert (await shown(sim))[0] == 3
+
+
+async def test_an_old_list_shows_the_account_as_it_was(sim: Simulated) -> None:
+    """New machines are missing, deleted ones still run, and statuses are those of then."""
+    first = await sim.create("first")
+    sim.advance(10)
+    await sim.ask("/gpu/instance/delete", {"instanceId": first})
+    await sim.create("second")
+    sim.advance(8)
+
+    assert await shown(sim) == (1, [("second", "running")])
+    sim.set(list_age_seconds=10)
+    assert await shown(sim) == (1, [("first", "running")])
+    assert await shown(sim, status="running") == (1, [("first", "running")])
+    sim.advance(10)
+    assert await shown(sim) == (1, [("second", "running")])
