@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import signal
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from corral.api.server import HttpServer
@@ -23,6 +23,7 @@ from corral.jobs.worker import Worker
 from corral.store import looks
 from corral.store.database import Database
 from corral.store.embedded import EmbeddedServer
+from corral.supervision import BackgroundTask, supervise
 from corral.telemetry import Metrics, log
 
 WATCH_SECONDS = 1.0
@@ -39,8 +40,9 @@ class Process:
     vitals: Vitals
     end_streams: Callable[[], None]
     """Ends what would otherwise be answered for ever."""
-    background: tuple[Coroutine[None, None, None], ...]
+    background: tuple[BackgroundTask, ...]
     """What else runs until the end."""
+    clock: Clock
 
     async def run(self, on_ready: Callable[[str], None]) -> None:
         """Serve and work until SIGTERM or SIGINT; then stop taking, let end what runs, and return."""
@@ -50,13 +52,15 @@ class Process:
             loop.add_signal_handler(wish, stop.set)
         await self.watch.look()
         stopped = asyncio.create_task(stop.wait())
-        behind = [asyncio.create_task(coroutine) for coroutine in (self.watch.run(), *self.background)]
-        ending = [asyncio.create_task(self.server.serve())]
+        watch = BackgroundTask("watch", self.watch.run)
+        behind = [asyncio.create_task(supervise(task, self.clock)) for task in (watch, *self.background)]
+        serving = asyncio.create_task(self.server.serve())
+        ending = [serving]
         if self.worker is not None:
-            ending.append(asyncio.create_task(self.worker.run()))
+            ending.append(asyncio.create_task(supervise(BackgroundTask("worker", self.worker.run), self.clock)))
         log.info("service.ready", address=self.server.address)
         on_ready(self.server.address)
-        await asyncio.wait({stopped, *behind, *ending}, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait({stopped, serving}, return_when=asyncio.FIRST_COMPLETED)
 
         log.info("service.stopping")
         self.vitals.stopping = True
@@ -69,9 +73,7 @@ class Process:
         await asyncio.gather(*ending)
         for task in (stopped, *behind):
             task.cancel()
-        for outcome in await asyncio.gather(*behind, return_exceptions=True):
-            if isinstance(outcome, Exception):
-                raise outcome  # one of them failed, and that is why we are here: let it be seen
+        await asyncio.gather(*behind, return_exceptions=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,29 +101,33 @@ class Watch:
 
     async def _look_at_database(self) -> None:
         if self.embedded is not None and self.embedded.needs_attention():
-            self._report_database(answers=False)  # starting it takes seconds, in which nobody should be told it is up
+            self._report_database(
+                problem="it is being started again"
+            )  # starting it takes seconds, in which nobody should be told it is up
             with contextlib.suppress(StoreUnavailableError):
                 await self.embedded.ensure()
-        answers = await self.database.answers()
-        self._report_database(answers=answers)
-        if answers:
+        seen = await self.database.probe()
+        self._report_database(problem=seen.problem)
+        if seen.at is not None:
             with contextlib.suppress(StoreUnavailableError):
                 async with self.database.connection() as connection:
                     self.vitals.last_look_at = await looks.last(connection)
 
-    def _report_database(self, *, answers: bool) -> None:
-        match self.vitals.up.get("database"), answers:
+    def _report_database(self, *, problem: str | None) -> None:
+        up = problem is None
+        match self.vitals.up.get("database"), up:
             case None, True:
                 log.info("database.ready")
             case False, True:
                 log.info("database.regained")
             case ((None | True), False):
-                log.warning("database.lost")
+                log.warning("database.lost", problem=problem)
             case _:
                 pass
-        self.vitals.report("database", up=answers, kind="server" if self.embedded is None else "embedded")
-        self.vitals.report("jobQueue", up=answers)
-        self.metrics.database_up.set(answers)
+        notes = {} if problem is None else {"problem": problem}
+        self.vitals.report("database", up=up, kind="server" if self.embedded is None else "embedded", **notes)
+        self.vitals.report("jobQueue", up=up)
+        self.metrics.database_up.set(up)
 
     async def _look_at_provider(self) -> None:
         if self.simulated is not None and self.simulated.needs_attention():

@@ -124,7 +124,9 @@ async def _prepare(target: DatabaseTarget, schema: int) -> None:
 @asynccontextmanager
 async def _connected(target: DatabaseTarget) -> AsyncGenerator[Database]:
     """A few connections, under a name by which nobody takes them for a service's."""
-    database = await Database.connect(target, most_connections=3, application_name="recovery of corral")
+    database = await Database.connect(
+        target, most_connections=3, application_name="recovery of corral", statement_seconds=None
+    )
     try:
         yield database
     finally:

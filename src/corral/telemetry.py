@@ -29,6 +29,7 @@ LOG_EVENTS: Final[dict[str, str]] = {
     "service.ready": "Requests are served and jobs are taken; says where.",
     "service.stopping": "A stop was asked for; running work may end.",
     "service.stopped": "The process ends.",
+    "task.failed": "A long-lived task met an unexpected error; it is started again after the pause that is named.",
     "server.full": "There are as many connections as this process can take; more are refused until some end.",
     "simulator.started": "No provider key is set; the built-in simulator stands in for the provider.",
     "simulator.ended": "The simulator ended unasked; it is started again.",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import random
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from datetime import timedelta
@@ -62,6 +62,7 @@ from corral.store.budget import DatabaseLedger
 from corral.store.database import Database
 from corral.store.leadership import Leadership
 from corral.store.offers import FailedOffers
+from corral.supervision import BackgroundTask
 from corral.telemetry import log
 from corral.webhooks.deliver import Sender
 from corral.webhooks.guard import AddressGuard
@@ -123,7 +124,13 @@ async def serve(settings: Settings, role: Role, *, on_ready: Callable[[str], Non
             ),
             vitals=ground.vitals,
             end_streams=front.hub.stop,
-            background=(ground.notices.run(), ground.keys.run(), *front.background, *engine),
+            background=(
+                BackgroundTask("notices", ground.notices.run),
+                BackgroundTask("key uses", ground.keys.run),
+                *front.background,
+                *engine,
+            ),
+            clock=clock,
         )
         _spare_what_stays()
         await process.run(on_ready)
@@ -184,7 +191,7 @@ def _namesakes(settings: Settings, cloud: GuardedCloud, adopting: Adopting) -> N
 
 def _engine(
     ground: Ground, cloud: GuardedCloud, catalogue: Catalogue, prober: Prober, listing: MergedListing
-) -> list[Coroutine[None, None, None]]:
+) -> list[BackgroundTask]:
     """Register what jobs do; answers what runs beside them."""
     clock, policy, installation = ground.clock, ground.policy, ground.installation
     recorder = Recorder(news=ground.news)
@@ -230,7 +237,7 @@ def _engine(
         metrics=ground.metrics,
     )
     ground.notices.subscribe("events", lambda _key: observer.wake())
-    return [observer.run()]
+    return [BackgroundTask("observer", observer.run)]
 
 
 def _worker(ground: Ground) -> Worker | None:
@@ -259,7 +266,7 @@ class _Front:
 
     app: ASGIApp
     hub: EventHub
-    background: tuple[Coroutine[None, None, None], ...]
+    background: tuple[BackgroundTask, ...]
 
 
 async def _front(
@@ -357,7 +364,7 @@ async def _front(
     )
     if ground.role is Role.WORKER:
         return _Front(app=app.build(parts, only_watching=True), hub=hub, background=())
-    return _Front(app=app.build(parts), hub=hub, background=(hub.run(),))
+    return _Front(app=app.build(parts), hub=hub, background=(BackgroundTask("event streams", hub.run),))
 
 
 def _quota(chosen: HttpSettings) -> RateLimit | None:

@@ -27,6 +27,11 @@ class SteppedClock:
         self._sleepers.append((self._elapsed + seconds, sleeper))
         await sleeper
 
+    @property
+    def sleeping(self) -> int:
+        """How many sleep now."""
+        return len(self._sleepers)
+
     def set_by(self, seconds: float) -> None:
         """Put the hands elsewhere; no time passes by that."""
         self._now += timedelta(seconds=seconds)

@@ -17,7 +17,7 @@ import msgspec
 
 from corral.jobs.registry import JobId, Payload, Priority, Registry
 from corral.jobs.tables import LOG, QUEUE, queries_of
-from corral.store.database import Connection, Database
+from corral.store.database import SWEEP_SECONDS, Connection, Database
 from corral.store.rows import Adding
 from corral.store.together import Write
 
@@ -235,7 +235,7 @@ class JobQueue:
     async def cleanup(self, older_than: timedelta) -> int:
         """Remove jobs that finished or failed more than *older_than* ago; answers how many."""
         async with self._database.connection() as connection:
-            removed: int = await connection.fetchval(_CLEANUP, older_than)
+            removed: int = await connection.fetchval(_CLEANUP, older_than, timeout=SWEEP_SECONDS)
         return removed
 
     def _priority(self, wanted: Wanted) -> int:

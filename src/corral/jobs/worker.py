@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 from collections.abc import Callable
 from datetime import timedelta
+from functools import partial
 
 from pgqueuer.qm import QueueManager
 
@@ -23,6 +24,7 @@ from corral.jobs.registry import JobType, Registry
 from corral.jobs.seats import Seats
 from corral.jobs.tables import CHANNEL, queries_of_pool
 from corral.store.database import Database
+from corral.supervision import BackgroundTask, supervise
 from corral.telemetry import Metrics, log
 
 GRACE_SECONDS = 10.0
@@ -73,7 +75,7 @@ class Worker:
         self._ended.clear()
         try:
             async with asyncio.TaskGroup() as group:
-                timers = [group.create_task(self._repeat(t, t.every)) for t in self._registry if t.every is not None]
+                timers = [group.create_task(supervise(timer, self._clock)) for timer in self._timers()]
                 await self._take_jobs_for_ever()
                 for timer in timers:
                     timer.cancel()
@@ -129,6 +131,10 @@ class Worker:
             heartbeat_timeout=self._heartbeat_timeout,
             log_aggregation_interval=timedelta(0),  # we do not use its statistics table
         )
+
+    def _timers(self) -> list[BackgroundTask]:
+        repeated = [(job_type, job_type.every) for job_type in self._registry if job_type.every is not None]
+        return [BackgroundTask(f"timer of {t.name}", partial(self._repeat, t, every)) for t, every in repeated]
 
     async def _repeat(self, job_type: JobType, every: timedelta) -> None:
         """Enqueue *job_type* at its interval; the key makes all processes together enqueue one."""

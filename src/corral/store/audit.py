@@ -13,7 +13,7 @@ from typing import Any
 
 from corral.domain.access import Access
 from corral.domain.audit import STRANGER, AuditEntry, AuditLine
-from corral.store.database import Connection
+from corral.store.database import SWEEP_SECONDS, Connection
 from corral.store.rows import Adding
 from corral.store.together import Write
 
@@ -69,7 +69,7 @@ async def page(
 
 async def sweep(connection: Connection, before: datetime) -> int:
     """Remove what is older than *before*; answers how many lines that were."""
-    done: str = await connection.execute("DELETE FROM corral_audit WHERE at < $1", before)
+    done: str = await connection.execute("DELETE FROM corral_audit WHERE at < $1", before, timeout=SWEEP_SECONDS)
     return int(done.rsplit(" ", 1)[1])
 
 

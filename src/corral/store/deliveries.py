@@ -16,7 +16,7 @@ from typing import Any
 from corral.domain.delivery import Delivery, DeliveryAttempt, DeliveryId, DeliveryStatus
 from corral.domain.events import EventType
 from corral.domain.instance import InstanceId
-from corral.store.database import Connection
+from corral.store.database import SWEEP_SECONDS, Connection
 
 HISTORY = 20
 """Attempts shown of one delivery: two rounds of eight and some."""
@@ -218,7 +218,9 @@ async def overdue(connection: Connection, before: datetime, limit: int = 500) ->
 
 async def remove_ended(connection: Connection, before: datetime) -> int:
     """Forget deliveries that ended before this instant, and their attempts; answers how many."""
-    done: str = await connection.execute("DELETE FROM corral_deliveries WHERE ended_at < $1", before)
+    done: str = await connection.execute(
+        "DELETE FROM corral_deliveries WHERE ended_at < $1", before, timeout=SWEEP_SECONDS
+    )
     return int(done.removeprefix("DELETE "))
 
 

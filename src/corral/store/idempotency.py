@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from corral.store.database import Connection
+from corral.store.database import SWEEP_SECONDS, Connection
 
 KEPT_FOR: Final = timedelta(hours=24)
 CLAIM_LASTS: Final = timedelta(seconds=60)
@@ -78,6 +78,7 @@ async def find(connection: Connection, keys: Sequence[str], now: datetime) -> di
         keys,
         now,
         now - KEPT_FOR,
+        timeout=SWEEP_SECONDS,
     )
     return {row["key"]: _read(row) for row in rows}
 
@@ -99,6 +100,7 @@ async def keep(connection: Connection, wanted: Sequence[KeyRow], now: datetime) 
         [answer.body for answer in answers],
         now,
         now - KEPT_FOR,
+        timeout=SWEEP_SECONDS,
     )
     kept = {row["key"] for row in taken}
     # A claim may be given back between the two statements; who then asks again will find the key free.
@@ -143,6 +145,7 @@ async def sweep(connection: Connection, now: datetime) -> int:
     removed: int = await connection.fetchval(
         "WITH gone AS (DELETE FROM corral_idempotency WHERE kept_at <= $1 RETURNING key) SELECT count(*) FROM gone",
         now - KEPT_FOR,
+        timeout=SWEEP_SECONDS,
     )
     return removed
 

@@ -118,7 +118,7 @@ async def migrate(
 async def _locked(target: DatabaseTarget) -> AsyncGenerator[asyncpg.Connection]:
     """A connection of its own that holds the migration lock until it closes."""
     with translated():
-        connection = await asyncpg.connect(**target.arguments())
+        connection = await asyncpg.connect(**target.arguments(), timeout=math.ceil(CONNECT_TIMEOUT_SECONDS))
         try:
             await connection.execute("SELECT pg_advisory_lock($1)", LOCK_KEY)
             yield connection

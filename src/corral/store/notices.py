@@ -99,6 +99,7 @@ class Notices:
         connection = await asyncpg.connect(
             **self._target.arguments(),
             timeout=CONNECT_TIMEOUT_SECONDS,  # pyright: ignore[reportArgumentType]  # its default, 60, is no type
+            command_timeout=CONNECT_TIMEOUT_SECONDS,
             server_settings={"application_name": CHANNEL},
         )
 

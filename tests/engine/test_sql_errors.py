@@ -1,0 +1,46 @@
+"""An SQL error that passes by itself is a retryable error of the store, never an unknown one."""
+
+from __future__ import annotations
+
+import pytest
+
+from corral.domain.errors import StoreUnavailableError
+from corral.store.database import Database
+
+PASSING = {
+    "53100": "disk full",
+    "53200": "out of memory",
+    "53300": "too many connections",
+    "57014": "cancelled by pg_cancel_backend or a statement time-out",
+    "57P01": "ended by an administrator",
+    "55P03": "lock time-out",
+    "40P01": "deadlock",
+    "40001": "serialization failure",
+    "25006": "read-only, as during a failover",
+    "25P03": "idle in a transaction for too long",
+    "58030": "I/O error of the server",
+}
+
+
+@pytest.mark.parametrize("sqlstate", PASSING, ids=PASSING.values())
+async def test_an_error_that_passes_may_be_retried(database: Database, sqlstate: str) -> None:
+    """Every loop and route knows StoreUnavailableError: it waits, or answers 503 with Retry-After."""
+    with pytest.raises(StoreUnavailableError) as raised:
+        async with database.transaction() as connection:
+            await connection.execute(f"DO $$ BEGIN RAISE EXCEPTION 'no' USING ERRCODE = '{sqlstate}'; END $$")
+
+    assert raised.value.retryable
+    assert raised.value.retry_after_seconds == 2
+    assert await database.answers()
+
+
+async def test_a_read_only_session_is_replaced(database: Database) -> None:
+    """After a failover the old primary stays read-only; the pool must connect again to find the new one."""
+    async with database.connection() as connection:
+        await connection.execute("SET default_transaction_read_only = on")
+    with pytest.raises(StoreUnavailableError, match="read-only"):
+        async with database.connection() as connection:
+            await connection.execute("CREATE TABLE refused (n int)")
+
+    async with database.connection() as connection:
+        await connection.execute("CREATE TABLE accepted (n int)")
