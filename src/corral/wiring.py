@@ -52,6 +52,7 @@ from corral.engine.record import Recorder
 from corral.engine.starts import Starts
 from corral.ground import Ground, adopting_on, lay_ground, listing_on, register_sweeps
 from corral.health.probe import Prober
+from corral.jobs.seats import URGENT_PLACES
 from corral.jobs.worker import Worker
 from corral.opening import migrate_database, opened_database
 from corral.process import Process, Watch
@@ -156,7 +157,7 @@ async def _check_keys(ground: Ground) -> None:
 
 def _connections(settings: Settings, role: Role) -> int:
     for_api = API_CONNECTIONS if role is not Role.WORKER else 0
-    for_jobs = settings.jobs.max_concurrent if role is not Role.API else 0
+    for_jobs = settings.jobs.max_concurrent + URGENT_PLACES if role is not Role.API else 0
     return for_api + for_jobs + SPARE_CONNECTIONS
 
 

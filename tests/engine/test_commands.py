@@ -213,7 +213,7 @@ async def test_a_deletion_is_recorded_with_its_job_and_ends_what_was_asked_befor
         OperationKind.CREATE: OperationStatus.CANCELLED,
         OperationKind.DELETE: OperationStatus.INITIATED,
     }
-    assert [job.type for job in await desk.queue.find()] == ["monitor_instance", "create_instance"]
+    assert [job.type for job in await desk.queue.find()] == ["release_instance", "create_instance"]
     assert await desk.count("corral_events") == 2
 
 

@@ -10,7 +10,7 @@ import pytest
 from support.clocks import SteppedClock
 from support.waiting import until
 
-from corral.cloud.gate import MOST_IN_FLIGHT, MOST_READS_IN_FLIGHT, Gate, Permit
+from corral.cloud.gate import MOST_IN_FLIGHT, MOST_READS_IN_FLIGHT, URGENT_IN_FLIGHT, Gate, Permit
 from corral.cloud.local_ledger import LocalLedger
 from corral.domain.errors import CloudTransientError, StoreUnavailableError
 from corral.store.budget import DatabaseLedger
@@ -49,12 +49,12 @@ class Crowd:
         self.permits: list[Permit] = []
         self.tasks: list[asyncio.Task[None]] = []
 
-    def come(self, name: str, *, change: bool, is_page: bool = False) -> None:
-        self.tasks.append(asyncio.create_task(self._one(name, change=change, is_page=is_page)))
+    def come(self, name: str, *, change: bool, is_page: bool = False, is_urgent: bool = False) -> None:
+        self.tasks.append(asyncio.create_task(self._one(name, change=change, is_page=is_page, is_urgent=is_urgent)))
 
-    async def _one(self, name: str, *, change: bool, is_page: bool) -> None:
+    async def _one(self, name: str, *, change: bool, is_page: bool, is_urgent: bool) -> None:
         try:
-            permit = await self.gate.enter(change=change, patience_seconds=30, is_page=is_page)
+            permit = await self.gate.enter(change=change, patience_seconds=30, is_page=is_page, is_urgent=is_urgent)
         except CloudTransientError:
             self.refused.append(name)
             return
@@ -86,6 +86,47 @@ async def test_a_create_overtakes_reads_that_came_before(clock: SteppedClock) ->
     assert crowd.through == ["read 0", "create 0", "create 1"]
 
 
+async def test_a_delete_is_sent_at_once_while_hundreds_of_creates_wait(clock: SteppedClock) -> None:
+    """Creates never use the share that is kept for stops and deletes, and these go first when there is room."""
+    crowd = Crowd(Gate(LocalLedger(clock), fixed=300, clock=clock, metrics=Metrics()))
+    for n in range(800):
+        crowd.come(f"create {n}", change=True)
+    for _ in range(10):
+        await settle()
+        crowd.all_leave()
+    assert len(crowd.through) == 300 - 30 - 12
+    for n in range(14):
+        crowd.come(f"delete {n}", change=True, is_urgent=True)
+    await settle()
+    at_once = [name for name in crowd.through if name.startswith("delete")]
+    clock.advance(29.0)
+    await settle()
+    crowd.all_leave()
+    for n in range(14):
+        crowd.come(f"late delete {n}", change=True, is_urgent=True)
+    clock.advance(34.0)
+    await settle()
+    await crowd.gate.close()
+
+    assert at_once == [f"delete {n}" for n in range(12)]
+    assert [name for name in crowd.through if name.startswith("late")] == [f"late delete {n}" for n in range(14)]
+
+
+async def test_a_delete_is_sent_while_as_many_creates_as_may_be_are_under_way(clock: SteppedClock) -> None:
+    """Creates that hang keep their places until their time-out; a delete has places of its own."""
+    crowd = Crowd(Gate(LocalLedger(clock), fixed=100_000, clock=clock, metrics=Metrics()))
+    for n in range(MOST_IN_FLIGHT + 50):
+        crowd.come(f"create {n}", change=True)
+    await settle()
+    assert len(crowd.through) == MOST_IN_FLIGHT
+    for n in range(URGENT_IN_FLIGHT + 1):
+        crowd.come(f"delete {n}", change=True, is_urgent=True)
+    await settle()
+    await crowd.gate.close()
+
+    assert crowd.through[MOST_IN_FLIGHT:] == [f"delete {n}" for n in range(URGENT_IN_FLIGHT)]
+
+
 async def test_pages_of_a_list_and_other_reads_take_turns(clock: SteppedClock) -> None:
     """Who asks after one instance does not wait for all pages that were asked for before, nor they for ever."""
     crowd = Crowd(Gate(LocalLedger(clock), fixed=100, clock=clock, metrics=Metrics()))
@@ -105,7 +146,7 @@ async def test_pages_of_a_list_and_other_reads_take_turns(clock: SteppedClock) -
 
 
 async def test_reads_go_on_at_their_pace_as_time_passes(clock: SteppedClock) -> None:
-    """A hundred a minute leave seventy for reads: ten at once, then one every second."""
+    """A hundred a minute leave 66 for reads: ten at once, then one every second."""
     crowd = Crowd(Gate(LocalLedger(clock), fixed=100, clock=clock, metrics=Metrics()))
     for n in range(50):
         crowd.come(f"read {n}", change=False)
@@ -189,7 +230,7 @@ async def test_without_the_ledger_a_part_is_given_and_charged_later(clock: Stepp
 
     assert (without, limit_without, asked) == (9, 10, 1)  # a tenth is kept for reads
     assert metrics.provider_permits_unshared._value.get() == 9
-    assert len(crowd.through) == 36
+    assert len(crowd.through) == 35  # and one for stops and deletes
 
 
 async def test_what_broke_reaches_those_who_wait(clock: SteppedClock) -> None:
@@ -205,7 +246,7 @@ async def test_what_broke_reaches_those_who_wait(clock: SteppedClock) -> None:
 
 
 async def test_processes_on_one_database_share_one_limit(database: Database, clock: SteppedClock) -> None:
-    """Four gates, forty wishes each, thirty permits, three of them kept for reads: together, not each."""
+    """Four gates, forty wishes each, thirty permits, four of them kept for others: together, not each."""
     crowds = [Crowd(Gate(DatabaseLedger(database), fixed=30, clock=clock, metrics=Metrics())) for _ in range(4)]
     for crowd in crowds:
         for n in range(40):
@@ -215,7 +256,7 @@ async def test_processes_on_one_database_share_one_limit(database: Database, clo
         await crowd.gate.close()
         await asyncio.gather(*crowd.tasks)
 
-    assert sum(len(crowd.through) for crowd in crowds) == 27
+    assert sum(len(crowd.through) for crowd in crowds) == 26
 
 
 async def test_a_process_that_hangs_with_the_budget_in_its_hands_stops_nobody(

@@ -105,6 +105,49 @@ async def test_a_job_of_a_rolled_back_transaction_never_exists(desk: Desk) -> No
     assert sum((await desk.queue.stats()).by_status.values()) == 1
 
 
+async def test_an_urgent_job_runs_while_others_hold_every_place(desk: Desk) -> None:
+    """Creates wait for the provider's rate limit with a place in their hands; a delete must not wait for them."""
+    held = asyncio.Event()
+    runs: list[JobRun] = []
+
+    async def hold(_run: JobRun) -> None:
+        await held.wait()
+
+    desk.handles("create", hold, priority=Priority.HIGH)
+    desk.handles("delete", recorder(runs), priority=Priority.URGENT)
+    for n in range(20):
+        await desk.enqueue("create", n=n)
+    async with desk.worker(concurrency=2, dequeue_timeout=timedelta(hours=1)):
+        await until(lambda: desk.has(JobStatus.PROCESSING, 4), what="as many jobs taken as the worker may take")
+        await desk.enqueue("delete", n=1)
+        await until(lambda: bool(runs), what="the urgent job")
+        held.set()
+
+    assert [run.payload["n"] for run in runs] == [1]
+
+
+async def test_an_urgent_job_that_is_put_back_stays_urgent(desk: Desk) -> None:
+    """A delete that met an outage must not queue up behind every create; other jobs that come back do."""
+
+    async def later(_run: JobRun) -> None:
+        raise LookAgainError(timedelta(minutes=1), "not now")
+
+    desk.handles("delete", later, priority=Priority.URGENT)
+    desk.handles("create", later, priority=Priority.HIGH)
+    async with desk.worker():
+        for name in ("delete", "create"):
+            await desk.enqueue(name)
+        async with desk.database.transaction() as connection:
+            await desk.queue.enqueue(connection, [Wanted(type="create", payload={}, first=True)])
+
+        async def all_put_back() -> bool:
+            return all(job.next_retry_at is not None for job in await desk.queue.find())
+
+        await until(all_put_back)
+
+    assert sorted(job.priority for job in await desk.queue.find()) == [Priority.HIGH, Priority.HIGH, Priority.URGENT]
+
+
 async def test_a_failing_job_is_retried_then_kept_as_failed(desk: Desk) -> None:
     """Three retries after the first run, then failed for good, with the error to read."""
     attempts: list[int] = []

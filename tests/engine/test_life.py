@@ -96,7 +96,7 @@ async def test_what_is_paid_for_goes_before_what_is_not_bought_yet(herd: Herd) -
     async with herd.database.connection() as connection:
         rows = await connection.fetch("SELECT payload FROM corral_pgqueuer ORDER BY priority DESC, id")
     waiting = [msgspec.json.decode(row["payload"])["instanceId"] for row in rows]
-    assert waiting == [booting, ready, *crowd, whim]
+    assert waiting == [ready, booting, *crowd, whim], "the delete before everything"
 
 
 async def test_a_machine_that_does_not_answer_soon_is_asked_again_in_its_turn(herd: Herd) -> None:

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from corral.jobs.seats import Seats
+from corral.jobs.seats import URGENT_PLACES, Seats
 
 
 class Crowd:
@@ -28,10 +28,10 @@ class Guests:
         self._doors: dict[int, asyncio.Event] = {}
         self.tasks: dict[int, asyncio.Task[None]] = {}
 
-    async def come(self, *numbers: int) -> None:
+    async def come(self, *numbers: int, is_urgent: bool = False) -> None:
         for number in numbers:
             self._doors[number] = asyncio.Event()
-            self.tasks[number] = asyncio.create_task(self._sit(number))
+            self.tasks[number] = asyncio.create_task(self._sit(number, is_urgent=is_urgent))
         await turns()
 
     async def go(self, number: int) -> None:
@@ -39,8 +39,8 @@ class Guests:
         await self.tasks[number]
         await turns()
 
-    async def _sit(self, number: int) -> None:
-        async with self._seats:
+    async def _sit(self, number: int, *, is_urgent: bool) -> None:
+        async with self._seats.place(is_urgent=is_urgent):
             self.seated.append(number)
             try:
                 await self._doors[number].wait()
@@ -61,6 +61,18 @@ async def test_no_more_sit_than_there_are_places_and_the_first_to_come_is_next()
 
     await guests.go(2)
     assert guests.seated == [1, 3]
+
+
+async def test_urgent_jobs_have_places_of_their_own_and_go_first() -> None:
+    """Creates may hold every place for half a minute; a delete must not wait for them."""
+    guests = Guests(Seats(2))
+    await guests.come(1, 2, 3)
+    await guests.come(*range(11, 11 + URGENT_PLACES + 1), is_urgent=True)
+    at_first = list(guests.seated)
+    await guests.go(1)
+
+    assert at_first == [1, 2, *range(11, 11 + URGENT_PLACES)]
+    assert guests.seated == [2, *range(11, 11 + URGENT_PLACES + 1)], "an urgent job before the one that came earlier"
 
 
 async def test_in_a_crowd_fewer_sit_but_never_none() -> None:

@@ -28,18 +28,24 @@ class BudgetMachine(RuleBasedStateMachine):
     def begin(self, fixed: int | None) -> None:
         self.budget = Budget(fixed)
 
-    @rule(changes=st.sampled_from([0, 1, 5, 500]), reads=st.sampled_from([0, 1, 5, 500]))
-    def take(self, changes: int, reads: int) -> None:
-        self.state, grant = self.budget.take(self.state, self.now, changes=changes, reads=reads)
+    @rule(
+        urgent=st.sampled_from([0, 0, 1, 5, 500]),
+        changes=st.sampled_from([0, 1, 5, 500]),
+        reads=st.sampled_from([0, 1, 5, 500]),
+    )
+    def take(self, urgent: int, changes: int, reads: int) -> None:
+        self.state, grant = self.budget.take(self.state, self.now, urgent=urgent, changes=changes, reads=reads)
         self.state = decoded(encoded(self.state), self.now)
+        assert 0 <= grant.urgent <= urgent
+        assert grant.changes == 0 or grant.urgent == urgent
         assert 0 <= grant.changes <= changes
         assert 0 <= grant.reads <= reads
         assert grant.reads <= 1 or grant.changes == changes
-        assert grant.wait_seconds > 0 or (grant.changes, grant.reads) == (changes, reads)
-        if grant.changes + grant.reads:
-            self.given.append((self.now, grant.changes + grant.reads))
+        assert grant.wait_seconds > 0 or (grant.urgent, grant.changes, grant.reads) == (urgent, changes, reads)
+        if grant.total:
+            self.given.append((self.now, grant.total))
         in_the_last_minute = sum(count for at, count in self.given if at > self.now - MINUTE - 1)
-        if grant.changes + grant.reads:
+        if grant.total:
             assert in_the_last_minute <= grant.limit
 
     @rule(seconds=st.one_of(st.floats(0, 2), st.sampled_from([0.5, 1.0, 20.0, 59.0, 60.0, 61.0, 62.0, 300.0])))
@@ -99,9 +105,22 @@ def test_a_flood_of_changes_leaves_reads_a_tenth_evenly() -> None:
         reads += [tenth / 10] * grant.reads
     gaps = [later - earlier for earlier, later in itertools.pairwise(reads)]
 
-    assert sum(state.counts) == 100
+    assert sum(state.counts) == 96, "four are kept for stops and deletes"
     assert len(reads) == 10
     assert all(6.1 < gap < 6.4 for gap in gaps)
+
+
+def test_a_crowd_of_creates_leaves_room_for_stops_and_deletes() -> None:
+    """One call in 25 is theirs; when that is used up they are served before creates as room comes free."""
+    budget, state = Budget(100), BudgetState()
+    state, creates = budget.take(state, START, changes=1000, reads=0)
+    state, urgent = budget.take(state, START + 1, urgent=6, changes=1000, reads=0)
+    state, still = budget.take(state, START + 1 + urgent.wait_seconds - 0.1, urgent=2, changes=1000, reads=0)
+    state, freed = budget.take(state, START + 1 + urgent.wait_seconds, urgent=2, changes=1000, reads=0)
+
+    assert (creates.changes, urgent.urgent, urgent.changes) == (86, 4, 0)
+    assert (still.urgent, still.changes) == (0, 0)
+    assert freed.urgent == 2
 
 
 def test_reads_wait_for_their_share_when_changes_took_the_rest() -> None:
@@ -118,7 +137,7 @@ def test_reads_wait_for_their_share_when_changes_took_the_rest() -> None:
 def test_what_is_kept_for_reads_does_not_make_them_wait_for_room_that_is_there_before() -> None:
     """What was asked a minute ago makes room every few seconds; what is kept comes back only after twenty."""
     budget, state = Budget(30), BudgetState()
-    for turn in range(21):
+    for turn in range(20):
         state, _ = take(budget, state, turn * 3.0, changes=1)
     state, kept = take(budget, state, 61.0, reads=5)
     state, due = take(budget, state, 61.0 + kept.wait_seconds, reads=5)

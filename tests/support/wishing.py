@@ -57,7 +57,13 @@ class Desk:
         self,
         database: Database,
         *,
-        job_types: Sequence[str] = ("create_instance", "monitor_instance", "monitor_startup", "send_webhook"),
+        job_types: Sequence[str] = (
+            "create_instance",
+            "monitor_instance",
+            "monitor_startup",
+            "release_instance",
+            "send_webhook",
+        ),
         cloud: Cloud | None = None,
         caches: dict[str, int] | None = None,
     ) -> None:

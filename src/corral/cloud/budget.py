@@ -7,7 +7,10 @@ Pure: a state, a time, and functions from one to the next; `BudgetLedger` keeps 
 62 seconds stay within the limit. That is a minute, plus one second because a second is counted whole, plus one for the
 way from the permit to the wire. A token bucket would allow its capacity on top of its rate.
 
-*Changes overtake reads.* Reads take seven tenths of the limit at most, spaced evenly after a small burst, so that a
+*Stops and deletes overtake other changes.* They are *urgent*: every second they wait is billed. One call in 25 is kept
+for them, so that a stop or delete is sent at once however many creates wait for the rate limit.
+
+*Changes overtake reads.* Reads take two thirds of the limit at most, spaced evenly after a small burst, so that a
 create finds room at any time and a look at the world never waits for a minute to pass. When changes must wait
 all the same, reads of every process stand back until these had their turn, but for a tenth of the limit that changes
 never take: a flood of creates is worth nothing while nobody sees what came of them.
@@ -37,6 +40,13 @@ RESERVED_SHARE: Final = 5
 """One part in five is for changes: enough for a burst of creates, and reads lose little."""
 KEPT_SHARE: Final = 10
 """One part in ten is for reads alone; at 300 a minute that is a page every two seconds, whatever else is asked."""
+URGENT_SHARE: Final = 25
+"""
+One part in 25 is for stops and deletes alone: 12 of 300 calls a minute, 1 of 30, none below 25 a minute.
+
+Smaller, and a stop or delete waits up to a minute behind a crowd of creates; larger, and creates and reads lose
+calls that are seldom needed.
+"""
 BURST_SHARE: Final = 10
 """One part in ten may be read at once: a listing of thousands of instances fits."""
 YIELD_SECONDS: Final = 1.0
@@ -77,6 +87,13 @@ class Grant(msgspec.Struct, frozen=True):
     """When, by the ledger's clock: `throttled` wants it back."""
     wait_seconds: float
     limit: int
+    urgent: int = 0
+    """Stops and deletes that may be sent."""
+
+    @property
+    def total(self) -> int:
+        """All permits given."""
+        return self.urgent + self.changes + self.reads
 
 
 class BudgetLedger(Protocol):
@@ -97,24 +114,29 @@ class Budget:
     def __init__(self, fixed: int | None) -> None:
         self._fixed = fixed
 
-    def take(self, state: BudgetState, now: float, *, changes: int, reads: int) -> tuple[BudgetState, Grant]:
-        """Give what can be given of so many *changes* and *reads*, changes first."""
+    def take(
+        self, state: BudgetState, now: float, *, changes: int, reads: int, urgent: int = 0
+    ) -> tuple[BudgetState, Grant]:
+        """Give what can be given of so many *urgent* changes, other *changes* and *reads*, in this order."""
         state = self.at(state, now)
         now = state.at
         limit = self.limit(state)
         if now < state.shut_until - EPSILON:
             return state, Grant(0, 0, now, state.shut_until - now, limit)
         kept = limit // KEPT_SHARE
-        given_changes = max(0, min(changes, limit - kept - sum(state.counts)))
+        for_changes = limit - kept - limit // URGENT_SHARE
+        given_urgent = max(0, min(urgent, limit - kept - sum(state.counts)))
+        state = _counted(state, given_urgent)
+        given_changes = max(0, min(changes, for_changes - sum(state.counts)))
         state = _counted(state, given_changes)
         wait = 0.0
-        if given_changes < changes:
-            wait = self._wait_for_room(state, limit - kept, now)
+        if given_urgent < urgent or given_changes < changes:
+            wait = self._wait_for_room(state, limit - kept if given_urgent < urgent else for_changes, now)
             state = msgspec.structs.replace(
                 state, changes_first_until=max(state.changes_first_until, now + wait + YIELD_SECONDS)
             )
         given_reads = 0
-        shared = limit - limit // RESERVED_SHARE - kept
+        shared = for_changes - limit // RESERVED_SHARE
         stand_back = now < state.changes_first_until - EPSILON
         if reads and not stand_back and sum(state.counts) < shared:
             state, given_reads, wait = self._take_reads(state, now, limit, shared, reads)
@@ -126,7 +148,7 @@ class Budget:
             wait = min(filter(None, (wait, until_kept, until_shared)), default=0.0)
         elif reads:
             wait = max(wait, state.changes_first_until - now, self._wait_for_room(state, shared, now))
-        return state, Grant(given_changes, given_reads, now, wait, limit)
+        return state, Grant(given_changes, given_reads, now, wait, limit, given_urgent)
 
     def charge(self, state: BudgetState, now: float, permits: int) -> BudgetState:
         """Count *permits* that were given elsewhere, while this state could not be reached."""

@@ -90,10 +90,12 @@ class Call:
     """How long it waits for its turn in the budget; after that its caller had better come back than hold on."""
     is_page: bool = False
     """Whether it is one of many for one list, which need not go before other reads."""
+    is_urgent: bool = False
+    """Whether it ends a bill (a stop, a delete) and so goes before other changes."""
 
     @property
     def changes(self) -> bool:
-        """Whether it may change something: then it is urgent, and is repeated only if it certainly did not happen."""
+        """Whether it may change something: it goes before reads, and is repeated only if it surely did not happen."""
         return self.method == "POST"
 
     def may_repeat(self, fate: Fate) -> bool:

@@ -1,5 +1,7 @@
 """
-The way to the provider: requests wait here for a permit of the shared budget, changes before reads.
+The way to the provider: requests wait here for a permit of the shared budget.
+
+Stops and deletes go before other changes, and changes before reads.
 
 Of reads, every third is a page of a long list while there are others: who asks after one instance does not wait for a
 whole listing, and a listing comes to its end whoever asks.
@@ -16,6 +18,7 @@ import asyncio
 import contextlib
 from collections import deque
 from collections.abc import Callable
+from enum import Enum, auto
 from typing import Final, TypeVar
 
 from corral.clock import Clock, is_set_within
@@ -30,31 +33,45 @@ MOST_IN_FLIGHT: Final = 100
 """Requests on their way at once. More would queue in the connection pool, with their permits growing old there."""
 MOST_READS_IN_FLIGHT: Final = 80
 """Reads that hang must not keep changes from being sent."""
+URGENT_IN_FLIGHT: Final = 10
+"""Stops and deletes may be on their way beside those: creates that hang must not keep them from being sent."""
 READS_TO_A_PAGE: Final = 2
 """Other reads that may go between two pages of a list."""
 RETRY_AFTER_SECONDS: Final = 30.0
 """When to come back for a permit that could not be had in time."""
+URGENT_RETRY_AFTER_SECONDS: Final = 2.0
+"""The same for a stop or delete: every second is billed, and few of them wait."""
 LOCAL_SHARE: Final = 4
 """Without the ledger a process takes one part in four: a few processes stay within the limit together."""
 LOCAL_SECONDS: Final = 5.0
 """How long the ledger is left alone after it failed; finding out again costs up to a connection's time-out."""
 
 
+class Lane(Enum):
+    """The queues of a gate, in the order in which they are served."""
+
+    URGENT = auto()
+    """Stops and deletes."""
+    CHANGE = auto()
+    """Every other change."""
+    READ = auto()
+
+
 class Permit:
     """The right to send one request now."""
 
-    __slots__ = ("change", "granted_at")
+    __slots__ = ("granted_at", "lane")
 
-    def __init__(self, *, change: bool, granted_at: float) -> None:
-        self.change = change
+    def __init__(self, *, lane: Lane, granted_at: float) -> None:
+        self.lane = lane
         self.granted_at = granted_at
 
 
 class _Waiter:
-    __slots__ = ("change", "deadline", "future", "is_page")
+    __slots__ = ("deadline", "future", "is_page", "lane")
 
-    def __init__(self, *, change: bool, is_page: bool, deadline: float) -> None:
-        self.change = change
+    def __init__(self, *, lane: Lane, is_page: bool, deadline: float) -> None:
+        self.lane = lane
         self.is_page = is_page
         self.deadline = deadline
         self.future: asyncio.Future[Permit] = asyncio.get_running_loop().create_future()
@@ -69,8 +86,8 @@ class Gate:
         self._budget = Budget(fixed)
         self._clock = clock
         self._metrics = metrics
-        self._waiting: dict[bool, deque[_Waiter]] = {True: deque(), False: deque()}
-        self._in_flight = {True: 0, False: 0}
+        self._waiting: dict[Lane, deque[_Waiter]] = {lane: deque() for lane in Lane}
+        self._in_flight = dict.fromkeys(Lane, 0)
         self._reads_since_page = 0
         self._stirred = asyncio.Event()
         self._pump: asyncio.Task[None] | None = None
@@ -80,14 +97,18 @@ class Gate:
         self._short = False
         self._note_limit()
 
-    async def enter(self, *, change: bool, patience_seconds: float, is_page: bool = False) -> Permit:
+    async def enter(
+        self, *, change: bool, patience_seconds: float, is_page: bool = False, is_urgent: bool = False
+    ) -> Permit:
         """
-        Wait for a permit; hand it back through `leave` when the request ended. *is_page*: one of many of a list.
+        Wait for a permit; hand it back through `leave` when the request ended.
 
-        Raises CloudTransientError when none could be had in time.
+        *is_page*: one of many of a list. *is_urgent*: a change that goes before the others. Raises CloudTransientError
+        when none could be had in time.
         """
-        waiter = _Waiter(change=change, is_page=is_page, deadline=self._clock.monotonic() + patience_seconds)
-        self._waiting[change].append(waiter)
+        lane = Lane.URGENT if is_urgent else Lane.CHANGE if change else Lane.READ
+        waiter = _Waiter(lane=lane, is_page=is_page, deadline=self._clock.monotonic() + patience_seconds)
+        self._waiting[lane].append(waiter)
         self._stir(change=change)
         if self._pump is None or self._pump.done():
             self._pump = asyncio.create_task(self._run())
@@ -101,8 +122,8 @@ class Gate:
 
     def leave(self, permit: Permit) -> None:
         """The request ended."""
-        self._in_flight[permit.change] -= 1
-        self._stir(change=bool(self._waiting[True]))
+        self._in_flight[permit.lane] -= 1
+        self._stir(change=bool(self._waiting[Lane.URGENT] or self._waiting[Lane.CHANGE]))
 
     async def throttled(self, permit: Permit, retry_after_seconds: float | None) -> None:
         """The provider answered 429 to the request of *permit*."""
@@ -149,35 +170,39 @@ class Gate:
     async def _serve(self) -> float | None:
         """One round; returns the seconds to wait for more permits, or None when only an end in flight can help."""
         self._drop_the_late()
-        changes, reads = self._admissible()
-        if not changes and not reads:
+        urgent, changes, reads = self._admissible()
+        if not urgent + changes + reads:
             return None
 
         def take(state: BudgetState, now: float) -> tuple[BudgetState, Grant]:
-            return self._budget_now().take(state, now, changes=changes, reads=reads)
+            return self._budget_now().take(state, now, urgent=urgent, changes=changes, reads=reads)
 
         grant = await self._revise(take)
-        self._hand_out(change=True, count=grant.changes, granted_at=grant.at)
-        self._hand_out(change=False, count=grant.reads, granted_at=grant.at)
-        unserved = grant.changes < changes or grant.reads < reads
+        self._hand_out(Lane.URGENT, count=grant.urgent, granted_at=grant.at)
+        self._hand_out(Lane.CHANGE, count=grant.changes, granted_at=grant.at)
+        self._hand_out(Lane.READ, count=grant.reads, granted_at=grant.at)
+        unserved = grant.total < urgent + changes + reads
         return max(grant.wait_seconds, budget.EPSILON) if unserved else None
 
-    def _admissible(self) -> tuple[int, int]:
-        """How many of those who wait may be sent, as far as requests in flight allow."""
+    def _admissible(self) -> tuple[int, int, int]:
+        """How many of those who wait may be sent, by lane, as far as requests in flight allow."""
         self._waiters()
-        free = MOST_IN_FLIGHT - sum(self._in_flight.values())
-        changes = min(len(self._waiting[True]), free)
-        reads = min(len(self._waiting[False]), free - changes, MOST_READS_IN_FLIGHT - self._in_flight[False])
-        return max(0, changes), max(0, reads)
+        in_flight = self._in_flight
+        free = MOST_IN_FLIGHT + URGENT_IN_FLIGHT - sum(in_flight.values())
+        urgent = max(0, min(len(self._waiting[Lane.URGENT]), free))
+        free = MOST_IN_FLIGHT - in_flight[Lane.CHANGE] - in_flight[Lane.READ]
+        changes = max(0, min(len(self._waiting[Lane.CHANGE]), free))
+        reads = min(len(self._waiting[Lane.READ]), free - changes, MOST_READS_IN_FLIGHT - in_flight[Lane.READ])
+        return urgent, changes, max(0, reads)
 
-    def _hand_out(self, *, change: bool, count: int, granted_at: float) -> None:
+    def _hand_out(self, lane: Lane, *, count: int, granted_at: float) -> None:
         self._waiters()
-        queue = self._waiting[change]
+        queue = self._waiting[lane]
         while count and queue:
-            waiter = queue[0] if change else self._next_read(queue)
+            waiter = self._next_read(queue) if lane is Lane.READ else queue[0]
             queue.remove(waiter)
-            self._in_flight[change] += 1
-            waiter.future.set_result(Permit(change=change, granted_at=granted_at))
+            self._in_flight[lane] += 1
+            waiter.future.set_result(Permit(lane=lane, granted_at=granted_at))
             count -= 1
 
     def _next_read(self, queue: deque[_Waiter]) -> _Waiter:
@@ -197,18 +222,19 @@ class Gate:
         for waiter in self._waiters():
             if waiter.deadline <= now:
                 self._metrics.provider_permits_refused.inc()
+                is_urgent = waiter.lane is Lane.URGENT
                 waiter.future.set_exception(
                     CloudTransientError(
                         f"the budget of {self.limit} provider calls a minute is used up; ask again later",
-                        retry_after_seconds=RETRY_AFTER_SECONDS,
+                        retry_after_seconds=URGENT_RETRY_AFTER_SECONDS if is_urgent else RETRY_AFTER_SECONDS,
                     )
                 )
 
     def _waiters(self) -> list[_Waiter]:
         """Those who still wait; who got a permit, was turned away or left is forgotten."""
-        for change, queue in self._waiting.items():
-            self._waiting[change] = deque(waiter for waiter in queue if not waiter.future.done())
-        return [*self._waiting[True], *self._waiting[False]]
+        for lane, queue in self._waiting.items():
+            self._waiting[lane] = deque(waiter for waiter in queue if not waiter.future.done())
+        return [waiter for queue in self._waiting.values() for waiter in queue]
 
     def _budget_now(self) -> Budget:
         if self._ledger_away_until is None:
@@ -244,9 +270,8 @@ class Gate:
     def _revise_locally(self, change: Callable[[BudgetState, float], tuple[BudgetState, Result]]) -> Result:
         self._known, result = change(self._known, self._local_now())
         if isinstance(result, Grant):
-            given = result.changes + result.reads
-            self._owed += given
-            self._metrics.provider_permits_unshared.inc(given)
+            self._owed += result.total
+            self._metrics.provider_permits_unshared.inc(result.total)
         self._note_limit()
         return result
 

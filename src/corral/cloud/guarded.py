@@ -110,7 +110,10 @@ class GuardedExchange:
         if not self._breaker.admits(self._clock.monotonic()):
             raise self._circuit_open(call)
         permit = await self._gate.enter(
-            change=call.changes, patience_seconds=call.patience_seconds, is_page=call.is_page
+            change=call.changes,
+            patience_seconds=call.patience_seconds,
+            is_page=call.is_page,
+            is_urgent=call.is_urgent,
         )
         try:
             ticket = self._breaker.enter(self._clock.monotonic())

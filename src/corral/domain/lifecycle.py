@@ -129,6 +129,8 @@ SETTLED: Final = frozenset({rd, ex, te, fa})
 """Nothing is expected to happen by itself."""
 IN_MOTION: Final = frozenset(Phase) - SETTLED
 """Something is expected to happen; the provider is looked at often."""
+ENDING: Final = frozenset({sp, de})
+"""On the way to no longer being billed."""
 COMING_UP: Final = frozenset({cr, st, ru, hc, rs, mg})
 """On the way to ready, under a deadline."""
 UP: Final = (COMING_UP | {rd}) - {cr}

@@ -25,6 +25,7 @@ from corral.engine.keyed import Keyed
 from corral.engine.namesakes import Namesakes
 from corral.engine.record import Tell
 from corral.jobs.queue import JobQueue, Wanted
+from corral.jobs.registry import RELEASE
 from corral.store import idempotency, instances, operations
 from corral.store.database import Connection, Database
 from corral.store.idempotency import KeyRow
@@ -150,6 +151,6 @@ class Errands:
         instance = accepted.instance
         payload: dict[str, object] = {"instanceId": instance.id, "novitaInstanceId": instance.provider_id}
         if accepted.kind not in STARTUPS:
-            return Wanted(type="monitor_instance", payload=payload, first=True)
+            return Wanted(type=RELEASE, payload=payload)
         limits = {"startTime": now.isoformat(), "maxWaitTime": int(self._start_within.total_seconds() * 1000)}
         return Wanted(type="monitor_startup", payload=payload | limits, first=True)

@@ -159,7 +159,7 @@ class Observer:
         """Turn reminders that are due into passes."""
         async with self.database.transaction() as connection:
             due = await instances.due(connection, self.clock.now())
-            await self.queue.enqueue(connection, [a_pass(instance_id) for instance_id in due])
+            await self.queue.enqueue(connection, [a_pass(instance_id, phase) for instance_id, phase in due])
 
     async def look(self) -> None:
         """List the whole account once and act on the difference; an unreachable provider changes nothing."""

@@ -21,7 +21,7 @@ from corral.domain.instance import Instance, InstanceId
 from corral.domain.lifecycle import Action
 from corral.engine.acts import Acts
 from corral.engine.record import Hold, Recorder, Step
-from corral.jobs.registry import JobRun, JobType, LookAgainError, Priority
+from corral.jobs.registry import RELEASE, JobRun, JobType, LookAgainError, Priority
 from corral.store import passing
 from corral.store.database import Database
 from corral.telemetry import ActionEnd, Metrics, PassEnd, log
@@ -50,6 +50,7 @@ class Reconciler:
             "create_instance": Priority.HIGH,
             "monitor_instance": Priority.NORMAL,
             "monitor_startup": Priority.NORMAL,
+            RELEASE: Priority.URGENT,
         }
         return [JobType(name=n, handler=self.look, priority=p, retries=retries) for n, p in names.items()]
 

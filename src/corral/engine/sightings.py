@@ -15,11 +15,12 @@ from corral.clock import Clock
 from corral.cloud.port import Listing
 from corral.domain.decide import Policy, decide, recorded
 from corral.domain.instance import Instance, InstanceId
-from corral.domain.lifecycle import COMING_UP
+from corral.domain.lifecycle import COMING_UP, ENDING, Phase
 from corral.domain.orphans import orphan_of
 from corral.domain.sighting import ProviderInstance, Sighting
 from corral.domain.survey import Survey, marked, peeked, survey
 from corral.jobs.queue import JobQueue, Wanted
+from corral.jobs.registry import RELEASE
 from corral.store import instances, looks, orphans
 from corral.store.database import Connection, Database
 from corral.telemetry import log
@@ -79,7 +80,7 @@ class Sightings:
         due = {i.id: next_look(i, now, self.policy) for i in changed}
         written = await instances.write_many(connection, changed, [due[i.id] for i in changed])
         wanted = [i for i in changed if i.id in written and not due[i.id]]
-        await self.queue.enqueue(connection, [a_pass(i.id, first=_waits_for_us(i)) for i in wanted])
+        await self.queue.enqueue(connection, [a_pass(i.id, i.phase, first=_waits_for_us(i)) for i in wanted])
 
     async def _write(self, connection: Connection, found: Survey) -> None:
         if found.changed:
@@ -136,9 +137,12 @@ def next_look(instance: Instance, now: datetime, policy: Policy) -> datetime | N
     return now + decision.look_again
 
 
-def a_pass(instance_id: InstanceId, *, first: bool = False) -> Wanted:
+def a_pass(instance_id: InstanceId, phase: Phase, *, first: bool = False) -> Wanted:
     """The job that looks at this instance; *first*: before others are created."""
-    return Wanted(type="monitor_instance", payload={"instanceId": instance_id}, first=first)
+    payload = {"instanceId": instance_id}
+    if phase in ENDING:
+        return Wanted(type=RELEASE, payload=payload)
+    return Wanted(type="monitor_instance", payload=payload, first=first)
 
 
 def _waits_for_us(instance: Instance) -> bool:

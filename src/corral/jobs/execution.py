@@ -48,13 +48,13 @@ class RunningJobs:
         return len(self._tasks)
 
     @asynccontextmanager
-    async def seat(self, task: asyncio.Task[object]) -> AsyncGenerator[None]:
+    async def seat(self, task: asyncio.Task[object], *, is_urgent: bool) -> AsyncGenerator[None]:
         """Hold one of the places for *task*, which must be the current one; raises Postponed when called off."""
         if self._abandoned:
             raise Postponed(timedelta(0), "its worker is stopping")
         self._tasks.add(task)
         try:
-            async with self._seats:
+            async with self._seats.place(is_urgent=is_urgent):
                 yield
         except asyncio.CancelledError:
             if not self._abandoned:
@@ -95,7 +95,7 @@ class Executor(AbstractEntrypointExecutor):
         began = self._clock.monotonic()
         with structlog.contextvars.bound_contextvars(job_id=job.id, job_type=self._type.name):
             try:
-                async with self._running.seat(task):
+                async with self._running.seat(task, is_urgent=job.priority >= Priority.URGENT):
                     await self._type.handler(run)
             except Exception as error:
                 verdict = self._verdict(run, error)

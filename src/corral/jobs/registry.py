@@ -12,10 +12,14 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import IntEnum
-from typing import NewType
+from typing import Final, NewType
 
 JobId = NewType("JobId", int)
 Payload = Mapping[str, object]
+
+
+RELEASE: Final = "release_instance"
+"""The job type of passes that stop or delete: urgent, and a type of its own so that workers keep places for it."""
 
 
 class Priority(IntEnum):
@@ -26,6 +30,12 @@ class Priority(IntEnum):
     HIGH = 20
     FIRST = 30
     """Before every create, and shown as high: it is about a machine that somebody pays for already."""
+    URGENT = 40
+    """
+    Stops and deletes: before everything, also when a job is put back, and with places of their own.
+
+    Every second such a job waits is billed. Shown as high.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

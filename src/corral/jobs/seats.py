@@ -3,54 +3,72 @@ Places for running jobs: so many at once, and fewer while a crowd of callers wai
 
 A process that both serves and works has one core for both. Callers notice a tenth of a second, a job that begins a
 second later nobody does; so in a crowd jobs make room. They never stop: some places stay open whatever comes.
+
+Urgent jobs (stops and deletes) have a few places more, and go before jobs that wait: others may hold every place for as
+long as the provider takes to answer.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
 from typing import Final
 
 SHARE_IN_A_CROWD: Final = 0.2
 """Of the places, at least one. More, and callers wait for jobs; fewer, and a long crowd holds all work up."""
+URGENT_PLACES: Final = 4
+"""
+Places for urgent jobs beside all others, each with a database connection.
+
+Without them a stop or delete waits until a create or probe ends, up to half a minute each; many more only cost
+connections, because each of these jobs is one short call.
+"""
 
 
 class Seats:
-    """An asynchronous context manager: inside, one place is held. First come, first served."""
+    """Limits how many jobs run at once; of those that wait, urgent ones are first, then by arrival."""
 
     def __init__(self, most: int, *, is_crowded: Callable[[], bool] = lambda: False) -> None:
         self._most = most
         self._most_in_a_crowd = max(1, int(most * SHARE_IN_A_CROWD))
         self._is_crowded = is_crowded
         self._taken = 0
-        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._waiting: dict[bool, deque[asyncio.Future[None]]] = {True: deque(), False: deque()}
 
-    async def __aenter__(self) -> None:
-        """Wait for a place."""
-        if not self._waiting and self._has_room():
+    @asynccontextmanager
+    async def place(self, *, is_urgent: bool = False) -> AsyncGenerator[None]:
+        """Hold one place for the length of the block; waits until there is one."""
+        await self._enter(is_urgent=is_urgent)
+        try:
+            yield
+        finally:
+            self._leave()
+
+    async def _enter(self, *, is_urgent: bool) -> None:
+        queue = self._waiting[is_urgent]
+        if not queue and self._has_room(is_urgent=is_urgent):
             self._taken += 1
             return
         called: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.append(called)
+        queue.append(called)
         try:
             await called
         except asyncio.CancelledError:
             if called.cancelled():
-                self._waiting.remove(called)
+                queue.remove(called)
             else:  # called and called off in one moment: the place is another's
                 self._leave()
             raise
 
-    async def __aexit__(self, *_: object) -> None:
-        """Give the place back."""
-        self._leave()
-
     def _leave(self) -> None:
         self._taken -= 1
-        while self._waiting and self._has_room():
-            self._taken += 1
-            self._waiting.popleft().set_result(None)
+        for is_urgent, queue in self._waiting.items():
+            while queue and self._has_room(is_urgent=is_urgent):
+                self._taken += 1
+                queue.popleft().set_result(None)
 
-    def _has_room(self) -> bool:
-        return self._taken < (self._most_in_a_crowd if self._is_crowded() else self._most)
+    def _has_room(self, *, is_urgent: bool) -> bool:
+        most = self._most_in_a_crowd if self._is_crowded() else self._most
+        return self._taken < most + (URGENT_PLACES if is_urgent else 0)

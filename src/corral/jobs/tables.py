@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Collection
 from datetime import timedelta
 from typing import Final, cast
 
@@ -16,10 +17,11 @@ import asyncpg
 from pgqueuer.adapters.persistence.qb import QueryBuilderEnvironment, QueryQueueBuilder, QuerySchedulerBuilder
 from pgqueuer.db import AsyncpgDriver, AsyncpgPoolDriver
 from pgqueuer.domain.settings import DBSettings, Durability
-from pgqueuer.domain.types import Channel
+from pgqueuer.domain.types import Channel, QueueEntrypoint, QueueManagerId
 from pgqueuer.errors import RetryRequested
 from pgqueuer.models import Job, TracebackRecord
 from pgqueuer.ports.driver import Driver, NotifyCallback
+from pgqueuer.ports.repository import EntrypointExecutionParameter
 from pgqueuer.queries import Queries
 
 from corral.jobs.registry import Priority
@@ -45,12 +47,13 @@ _SETTINGS: Final = DBSettings(
     widen_id=True,
 )
 
-# Who comes back has had its turn and queues up with the rest; else many that come back would hold up all others.
+# Who comes back has had its turn and queues up with the rest; else many that come back would hold up all others. An
+# urgent job stays urgent: it waits for the provider, and must not then wait behind creates as well.
 _POSTPONE = f"""
 WITH postponed AS (
     UPDATE {QUEUE}
     SET status = 'queued', execute_after = now() + $2::interval, updated = now(), queue_manager_id = NULL,
-        priority = least(priority, {Priority.HIGH:d})
+        priority = CASE WHEN priority >= {Priority.URGENT:d} THEN priority ELSE least(priority, {Priority.HIGH:d}) END
     WHERE id = $1
     RETURNING id, entrypoint, priority
 )
@@ -123,14 +126,40 @@ class PatientDriver(AsyncpgPoolDriver):
 
 
 class CorralQueries(Queries):
-    """PgQueuer's statements, with a retry that is free of charge or on time, and that survives an absent database."""
+    """
+    PgQueuer's statements, with a retry that is free of charge or on time, and that survives an absent database.
 
-    def __init__(self, driver: Driver) -> None:
+    *urgent* names job types of which a worker may take *spare* more than its limit allows: jobs that hang or wait for
+    the rate limit then do not keep it from taking a stop or a delete.
+    """
+
+    def __init__(self, driver: Driver, *, urgent: Collection[str] = (), spare: int = 0) -> None:
+        self._urgent = frozenset(urgent)
+        self._spare = spare
         super().__init__(
             driver,
             qbe=QueryBuilderEnvironment(_SETTINGS),
             qbq=QueryQueueBuilder(_SETTINGS),
             qbs=QuerySchedulerBuilder(_SETTINGS),
+        )
+
+    async def dequeue(
+        self,
+        batch_size: int,
+        entrypoints: dict[QueueEntrypoint, EntrypointExecutionParameter],
+        queue_manager_id: QueueManagerId,
+        global_concurrency_limit: int | None,
+        heartbeat_timeout: timedelta,
+    ) -> list[Job]:
+        """Take jobs; when the limit allows none, urgent ones within the spare places."""
+        taken = await super().dequeue(
+            batch_size, entrypoints, queue_manager_id, global_concurrency_limit, heartbeat_timeout
+        )
+        urgent = {name: limits for name, limits in entrypoints.items() if name in self._urgent}
+        if taken or not urgent or global_concurrency_limit is None:
+            return taken
+        return await super().dequeue(
+            self._spare, urgent, queue_manager_id, global_concurrency_limit + self._spare, heartbeat_timeout
         )
 
     async def retry_job(self, job: Job, delay: timedelta, traceback_record: TracebackRecord | None) -> None:
@@ -157,9 +186,9 @@ def queries_of(connection: Connection | asyncpg.Connection) -> CorralQueries:
     return CorralQueries(AsyncpgDriver(cast("asyncpg.Connection", connection)))
 
 
-def queries_of_pool(pool: Pool) -> CorralQueries:
-    """Statements on any connection of the pool."""
-    return CorralQueries(PatientDriver(pool))
+def queries_of_pool(pool: Pool, *, urgent: Collection[str] = (), spare: int = 0) -> CorralQueries:
+    """Statements on any connection of the pool; see `CorralQueries` for *urgent* and *spare*."""
+    return CorralQueries(PatientDriver(pool), urgent=urgent, spare=spare)
 
 
 async def install(connection: asyncpg.Connection) -> None:

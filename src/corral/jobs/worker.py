@@ -20,8 +20,8 @@ from corral.domain.backoff import delay
 from corral.domain.errors import StoreUnavailableError
 from corral.jobs.execution import Executor, RunningJobs
 from corral.jobs.queue import JobQueue, Wanted
-from corral.jobs.registry import JobType, Registry
-from corral.jobs.seats import Seats
+from corral.jobs.registry import JobType, Priority, Registry
+from corral.jobs.seats import URGENT_PLACES, Seats
 from corral.jobs.tables import CHANNEL, queries_of_pool
 from corral.store.database import Database
 from corral.supervision import BackgroundTask, supervise
@@ -114,7 +114,9 @@ class Worker:
         return True
 
     async def _take_jobs(self) -> None:
-        manager = QueueManager(queries_of_pool(self._database.pool), CHANNEL)
+        urgent = [job_type.name for job_type in self._registry if job_type.priority >= Priority.URGENT]
+        queries = queries_of_pool(self._database.pool, urgent=urgent, spare=URGENT_PLACES)
+        manager = QueueManager(queries, CHANNEL)
         for job_type in self._registry:
             executor = Executor(job_type, self._running, metrics=self._metrics, clock=self._clock)
             manager.register_executor(job_type.name, executor)

@@ -186,16 +186,16 @@ async def remind(connection: Connection, instance_id: InstanceId, at: datetime) 
     )
 
 
-async def due(connection: Connection, now: datetime, limit: int = 500) -> list[InstanceId]:
-    """Instances that are to be looked at by now, whose reminder is hereby taken down."""
+async def due(connection: Connection, now: datetime, limit: int = 500) -> list[tuple[InstanceId, Phase]]:
+    """Instances that are to be looked at by now, with their phases; their reminder is hereby taken down."""
     rows = await connection.fetch(
         "UPDATE corral_instances SET look_at = NULL WHERE id IN"
         " (SELECT id FROM corral_instances WHERE look_at <= $1 ORDER BY look_at LIMIT $2 FOR UPDATE SKIP LOCKED)"
-        " RETURNING id",
+        " RETURNING id, phase",
         now,
         limit,
     )
-    return [InstanceId(row["id"]) for row in rows]
+    return [(InstanceId(row["id"]), Phase(row["phase"])) for row in rows]
 
 
 async def in_motion(connection: Connection, phases: Sequence[Phase]) -> bool:

@@ -165,6 +165,7 @@ class NovitaCloud:
             body=msgspec.json.encode({"instanceId": provider_id}),
             about=provider_id,
             missing_code="INSTANCE_NOT_FOUND",
+            is_urgent=verb in {"stop", "delete"},
         )
         await self._ask(call, wire.Nothing)
 

@@ -21,7 +21,7 @@ from pydantic import SecretStr
 from corral import __version__
 from corral.clock import Clock
 from corral.cloud.exchange import Answer, Call, FaultError
-from corral.cloud.gate import MOST_IN_FLIGHT
+from corral.cloud.gate import MOST_IN_FLIGHT, URGENT_IN_FLIGHT
 from corral.cloud.novita import faults, wire
 from corral.telemetry import log
 
@@ -103,7 +103,9 @@ class HttpExchange:
     def _opened(self) -> aiohttp.ClientSession:
         if self._session is None:
             self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(limit=MOST_IN_FLIGHT, keepalive_timeout=KEEP_IDLE_SECONDS),
+                connector=aiohttp.TCPConnector(
+                    limit=MOST_IN_FLIGHT + URGENT_IN_FLIGHT, keepalive_timeout=KEEP_IDLE_SECONDS
+                ),
                 timeout=self._timeout,
                 # Unpacked by us, within bounds, so only what we can unpack is asked for.
                 auto_decompress=False,
