@@ -26,7 +26,7 @@ run: .venv/.run ## serve on http://127.0.0.1:3000 (simulated provider unless NOV
 	@exec $(BIN)/corral serve
 
 check: lint ## lint, types, layers, then the unit and property tests: under two minutes, for daily work
-	@PYTHONHASHSEED=0 $(BIN)/pytest -n 2 --dist worksteal tests/unit tests/property
+	@PYTHONHASHSEED=0 $(BIN)/pytest -n 2 --dist worksteal --hypothesis-profile check tests/unit tests/property
 
 # A fixed hash seed, because the order of sets is chance too, and a history that fails should fail again.
 # More workers than two cores: tests of whole processes wait half of their time, and others can go on meanwhile.
@@ -47,8 +47,8 @@ fix: .venv/.dev ## format, and apply safe lint fixes
 bench: .venv/.dev ## measure Corral, alone and beside simpler things, into bench/RESULTS.md (10 minutes)
 	@$(BIN)/python -m bench
 
-chaos: .venv/.dev ## kill and restart everything at random for two minutes, then judge (SECONDS=, SEED=, RUNS=)
-	@PYTHONPATH=tests $(BIN)/python -m support.chaos --seconds $(or $(SECONDS),120) --runs $(or $(RUNS),1) $(if $(SEED),--seed $(SEED))
+chaos: .venv/.dev ## kill, freeze, cut off, restore and deceive for two minutes, then judge (SECONDS=, SEED=, RUNS=, RULES=)
+	@PYTHONPATH=tests $(BIN)/python -m support.chaos --seconds $(or $(SECONDS),120) --runs $(or $(RUNS),1) $(if $(SEED),--seed $(SEED)) $(if $(RULES),--rules $(RULES))
 
 soak: .venv/.dev ## ten minutes of 10,000 instances on 100 provider calls a minute, judged (SECONDS=, INSTANCES=, SEED=)
 	@PYTHONPATH=tests $(BIN)/python -m support.soak --seconds $(or $(SECONDS),600) --instances $(or $(INSTANCES),10000) --seed $(or $(SEED),1)

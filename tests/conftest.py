@@ -6,6 +6,7 @@ import asyncio
 import logging
 import secrets
 import shutil
+import signal
 import tempfile
 from collections.abc import AsyncGenerator, Generator
 from pathlib import Path
@@ -27,8 +28,15 @@ LONG_SECONDS = 600.0
 """What a test asks for that lasts minutes on a slow machine; there are a handful."""
 
 hypothesis_settings.register_profile("ci", derandomize=True, deadline=None, print_blob=True)
+hypothesis_settings.register_profile("check", derandomize=True, deadline=None, print_blob=True, max_examples=20)
 hypothesis_settings.register_profile("nightly", max_examples=5000, deadline=None, print_blob=True)
 hypothesis_settings.load_profile("ci")
+
+
+def pytest_configure() -> None:
+    """Let Ctrl-C reach the commands that tests start: a shell that runs this in the background has it ignored."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(trylast=True)  # after the tests were put in an order of chance

@@ -29,7 +29,9 @@ from corral.domain.errors import CloudTransientError, CloudUnknownError
 from corral.store.target import DatabaseTarget
 
 CI_HISTORIES = 2000
-"""What every run of all tests plays; `--hypothesis-profile nightly` plays 5,000."""
+"""What every run of all tests plays; `--hypothesis-profile nightly` plays 5,000, and `check` a share of these."""
+USUAL_EXAMPLES = 100
+"""Hypothesis's own number of examples; a profile with fewer is in a hurry."""
 MUTANT_HISTORIES = 4000
 """Some hundreds are enough as a rule; the rest is for bad luck."""
 
@@ -60,9 +62,10 @@ async def _statement(server: DatabaseTarget, statement: str) -> None:
 @pytest.mark.timeout(900)
 def test_no_history_bills_twice_loses_or_forgets(server: DatabaseTarget) -> None:
     """Judged by the simulator's ledger and by what was told, after every rule and at the end."""
-    profile = settings()  # the nightly one asks for more
+    examples = settings().max_examples  # of the profile
+    hurried = CI_HISTORIES * examples // USUAL_EXAMPLES
     with staged(server) as stage:
-        play(stage, histories=max(profile.max_examples, CI_HISTORIES))
+        play(stage, histories=hurried if examples < USUAL_EXAMPLES else max(examples, CI_HISTORIES))
 
 
 class RetryingCloud(NovitaCloud):
