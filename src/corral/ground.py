@@ -37,6 +37,7 @@ from corral.store.database import Database
 from corral.store.notices import Notices
 from corral.store.target import DatabaseTarget
 from corral.telemetry import Metrics
+from corral.webhooks.slots import SEND_SLOTS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +84,9 @@ def lay_ground(
         metrics=metrics,
         registry=registry,
         policy=Policy(),
-        limits=Limits(connections=handles.for_callers(handles.take_all(), jobs=settings.jobs.max_concurrent)),
+        limits=Limits(
+            connections=handles.for_callers(handles.take_all(), jobs=settings.jobs.max_concurrent, sends=SEND_SLOTS)
+        ),
         vitals=vitals,
         queue=queue,
         caches=caches,

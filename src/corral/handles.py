@@ -17,6 +17,9 @@ OURS: Final = 100
 A_JOB: Final = 8
 """For each job that may run at once: its connection to the database, and the endpoints that it checks."""
 
+A_SEND: Final = 3
+"""For each webhook that may be sent at once: its connection to the database, and one or two to receivers."""
+
 
 def take_all() -> int:
     """Ask for as many handles as this process may have; answers how many that are."""
@@ -28,6 +31,6 @@ def take_all() -> int:
     return wanted
 
 
-def for_callers(handles: int, *, jobs: int) -> int:
+def for_callers(handles: int, *, jobs: int, sends: int) -> int:
     """How many of *handles* may be callers' connections; where there are few, a quarter."""
-    return max(handles - OURS - A_JOB * jobs, handles // 4)
+    return max(handles - OURS - A_JOB * jobs - A_SEND * sends, handles // 4)

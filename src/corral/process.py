@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from corral.api.server import HttpServer
@@ -35,7 +35,7 @@ class Process:
     """The parts of one process, ready to run."""
 
     server: HttpServer
-    worker: Worker | None
+    workers: Sequence[Worker]
     watch: Watch
     vitals: Vitals
     end_streams: Callable[[], None]
@@ -55,9 +55,8 @@ class Process:
         watch = BackgroundTask("watch", self.watch.run)
         behind = [asyncio.create_task(supervise(task, self.clock)) for task in (watch, *self.background)]
         serving = asyncio.create_task(self.server.serve())
-        ending = [serving]
-        if self.worker is not None:
-            ending.append(asyncio.create_task(supervise(BackgroundTask("worker", self.worker.run), self.clock)))
+        working = [supervise(BackgroundTask("worker", worker.run), self.clock) for worker in self.workers]
+        ending = [serving, *map(asyncio.create_task, working)]
         log.info("service.ready", address=self.server.address)
         on_ready(self.server.address)
         await asyncio.wait({stopped, serving}, return_when=asyncio.FIRST_COMPLETED)
@@ -68,8 +67,7 @@ class Process:
             loop.remove_signal_handler(wish)  # a second signal ends the process at once
         self.end_streams()
         self.server.stop()
-        if self.worker is not None:
-            await self.worker.stop()
+        await asyncio.gather(*(worker.stop() for worker in self.workers))
         await asyncio.gather(*ending)
         for task in (stopped, *behind):
             task.cancel()

@@ -52,6 +52,7 @@ from corral.engine.record import Recorder
 from corral.engine.starts import Starts
 from corral.ground import Ground, adopting_on, lay_ground, listing_on, register_sweeps
 from corral.health.probe import Prober
+from corral.jobs.registry import JobPool
 from corral.jobs.seats import URGENT_PLACES
 from corral.jobs.worker import Worker
 from corral.opening import migrate_database, opened_database
@@ -68,10 +69,14 @@ from corral.telemetry import log
 from corral.webhooks.deliver import Sender
 from corral.webhooks.guard import AddressGuard
 from corral.webhooks.sign import signing_key
+from corral.webhooks.slots import SEND_SLOTS
 
 API_CONNECTIONS = 10
-SPARE_CONNECTIONS = 6
-"""Beside one for each running job: the queue's listener, its bookkeeping, the observer, the budget and the watch."""
+SPARE_CONNECTIONS = 8
+"""
+Beside one for each running job and send: the listeners and bookkeeping of both queues, the observer, the budget and the
+watch.
+"""
 
 OPEN_CONNECTIONS = 6
 """Opened before the first request: a new one takes as long as the request itself, and a burst would wait for each."""
@@ -113,7 +118,7 @@ async def serve(settings: Settings, role: Role, *, on_ready: Callable[[str], Non
         front = await _front(stack, ground, cloud, catalogue, listing)
         process = Process(
             server=HttpServer(front.app, listener, clock=clock, limits=ground.limits),
-            worker=_worker(ground),
+            workers=_workers(ground),
             watch=Watch(
                 database=database,
                 embedded=embedded,
@@ -157,7 +162,7 @@ async def _check_keys(ground: Ground) -> None:
 
 def _connections(settings: Settings, role: Role) -> int:
     for_api = API_CONNECTIONS if role is not Role.WORKER else 0
-    for_jobs = settings.jobs.max_concurrent + URGENT_PLACES if role is not Role.API else 0
+    for_jobs = settings.jobs.max_concurrent + URGENT_PLACES + SEND_SLOTS if role is not Role.API else 0
     return for_api + for_jobs + SPARE_CONNECTIONS
 
 
@@ -241,18 +246,23 @@ def _engine(
     return [BackgroundTask("observer", observer.run)]
 
 
-def _worker(ground: Ground) -> Worker | None:
+def _workers(ground: Ground) -> list[Worker]:
+    """One worker for each pool of jobs; jobs that send may be twice the slots, because some wait for one."""
     if ground.role is Role.API:
-        return None
-    return Worker(
-        ground.database,
-        ground.registry,
-        ground.queue,
-        clock=ground.clock,
-        metrics=ground.metrics,
-        concurrency=ground.settings.jobs.max_concurrent,
-        is_crowded=lambda: ground.vitals.is_crowded,
-    )
+        return []
+    slots = {JobPool.MAIN: ground.settings.jobs.max_concurrent, JobPool.WEBHOOKS: 2 * SEND_SLOTS}
+    return [
+        Worker(
+            ground.database,
+            ground.registry.of_pool(pool),
+            ground.queue,
+            clock=ground.clock,
+            metrics=ground.metrics,
+            concurrency=concurrency,
+            is_crowded=lambda: ground.vitals.is_crowded,
+        )
+        for pool, concurrency in slots.items()
+    ]
 
 
 def _warm_answers(ground: Ground) -> WarmAnswers:
@@ -296,8 +306,6 @@ async def _front(
         clock=clock,
         metrics=ground.metrics,
         roll=random.random,
-        # Receivers that hang must not take every seat.
-        most_slow=max(1, settings.jobs.max_concurrent // 2),
     )
     for job_type in (deliveries.job_type(), delivery_sweep.sweep(database, ground.queue, clock)):
         ground.registry.add(job_type)

@@ -20,9 +20,10 @@ from corral.domain.delivery import Delivery, DeliveryId, DeliveryStatus
 from corral.domain.errors import NotFoundError, StoreUnavailableError
 from corral.domain.instance import Failure, Instance
 from corral.domain.lifecycle import Phase
-from corral.engine.deliveries import BUSY_PAUSE, CROWDED_PAUSE, Deliveries
+from corral.engine.deliveries import BUSY_PAUSE, Deliveries
 from corral.store.database import Database
 from corral.webhooks.schedule import MOST_TRIES
+from corral.webhooks.slots import NEW_SHARE, RETURN_SPACING_SECONDS, SLOW_PAUSE, SLOW_SECONDS
 
 EVENTS = ["created", "starting", "running", "health_checking", "ready"]
 
@@ -278,20 +279,25 @@ async def test_who_dies_before_writing_it_down_sends_the_same_again(
     assert len({(m.id, m.body) for m in receiver.messages[:2]}) == 1
 
 
-async def test_slow_receivers_do_not_take_every_seat(room: Newsroom, clock: SteppedClock) -> None:
-    """Jobs for others come back later instead of waiting in line; fast receivers never notice."""
-    async with Receiver().serving() as receiver, sending(room, most_slow=1) as deliveries:
-        receiver.open.clear()
-        await room.create("a1", "b2", url=receiver.url)
-        first = asyncio.create_task(sent(deliveries))
-        await until(lambda: receiver.messages)
-        clock.advance(2)
-        assert await sent(deliveries, "inst_b2") == CROWDED_PAUSE
-        receiver.open.set()
-        await first
-        assert await sent(deliveries, "inst_b2") is None
+async def test_a_receiver_that_hangs_leaves_slots_for_the_others(room: Newsroom, clock: SteppedClock) -> None:
+    """Two messages wait for its answer; the next job comes back later and holds no database connection meanwhile."""
+    names = [f"h{number}" for number in range(6)]
+    async with Receiver().serving() as hanging, Receiver().serving() as good, sending(room) as deliveries:
+        hanging.open.clear()
+        await room.create(*names, url=hanging.url)
+        first = [asyncio.create_task(sent(deliveries, f"inst_{name}")) for name in names[:NEW_SHARE]]
+        await until(lambda: len(hanging.messages) == NEW_SHARE)
+        clock.advance(SLOW_SECONDS + 1)
+        assert [await sent(deliveries, f"inst_{name}") for name in names[NEW_SHARE:4]] == [
+            SLOW_PAUSE,
+            SLOW_PAUSE + timedelta(seconds=RETURN_SPACING_SECONDS),
+        ]
+        await room.create("good", url=good.url)
+        assert await sent(deliveries, "inst_good") is None
+        hanging.open.set()
+        assert await asyncio.gather(*first) == [None] * NEW_SHARE
 
-    assert receiver.events == ["created", "created"]
+    assert (len(hanging.messages), len(good.messages)) == (NEW_SHARE, 1)
 
 
 async def test_who_names_no_receiver_is_told_to_the_default_one(database: Database, clock: SteppedClock) -> None:

@@ -38,7 +38,7 @@ async def described(instance: Instance, operation: Operation | None) -> Describe
     return Described(id=instance.id, status=instance.phase.value, operation_id=asked, health_check=health)
 
 
-def outbox(room: Newsroom, sender: Sender | None = None, *, most_slow: int = 5) -> Deliveries:
+def outbox(room: Newsroom, sender: Sender | None = None) -> Deliveries:
     """The outbox as one process has it; without a *sender* it can only be looked at."""
     return Deliveries(
         room.database,
@@ -49,17 +49,16 @@ def outbox(room: Newsroom, sender: Sender | None = None, *, most_slow: int = 5) 
         clock=room.clock,
         metrics=Metrics(),
         roll=lambda: 0.5,
-        most_slow=most_slow,
     )
 
 
 @asynccontextmanager
-async def sending(room: Newsroom, *, timeout_ms: int = 5000, most_slow: int = 5) -> AsyncGenerator[Deliveries]:
+async def sending(room: Newsroom, *, timeout_ms: int = 5000) -> AsyncGenerator[Deliveries]:
     """The outbox of a worker that may send to this machine."""
     guard = AddressGuard(clock=room.clock, allow_private=True)
     key = signing_key(SECRET)
     async with Sender.open(clock=room.clock, guard=guard, timeout_ms=timeout_ms, key=key) as sender:
-        yield outbox(room, sender, most_slow=most_slow)
+        yield outbox(room, sender)
 
 
 async def sent(deliveries: Deliveries, instance_id: str = "inst_a1") -> timedelta | None:

@@ -11,12 +11,12 @@ from corral.handles import for_callers
 
 
 @pytest.mark.parametrize(
-    ("handles", "jobs", "callers"),
-    [(1024, 10, 844), (65_536, 10, 65_356), (256, 10, 76), (256, 100, 64), (1024, 1000, 256)],
+    ("handles", "jobs", "sends", "callers"),
+    [(1024, 10, 0, 844), (1024, 10, 16, 796), (65_536, 10, 0, 65_356), (256, 10, 0, 76), (256, 100, 16, 64)],
 )
-def test_callers_get_what_the_service_does_not_need(handles: int, jobs: int, callers: int) -> None:
-    """A hundred, and eight for each job, are kept; where that would leave too few, callers get a quarter."""
-    assert for_callers(handles, jobs=jobs) == callers
+def test_callers_get_what_the_service_does_not_need(handles: int, jobs: int, sends: int, callers: int) -> None:
+    """A hundred, eight for each job and three for each send are kept; if that leaves too few, callers get a quarter."""
+    assert for_callers(handles, jobs=jobs, sends=sends) == callers
 
 
 async def test_as_many_are_taken_as_may_be_had() -> None:

@@ -6,7 +6,7 @@ from ipaddress import ip_address
 
 import pytest
 
-from corral.webhooks.addresses import is_public, read_address
+from corral.outbound.addresses import is_public, read_address
 
 INSIDE = [
     "0.0.0.0",  # an address to refuse, not to listen on

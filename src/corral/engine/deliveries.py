@@ -26,22 +26,20 @@ from corral.domain.operation import Operation
 from corral.engine.event_log import EventDetails, EventLog
 from corral.engine.news import SEND_WEBHOOK, send_job
 from corral.jobs.queue import JobQueue
-from corral.jobs.registry import JobRun, JobType, LookAgainError
+from corral.jobs.registry import JobPool, JobRun, JobType, LookAgainError
 from corral.store import deliveries, events, instances, operations
 from corral.store.database import Connection, Database
 from corral.store.deliveries import Pending
 from corral.telemetry import Metrics, log
 from corral.webhooks.deliver import Attempt, Sender
 from corral.webhooks.schedule import Fate, next_delay
+from corral.webhooks.slots import SendSlots, Slot, SlotsTakenError
 
 Describe = Callable[[Instance, Operation | None], Awaitable[object]]
 """An instance, with what was last asked of it, as the API shows it (InstanceDetails): anything that encodes as JSON."""
 
 BUSY_PAUSE = timedelta(seconds=1)
 """Another worker sends for the instance and will most likely send ours too; we look again, in case it was ending."""
-CROWDED_PAUSE = timedelta(seconds=5)
-SLOW_SECONDS = 1.0
-"""Receivers answer within this; those that take longer may not take every seat of the worker."""
 
 _ABOUT_HEALTH = frozenset({EventType.HEALTH_CHECKING, EventType.READY, EventType.FAILED, EventType.TIMEOUT})
 _ENDS = {
@@ -56,7 +54,7 @@ class Deliveries:
     """
     Sends and shows the outbox; a process that only shows it has no *sender*.
 
-    *roll* in [0, 1) decides the jitter; *most_slow* is how many jobs may wait for slow receivers at once.
+    *roll* in [0, 1) decides the jitter.
     """
 
     def __init__(
@@ -70,7 +68,6 @@ class Deliveries:
         clock: Clock,
         metrics: Metrics,
         roll: Callable[[], float],
-        most_slow: int = 5,
     ) -> None:
         self._database = database
         self._queue = queue
@@ -80,34 +77,56 @@ class Deliveries:
         self._clock = clock
         self._metrics = metrics
         self._roll = roll
-        self._most_slow = most_slow
-        self._sending: dict[DeliveryId, float] = {}
+        self._slots = SendSlots(clock)
         for fate in Fate:
             metrics.webhook_attempts.labels(fate)
 
     def job_type(self) -> JobType:
         """The job type that sends; a receiver's failure is not the job's."""
-        return JobType(name=SEND_WEBHOOK, handler=self.send)
+        return JobType(name=SEND_WEBHOOK, handler=self.send, pool=JobPool.WEBHOOKS)
 
     async def send(self, run: JobRun) -> None:
         """Send what is pending for the instance the job names; raises LookAgainError while some of it must wait."""
         instance_id = InstanceId(str(run.payload["instanceId"]))
-        if self._is_crowded():
-            raise LookAgainError(CROWDED_PAUSE, "too many receivers are slow to answer")
+        while (url := await self._next_url(instance_id)) is not None:
+            try:
+                async with self._slots.slot(await self._sender_of().target(url)) as slot:
+                    await self._send_to(url, instance_id, slot)
+            except SlotsTakenError as busy:
+                raise LookAgainError(busy.pause, str(busy)) from busy
+
+    async def _next_url(self, instance_id: InstanceId) -> str | None:
+        """
+        Where the next message of the instance goes; None when nothing is pending.
+
+        Asked before a slot is taken, on a connection that is returned at once: a message that waits for its turn holds
+        nothing. Raises LookAgainError while the message must wait.
+        """
+        async with self._database.connection() as connection:
+            pending = await self._pending(connection, instance_id)
+        return None if pending is None else pending.url
+
+    async def _send_to(self, url: str, instance_id: InstanceId, slot: Slot) -> None:
+        """Send what is pending for the instance, as long as it goes to *url*."""
         async with (
             self._database.connection() as connection,
             deliveries.sole_sender(connection, instance_id) as alone,
         ):
             if not alone:
                 raise LookAgainError(BUSY_PAUSE, "another worker sends for this instance")
-            while (pending := await deliveries.oldest(connection, instance_id)) is not None:
-                if pending.silenced:
-                    await deliveries.stop_silenced(connection, instance_id, self._clock.now())
-                    continue
-                wait = pending.next_at - self._clock.now()
-                if wait > timedelta(0):
-                    raise LookAgainError(wait, "its receiver did not take the last message yet")
-                await self._send(connection, instance_id, pending)
+            while (pending := await self._pending(connection, instance_id)) is not None and pending.url == url:
+                await self._send(connection, instance_id, pending, slot)
+
+    async def _pending(self, connection: Connection, instance_id: InstanceId) -> Pending | None:
+        """The message that must be sent next; raises LookAgainError while it must wait."""
+        pending = await deliveries.oldest(connection, instance_id)
+        while pending is not None and pending.silenced:
+            await deliveries.stop_silenced(connection, instance_id, self._clock.now())
+            pending = await deliveries.oldest(connection, instance_id)
+        wait = timedelta(0) if pending is None else pending.next_at - self._clock.now()
+        if wait > timedelta(0):
+            raise LookAgainError(wait, "its receiver did not take the last message yet")
+        return pending
 
     async def redeliver(self, delivery_id: DeliveryId) -> Delivery:
         """Have a delivery sent again, whatever became of it, with all its tries; raises NotFoundError."""
@@ -127,24 +146,21 @@ class Deliveries:
         async with self._database.connection() as connection:
             return await deliveries.page(connection, instance_id=instance_id, status=status, limit=limit, offset=offset)
 
-    def _is_crowded(self) -> bool:
-        long_ago = self._clock.monotonic() - SLOW_SECONDS
-        return sum(began < long_ago for began in self._sending.values()) >= self._most_slow
-
-    async def _send(self, connection: Connection, instance_id: InstanceId, pending: Pending) -> None:
-        """Make one attempt and remember it."""
+    def _sender_of(self) -> Sender:
         if self._sender is None:
             raise RuntimeError("this process has no sender: it must not run jobs")
+        return self._sender
+
+    async def _send(self, connection: Connection, instance_id: InstanceId, pending: Pending, slot: Slot) -> None:
+        """Make one attempt and remember it."""
         body = pending.body
         if body is None:
             body = await self._compose(connection, instance_id, pending)
             await deliveries.keep_body(connection, pending.id, body)
         at = self._clock.now()
-        self._sending[pending.id] = self._clock.monotonic()
-        try:
-            attempt = await self._sender.send(pending.url, body, message_id=pending.event_id)
-        finally:
-            del self._sending[pending.id]
+        slot.begin()
+        attempt = await self._sender_of().send(pending.url, body, message_id=pending.event_id)
+        slot.end(answered=attempt.status is not None or attempt.fate is Fate.FINAL)
         pause = None
         if attempt.fate is Fate.RETRY:
             pause = next_delay(pending.tries + 1, roll=self._roll(), wished=attempt.wished)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
-from enum import IntEnum
+from enum import IntEnum, StrEnum
 from typing import Final, NewType
 
 JobId = NewType("JobId", int)
@@ -36,6 +36,15 @@ class Priority(IntEnum):
 
     Every second such a job waits is billed. Shown as high.
     """
+
+
+class JobPool(StrEnum):
+    """Which workers run a job; each pool has slots of its own."""
+
+    MAIN = "main"
+    """What instances need, and housekeeping."""
+    WEBHOOKS = "webhooks"
+    """Sends. A receiver that hangs must not take the slots in which instances are created and deleted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +80,7 @@ class JobType:
     priority: Priority = Priority.NORMAL
     retries: int = 3
     """Runs after the first failed one; then the job is failed for good and kept for a look."""
+    pool: JobPool = JobPool.MAIN
     every: timedelta | None = None
     """Enqueued again and again at this interval, once for all processes together. None: only when asked."""
 
@@ -90,6 +100,10 @@ class Registry:
     def get(self, name: str) -> JobType | None:
         """The type called *name*, if there is one."""
         return self._types.get(name)
+
+    def of_pool(self, pool: JobPool) -> Registry:
+        """The types of job that run in *pool*."""
+        return Registry({name: job_type for name, job_type in self._types.items() if job_type.pool is pool})
 
     def __iter__(self) -> Iterator[JobType]:
         return iter(self._types.values())

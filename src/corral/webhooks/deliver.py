@@ -21,9 +21,11 @@ from corral import __version__
 from corral.clock import Clock
 from corral.domain.faults import status_category
 from corral.network import EXCHANGE_ERRORS, fault_category, fault_message
-from corral.webhooks.guard import AddressGuard, AddressRefusedError
+from corral.outbound.policy import AddressRefusedError
+from corral.webhooks.guard import AddressGuard
 from corral.webhooks.schedule import Fate, fate
 from corral.webhooks.sign import headers
+from corral.webhooks.slots import Target
 
 IDLE_CONNECTION_SECONDS = 2.0
 """
@@ -32,6 +34,8 @@ How long a connection is kept for the next message.
 Enough for the events of a burst to share one. Servers close idle connections after 5 s and more; keeping one that
 long would now and then send a message into a closing connection, and wait for the retry.
 """
+
+NOWHERE = Target(receiver="", address="")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +90,10 @@ class Sender:
             headers={"User-Agent": f"Corral/{__version__} (webhook)", "Content-Type": "application/json"},
         ) as session:
             yield cls(session, clock=clock, guard=guard, timeout_seconds=timeout_ms / 1000, key=key)
+
+    async def target(self, url: str) -> Target:
+        """Where a message to *url* goes; an invalid URL, which `send` refuses at once, has the target `NOWHERE`."""
+        return NOWHERE if self._guard.fault(url) is not None else await self._guard.target(url)
 
     async def send(self, url: str, body: bytes, *, message_id: str) -> Attempt:
         """POST *body* to *url* once, signed as *message_id*; the same id for every attempt of one message."""

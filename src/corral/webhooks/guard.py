@@ -2,29 +2,27 @@
 Where a webhook may go: nowhere inside our own network, unless the operator allows it.
 
 Anyone who may create an instance names a URL that this server will call, so without a guard they could reach what only
-this server can: the database, a metadata service, a neighbour. What counts is the address *connected to*:
-
-- `problem` looks at the URL when it is given, as far as that can be known then;
-- `PinnedResolver` resolves a name once per connection and hands on approved addresses only, so a name that answers
-  differently the second time gains nothing;
-- `open_socket` has the last word on every connection, also on addresses written into the URL.
+this server can: the database, a metadata service, a neighbour. `AddressGuard.problem` checks the URL when it is given,
+as far as that can be known then; the connector checks every connection again (`outbound/policy.py`).
 """
 
 from __future__ import annotations
 
 import asyncio
-import errno
+import contextlib
 import re
 import socket
 from dataclasses import dataclass
 
-from aiohttp import AddrInfoType, DefaultResolver
-from aiohttp.abc import AbstractResolver, ResolveResult
+from aiohttp.abc import AbstractResolver
 from yarl import URL
 
 from corral.clock import Clock
 from corral.domain.errors import FieldProblem
-from corral.webhooks.addresses import is_public, read_address
+from corral.outbound.addresses import read_address
+from corral.outbound.policy import REFUSED, AddressPolicy, PinnedResolver
+from corral.outbound.resolver import ThreadedResolver
+from corral.webhooks.slots import Target
 
 LONGEST_URL = 2048
 """Characters; what browsers and proxies agree to carry."""
@@ -39,22 +37,17 @@ How long a request waits for the name's addresses; they are looked at again when
 Longer, and a slow name server makes creating instances slow.
 """
 
+CHECKING_THREADS = 4
+"""Lookups for new requests at the same time; more names than that are accepted unchecked, and checked when sending."""
+
 LOOKUP_MEMORY_SECONDS = 30.0
 LOOKUPS_REMEMBERED = 256
 """A burst of requests names few hosts; each is looked up once."""
 
-_REFUSED = "is a loopback, private, link-local or otherwise reserved address"
 _HOST_NAME = re.compile(
     r"(?!.{254})(?:[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?\.)*[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?"
 )
 _NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
-
-
-class AddressRefusedError(OSError):
-    """The connection would go where webhooks may not; an OSError, because it speaks through aiohttp's connector."""
-
-    def __init__(self, what: str) -> None:
-        super().__init__(errno.EACCES, f"{what} {_REFUSED}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,30 +56,35 @@ class _Lookup:
     task: asyncio.Task[bool]
 
 
-class AddressGuard:
-    """Says where webhooks may go; one for the whole process."""
+class AddressGuard(AddressPolicy):
+    """Says where webhooks may go; one for the whole process. *resolver* replaces the system's name lookups."""
 
     def __init__(self, *, clock: Clock, allow_private: bool, resolver: AbstractResolver | None = None) -> None:
+        super().__init__(allow_private=allow_private)
         self._clock = clock
-        self._allow_private = allow_private
-        self._resolver = resolver
+        # Names in new requests are anything a caller writes: they must not delay the lookups of messages.
+        self._checking = resolver or ThreadedResolver(threads=CHECKING_THREADS)
+        self._sending = resolver or ThreadedResolver()
         self._lookups: dict[str, _Lookup] = {}
-
-    def admits(self, address: str) -> bool:
-        """Whether a connection to the IP *address* is allowed; what is no address is not."""
-        read = read_address(address)
-        return read is not None and (self._allow_private or is_public(read))
-
-    def open_socket(self, place: AddrInfoType) -> socket.socket:
-        """Make the socket for one connection (aiohttp's `socket_factory`); raises AddressRefusedError."""
-        family, kind, protocol, _, address = place
-        if not self.admits(str(address[0])):
-            raise AddressRefusedError("the address")
-        return socket.socket(family, kind, protocol)
 
     def pinned_resolver(self) -> PinnedResolver:
         """A resolver for a connector."""
-        return PinnedResolver(self, self._names())
+        return PinnedResolver(self, self._sending)
+
+    async def target(self, url: str) -> Target:
+        """
+        Where a message to *url* goes, for counting messages in flight.
+
+        A name that is not resolved quickly counts by itself: the sender looks it up again, within its own time-out.
+        """
+        read = _read(url)
+        host = address = read.raw_host or ""
+        if read_address(host) is None:
+            with contextlib.suppress(OSError, UnicodeError):
+                async with asyncio.timeout(LOOKUP_PATIENCE_SECONDS):
+                    found = await self._sending.resolve(host, read.port or 0, socket.AF_UNSPEC)
+                    address = found[0]["host"] if found else host
+        return Target(receiver=f"{host}:{read.port}", address=address)
 
     def fault(self, url: str) -> str | None:
         """What is wrong with *url* by its looks alone, in words that repeat nothing of it."""
@@ -107,7 +105,7 @@ class AddressGuard:
         """What is wrong with *url* as far as it can be told by now; the value is shown only when it hides nothing."""
         message = self.fault(url)
         if message is None and not await self._may_lead_outside(_read(url).raw_host or ""):
-            message = f"its host name stands for what {_REFUSED}"
+            message = f"its host name stands for what {REFUSED}"
         if message is None:
             return None
         shows = len(url) <= LONGEST_SHOWN and _is_bare(url)
@@ -125,16 +123,16 @@ class AddressGuard:
             # 127.1, 0x7f000001 and 017700000001 all mean 127.0.0.1 to some program; only one spelling is taken.
             if "%" in host or read_address(host) is None:
                 return "must write an IP address in its usual form"
-            return None if self.admits(host) else f"its host {_REFUSED}"
+            return None if self.admits(host) else f"its host {REFUSED}"
         if not _HOST_NAME.fullmatch(name):
             return "must have a valid host name"
-        if (name == "localhost" or name.endswith(".localhost")) and not self._allow_private:
-            return f"its host {_REFUSED}"
+        if (name == "localhost" or name.endswith(".localhost")) and not self.allow_private:
+            return f"its host {REFUSED}"
         return None
 
     async def _may_lead_outside(self, host: str) -> bool:
         """False when *host* certainly has no allowed address; True when it has, and when nobody knows."""
-        if self._allow_private or read_address(host) is not None:
+        if self.allow_private or read_address(host) is not None:
             return True
         now = self._clock.monotonic()
         known = self._lookups.get(host)
@@ -151,37 +149,10 @@ class AddressGuard:
 
     async def _look_up(self, host: str) -> bool:
         try:
-            found = await self._names().resolve(host, family=socket.AF_UNSPEC)
+            found = await self._checking.resolve(host, family=socket.AF_UNSPEC)
         except (OSError, UnicodeError):
             return True
         return not found or any(self.admits(one["host"]) for one in found)
-
-    def _names(self) -> AbstractResolver:
-        """The resolver underneath; made late, because aiohttp's needs a running event loop."""
-        if self._resolver is None:
-            self._resolver = DefaultResolver()
-        return self._resolver
-
-
-class PinnedResolver(AbstractResolver):
-    """Resolves a name once for a connection, and passes on the addresses the guard admits."""
-
-    def __init__(self, guard: AddressGuard, names: AbstractResolver) -> None:
-        self._guard = guard
-        self._names = names
-
-    async def resolve(
-        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
-    ) -> list[ResolveResult]:
-        """The allowed addresses of *host*; raises AddressRefusedError when it has others only."""
-        found = await self._names.resolve(host, port, family)
-        admitted = [one for one in found if self._guard.admits(one["host"])]
-        if found and not admitted:
-            raise AddressRefusedError("its host name stands for what")
-        return admitted
-
-    async def close(self) -> None:
-        """Nothing to release: the resolver underneath is shared."""
 
 
 def _read(url: str) -> URL:

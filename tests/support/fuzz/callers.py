@@ -21,7 +21,7 @@ from corral.domain.access import is_key_name, key_digest
 from corral.domain.errors import CorralError, MalformedError, SpecInvalidError
 from corral.domain.marks import is_installation, provider_name, read_mark
 from corral.domain.order_rules import OrderDefaults
-from corral.webhooks.addresses import is_public
+from corral.outbound.addresses import is_public
 from corral.webhooks.deliver import _wish
 from corral.webhooks.guard import AddressGuard
 from support.clocks import SteppedClock
