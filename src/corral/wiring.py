@@ -203,6 +203,7 @@ def _engine(
     recorder = Recorder(news=ground.news)
     births = Births(
         cloud=cloud,
+        database=ground.database,
         catalogue=catalogue,
         recorder=recorder,
         clock=clock,

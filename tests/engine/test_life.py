@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from dataclasses import replace
+from datetime import timedelta
 
 import msgspec
 import pytest
@@ -12,7 +13,6 @@ from support.herd import ORDER, Herd, herding
 from corral.domain.decide import Policy
 from corral.domain.lifecycle import Phase
 from corral.domain.operation import OperationKind
-from corral.engine import births
 from corral.store import operations
 from corral.store.database import Database
 from corral.store.target import DatabaseTarget
@@ -352,15 +352,13 @@ async def test_a_duplicate_that_turns_up_late_is_deleted(herd: Herd) -> None:
     assert await herd.phase(wish) is Phase.READY
 
 
-async def test_a_create_call_is_given_up_before_anybody_else_may_repeat_it(
-    herd: Herd, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """However long it waits; past that it is in doubt, and looked for like any other."""
-    longest = births.LONGEST_CREATE_SECONDS
-    monkeypatch.setattr(births, "LONGEST_CREATE_SECONDS", 0.2)
-    herd.sim.fault("hang", on="create", seconds=30)
-    wish = await herd.wish()
-    await herd.work()
+async def test_a_create_call_that_does_not_end_is_given_up(database: Database, target: DatabaseTarget) -> None:
+    """After the longest create it is in doubt, with its end recorded, and searched for like any other."""
+    async with herding(database, target, policy=Policy(longest_create=timedelta(seconds=0.5))) as herd:
+        herd.sim.fault("hang", on="create", seconds=30)
+        wish = await herd.wish()
+        await herd.work()
+        given_up = await herd.get(wish)
 
-    assert (await herd.get(wish)).create_in_doubt
-    assert longest < Policy().settle.total_seconds()
+        assert given_up.create_in_doubt
+        assert given_up.create_ended

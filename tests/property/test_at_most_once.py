@@ -22,7 +22,7 @@ from support.histories import Stage, play
 from support.paddock import Ground
 
 from corral.cloud.novita.client import NovitaCloud
-from corral.cloud.port import CreateOrder
+from corral.cloud.port import BeforeSend, CreateOrder
 from corral.domain import survey
 from corral.domain.decide import Policy
 from corral.domain.errors import CloudTransientError, CloudUnknownError
@@ -71,9 +71,9 @@ def test_no_history_bills_twice_loses_or_forgets(server: DatabaseTarget) -> None
 class RetryingCloud(NovitaCloud):
     """Takes a create that may have happened for one that did not."""
 
-    async def create(self, order: CreateOrder) -> str:
+    async def create(self, order: CreateOrder, *, before_send: BeforeSend | None = None) -> str:
         try:
-            return await super().create(order)
+            return await super().create(order, before_send=before_send)
         except CloudUnknownError as error:
             raise CloudTransientError(error.message) from error
 

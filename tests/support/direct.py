@@ -19,7 +19,7 @@ from novitasim import refusal
 from novitasim.refusal import RefusalError
 from novitasim.simulator import ROUTES, Simulator
 from novitasim.testing import BASE_PATH
-from support.script import HELD_BACK, MEANWHILE, SPOILT, UNSENT, Killed, Mishap, Script
+from support.script import HELD_BACK, MEANWHILE, SPOILT, UNSENT, WAITING, Killed, Mishap, Script
 
 LATE_SECONDS = 15.0
 """Together with the longest lag of the list (40 s) this stays just under the time a doubt lasts (60 s)."""
@@ -55,6 +55,7 @@ class DirectExchange:
         mishap = self._mishap(call)
         if mishap is Mishap.KILLED_BEFORE:
             raise Killed
+        await self._wait_for_permit(call, mishap)
         if mishap in HELD_BACK:
             await self._meanwhile(mishap)
         if mishap in UNSENT:
@@ -72,12 +73,18 @@ class DirectExchange:
             raise faults.refusal(status, content, retry_after=None, now=self._clock.now())
         return http._read(status, content, answer)
 
+    async def _wait_for_permit(self, call: Call, mishap: Mishap) -> None:
+        if mishap in WAITING:
+            await self._meanwhile(mishap)
+        if call.before_send is not None:
+            await call.before_send()
+
     def _mishap(self, call: Call) -> Mishap:
         mishap = self._script.at_call(call.endpoint)
         if call.endpoint == self.lose_next:
             self.lose_next = None
             return Mishap.LOST_REPLY
-        if call.endpoint in _SHARED and mishap in HELD_BACK | MEANWHILE:
+        if call.endpoint in _SHARED and mishap in HELD_BACK | MEANWHILE | WAITING:
             return Mishap.NONE  # everybody in this process waits for that one answer
         return mishap
 

@@ -10,7 +10,7 @@ from typing import Any, cast
 from corral.store.database import Connection, Database, Pool
 from support.script import Script
 
-_WRITES = re.compile(r"\b(INSERT INTO|DELETE FROM|UPDATE corral)\b")
+_WRITES = re.compile(r"\b(INSERT INTO|DELETE FROM|UPDATE corral_)")
 
 
 class FrailDatabase(Database):

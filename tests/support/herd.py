@@ -204,6 +204,7 @@ async def herding(
     *,
     after: Herd | None = None,
     through: Garbler | None = None,
+    policy: Policy | None = None,
     **quirks: Any,
 ) -> AsyncGenerator[Herd]:
     """
@@ -211,7 +212,8 @@ async def herding(
 
     What the provider says comes *through* a garbler, if there is one.
     """
-    clock, policy, registry = SteppedClock() if after is None else after.clock, Policy(), Registry()
+    clock, registry = SteppedClock() if after is None else after.clock, Registry()
+    policy = policy or Policy()
     async with start_simulator(**quirks) if after is None else nullcontext(after.sim) as sim:
         key, base_url = SecretStr("key"), sim.base_url
         if through is not None:
@@ -237,6 +239,7 @@ async def herding(
                 installation = await instances.mark(connection)
             births = Births(
                 cloud=cloud,
+                database=database,
                 catalogue=catalogue,
                 recorder=recorder,
                 clock=clock,

@@ -72,6 +72,8 @@ TIMES: dict[str, object] = {
     "remove_seconds": 2,
 }
 HELD_BACK_LOOKS = 5
+PAUSED_STEPS = 10
+"""Of 20 s each: longer than a doubt lasts, and the next attempt is made."""
 LONGEST_DEADLINE_SECONDS = 600 * 60.0
 _TABLES = (
     "corral_delivery_attempts",
@@ -86,6 +88,10 @@ _TABLES = (
     "corral_pgqueuer_log",
     "corral_finished_jobs",
 )
+_CUT_LOCKS = """
+SELECT pg_terminate_backend(pid) FROM pg_locks
+WHERE locktype = 'advisory' AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+"""
 _CLEAN = ";".join(f"DELETE FROM {table}" for table in _TABLES)  # noqa: S608  # constants
 
 
@@ -137,7 +143,7 @@ class Paddock:
     def __init__(self, ground: Ground, **quirks: object) -> None:
         self.ground = ground
         self.clock = SteppedClock()
-        self.script = Script()
+        self.script = Script(meanwhile=self._meanwhile)
         self.simulator = build(Options(clock="stepped", quirks=TIMES | quirks))
         self.exchange = DirectExchange(self.simulator, self.clock, self.script, self._meanwhile)
         self.database = FrailDatabase(ground.database.pool, self.script)
@@ -169,6 +175,7 @@ class Paddock:
         )
         births = Births(
             cloud=cloud,
+            database=self.database,
             catalogue=catalogue,
             recorder=self.recorder,
             clock=clock,
@@ -420,7 +427,13 @@ class Paddock:
         """What others do while a call is under way: their steps are not the script's."""
         with self.script.silently():
             match mishap:
-                case Mishap.HELD_BACK | Mishap.HELD_BACK_KILLED:
+                case Mishap.PAUSED:
+                    await self._cut_locks()
+                    for _ in range(PAUSED_STEPS):
+                        self.advance(20.0)
+                        await self._pass_all()
+                        await self.observer.look()
+                case Mishap.HELD_BACK | Mishap.HELD_BACK_KILLED | Mishap.WAITED:
                     for _ in range(HELD_BACK_LOOKS):
                         self.advance(20.0)
                         await self.observer.look()
@@ -428,11 +441,16 @@ class Paddock:
                     self.advance(3.0)
                     await self.observer.look()
                     await self._pass_all()
-                case Mishap.UNWISHED_MEANWHILE:
+                case Mishap.UNWISHED_MEANWHILE | Mishap.DELETED_WAITING:
                     for wish in self.wishes:
                         await self.unwish(wish)
                 case _:
                     await self._pass_all()
+
+    async def _cut_locks(self) -> None:
+        """End every session that holds the lock of an instance, as a server does whose client does not answer."""
+        async with self.ground.database.connection() as connection:
+            await connection.execute(_CUT_LOCKS)
 
     async def _pass_all(self) -> None:
         """Another worker's passes; over an instance that is being passed over they find it locked."""

@@ -34,6 +34,8 @@ class Mishap(StrEnum):
     """The database went away, and nothing was committed."""
     AWAY_AFTER = "away_after"
     """The database went away, but had committed."""
+    PAUSED = "paused"
+    """It was committed; then the process was paused for minutes and lost its locks, while other workers went on."""
     # A call that was not carried out, and says so.
     REFUSED = "refused"
     THROTTLED = "throttled"
@@ -48,6 +50,11 @@ class Mishap(StrEnum):
     LOST_REPLY = "lost_reply"
     DONE_500 = "done_500"
     GARBAGE = "garbage"
+    # What happens while a call waits for its permit, before it is checked for the last time and sent.
+    WAITED = "waited"
+    """Minutes pass, and an observer looks."""
+    DELETED_WAITING = "deleted_waiting"
+    """The user deletes everything."""
     # What others do while a call is under way.
     HELD_BACK = "held_back"
     """It waits its turn for longer than any doubt lasts, while the observer looks; then it is done, not answered."""
@@ -61,13 +68,14 @@ class Mishap(StrEnum):
     """Another worker makes its passes before the answer is used."""
 
 
-OF_COMMITS = (Mishap.KILLED_BEFORE, Mishap.KILLED_AFTER, Mishap.AWAY_BEFORE, Mishap.AWAY_AFTER)
+OF_COMMITS = (Mishap.KILLED_BEFORE, Mishap.KILLED_AFTER, Mishap.AWAY_BEFORE, Mishap.AWAY_AFTER, Mishap.PAUSED)
 BEFORE_SENDING = frozenset({Mishap.REFUSED, Mishap.THROTTLED, Mishap.FRONT_PAGE, Mishap.UNAUTHORISED})
 UNSENT = BEFORE_SENDING | {Mishap.TIMED_OUT, Mishap.LATE, Mishap.ERROR_500}
+WAITING = frozenset({Mishap.WAITED, Mishap.DELETED_WAITING})
 HELD_BACK = frozenset({Mishap.HELD_BACK, Mishap.HELD_BACK_KILLED})
 SPOILT = frozenset({Mishap.HELD_BACK, Mishap.LOST_REPLY, Mishap.DONE_500, Mishap.GARBAGE})
 MEANWHILE = frozenset({Mishap.SEEN_MEANWHILE, Mishap.UNWISHED_MEANWHILE, Mishap.PASSED_MEANWHILE})
-OF_CALLS = tuple(m for m in Mishap if m not in {Mishap.NONE, Mishap.AWAY_BEFORE, Mishap.AWAY_AFTER})
+OF_CALLS = tuple(m for m in Mishap if m not in {Mishap.NONE, Mishap.AWAY_BEFORE, Mishap.AWAY_AFTER, Mishap.PAUSED})
 
 
 @dataclass(kw_only=True)
@@ -77,6 +85,8 @@ class Script:
     mishaps: list[Mishap] = field(default_factory=list[Mishap])
     steps: list[str] = field(default_factory=list[str])
     """The steps so far: a call by its endpoint, or "commit"."""
+    meanwhile: Callable[[Mishap], Awaitable[None]] | None = None
+    """What others do while the process is paused."""
     _silenced: int = 0
 
     def write(self, mishaps: Iterable[Mishap]) -> None:
@@ -101,6 +111,8 @@ class Script:
             raise Killed
         if mishap is Mishap.AWAY_AFTER:
             raise StoreUnavailableError("the database went away after the commit")
+        if mishap is Mishap.PAUSED and self.meanwhile is not None:
+            await self.meanwhile(mishap)
         return done
 
     def threatens_commit(self) -> bool:

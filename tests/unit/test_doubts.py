@@ -11,12 +11,12 @@ from support.known import FRESH, NOW
 from corral.domain.instance import InstanceId
 from corral.engine.doubts import DoubtWatch
 
-DOUBTFUL = replace(FRESH, attempt=1, create_sent_at=NOW, doubted_at=NOW)
+DOUBTFUL = replace(FRESH, attempt=1, create_sent_at=NOW, create_ended=True, doubted_at=NOW)
 
 
 def watch() -> tuple[DoubtWatch, SteppedClock]:
     clock = SteppedClock()
-    return DoubtWatch(clock, timedelta(seconds=60)), clock
+    return DoubtWatch(clock, timedelta(seconds=60), timedelta(seconds=45)), clock
 
 
 def test_a_doubt_is_outlasted_by_a_listing_that_began_a_settle_time_after_it_was_first_seen() -> None:
@@ -56,3 +56,14 @@ def test_only_doubts_are_watched() -> None:
     clock.advance(100)
 
     assert not doubts.outlasted(others, began=100)
+
+
+def test_a_call_whose_end_was_not_recorded_is_given_the_longest_create_to_be_sent() -> None:
+    """Its worker may be cut off and still send it; only then does the settle time start."""
+    doubts, clock = watch()
+    cut_off = replace(DOUBTFUL, create_ended=False)
+    doubts.outlasted([cut_off], began=0)
+    clock.advance(200)
+
+    assert not doubts.outlasted([cut_off], began=104.9)
+    assert doubts.outlasted([cut_off], began=105) == {cut_off.id}

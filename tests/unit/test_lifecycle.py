@@ -79,6 +79,17 @@ def test_deleting_a_create_in_doubt_first_finds_out() -> None:
     assert decide(settled, NOW + seconds(60), POLICY).phase is Phase.TERMINATED
 
 
+def test_the_deadline_of_a_create_in_doubt_is_kept_and_its_name_searched_for() -> None:
+    """The user is not kept waiting for a provider that cannot be listed; a machine that shows up is still found."""
+    doubtful = replace(FRESH, attempt=1, create_sent_at=NOW, doubted_at=NOW, deadline_at=NOW + seconds(30))
+    before, after = decide(doubtful, NOW, POLICY), decide(doubtful, NOW + seconds(30), POLICY)
+
+    assert (before.phase, before.action, before.look_again) == (Phase.CREATING, Action.FIND, seconds(30))
+    assert (after.phase, after.action) == (Phase.FAILED, Action.FIND)
+    assert after.failure is not None
+    assert after.failure.code == "STARTUP_TIMEOUT"
+
+
 def test_deleting_what_was_never_asked_for_is_done_at_once() -> None:
     """There is nothing to wait for."""
     assert decide(replace(FRESH, goal=Goal.GONE), NOW, POLICY).phase is Phase.TERMINATED

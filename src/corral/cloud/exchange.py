@@ -8,7 +8,7 @@ folder: `novita/client.py` turns it into a CloudError.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Literal, Protocol, TypeVar
@@ -92,6 +92,8 @@ class Call:
     """Whether it is one of many for one list, which need not go before other reads."""
     is_urgent: bool = False
     """Whether it ends a bill (a stop, a delete) and so goes before other changes."""
+    before_send: Callable[[], Awaitable[None]] | None = field(default=None, repr=False)
+    """Called right before the request is sent, after every wait; what it raises keeps the request from being sent."""
 
     @property
     def changes(self) -> bool:

@@ -8,12 +8,14 @@ CloudUnknownError (a change that may have happened: look before asking again).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from corral.domain.catalog import BillingMode, Cluster, ListedTemplate, Product, Template, TemplateChannel
 from corral.domain.sighting import ProviderInstance
+
+BeforeSend = Callable[[], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,8 +76,12 @@ class Cloud(Protocol):
         """The login behind *auth_id*, read anew each time; None when there is no such auth."""
         ...
 
-    async def create(self, order: CreateOrder) -> str:
-        """Ask for an instance and return the provider's id of it. Never repeated once it may have happened."""
+    async def create(self, order: CreateOrder, *, before_send: BeforeSend | None = None) -> str:
+        """
+        Ask for an instance and return the provider's id of it. Never repeated once it may have happened.
+
+        *before_send* is called right before the request is sent, after every wait; if it raises, nothing is sent.
+        """
         ...
 
     async def instance(self, provider_id: str) -> ProviderInstance | None:

@@ -24,6 +24,11 @@ class Policy:
     settle: timedelta = timedelta(seconds=60)
     """How long a create may stay invisible in the provider's own listing, counted from when its call was surely over.
     Too short, and a slow listing bills twice; too long, and a lost create is repeated late."""
+    longest_create: timedelta = timedelta(seconds=45)
+    """How long one create call may take from before its intent is written, with all waiting and repetitions; a call
+    that could not be sent by then is not sent. The settle time of a call whose end was not recorded is extended by it.
+    Too short, and creates are given up while they wait for the rate limit; too long, and after a crash it takes
+    accordingly longer until another create may be sent."""
     settle_listings: int = 2
     """Complete listings without the name that it takes after that."""
     vanish_gap: timedelta = timedelta(seconds=30)
@@ -234,11 +239,7 @@ def _unborn(instance: Instance, now: datetime, policy: Policy) -> Decision:
     """No provider instance is known: either none was asked for yet, or a create call is in doubt."""
     wanted = instance.goal is Goal.RUNNING and instance.phase is not Phase.FAILED
     if instance.create_in_doubt and not _settled(instance, now, policy):
-        phase = Phase.DELETING if instance.goal is Goal.GONE else instance.phase
-        because = "a create call may have happened"
-        return Decision(
-            phase=phase, action=Action.FIND, because=because, look_again=_until_settled(instance, now, policy)
-        )
+        return _in_doubt(instance, now, policy, wanted=wanted)
     if instance.goal is Goal.GONE:
         return Decision(phase=Phase.TERMINATED, action=None, because="never came to be", look_again=None)
     if not wanted:
@@ -247,6 +248,21 @@ def _unborn(instance: Instance, now: datetime, policy: Policy) -> Decision:
         failure = Failure(code=TIMED_OUT, message="could not be created in time")
         return Decision(phase=Phase.FAILED, action=None, because=failure.message, look_again=None, failure=failure)
     return Decision(phase=Phase.CREATING, action=Action.CREATE, because="wanted", look_again=policy.settle)
+
+
+def _in_doubt(instance: Instance, now: datetime, policy: Policy, *, wanted: bool) -> Decision:
+    """A create call may have happened: its name is searched for, also after the deadline."""
+    because = "a create call may have happened"
+    look_again = _until_settled(instance, now, policy)
+    if not wanted or instance.deadline_at is None:
+        phase = Phase.DELETING if instance.goal is Goal.GONE else instance.phase
+        return Decision(phase=phase, action=Action.FIND, because=because, look_again=look_again)
+    if now >= instance.deadline_at:
+        message = "could not be created in time; a create call may have happened, and its machine is still searched for"
+        failure = Failure(code=TIMED_OUT, message=message)
+        return Decision(phase=Phase.FAILED, action=Action.FIND, because=message, look_again=look_again, failure=failure)
+    look_again = min(look_again, instance.deadline_at - now)
+    return Decision(phase=instance.phase, action=Action.FIND, because=because, look_again=look_again)
 
 
 def _settled(instance: Instance, now: datetime, policy: Policy) -> bool:

@@ -95,8 +95,11 @@ class Instance:
     """How many create calls were recorded; each has a provider-side name of its own."""
     create_sent_at: datetime | None = None
     """Set with the intent, before the call; None once the outcome of the last call is known."""
+    create_ended: bool = False
+    """Whether the worker that made the last call recorded that the call is over. Otherwise the worker died, or is
+    paused or cut off, and the call may be under way for another `Policy.longest_create`."""
     doubted_at: datetime | None = None
-    """When a pass first found the last call without an outcome: by then it was over, however long it had waited."""
+    """When the last call ended without an outcome or, if its worker did not record that, when a pass first found it."""
     listings_since_sent: int = 0
     """Complete listings, begun after the settle time was over, that did not show its name."""
     provider_id: ProviderId | None = None

@@ -9,12 +9,15 @@ private registry exist only inside the call.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Final
 
 from corral.clock import Clock
 from corral.cloud.port import Cloud, CreateOrder, Credentials
 from corral.domain.catalog import Template
+from corral.domain.creation import created, in_doubt, intended, not_created
 from corral.domain.decide import Policy
 from corral.domain.errors import (
     CloudRefusedError,
@@ -22,21 +25,21 @@ from corral.domain.errors import (
     CloudTransientError,
     CloudUnknownError,
     NotFoundError,
+    StaleError,
+    StoreUnavailableError,
 )
-from corral.domain.instance import Failure, Instance, Placement, ProviderId, Tried
+from corral.domain.instance import Failure, Instance, Tried
 from corral.domain.lifecycle import Phase
 from corral.domain.marks import Mark, provider_name
 from corral.domain.order_rules import wish_of
 from corral.domain.placement import Candidate, Reason, Rejection
 from corral.engine.catalog import Catalogue
 from corral.engine.record import Hold, Recorder, Step
+from corral.engine.send_check import SendCheck
+from corral.store import instances, operations
+from corral.store.database import Database, translated
 from corral.telemetry import log
 
-LONGEST_CREATE_SECONDS: Final = 45.0
-"""
-How long one create call may take with all its waiting for permits and its repetitions. It must stay below the settle
-time: a worker that lost its lock with its connection must not send a create that another has meanwhile given up.
-"""
 FINAL_REFUSALS: Final = frozenset({"INSUFFICIENT_BALANCE", "AUTHENTICATION_FAILED", "INVALID_TEMPLATE"})
 """Refusals that no other offer would change."""
 
@@ -46,6 +49,7 @@ class Births:
     """Brings wanted instances into the world."""
 
     cloud: Cloud
+    database: Database
     catalogue: Catalogue
     recorder: Recorder
     clock: Clock
@@ -84,11 +88,17 @@ class Births:
         credentials: Credentials | None = None,
     ) -> tuple[Instance, Tried | None]:
         """One create call; answers the instance, and why the offer was refused if the next is to be tried."""
+        # The time starts before the intent is written: the process may be paused while that is committed.
+        check = SendCheck(
+            self.clock, self.policy.longest_create, lambda: instances.is_unchanged(hold.connection, instance)
+        )
         instance = await self._intend(hold, instance, candidate)
         order = self._order(instance, candidate, template, credentials)
         try:
-            async with asyncio.timeout(LONGEST_CREATE_SECONDS):
-                provider_id = await self.cloud.create(order)
+            provider_id = await self._call(order, check)
+        except StaleError:
+            await self._clear(hold, instance, "not sent: the instance was changed meanwhile")
+            raise
         except CloudShortageError as error:
             await self.catalogue.note_shortage(candidate.offer, error.message)
             return await self._clear(hold, instance, "no stock"), _refused(candidate, Reason.OUT_OF_STOCK)
@@ -102,10 +112,24 @@ class Births:
         except CloudTransientError as error:
             await self._clear(hold, instance, error.message)
             raise
-        except (CloudUnknownError, TimeoutError) as error:
+        except CloudUnknownError as error:
             log.warning("instance.create_in_doubt", instance_id=instance.id, attempt=instance.attempt, why=str(error))
-            return instance, None
-        return await self._born(hold, instance, provider_id), None
+            return await self._record(hold, instance, in_doubt, error.message), None
+        return await self._record_id(hold, instance, provider_id), None
+
+    async def _call(self, order: CreateOrder, check: SendCheck) -> str:
+        """Send *order* within the time that is left; raises CloudUnknownError when that is over after it was sent."""
+        left = check.seconds_left
+        if left <= 0:
+            raise CloudTransientError("the create call was not sent: recording its intent took too long")
+        try:
+            async with asyncio.timeout(left):
+                return await self.cloud.create(order, before_send=check)
+        except TimeoutError as error:
+            limit = self.policy.longest_create.total_seconds()
+            if check.passed:
+                raise CloudUnknownError(f"the create call did not end within {limit:.0f} s") from error
+            raise CloudTransientError(f"the create call could not be sent within {limit:.0f} s") from error
 
     async def _with_login(
         self, hold: Hold, instance: Instance, candidate: Candidate, template: Template, auth_id: str
@@ -119,44 +143,77 @@ class Births:
         return await self._attempt(hold, instance, candidate, template, credentials)
 
     async def _intend(self, hold: Hold, instance: Instance, candidate: Candidate) -> Instance:
-        """Record what is about to be asked, under a name nothing was ever asked for."""
+        """Record what is about to be asked."""
         now = self.clock.now()
-        intent = replace(
-            instance,
-            attempt=instance.attempt + 1,
-            create_sent_at=now,
-            doubted_at=None,
-            listings_since_sent=0,
-            placement=Placement(
-                region=candidate.region,
-                cluster_id=candidate.offer.cluster_id,
-                product_id=candidate.offer.product_id,
-                billing_mode=candidate.offer.billing_mode,
-                micro_usd=candidate.micro_usd,
-            ),
-        )
-        return await self.recorder.write(
-            hold, instance, Step(intent, "about to create"), now=now, look_again=self.policy.settle
-        )
+        intent = Step(intended(instance, candidate, now), "about to create")
+        return await self.recorder.write(hold, instance, intent, now=now, look_again=self.policy.settle)
 
     async def _clear(self, hold: Hold, instance: Instance, because: str) -> Instance:
         """Record that the call certainly left nothing behind."""
-        now = self.clock.now()
-        cleared = replace(instance, create_sent_at=None)
-        return await self.recorder.write(hold, instance, Step(cleared, because), now=now, look_again=self.policy.settle)
+        return await self._record(hold, instance, lambda current, _: not_created(current), because)
 
-    async def _born(self, hold: Hold, instance: Instance, provider_id: str) -> Instance:
+    async def _record(
+        self, hold: Hold, instance: Instance, change: Callable[[Instance, datetime], Instance], because: str
+    ) -> Instance:
+        """
+        Record how the call of *instance* ended.
+
+        Raises StaleError when another process changed it meanwhile; if the record is still about the same call, its end
+        is recorded all the same, so that the next pass need not wait for it.
+        """
         now = self.clock.now()
-        born = replace(
-            instance,
-            provider_id=ProviderId(provider_id),
-            create_sent_at=None,
-            phase=Phase.STARTING,
-            phase_since=now,
-            started_at=now,
-        )
-        until_deadline = None if born.deadline_at is None else born.deadline_at - now
-        return await self.recorder.write(hold, instance, Step(born, "created"), now=now, look_again=until_deadline)
+        try:
+            return await self.recorder.write(
+                hold, instance, Step(change(instance, now), because), now=now, look_again=self.policy.settle
+            )
+        except StaleError:
+            current = await self._reread(hold, instance)
+            if current is not None and current.create_in_doubt and current.attempt == instance.attempt:
+                await self.recorder.write(hold, current, Step(change(current, now), because), now=now)
+            raise
+
+    async def _record_id(self, hold: Hold, instance: Instance, provider_id: str) -> Instance:
+        """
+        Record the id that the provider returned, also if another process changed the instance meanwhile.
+
+        Raises StaleError when this pass must end: the record has another id by now, or the connection and with it the
+        lock was lost. The id is then written through a new connection.
+        """
+        try:
+            with translated():
+                return await self._write_id(hold, instance, provider_id)
+        except StoreUnavailableError as lost:
+            try:
+                async with self.database.connection() as connection:
+                    await self._write_id(replace(hold, connection=connection), instance, provider_id)
+            except StoreUnavailableError:
+                log.error("instance.id_unrecorded", instance_id=instance.id, provider_id=provider_id)
+                raise
+            raise StaleError(f"the lock of {instance.id} was lost") from lost
+
+    async def _write_id(self, hold: Hold, instance: Instance, provider_id: str) -> Instance:
+        current = instance
+        while True:
+            now = self.clock.now()
+            step = Step(created(current, provider_id, now), "created")
+            until_deadline = None if current.deadline_at is None else current.deadline_at - now
+            try:
+                return await self.recorder.write(hold, current, step, now=now, look_again=until_deadline)
+            except StaleError:
+                reread = await self._reread(hold, instance)
+                if reread is not None and reread.provider_id == provider_id:
+                    return reread
+                if reread is None or reread.provider_id is not None:
+                    log.error("instance.id_unrecorded", instance_id=instance.id, provider_id=provider_id)
+                    raise
+                current = reread
+
+    async def _reread(self, hold: Hold, instance: Instance) -> Instance | None:
+        """The instance as it is recorded now; its operation is taken over by *hold*."""
+        current = await instances.load(hold.connection, instance.id)
+        if current is not None:
+            hold.operation = await operations.load(hold.connection, current.operation_id)
+        return current
 
     async def _fail(self, hold: Hold, instance: Instance, failure: Failure) -> Instance:
         now = self.clock.now()

@@ -18,9 +18,10 @@ from corral.domain.instance import Instance, InstanceId
 class DoubtWatch:
     """Since when this process has known of each doubt."""
 
-    def __init__(self, clock: Clock, settle: timedelta) -> None:
+    def __init__(self, clock: Clock, settle: timedelta, longest_create: timedelta) -> None:
         self._clock = clock
         self._settle = settle.total_seconds()
+        self._longest_create = longest_create.total_seconds()
         self._since: dict[tuple[InstanceId, int], float] = {}
 
     def outlasted(self, remembered: Iterable[Instance], *, began: float) -> frozenset[InstanceId]:
@@ -30,6 +31,15 @@ class DoubtWatch:
         *remembered* are all that could be in doubt; what is not among them any more is forgotten.
         """
         now = self._clock.monotonic()
-        doubts = [(i.id, i.attempt) for i in remembered if i.create_in_doubt and i.doubted_at is not None]
+        doubts = {(i.id, i.attempt): i for i in remembered if i.create_in_doubt and i.doubted_at is not None}
         self._since = {doubt: self._since.get(doubt, now) for doubt in doubts}
-        return frozenset(doubt[0] for doubt, since in self._since.items() if began - since >= self._settle)
+        return frozenset(i.id for doubt, i in doubts.items() if began - self._since[doubt] >= self._needed_seconds(i))
+
+    def _needed_seconds(self, instance: Instance) -> float:
+        """
+        How long the doubt must have been known.
+
+        A call whose end was not recorded (its worker died, was paused or lost its lock) may be sent until the longest
+        create is over. The settle time starts only then.
+        """
+        return self._settle if instance.create_ended else self._settle + self._longest_create

@@ -114,6 +114,12 @@ async def load(connection: Connection, instance_id: str) -> Instance | None:
     return None if row is None else instance_of(row)
 
 
+async def is_unchanged(connection: Connection, instance: Instance) -> bool:
+    """Whether *instance* is still as it was read or written."""
+    found: int | None = await connection.fetchval("SELECT generation FROM corral_instances WHERE id = $1", instance.id)
+    return found == instance.generation
+
+
 async def hold(connection: Connection, instance_id: str) -> Instance | None:
     """One instance, by our id or the provider's, that nobody else can change until this transaction ends."""
     row = await connection.fetchrow(

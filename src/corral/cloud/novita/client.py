@@ -18,7 +18,7 @@ from corral.cloud.exchange import MEBIBYTE, Answer, Call, Exchange, Fate, FaultE
 from corral.cloud.novita import templates, translate, wire
 from corral.cloud.novita.faults import error_for
 from corral.cloud.novita.paging import Page, read_all
-from corral.cloud.port import CreateOrder, Credentials, Listing
+from corral.cloud.port import BeforeSend, CreateOrder, Credentials, Listing
 from corral.domain.catalog import BillingMode, Cluster, ListedTemplate, Product, Template, TemplateChannel
 from corral.domain.errors import CloudRefusedError
 from corral.domain.sighting import ProviderInstance
@@ -99,7 +99,7 @@ class NovitaCloud:
                 return Credentials(username=wire.text(auth.username), password=str(auth.password or ""))
         return None
 
-    async def create(self, order: CreateOrder) -> str:
+    async def create(self, order: CreateOrder, *, before_send: BeforeSend | None = None) -> str:
         """Ask for an instance and return the provider's id of it. Never repeated once it may have happened."""
         call = Call(
             endpoint="create",
@@ -108,6 +108,7 @@ class NovitaCloud:
             body=templates.order_body(order),
             about=order.name,
             missing_code="PRODUCT_NOT_FOUND",
+            before_send=before_send,
         )
         answer = await self._ask(call, wire.Created)
         found = wire.identity(answer.id)

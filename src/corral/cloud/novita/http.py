@@ -82,6 +82,8 @@ class HttpExchange:
     async def _send(self, call: Call) -> tuple[int, bytes]:
         """The status and content of a success."""
         session = self._opened()
+        if call.before_send is not None:
+            await call.before_send()
         try:
             async with session.request(
                 call.method, self._base_url + call.path, params=call.query, data=call.body, allow_redirects=False
