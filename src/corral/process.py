@@ -11,6 +11,7 @@ import contextlib
 import signal
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 
 from corral.api.server import HttpServer
 from corral.api.times import iso
@@ -19,8 +20,9 @@ from corral.clock import Clock
 from corral.cloud.guarded import Reachability
 from corral.cloud.simulated import SimulatedProvider
 from corral.domain.errors import CloudTransientError, StoreUnavailableError
+from corral.domain.liveness import is_observing, observation_limit
 from corral.jobs.worker import Worker
-from corral.store import looks
+from corral.store import looks, presence
 from corral.store.database import Database
 from corral.store.embedded import EmbeddedServer
 from corral.supervision import BackgroundTask, supervise
@@ -85,6 +87,8 @@ class Watch:
     vitals: Vitals
     metrics: Metrics
     clock: Clock
+    poll_interval: timedelta = timedelta(seconds=30)
+    """How often the provider is observed when nothing moves."""
 
     async def run(self) -> None:
         """Look for ever."""
@@ -108,8 +112,22 @@ class Watch:
         self._report_database(problem=seen.problem)
         if seen.at is not None:
             with contextlib.suppress(StoreUnavailableError):
-                async with self.database.connection() as connection:
-                    self.vitals.last_look_at = await looks.last(connection)
+                await self._look_at_work()
+
+    async def _look_at_work(self) -> None:
+        """Whether jobs are taken and the provider is observed, by this process or another."""
+        async with self.database.connection() as connection:
+            last, workers = await looks.last(connection), await presence.workers_alive(connection)
+        self.vitals.last_look_at = last.at
+        self.vitals.report("workers", up=workers > 0, alive=workers)
+        limit = observation_limit(self.poll_interval, last.every)
+        self.vitals.report(
+            "observation",
+            up=is_observing(last.age, self.clock.now() - self.vitals.started_at, limit),
+            lastAt=iso(last.at),
+            ageSeconds=None if last.age is None else round(last.age.total_seconds(), 3),
+            limitSeconds=limit.total_seconds(),
+        )
 
     def _report_database(self, *, problem: str | None) -> None:
         up = problem is None

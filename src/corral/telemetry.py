@@ -41,6 +41,8 @@ LOG_EVENTS: Final[dict[str, str]] = {
     "notices.listening": "Changes made by other processes are heard; caches begin empty.",
     "notices.lost": "Changes made by other processes are not heard; it is tried again, and caches only expire.",
     "notices.unreadable": "A notice on our channel is not one of ours; it is passed over.",
+    "process.lost": "Another process died, froze or was cut off; its sessions were ended and its jobs put back.",
+    "process.unreported": "This process could not report to the database that it lives; it is tried again.",
     "worker.started": "Jobs are being taken.",
     "worker.interrupted": "Taking jobs failed, usually because the database went away; it is tried again.",
     "worker.drained": "All running jobs ended before the stop.",

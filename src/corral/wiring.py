@@ -54,6 +54,7 @@ from corral.ground import Ground, adopting_on, lay_ground, listing_on, register_
 from corral.health.probe import Prober
 from corral.jobs.registry import JobPool
 from corral.jobs.seats import URGENT_PLACES
+from corral.jobs.takeover import release
 from corral.jobs.worker import Worker
 from corral.opening import migrate_database, opened_database
 from corral.process import Process, Watch
@@ -64,6 +65,7 @@ from corral.store.budget import DatabaseLedger
 from corral.store.database import Database
 from corral.store.leadership import Leadership
 from corral.store.offers import FailedOffers
+from corral.store.presence import Presence
 from corral.supervision import BackgroundTask
 from corral.telemetry import log
 from corral.webhooks.deliver import Sender
@@ -90,8 +92,13 @@ async def serve(settings: Settings, role: Role, *, on_ready: Callable[[str], Non
         listener = stack.enter_context(contextlib.closing(listen(settings.http.host, settings.http.port)))
         target, embedded = await stack.enter_async_context(opened_database(settings, clock))
         await migrate_database(target)
+        presence = Presence(target, clock, role=role.value, release=release, seats=settings.jobs.max_concurrent)
+        await stack.enter_async_context(presence.kept())
         database = await Database.connect(
-            target, most_connections=_connections(settings, role), least_connections=OPEN_CONNECTIONS
+            target,
+            most_connections=_connections(settings, role),
+            least_connections=OPEN_CONNECTIONS,
+            application_name=presence.application_name,
         )
         stack.push_async_callback(database.close)
         async with database.connection() as connection:
@@ -114,11 +121,11 @@ async def serve(settings: Settings, role: Role, *, on_ready: Callable[[str], Non
         catalogue = _catalogue(ground, cloud)
         prober = await stack.enter_async_context(Prober.open(clock=clock))
         listing = listing_on(ground, cloud)
-        engine = _engine(ground, cloud, catalogue, prober, listing)
+        engine = _engine(ground, cloud, catalogue, prober, listing, presence=presence)
         front = await _front(stack, ground, cloud, catalogue, listing)
         process = Process(
             server=HttpServer(front.app, listener, clock=clock, limits=ground.limits),
-            workers=_workers(ground),
+            workers=_workers(ground, presence),
             watch=Watch(
                 database=database,
                 embedded=embedded,
@@ -127,6 +134,7 @@ async def serve(settings: Settings, role: Role, *, on_ready: Callable[[str], Non
                 vitals=ground.vitals,
                 metrics=ground.metrics,
                 clock=clock,
+                poll_interval=timedelta(seconds=settings.instances.poll_interval_seconds),
             ),
             vitals=ground.vitals,
             end_streams=front.hub.stop,
@@ -196,7 +204,13 @@ def _namesakes(settings: Settings, cloud: GuardedCloud, adopting: Adopting) -> N
 
 
 def _engine(
-    ground: Ground, cloud: GuardedCloud, catalogue: Catalogue, prober: Prober, listing: MergedListing
+    ground: Ground,
+    cloud: GuardedCloud,
+    catalogue: Catalogue,
+    prober: Prober,
+    listing: MergedListing,
+    *,
+    presence: Presence,
 ) -> list[BackgroundTask]:
     """Register what jobs do; answers what runs beside them."""
     clock, policy, installation = ground.clock, ground.policy, ground.installation
@@ -233,7 +247,9 @@ def _engine(
         cloud=cloud,
         database=ground.database,
         queue=ground.queue,
-        leadership=Leadership(ground.target, clock, matter="corral observer"),
+        leadership=Leadership(
+            ground.target, clock, matter="corral observer", application_name=presence.application_name
+        ),
         clock=clock,
         policy=policy,
         installation=installation,
@@ -247,7 +263,7 @@ def _engine(
     return [BackgroundTask("observer", observer.run)]
 
 
-def _workers(ground: Ground) -> list[Worker]:
+def _workers(ground: Ground, presence: Presence) -> list[Worker]:
     """One worker for each pool of jobs; jobs that send may be twice the slots, because some wait for one."""
     if ground.role is Role.API:
         return []
@@ -260,6 +276,7 @@ def _workers(ground: Ground) -> list[Worker]:
             clock=ground.clock,
             metrics=ground.metrics,
             concurrency=concurrency,
+            process_id=presence.id,
             is_crowded=lambda: ground.vitals.is_crowded,
         )
         for pool, concurrency in slots.items()

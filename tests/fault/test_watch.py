@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from support.waiting import until
@@ -72,3 +72,37 @@ async def test_a_dead_database_is_told_of_before_it_is_started_again(short_dir: 
         await server.stop()
 
     assert vitals.told == [True, False, True]
+
+
+async def test_health_says_when_nothing_is_observed_or_no_worker_is_alive(database: Database) -> None:
+    """Of the whole service, by the database's clock: also a process that only serves requests says so."""
+    clock = SystemClock()
+    vitals = Vitals(started_at=clock.now())
+    watch = Watch(
+        database=database,
+        embedded=None,
+        simulated=None,
+        reachability=reachable,
+        vitals=vitals,
+        metrics=Metrics(),
+        clock=clock,
+        poll_interval=timedelta(seconds=30),
+    )
+
+    async def healthy_after(statement: str) -> bool:
+        async with database.connection() as connection:
+            await connection.execute(statement)
+        await watch.look()
+        return vitals.healthy
+
+    assert not await healthy_after(
+        "INSERT INTO corral_processes (id, role, place) VALUES (gen_random_uuid(), 'api', '')"
+    )
+    assert vitals.up["workers"] is False
+    assert await healthy_after("UPDATE corral_processes SET role = 'worker'")
+    assert not await healthy_after("UPDATE corral_processes SET seen_at = now() - interval '20 s'")
+    assert await healthy_after("UPDATE corral_processes SET seen_at = now()")
+    assert await healthy_after("UPDATE corral_last_look SET at = now(), noted_at = now() - interval '85 s'")
+    assert not await healthy_after("UPDATE corral_last_look SET noted_at = now() - interval '95 s'")
+    assert vitals.up["observation"] is False
+    assert await healthy_after("UPDATE corral_last_look SET every = interval '60 s'")

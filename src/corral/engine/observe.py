@@ -24,7 +24,7 @@ from corral.engine.peeks import Peeks
 from corral.engine.sightings import Sightings, a_pass
 from corral.jobs.queue import JobQueue
 from corral.jobs.registry import JobRun, JobType
-from corral.store import instances
+from corral.store import instances, looks
 from corral.store.database import Database
 from corral.store.leadership import Leadership
 from corral.telemetry import LookEnd, Metrics, log
@@ -142,6 +142,8 @@ class Observer:
         rest = min((now - began) * REST, LONGEST_REST_SECONDS)
         self._not_before = max(began + self._affordable_interval(), now + rest)
         self._due = max(began + await self._interval(), self._not_before)
+        async with self.database.connection() as connection:
+            await looks.announce(connection, timedelta(seconds=round(max(self._due - began, now - began))))
 
     def _is_peek_due(self) -> bool:
         """Whether listings take so long, or come so rarely, that what moves should not wait for them."""
@@ -174,6 +176,10 @@ class Observer:
         self.metrics.look_seconds.observe((self.clock.now() - began).total_seconds())
         self._pages = max(1, listing.pages)
         self.on_listing(listing, began)
+        if (
+            self._began is not None
+        ):  # as the leader, who may have been frozen, and replaced, while the provider answered
+            await self.leadership.check()
         outlasted = partial(self._doubts.outlasted, began=began_at)
         await self._sightings.record(listing, began=began, outlasted=outlasted)
 

@@ -47,6 +47,7 @@ _SETTINGS: Final = DBSettings(
     widen_id=True,
 )
 
+# Only by its owner: if this process was taken for dead, the job may be running elsewhere by now.
 # Who comes back has had its turn and queues up with the rest; else many that come back would hold up all others. An
 # urgent job stays urgent: it waits for the provider, and must not then wait behind creates as well.
 _POSTPONE = f"""
@@ -54,13 +55,13 @@ WITH postponed AS (
     UPDATE {QUEUE}
     SET status = 'queued', execute_after = now() + $2::interval, updated = now(), queue_manager_id = NULL,
         priority = CASE WHEN priority >= {Priority.URGENT:d} THEN priority ELSE least(priority, {Priority.HIGH:d}) END
-    WHERE id = $1
+    WHERE id = $1 AND queue_manager_id = $3
     RETURNING id, entrypoint, priority
 )
 INSERT INTO {LOG} (job_id, status, entrypoint, priority) SELECT id, 'queued', entrypoint, priority FROM postponed
 """  # noqa: S608  # constants of this file
 
-_WAKE: Final = json.dumps(
+WAKE: Final = json.dumps(
     {
         "channel": CHANNEL,
         "sent_at": "1970-01-01T00:00:00Z",
@@ -110,7 +111,7 @@ class PatientDriver(AsyncpgPoolDriver):
     def _wake(self, timer: asyncio.TimerHandle) -> None:
         self._timers.discard(timer)
         if self._callback is not None:
-            self._callback(_WAKE)
+            self._callback(WAKE)
 
     async def __aexit__(self, *error: object) -> None:
         """Release the listener, and wake no more."""
@@ -171,7 +172,7 @@ class CorralQueries(Queries):
         """
         try:
             if traceback_record is not None and traceback_record.exception_type == Postponed.__name__:
-                await self.driver.execute(_POSTPONE, job.id, delay)
+                await self.driver.execute(_POSTPONE, job.id, delay, job.queue_manager_id)
             else:
                 await super().retry_job(job, delay, traceback_record)
         except UNREACHABLE:

@@ -12,7 +12,9 @@ import contextlib
 from collections.abc import Callable
 from datetime import timedelta
 from functools import partial
+from uuid import UUID, uuid4
 
+from pgqueuer.domain.types import QueueManagerId
 from pgqueuer.qm import QueueManager
 
 from corral.clock import Clock, is_set_within
@@ -23,6 +25,7 @@ from corral.jobs.queue import JobQueue, Wanted
 from corral.jobs.registry import JobType, Priority, Registry
 from corral.jobs.seats import URGENT_PLACES, Seats
 from corral.jobs.tables import CHANNEL, queries_of_pool
+from corral.jobs.takeover import release
 from corral.store.database import Database
 from corral.supervision import BackgroundTask, supervise
 from corral.telemetry import Metrics, log
@@ -34,8 +37,9 @@ PUT_BACK_SECONDS = 3.0
 LONG_RUN_SECONDS = 30.0
 """Having taken jobs for this long, the next interruption is a new one and not a repetition."""
 HEARTBEAT_TIMEOUT = timedelta(seconds=20)
-"""A worker silent for this long is dead and its jobs are taken over. Together with DEQUEUE_TIMEOUT it stays well under
-the 60 s that are promised; too short, and a worker that is merely slow sees its jobs run twice."""
+"""A worker that has not confirmed a job for this long is dead, and the job is taken over. A stopped process is missed
+sooner (`store/presence.py`); this is for a worker that hangs in a process that reports. With DEQUEUE_TIMEOUT it stays
+well under the 60 s that are promised; too short, and a worker that is merely slow sees its jobs run twice."""
 DEQUEUE_TIMEOUT = timedelta(seconds=5)
 """How long a worker sleeps when nothing tells it of new work; only jobs of dead workers wait for it."""
 
@@ -53,9 +57,12 @@ class Worker:
         metrics: Metrics,
         concurrency: int,
         is_crowded: Callable[[], bool] = lambda: False,
+        process_id: UUID | None = None,
         heartbeat_timeout: timedelta = HEARTBEAT_TIMEOUT,
         dequeue_timeout: timedelta = DEQUEUE_TIMEOUT,
     ) -> None:
+        self.id = process_id or uuid4()
+        """The owner of the jobs taken here; `store/presence.py` tells others whether it lives."""
         self._database = database
         self._registry = registry
         self._queue = queue
@@ -114,9 +121,15 @@ class Worker:
         return True
 
     async def _take_jobs(self) -> None:
+        # Nothing runs here at this moment, so what is ours in the queue was left by an interruption.
+        async with self._database.connection() as connection:
+            await release(connection, [self.id], [job_type.name for job_type in self._registry])
+        if self._stopping.is_set():  # meanwhile: `stop` found no manager that it could end
+            return
         urgent = [job_type.name for job_type in self._registry if job_type.priority >= Priority.URGENT]
         queries = queries_of_pool(self._database.pool, urgent=urgent, spare=URGENT_PLACES)
         manager = QueueManager(queries, CHANNEL)
+        manager.queue_manager_id = QueueManagerId(self.id)
         for job_type in self._registry:
             executor = Executor(job_type, self._running, metrics=self._metrics, clock=self._clock)
             manager.register_executor(job_type.name, executor)

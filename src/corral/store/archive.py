@@ -36,9 +36,11 @@ LEARNT: Final = frozenset(
         "corral_failed_offers",
         "corral_finished_jobs",
         "corral_installation",  # its one row is the mark, which the header has
+        "corral_job_pause",
         "corral_last_look",
         "corral_migrations",
         "corral_orphans",  # seen again at the next look, and spared for as long again
+        "corral_processes",
         "corral_provider_budget",
     }
 )

@@ -21,6 +21,7 @@ from typing import Any, Final, TypeAlias
 import asyncpg
 
 from corral.domain.errors import StoreUnavailableError
+from corral.store import sessions
 from corral.store.target import DatabaseTarget
 
 Connection: TypeAlias = asyncpg.pool.PoolConnectionProxy
@@ -115,6 +116,7 @@ class Database:
                 # The default reset costs a round trip at every release; no code here leaves session state behind
                 # (a point read takes 145 us without it, 260 us with).
                 reset=_keep_session,
+                init=sessions.prepare,
                 server_settings={"application_name": application_name, "timezone": "UTC"},
             )
         return cls(pool)

@@ -1,12 +1,14 @@
 """
-One leader among all processes on one database: whoever holds a session's advisory lock.
+One leader among all processes on one database: the one that holds a session's advisory lock.
 
-PostgreSQL gives the lock back when the holder's connection ends, however it ends, so another process takes over without
-anybody deciding that the old leader is dead.
+PostgreSQL releases the lock when the holder's session ends. It ends with the process; and when the process is frozen or
+its host lost power, another process ends it (`store/presence.py`). A leader that was frozen finds its session closed at
+the next `check`, before it acts.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
@@ -14,29 +16,51 @@ import asyncpg
 
 from corral.clock import Clock
 from corral.domain.errors import StoreUnavailableError
-from corral.store.database import UNREACHABLE, translated
+from corral.store import sessions
+from corral.store.database import CONNECT_TIMEOUT_SECONDS, UNREACHABLE, translated
 from corral.store.target import DatabaseTarget
 
 CAMPAIGN_SECONDS = 1.0
 """How often a process that does not lead asks whether it may."""
+CHECK_SECONDS = 5.0
+"""How long the server may take to confirm the lead. Longer, and a leader that is cut off acts for as long after it was
+replaced; shorter, and a busy server costs a leader its lead."""
 
 
 class Leadership:
     """A claim to lead in one matter."""
 
-    def __init__(self, target: DatabaseTarget, clock: Clock, *, matter: str) -> None:
+    def __init__(
+        self,
+        target: DatabaseTarget,
+        clock: Clock,
+        *,
+        matter: str,
+        application_name: str = "corral",
+        check_seconds: float = CHECK_SECONDS,
+    ) -> None:
         self._target = target
         self._clock = clock
         self._matter = matter
+        self._application_name = application_name
+        self._check_seconds = check_seconds
         self._connection: asyncpg.Connection | None = None
+        self._one_at_a_time = asyncio.Lock()
 
     @asynccontextmanager
     async def won(self) -> AsyncGenerator[None]:
         """Wait until we lead, and lead until the end of the block; raises StoreUnavailableError without a database."""
         with translated():
-            connection = await asyncpg.connect(**self._target.arguments())
+            connection = await asyncpg.connect(
+                **self._target.arguments(),
+                timeout=CONNECT_TIMEOUT_SECONDS,  # pyright: ignore[reportArgumentType]  # its default, 60, is no type
+                command_timeout=self._check_seconds,
+                server_settings={"application_name": self._application_name},
+            )
         self._connection = connection
         try:
+            with translated():
+                await sessions.prepare(connection)
             while not await self._ask(connection):
                 await self._clock.sleep(CAMPAIGN_SECONDS)
             yield
@@ -49,7 +73,8 @@ class Leadership:
         if self._connection is None:
             raise StoreUnavailableError("the lead was lost")
         try:
-            await self._connection.execute("SELECT 1", timeout=5)
+            async with self._one_at_a_time:
+                await self._connection.execute("SELECT 1")
         except UNREACHABLE as error:
             raise StoreUnavailableError("the lead was lost with its connection") from error
 

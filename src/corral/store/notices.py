@@ -20,6 +20,7 @@ import asyncpg
 
 from corral.clock import Clock, is_set_within
 from corral.domain.backoff import delay
+from corral.store import sessions
 from corral.store.database import CONNECT_TIMEOUT_SECONDS, UNREACHABLE, Connection
 from corral.store.target import DatabaseTarget
 from corral.telemetry import log
@@ -84,6 +85,7 @@ class Notices:
     async def _listen(self) -> None:
         """Return or raise once the connection is lost."""
         async with self._connected() as (connection, lost):
+            await sessions.prepare(connection)
             await connection.add_listener(CHANNEL, self._receive)
             self.listening = True
             log.info("notices.listening")

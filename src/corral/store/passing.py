@@ -2,7 +2,9 @@
 The lock of an instance: whoever makes a pass over it has it, and everybody else leaves it alone meanwhile.
 
 The lock belongs to the connection, not to a transaction: it is held during calls to the provider, and is gone with the
-process that held it. It only spares work; what keeps two passes from overwriting each other is the generation.
+process that held it. A process that froze holds it until another ends its sessions (`store/presence.py`), and then the
+frozen pass cannot write any more. The lock only spares work; what keeps two passes from overwriting each other is the
+generation.
 """
 
 from __future__ import annotations

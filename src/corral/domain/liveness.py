@@ -1,0 +1,20 @@
+"""When a service that answers is nevertheless not working: nothing is observed, or no worker is alive."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Final
+
+INTERVALS: Final = 2
+SLACK: Final = timedelta(seconds=30)
+"""Two missed observations are no accident any more; 30 s is how long another process may take to lead."""
+
+
+def observation_limit(poll: timedelta, every: timedelta | None) -> timedelta:
+    """How old the last observation may be; *every* is the interval the leader chose, where it is longer than *poll*."""
+    return INTERVALS * max(poll, every or timedelta(0)) + SLACK
+
+
+def is_observing(age: timedelta | None, uptime: timedelta, limit: timedelta) -> bool:
+    """Whether the provider's list is read; where it never was, a new service has as long for the first time."""
+    return (uptime if age is None else age) <= limit

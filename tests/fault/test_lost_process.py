@@ -1,0 +1,192 @@
+"""A process that dies, freezes or is cut off without a word, and the others that go on without it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+import time
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from support.cutting import cable
+from support.patience import SHORT
+from support.waiting import until
+
+from corral.clock import SystemClock
+from corral.domain.errors import StoreUnavailableError
+from corral.domain.instance import InstanceId
+from corral.jobs.queue import JobQueue, JobStatus, Wanted
+from corral.jobs.registry import JobRun, JobType, Registry
+from corral.jobs.takeover import release
+from corral.jobs.worker import Worker
+from corral.store import passing, presence
+from corral.store.database import Database
+from corral.store.leadership import Leadership
+from corral.store.presence import Patience, Presence
+from corral.store.target import DatabaseTarget
+from corral.telemetry import Metrics
+
+MEMBER = Path(__file__).parents[1] / "support" / "member_process.py"
+INSTANCE = InstanceId("inst_held")
+
+
+@asynccontextmanager
+async def member(target: DatabaseTarget, *python: str) -> AsyncGenerator[asyncio.subprocess.Process]:
+    """Another process that leads, has a job and holds an instance's lock."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        *(python or (str(MEMBER),)),
+        str(target.host),
+        str(target.database),
+        INSTANCE,
+        stdout=asyncio.subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": str(MEMBER.parents[1])},  # noqa: TID251  # the interpreter's own
+    )
+    try:
+        await _prints(process, "leading")
+        yield process
+    finally:
+        if process.returncode is None:
+            process.send_signal(signal.SIGCONT)
+            process.kill()
+        await process.wait()
+
+
+async def _prints(process: asyncio.subprocess.Process, word: str) -> None:
+    assert process.stdout is not None
+    async with asyncio.timeout(20):
+        while word not in (line := (await process.stdout.readline()).decode()):
+            assert line, f"the process ended before it printed {word}"
+
+
+@pytest.fixture
+def registry() -> Registry:
+    """One type of job, which is quickly done."""
+
+    async def done(_run: JobRun) -> None:
+        """Finish at once."""
+
+    registry = Registry()
+    registry.add(JobType(name="deed", handler=done))
+    return registry
+
+
+@pytest.fixture
+async def queue(database: Database, registry: Registry) -> JobQueue:
+    """A queue with one job in it."""
+    queue = JobQueue(database, registry)
+    async with database.transaction() as connection:
+        await queue.enqueue(connection, [Wanted(type="deed", payload={})])
+    return queue
+
+
+async def _is_free(database: Database) -> bool:
+    """Whether nobody holds the instance's lock."""
+    async with database.connection() as connection:
+        taken = await passing.take(connection, INSTANCE)
+        if taken is not None:
+            await passing.give_back(connection, INSTANCE)
+    return taken is not None
+
+
+async def _is_pending(queue: JobQueue) -> bool:
+    return (await queue.stats()).by_status[JobStatus.PENDING] == 1
+
+
+async def test_a_frozen_process_loses_its_lead_its_jobs_and_its_locks(
+    database: Database, target: DatabaseTarget, queue: JobQueue
+) -> None:
+    """SIGSTOP keeps every session open, so without a limit nobody would ever lead again."""
+    clock = SystemClock()
+    presence = Presence(target, clock, role="worker", release=release, patience=SHORT)
+    leadership = Leadership(target, clock, matter="test")
+    async with member(target) as other:
+        assert not await _is_free(database)
+        other.send_signal(signal.SIGSTOP)
+        async with presence.kept(), asyncio.timeout(10), leadership.won():
+            assert await _is_pending(queue)
+            await until(lambda: _is_free(database), within=2, what="the instance's lock being free")
+
+            # Awake again, it finds out before it acts as a leader; and it is a process like any other.
+            other.send_signal(signal.SIGCONT)
+            await _prints(other, "replaced")
+            await leadership.check()
+
+
+async def test_a_process_cut_off_without_a_word_loses_its_lead_and_its_locks(
+    database: Database, target: DatabaseTarget
+) -> None:
+    """A host that lost power sends no FIN: for the server its sessions go on."""
+    clock = SystemClock()
+    presence = Presence(target, clock, role="worker", release=release, patience=SHORT)
+    ours = Leadership(target, clock, matter="test")
+    async with cable(target) as line:
+        cut_off = Presence(line.target, clock, role="worker", release=release, patience=SHORT)
+        name = cut_off.application_name
+        theirs = Leadership(line.target, clock, matter="test", application_name=name, check_seconds=0.5)
+        pool = await Database.connect(line.target, most_connections=2, application_name=name)
+        with pytest.raises(StoreUnavailableError):
+            async with cut_off.kept(), theirs.won(), pool.transaction() as held:
+                assert await passing.take(held, INSTANCE) is not None
+                await held.execute("UPDATE corral_last_look SET at = now()")
+                line.cut()
+
+                async with presence.kept(), asyncio.timeout(10), ours.won():
+                    await until(lambda: _is_free(database), within=2, what="the instance's lock being free")
+                    async with database.connection() as connection:
+                        # The row that the open transaction had locked.
+                        await connection.execute("UPDATE corral_last_look SET at = NULL", timeout=2)
+                    with pytest.raises(StoreUnavailableError):
+                        await theirs.check()
+                pool.pool.terminate()
+
+
+@pytest.mark.parametrize("patience", [Patience()], ids=["as in production"])
+async def test_jobs_of_a_killed_process_go_on_within_five_seconds(
+    database: Database, target: DatabaseTarget, registry: Registry, queue: JobQueue, patience: Patience
+) -> None:
+    """Its session ended with it, so there is no need to wait until its heartbeat is old."""
+    async with member(target) as other:
+        other.kill()
+        await other.wait()
+    began = time.monotonic()
+    async with Presence(target, SystemClock(), role="worker", release=release, patience=patience).kept():
+        worker = Worker(database, registry, queue, clock=SystemClock(), metrics=Metrics(), concurrency=1)
+        working = asyncio.create_task(worker.run())
+
+        async def has_ended() -> bool:
+            return (await queue.stats()).by_status[JobStatus.COMPLETED] == 1
+
+        await until(has_ended, within=5, what="the job of the killed process")
+        await worker.stop()
+        await working
+
+    assert time.monotonic() - began < 5
+
+
+async def test_a_process_that_only_lost_its_connection_keeps_its_jobs(
+    database: Database, target: DatabaseTarget, queue: JobQueue
+) -> None:
+    """It reports again at once on a new one; its jobs still run."""
+    first = Presence(target, SystemClock(), role="worker", release=release, patience=SHORT)
+    second = Presence(target, SystemClock(), role="worker", release=release, patience=SHORT)
+    async with first.kept(), second.kept(), database.connection() as connection:
+        await connection.execute("UPDATE corral_pgqueuer SET status = 'picked', queue_manager_id = $1", first.id)
+        for _ in range(3):
+            await connection.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = $1",
+                first.application_name,
+            )
+            seen = await connection.fetchval("SELECT seen_at FROM corral_processes WHERE id = $1", second.id)
+            later = "SELECT seen_at > $2::timestamptz + interval '0.6 s' FROM corral_processes WHERE id = $1"
+            await until(lambda: connection.fetchval(later, second.id, seen))  # noqa: B023  # awaited in this turn
+
+        assert (await queue.stats()).by_status[JobStatus.PROCESSING] == 1
+        assert await presence.workers_alive(connection) == 2
+
+    async with database.connection() as connection:
+        assert await presence.workers_alive(connection) == 0
