@@ -13,6 +13,14 @@ TRUTH: dict[str, object] = {"list_shows": "all", "list_age_seconds": 0}
 HANG = (5.0, 20.0)
 
 
+async def set_faults(field: Field, *more: dict[str, object]) -> None:
+    """Let the provider fail as it does throughout the attack, and in *more* ways, which come first."""
+    await field.http.sim("DELETE", "/_sim/fault")
+    usual: list[dict[str, object]] = [{"fault": name, "probability": chance} for name, chance in FAULTS.items()]
+    for fault in (*more, *usual):
+        await field.http.sim("POST", "/_sim/fault", {"count": None, **fault})
+
+
 async def lie(field: Field) -> None:
     """The list leaves machines out, or shows the account as it was; lookups by id stay true."""
     await field.http.sim("POST", "/_sim/settings", field.dice.choice(LIES))

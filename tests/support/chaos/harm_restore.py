@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import signal
 
-from corral.clock import SystemClock
-from support.chaos.installation import Installation
+from support.chaos.harm_outside import set_faults
+from support.chaos.installation import CLOCK, Installation
 from support.chaos.rules import Field
 from support.process import run
 
+BEFORE = (2.0, 6.0)
+"""Between the last create that the provider accepts and the export."""
 BETWEEN = (4.0, 25.0)
 """Between the export and its restore."""
 
@@ -25,8 +27,12 @@ async def restore(field: Field) -> None:
 async def _restore(field: Field) -> None:
     installation, file = field.installation, f"export-{field.asked.epoch}.jsonl"
     async with field.database:
-        exported_at = SystemClock().monotonic()
+        # So that the export has instances that are recorded and not created yet: the worst to forget the creation of.
+        await set_faults(field, {"fault": "throttle", "on": "create"})
+        await field.spell(*BEFORE)
+        exported_at = CLOCK.monotonic()
         await _beside(installation, installation.target.database, "export", file)
+        await set_faults(field)
     await field.spell(*BETWEEN)
     async with field.database, field.starting:
         held = installation.processes

@@ -66,8 +66,7 @@ async def _is_ready(field: Field) -> bool:
 
 async def _attack(field: Field, rules: Sequence[Rule], seconds: float) -> None:
     http, receiver = field.http, field.installation.receiver
-    for fault, probability in harm_outside.FAULTS.items():
-        await http.sim("POST", "/_sim/fault", {"fault": fault, "count": None, "probability": probability})
+    await harm_outside.set_faults(field)
     users = Users(http, field.asked, field.report, receiver.silent_url)
     stream = StreamReader(http, field.asked)
     background = [
