@@ -7,7 +7,7 @@ import random
 
 import pytest
 from support import servers
-from support.chaos.judges import of_removals
+from support.chaos.judges import of_purchases, of_removals, of_returns
 from support.chaos.proxy import Proxy
 from support.chaos.rules import Field, Rule, plan
 
@@ -53,11 +53,33 @@ async def test_a_cut_connection_goes_silent_without_an_end() -> None:
         await proxy.stop()
 
 
+def machine(instance: str, attempt: int, status: str = "running") -> dict[str, str]:
+    return {"id": f"m{attempt}", "name": f"corral-abcdef-inst-{instance}-{attempt}", "status": status}
+
+
 def test_a_machine_that_was_deleted_without_a_request_is_seen() -> None:
-    """The deletion of a duplicate, or of what a user gave up, is in order."""
-    gone = [{"id": name, "name": f"corral-abcdef-inst-{name}-1"} for name in ("asked", "doubled", "lost")]
-    living = [{"id": "x", "name": "corral-abcdef-inst-doubled-2"}]
+    """Also when the instance got another one."""
+    gone = [machine("asked", 1), machine("lost", 1), {"id": "y", "name": "not-ours"}]
 
-    found = of_removals([*gone, {"id": "y", "name": "not-ours"}], living, {"inst_asked"})
+    assert of_removals(gone, {"inst_asked"}) == [
+        "corral-abcdef-inst-lost-1 (m1) was deleted although no delete was requested"
+    ]
 
-    assert found == ["corral-abcdef-inst-lost-1 (lost) was deleted although no delete was requested"]
+
+def test_a_second_machine_of_an_instance_is_seen() -> None:
+    """Also when the first was deleted before the second was billed, which the ledger does not count as twice."""
+    found = of_purchases([machine("a", 1, "removed"), machine("a", 2), machine("b", 1)])
+
+    assert [line.split(":")[0] for line in found] == ["inst_a was bought twice"]
+
+
+def test_an_instance_that_comes_back_after_its_end_is_seen() -> None:
+    """A user who saw `terminated` no longer watches the bill."""
+    shown = [("running", "terminated"), ("terminated", "deleting"), ("deleting", "terminated")]
+    events = [{"instanceId": "i", "previousStatus": old, "status": new, "reason": "seen"} for old, new in shown]
+
+    assert of_returns(events[:1]) == []
+    assert of_returns(events) == [
+        "i was terminated and then deleting: seen",
+        "i was terminated and then terminated: seen",
+    ]

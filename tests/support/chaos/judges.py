@@ -54,21 +54,43 @@ async def judge(field: Field) -> None:
     report.trouble += [
         *verdict.of_bills(ledger["at_once"]),
         *verdict.of_instances(found, [m for m in living if m["id"] not in forgotten], _expected(field, found)),
-        *of_removals(removed, living, field.asked.deleting),
+        *of_purchases(state["instances"]),
+        *of_removals(removed, field.asked.deleting),
+        *of_returns(events),
         *verdict.of_log(events),
         *of_webhooks(field, events),
         *of_gap(report.longest_gap),
     ]
 
 
-def of_removals(removed: Sequence[Shown], living: Sequence[Shown], deleting: set[str]) -> list[str]:
-    """No machine is deleted unless a user asked for it, or the instance has another one."""
-    kept = {_instance_of(machine["name"]) for machine in living}
+def of_purchases(machines: Sequence[Shown]) -> list[str]:
+    """No instance got a second machine: none of the harm here takes the first one away."""
+    bought: dict[str, list[str]] = {}
+    for machine in machines:
+        if (instance := _instance_of(machine["name"])) is not None:
+            bought.setdefault(instance, []).append(f"{machine['name']} {machine['id']} {machine['status']}")
+    return [f"{instance} was bought twice: {names}" for instance, names in bought.items() if len(names) > 1]
+
+
+def of_removals(removed: Sequence[Shown], deleting: set[str]) -> list[str]:
+    """No machine is deleted unless a user asked for it."""
     return [
         f"{machine['name']} ({machine['id']}) was deleted although no delete was requested"
         for machine in removed
-        if (instance := _instance_of(machine["name"])) is not None and instance not in deleting | kept
+        if (instance := _instance_of(machine["name"])) is not None and instance not in deleting
     ]
+
+
+def of_returns(events: Sequence[Shown]) -> list[str]:
+    """Gone means gone: nothing follows `terminated`."""
+    ended: set[str] = set()
+    trouble: list[str] = []
+    for event in events:
+        if event["instanceId"] in ended and event["status"] != event["previousStatus"]:
+            trouble.append(f"{event['instanceId']} was terminated and then {event['status']}: {event['reason']}")
+        if event["status"] == "terminated":
+            ended.add(event["instanceId"])
+    return trouble
 
 
 def of_webhooks(field: Field, events: Sequence[Shown]) -> list[str]:

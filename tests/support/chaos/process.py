@@ -48,7 +48,7 @@ class Process:
             said = log.read().decode(errors="replace")
         await self.start()
         # At its start it may end for want of a database; once it serves it must not.
-        if " serves on " not in said and " runs " not in said:
+        if " serves on " not in said:
             return None
         return f"{self.log.stem} ended by itself with {code}: {said.splitlines()[-1][:300]}"
 
