@@ -77,6 +77,70 @@ async def test_nobody_else_can_connect(short_dir: Path) -> None:
         assert stat.S_IMODE(Path(target.host).stat().st_mode) == 0o700
 
 
+async def test_the_server_sees_nothing_of_our_environment(short_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every process of its account can read the server's environment, and ours may hold the provider's key."""
+    monkeypatch.setenv("NOVITA_API_KEY", "sk-live-123")
+    async with running(short_dir / "environment") as target:
+        await ask(target, "SELECT 1")
+        environment = Path(f"/proc/{server_pid(short_dir / 'environment')}/environ").read_bytes()
+
+    assert b"sk-live-123" not in environment
+    assert {line.split(b"=")[0] for line in environment.split(b"\0") if line} <= {
+        b"PATH",
+        b"LC_ALL",
+        b"PG_GRANDPARENT_PID",
+    }
+
+
+CONNECT = """
+import socket, struct, sys
+place = socket.socket(socket.AF_UNIX)
+place.connect(sys.argv[1] + "/.s.PGSQL.5432")
+words = b"user\\0corral\\0database\\0postgres\\0\\0"
+place.sendall(struct.pack("!ii", 8 + len(words), 196608) + words)
+print(place.recv(1).decode())
+"""
+"""Begins a session by hand and prints what the server says: R goes on, E is an error."""
+
+
+async def test_only_our_own_account_and_root_may_connect(short_dir: Path) -> None:
+    """As root, the server's account owns the socket, and other programs may run under that account."""
+    data_dir = short_dir / "accounts"
+    async with running(data_dir) as target:
+        methods = await ask(target, "SELECT array_agg(DISTINCT auth_method) FROM pg_hba_file_rules")
+        seen = {}
+        for uid in {os.geteuid(), premises.locate(data_dir).stat().st_uid}:
+            caller = await asyncio.create_subprocess_exec(
+                *("/usr/bin/env", "python3", "-I", "-S", "-c", CONNECT, str(target.host)),
+                stdout=asyncio.subprocess.PIPE,
+                cwd="/",
+                user=uid,
+            )
+            output, _ = await caller.communicate()
+            seen[uid] = output.decode().strip()
+
+    assert methods == ["peer"]
+    assert seen.pop(os.geteuid()) == "R"
+    assert set(seen.values()) <= {"E"}
+
+
+async def test_a_cluster_of_an_earlier_release_is_closed_to_other_accounts_too(short_dir: Path) -> None:
+    """Its own files, which trust every account, are neither read nor changed."""
+    data_dir = short_dir / "earlier"
+    async with running(data_dir) as target:
+        await ask(target, "CREATE TABLE remembered AS SELECT 42 AS answer")
+    own = premises.locate(data_dir) / "pg_hba.conf"
+    own.write_text("local all all trust\n")
+    log = data_dir / "postgres.log"
+    log.chmod(0o644)
+
+    async with running(data_dir) as target:
+        assert await ask(target, "SELECT answer FROM remembered") == 42
+        assert await ask(target, "SELECT array_agg(DISTINCT auth_method) FROM pg_hba_file_rules") == ["peer"]
+    assert own.read_text() == "local all all trust\n"
+    assert stat.S_IMODE(log.stat().st_mode) == 0o600
+
+
 async def test_a_path_with_spaces_and_one_too_long_for_a_socket_work(short_dir: Path) -> None:
     """People put checkouts in odd places; the kernel allows sockets only short paths."""
     odd = short_dir / "a b" / ("deep" * 40)

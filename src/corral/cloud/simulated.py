@@ -46,7 +46,7 @@ class SimulatedProvider:
 
         Raises CloudTransientError, naming its log, when it does not come up.
         """
-        self._directory.mkdir(parents=True, exist_ok=True)
+        self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         deadline = self._clock.monotonic() + START_WITHIN_SECONDS
         while self._clock.monotonic() < deadline:
             if self._ownership.claim() and not self._is_alive():

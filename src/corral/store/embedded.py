@@ -1,7 +1,8 @@
 """
 A private PostgreSQL, started and stopped with the service.
 
-It listens on a Unix socket in a directory of mode 700 and on no network port. One process owns it, by holding a file
+It listens on a Unix socket in a directory of mode 700 and on no network port, admits only the service's own account and
+root, and starts without the service's environment, which may hold keys. One process owns it, by holding a file
 lock for as long as it lives; others on the same data directory use the same server, and one of them takes over when the
 owner goes. The server ends with its owner even after SIGKILL (on Linux; elsewhere the next owner finds the leftover by
 its pid file and stops it).
@@ -12,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import pwd
 import secrets
 import shutil
 import signal
@@ -20,6 +22,7 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
+from typing import BinaryIO
 
 from corral.clock import Clock
 from corral.domain.errors import StoreUnavailableError
@@ -45,6 +48,12 @@ _SERVER_OPTIONS = {
     # Short statements only: compiling them costs more than it saves.
     "jit": "off",
 }
+_ENVIRONMENT = {"PATH": "/usr/bin:/bin", "LC_ALL": "C"}
+"""
+All that PostgreSQL's processes get to see of ours.
+
+Every process of their account can read it; the service's own environment may hold NOVITA_API_KEY.
+"""
 
 
 class EmbeddedServer:
@@ -151,10 +160,10 @@ class EmbeddedServer:
         # PostgreSQL, which only asks whether the number is in use, would then refuse to start.
         (premises.cluster / "postmaster.pid").unlink(missing_ok=True)
         socket_dir = _socket_dir(self._data_dir, premises)
-        options = [f"-c{name}={value}" for name, value in self._options.items()]
+        options = [f"-c{name}={value}" for name, value in (self._options | _access_files(premises)).items()]
         command = [str(premises.binaries / "postgres"), "-D", str(premises.cluster), "-k", str(socket_dir), *options]
         log.info("database.starting", cluster=str(premises.cluster))
-        with self.log_path.open("ab") as output:
+        with _private_log(self.log_path) as output:
             return subprocess.Popen(  # noqa: S603  # our own program and arguments
                 [
                     *(sys.executable, "-I", "-S", launch.__file__),
@@ -165,6 +174,7 @@ class EmbeddedServer:
                 stdout=output,
                 stderr=output,
                 cwd="/",
+                env=_ENVIRONMENT,
                 # A Ctrl-C in the terminal is for us alone: running jobs still need the database.
                 start_new_session=True,
             )
@@ -187,12 +197,58 @@ def _initialise(premises: Premises, log_path: Path) -> None:
         text=True,
         check=False,
         cwd="/",
+        env=_ENVIRONMENT,
     )
     if result.returncode != 0:
         shutil.rmtree(draft, ignore_errors=True)
-        log_path.write_text(result.stdout + result.stderr)
+        with _private_log(log_path) as output:
+            output.write((result.stdout + result.stderr).encode())
         raise StoreUnavailableError(f"initdb failed: {(result.stderr or result.stdout).strip()[-500:]}")
     draft.rename(premises.cluster)
+
+
+def _access_files(premises: Premises) -> dict[str, str]:
+    """
+    Write who may connect, beside the cluster, and return the options that make the server read it.
+
+    Only the account that the service runs as, and root, may: for a service that runs as root, PostgreSQL's own account
+    owns the socket, and other programs may run under that account. The files inside the cluster are neither read nor
+    changed, so a cluster made by an earlier release works as it is.
+    """
+    hba, ident = (premises.cluster.with_name(f"{premises.cluster.name}-{name}.conf") for name in ("hba", "ident"))
+    accounts = {"root", *_own_name()}
+    method = f"peer map={SUPERUSER}" if _own_name() else "trust"
+    _replace(hba, f"local all {SUPERUSER} {method}\nlocal replication {SUPERUSER} {method}\n")
+    _replace(ident, "".join(f"{SUPERUSER} {_quoted(account)} {SUPERUSER}\n" for account in sorted(accounts)))
+    return {"hba_file": str(hba), "ident_file": str(ident)}
+
+
+def _own_name() -> list[str]:
+    """The name of this process's account; an account without a name (in some containers) cannot be mapped."""
+    try:
+        return [pwd.getpwuid(os.geteuid()).pw_name]
+    except KeyError:
+        return []
+
+
+def _quoted(account: str) -> str:
+    doubled = account.replace('"', '""')
+    return f'"{doubled}"'
+
+
+def _replace(path: Path, text: str) -> None:
+    """Write a file that PostgreSQL's account can read, in one step."""
+    draft = path.with_name(f"{path.name}.draft")
+    draft.write_text(text)
+    draft.chmod(0o644)
+    draft.replace(path)
+
+
+def _private_log(path: Path) -> BinaryIO:
+    """The server's log, which may quote statements: for the service's account alone."""
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    os.fchmod(handle, 0o600)
+    return os.fdopen(handle, "ab")
 
 
 def _socket_dir(data_dir: Path, premises: Premises) -> Path:
