@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 import sys
+import traceback
 from collections.abc import Mapping, MutableMapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -271,7 +272,8 @@ def configure_logging(level: str, *, stream: TextIO | None = None) -> None:
         redact_secrets,
     ]
     if output.isatty():
-        processors.append(structlog.dev.ConsoleRenderer())
+        # Its own traceback prints every local variable, keys among them.
+        processors += [_escape_control_characters, structlog.dev.ConsoleRenderer(exception_formatter=_plain_traceback)]
     else:
         processors += [structlog.processors.format_exc_info, structlog.processors.JSONRenderer(default=str)]
     structlog.configure(
@@ -306,6 +308,23 @@ def _redacted(value: object) -> object:
             return [_redacted(inner) for inner in value]
         case _:
             return value
+
+
+def _escape_control_characters(
+    _logger: object, _method: str, event: MutableMapping[str, Any]
+) -> MutableMapping[str, Any]:
+    """Make texts from elsewhere, such as the provider's messages, harmless to a terminal."""
+    return {key: _printable(value) if isinstance(value, str) else value for key, value in event.items()}
+
+
+def _plain_traceback(output: TextIO, exc_info: structlog.typing.ExcInfo) -> None:
+    """Write a traceback without the values of variables and without control characters."""
+    lines = "".join(traceback.format_exception(*exc_info)).split("\n")
+    output.write("\n" + "\n".join(map(_printable, lines)).rstrip())
+
+
+def _printable(text: str) -> str:
+    return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
 
 
 class _LibraryHandler(logging.Handler):

@@ -1,10 +1,17 @@
-"""What the commands say, where it depends on the time."""
+"""What the commands say, where it depends on the time or on texts from elsewhere."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from corral.cli.output import clock_time, expected
+import msgspec
+import pytest
+
+from corral.cli import main
+from corral.cli.output import clock_time, expected, print_json
+from corral.domain.errors import StoreUnavailableError
+from corral_client import CorralApiError, CorralError, Invalid
+from corral_client.errors import FieldError
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 
@@ -15,3 +22,45 @@ def test_an_estimate_that_has_passed_is_not_promised_any_more() -> None:
 
     assert expected(later, NOW) == f"ready at about {clock_time(later)}"
     assert expected(earlier, NOW) == f"takes longer than usual: expected at {clock_time(earlier)}"
+
+
+HOSTILE = "no stock \x1b[2J\x1b]0;owned\x07\x9b1;1H\rdone\u202e"
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        CorralApiError(HOSTILE, code="PROVIDER_ERROR"),
+        Invalid(
+            "wrong", code="VALIDATION_ERROR", validation_errors=[FieldError(field=HOSTILE, code="X", message=HOSTILE)]
+        ),
+        CorralError(HOSTILE),
+        StoreUnavailableError(HOSTILE),
+    ],
+)
+def test_an_error_from_elsewhere_cannot_steer_the_terminal(
+    error: Exception, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The provider's text reaches standard error through the service."""
+
+    def fail() -> None:
+        raise error
+
+    monkeypatch.setattr(main, "cli", fail)
+    with pytest.raises(SystemExit):
+        main.main()
+
+    told = capsys.readouterr().err
+    assert "no stock" in told
+    assert [letter for letter in told if not letter.isprintable() and letter != "\n"] == []
+
+
+def test_json_for_a_terminal_is_harmless_and_says_the_same(capsys: pytest.CaptureFixture[str]) -> None:
+    """JSON itself escapes only the first 32 characters."""
+    value = {"name": HOSTILE, "tag": "\U000e0001", "plain": "größe 東京 🙂"}
+    print_json(value)
+
+    told = capsys.readouterr().out
+    assert [letter for letter in told if not letter.isprintable() and letter != "\n"] == []
+    assert "größe 東京 🙂" in told
+    assert msgspec.json.decode(told) == value

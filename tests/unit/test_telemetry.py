@@ -72,3 +72,39 @@ def test_what_libraries_log_comes_out_as_ours(output: io.StringIO) -> None:
         "message": "odd: 7",
         "level": "warning",
     }
+
+
+class _Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_traceback_on_a_terminal_shows_no_values(output: io.StringIO) -> None:
+    """The variables of a failing frame hold API keys and passwords."""
+    terminal = _Terminal()
+    configure_logging("info", stream=terminal)
+
+    def call_the_provider(api_key: str) -> None:
+        raise RuntimeError(f"no answer {len(api_key)} \x1b[2J")
+
+    try:
+        call_the_provider("sk-live-123".upper())
+    except RuntimeError:
+        log.exception("request.failed")
+
+    assert "call_the_provider" in terminal.getvalue()
+    assert "SK-LIVE-123" not in terminal.getvalue()
+    assert "\x1b[2J" not in terminal.getvalue()
+    assert output.getvalue() == ""
+
+
+def test_texts_from_elsewhere_cannot_steer_a_terminal(output: io.StringIO) -> None:
+    """A message of the provider is logged as it came."""
+    terminal = _Terminal()
+    configure_logging("info", stream=terminal)
+    log.info("request.failed", reason="\x1b]0;owned\x07\x9b2J")
+
+    assert "\x1b]0" not in terminal.getvalue()
+    assert "\x9b" not in terminal.getvalue()
+    assert "owned" in terminal.getvalue()
+    assert output.getvalue() == ""

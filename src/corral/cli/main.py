@@ -17,6 +17,7 @@ import corral_client
 from corral import __version__
 from corral.cli import acting, backup, doctor, instances, keys, looking, rebuild
 from corral.cli.exits import INTERRUPTED, MEANINGS, exit_code, explain
+from corral.cli.output import print_note
 from corral.cli.surroundings import configuration, configure_logging
 from corral.clock import SystemClock
 from corral.domain import errors
@@ -41,6 +42,7 @@ cli = typer.Typer(
     no_args_is_help=True,
     add_completion=True,
     pretty_exceptions_enable=False,
+    pretty_exceptions_show_locals=False,
 )
 cli.add_typer(instances.commands)
 cli.add_typer(acting.commands)
@@ -118,10 +120,10 @@ def _exit_code(command: Callable[[], object]) -> int:
     try:
         command()
     except errors.CorralError as error:
-        print(f"corral: {error.message}", file=sys.stderr)
+        print_note(f"corral: {error.message}")
         return next(EXIT_CODES[kind] for kind in type(error).__mro__ if kind in EXIT_CODES)
     except corral_client.CorralError as error:
-        print(f"corral: {explain(error)}", file=sys.stderr)
+        print_note(f"corral: {explain(error)}")
         return exit_code(error)
     except (KeyboardInterrupt, asyncio.CancelledError):
         return INTERRUPTED

@@ -37,9 +37,15 @@ def clean(value: object) -> str:
     return "".join(letter if letter.isprintable() else " " for letter in str(value))
 
 
+def clean_lines(text: str) -> str:
+    """*text* with its line breaks, without anything else that a terminal would obey."""
+    return "\n".join(map(clean, text.split("\n")))
+
+
 def print_json(value: object) -> None:
-    """*value* as JSON, indented."""
-    sys.stdout.write(msgspec.json.format(msgspec.json.encode(value), indent=2).decode() + "\n")
+    """*value* as JSON, indented; what a terminal would obey is escaped."""
+    text = msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
+    sys.stdout.write("".join(one if one.isprintable() or one == "\n" else _json_escape(one) for one in text) + "\n")
     sys.stdout.flush()
 
 
@@ -50,7 +56,13 @@ def print_line(text: str) -> None:
 
 def print_note(text: str) -> None:
     """Something a person should know that is not the result."""
-    print(text, file=sys.stderr, flush=True)
+    print(clean_lines(text), file=sys.stderr, flush=True)
+
+
+def _json_escape(letter: str) -> str:
+    """*letter*, which can only be inside a string, as JSON writes it in ASCII."""
+    units = letter.encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[at : at + 2].hex()}" for at in range(0, len(units), 2))
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, styled: str | None = None) -> None:
