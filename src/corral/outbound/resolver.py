@@ -12,7 +12,7 @@ import asyncio
 import contextlib
 import socket
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -145,7 +145,7 @@ def _results(key: _Key, found: list[tuple[Any, ...]]) -> list[ResolveResult]:
     ]
 
 
-def _host(address: tuple[Any, ...]) -> str:
+def _host(address: Sequence[Any]) -> str:
     """The IP address; a link-local one of IPv6 with its interface."""
     scope = address[3] if len(address) > 3 else 0  # noqa: PLR2004  # (host, port, flow, scope)
     return f"{address[0]}%{scope}" if scope else str(address[0])
