@@ -18,12 +18,12 @@ from typing import Any
 import aiohttp
 import asyncpg
 import msgspec
-from playwright.async_api import Page
+from playwright.async_api import Browser, Page
 
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "tests"))
 
-from support.browser import found_browser, opened_tab  # noqa: E402  # the tests' own harness
+from support.browser import launched, opened_tab  # noqa: E402  # the tests' own harness
 from support.process import Running, serving  # noqa: E402
 
 from corral.clock import SystemClock  # noqa: E402
@@ -45,7 +45,6 @@ LATER = (("finetune-7b", "RTX 4090 24GB", NEVER, 2), ("whisper-batch", "RTX 5090
 
 async def main() -> None:
     """Start, order, stretch, look."""
-    browser = found_browser()
     with tempfile.TemporaryDirectory(prefix="corral-pictures-") as place:
         data_dir = Path(place) / ".corral"
         Path(place).chmod(0o711)
@@ -62,7 +61,8 @@ async def main() -> None:
                 await tune(data_dir, boot_seconds=boot)
                 await wish(client, *order)
                 await asyncio.sleep(5)  # noqa: TID251  # to be seen on their way
-            await take_pictures(browser, corral)
+            async with launched() as browser:
+                await take_pictures(browser, corral)
 
 
 async def tune(data_dir: Path, **settings: str) -> None:
@@ -133,7 +133,7 @@ def _moved(value: Any, now: datetime) -> Any:
     return value
 
 
-async def take_pictures(browser: str, corral: Running) -> None:
+async def take_pictures(browser: Browser, corral: Running) -> None:
     """Desktop, dark, phone, and the order form."""
     for name, width, height, scheme in (
         ("dashboard", 1280, 1180, "light"),

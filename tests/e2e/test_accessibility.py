@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import pytest_asyncio
 from axe_playwright_python.async_playwright import Axe
-from playwright.async_api import Page, expect
-from support.browser import found_browser, opened_tab
+from playwright.async_api import Browser, Page, expect
+from support.browser import launched, opened_tab
 from support.process import Running, quicken, run, serving
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(400)]
@@ -19,9 +19,11 @@ ORDER = ("--product", "RTX 4090 24GB")
 RULES = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]}
 
 
-@pytest.fixture(scope="module")
-def browser() -> str:
-    return found_browser()
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def browser() -> AsyncGenerator[Browser]:
+    """One for all tests of this file; each opens a tab of its own."""
+    async with launched() as started:
+        yield started
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -38,9 +40,18 @@ async def corral(short_dir: Path) -> AsyncGenerator[Running]:
         yield running
 
 
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def unused(short_dir: Path) -> AsyncGenerator[Running]:
+    """A service that was never asked for anything."""
+    async with serving(short_dir / "unused" / ".corral") as running:
+        yield running
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1280, 390])
-async def test_axe_finds_nothing_on_a_page_with_rows(corral: Running, browser: str, width: int, scheme: str) -> None:
+async def test_axe_finds_nothing_on_a_page_with_rows(
+    corral: Running, browser: Browser, width: int, scheme: str
+) -> None:
     """Ready and failed rows, opened details, charts, tiles and events; then both dialogs."""
     async with opened_tab(browser, width=width, scheme=scheme) as tab:
         page = tab.page
@@ -63,13 +74,10 @@ async def test_axe_finds_nothing_on_a_page_with_rows(corral: Running, browser: s
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
-async def test_axe_finds_nothing_on_an_empty_page(short_dir: Path, browser: str, width: int, scheme: str) -> None:
+async def test_axe_finds_nothing_on_an_empty_page(unused: Running, browser: Browser, width: int, scheme: str) -> None:
     """The first thing a newcomer sees."""
-    async with (
-        serving(short_dir / f"empty-{width}" / ".corral") as corral,
-        opened_tab(browser, width=width, scheme=scheme) as tab,
-    ):
-        await tab.page.goto(corral.address)
+    async with opened_tab(browser, width=width, scheme=scheme) as tab:
+        await tab.page.goto(unused.address)
         await expect(tab.page.locator("#empty")).to_be_visible()
         await expect(tab.page.locator("#link")).to_have_text("live")
 
@@ -78,7 +86,7 @@ async def test_axe_finds_nothing_on_an_empty_page(short_dir: Path, browser: str,
         assert [c.split(":")[0] for c in await complaints(tab.page)] == ["button-name"]  # the judge is awake
 
 
-async def test_everything_can_be_reached_and_left_by_keyboard(corral: Running, browser: str) -> None:
+async def test_everything_can_be_reached_and_left_by_keyboard(corral: Running, browser: Browser) -> None:
     """From the skip link to a row's buttons; a dialog keeps the focus inside and gives it back."""
     async with opened_tab(browser) as tab:
         page = tab.page

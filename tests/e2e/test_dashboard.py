@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.async_api import Locator, Page, Route, expect
-from support.browser import Tab, found_browser, opened_tab
+import pytest_asyncio
+from playwright.async_api import Browser, Locator, Page, Route, expect
+from support.browser import Tab, launched, opened_tab
 from support.process import quicken, run, serving
 
-pytestmark = pytest.mark.timeout(400)  # the first test may have to install a browser
+# The first test may have to install a browser.
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(400)]
 
 HOSTILE = '<img src=x onerror="document.title=1">'
 
@@ -32,12 +35,14 @@ ONLY_THE_STREAM = "const every = setInterval; window.setInterval = (f, ms) => (m
 """Takes the slow refresh away, so that what is seen to change can only have come by the stream."""
 
 
-@pytest.fixture(scope="module")
-def browser() -> str:
-    return found_browser()
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def browser() -> AsyncGenerator[Browser]:
+    """One for all tests of this file; each opens a tab of its own."""
+    async with launched() as started:
+        yield started
 
 
-async def test_an_instance_is_made_watched_and_deleted_on_one_page(short_dir: Path, browser: str) -> None:
+async def test_an_instance_is_made_watched_and_deleted_on_one_page(short_dir: Path, browser: Browser) -> None:
     """Without a reload, by keyboard where it matters, and across a restart of the service."""
     data_dir = short_dir / "dashboard" / ".corral"
     async with opened_tab(browser) as tab:
@@ -72,7 +77,7 @@ async def test_an_instance_is_made_watched_and_deleted_on_one_page(short_dir: Pa
         assert [c for c in tab.complaints if "Failed to load resource" not in c] == []
 
 
-async def test_an_instance_rests_and_wakes_on_the_page(short_dir: Path, browser: str) -> None:
+async def test_an_instance_rests_and_wakes_on_the_page(short_dir: Path, browser: Browser) -> None:
     """Only what fits its status is offered, each asks first, and its track tells how far it is."""
     data_dir = short_dir / "resting" / ".corral"
     async with serving(data_dir) as corral, opened_tab(browser) as tab:
@@ -102,7 +107,7 @@ async def test_an_instance_rests_and_wakes_on_the_page(short_dir: Path, browser:
         assert tab.complaints == []
 
 
-async def test_a_thousand_hostile_instances_are_only_text(short_dir: Path, browser: str) -> None:
+async def test_a_thousand_hostile_instances_are_only_text(short_dir: Path, browser: Browser) -> None:
     """Markup in anything the provider or a user said is shown as it was written, and the page stays quick."""
     async with (
         serving(short_dir / "hostile" / ".corral") as corral,
@@ -215,7 +220,7 @@ def _instance(number: int) -> dict[str, Any]:
     }
 
 
-async def test_the_page_asks_for_a_key_and_sends_it_with_everything(short_dir: Path, browser: str) -> None:
+async def test_the_page_asks_for_a_key_and_sends_it_with_everything(short_dir: Path, browser: Browser) -> None:
     """On an address other machines reach: a wrong key is told, a viewer sees all live, and a role too low is told."""
     home = short_dir / "keyed"
     home.mkdir()

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 import pytest
-from playwright.async_api import ConsoleMessage, Page, async_playwright
+from playwright.async_api import Browser, ConsoleMessage, Page, async_playwright
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 FLAGS = (
@@ -67,23 +67,33 @@ class Tab:
 
 
 @asynccontextmanager
-async def opened_tab(browser: str, *, width: int = 1280, scheme: str = "light") -> AsyncGenerator[Tab]:
-    """An empty page in a browser of its own."""
+async def launched() -> AsyncGenerator[Browser]:
+    """A browser, for all tabs that are opened meanwhile in the same event loop."""
+    path = found_browser()
     async with async_playwright() as playwright:
-        process = await playwright.chromium.launch(executable_path=browser, args=list(FLAGS))
+        browser = await playwright.chromium.launch(executable_path=path, args=list(FLAGS))
         try:
-            page = await process.new_page(
-                viewport={"width": width, "height": 900}, color_scheme="dark" if scheme == "dark" else "light"
-            )
-            page.set_default_timeout(15_000)
-            tab = Tab(page=page)
-
-            def note(message: ConsoleMessage) -> None:
-                if message.type in {"error", "warning"}:
-                    tab.complaints.append(message.text)
-
-            page.on("console", note)
-            page.on("pageerror", lambda error: tab.complaints.append(str(error)))
-            yield tab
+            yield browser
         finally:
-            await process.close()
+            await browser.close()
+
+
+@asynccontextmanager
+async def opened_tab(browser: Browser, *, width: int = 1280, scheme: str = "light") -> AsyncGenerator[Tab]:
+    """An empty page that shares no storage with other pages."""
+    page = await browser.new_page(
+        viewport={"width": width, "height": 900}, color_scheme="dark" if scheme == "dark" else "light"
+    )
+    try:
+        page.set_default_timeout(15_000)
+        tab = Tab(page=page)
+
+        def note(message: ConsoleMessage) -> None:
+            if message.type in {"error", "warning"}:
+                tab.complaints.append(message.text)
+
+        page.on("console", note)
+        page.on("pageerror", lambda error: tab.complaints.append(str(error)))
+        yield tab
+    finally:
+        await page.close()
