@@ -68,9 +68,10 @@ def test_a_machine_that_was_deleted_without_a_request_is_seen() -> None:
 
 def test_a_second_machine_of_an_instance_is_seen() -> None:
     """Also when the first was deleted before the second was billed, which the ledger does not count as twice."""
-    found = of_purchases([machine("a", 1, "removed"), machine("a", 2), machine("b", 1)])
+    machines = [machine("a", 1, "removed"), machine("a", 2), machine("b", 1)]
 
-    assert [line.split(":")[0] for line in found] == ["inst_a was bought twice"]
+    assert [line.split(":")[0] for line in of_purchases(machines, set())] == ["inst_a was bought twice"]
+    assert of_purchases(machines, {"inst_a"}) == []
 
 
 def test_an_instance_that_comes_back_after_its_end_is_seen() -> None:

@@ -54,7 +54,7 @@ async def judge(field: Field) -> None:
     report.trouble += [
         *verdict.of_bills(ledger["at_once"]),
         *verdict.of_instances(found, [m for m in living if m["id"] not in forgotten], _expected(field, found)),
-        *of_purchases(state["instances"]),
+        *of_purchases(state["instances"], field.asked.deleting if field.asked.epoch else set()),
         *of_removals(removed, field.asked.deleting),
         *of_returns(events),
         *verdict.of_log(events),
@@ -63,11 +63,16 @@ async def judge(field: Field) -> None:
     ]
 
 
-def of_purchases(machines: Sequence[Shown]) -> list[str]:
-    """No instance got a second machine: none of the harm here takes the first one away."""
+def of_purchases(machines: Sequence[Shown], excused: set[str]) -> list[str]:
+    """
+    No instance got a second machine: none of the harm here takes the first one away.
+
+    Excused is one whose delete a restore may have forgotten: it is wanted again, and its machine is gone.
+    """
     bought: dict[str, list[str]] = {}
     for machine in machines:
-        if (instance := _instance_of(machine["name"])) is not None:
+        instance = _instance_of(machine["name"])
+        if instance is not None and instance not in excused:
             bought.setdefault(instance, []).append(f"{machine['name']} {machine['id']} {machine['status']}")
     return [f"{instance} was bought twice: {names}" for instance, names in bought.items() if len(names) > 1]
 
