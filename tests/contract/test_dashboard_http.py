@@ -154,7 +154,7 @@ async def test_a_worker_serves_no_dashboard(database: Database) -> None:
 
 async def test_every_failure_comes_with_a_next_step(service: Service) -> None:
     """A red row that does not say what to do is only an alarm."""
-    words = (await service.ask("GET", "/dashboard/words.js")).body.decode()
+    words = (await service.ask("GET", "/dashboard/format.js")).body.decode()
 
     told = set(re.findall(r'^  ([A-Z_]+): "', words, re.MULTILINE))
     assert FAILURES - told == set()

@@ -136,12 +136,12 @@ async def _create(page: Page, name: str) -> None:
     await page.get_by_role("button", name="New instance").press("Enter")
     go = page.get_by_role("button", name="Create")
     await expect(go).to_be_enabled()
-    await page.get_by_label("At most, USD per GPU-hour").fill("0.01")
+    await page.get_by_label("Maximum price, USD per GPU-hour").fill("0.01")
     await expect(page.locator("#plan")).to_contain_text("more than the 0.01 USD allowed")
     await expect(go).to_be_disabled()
-    await page.get_by_label("At most, USD per GPU-hour").fill("")
+    await page.get_by_label("Maximum price, USD per GPU-hour").fill("")
     await page.get_by_label("Name").fill(name)
-    await expect(page.locator("#plan")).to_contain_text("It will be tried in CN-HK-01 first, for $0.18 per hour")
+    await expect(page.locator("#plan")).to_contain_text("First choice: CN-HK-01 for $0.18 per hour")
     await expect(go).to_be_enabled()
     await page.get_by_label("Name").press("Enter")
     await expect(page.locator("#create")).to_be_hidden()
@@ -161,7 +161,7 @@ async def _act(page: Page, verb: str, name: str) -> None:
 
 async def _delete(page: Page, name: str) -> None:
     await page.get_by_role("button", name=f"Delete {name}").click()
-    await page.keyboard.press("Enter")  # "Leave it" has the focus: a careless Enter deletes nothing
+    await page.keyboard.press("Enter")  # "Cancel" has the focus: a careless Enter deletes nothing
     await expect(page.locator("#confirm")).to_be_hidden()
     await page.get_by_role("button", name=f"Delete {name}").click()
     await expect(page.locator("#confirm-what")).to_contain_text(name)
@@ -235,7 +235,7 @@ async def test_the_page_asks_for_a_key_and_sends_it_with_everything(short_dir: P
         page = tab.page
         await page.add_init_script(ONLY_THE_STREAM)
         await page.goto(corral.address.replace("0.0.0.0", "127.0.0.1"))
-        await expect(page.get_by_role("dialog", name="API key")).to_be_visible()
+        await expect(page.get_by_role("dialog", name="Sign in")).to_be_visible()
         await expect(page.locator("#key-wrong")).to_be_hidden()
         await _give_key(page, "corral_wrong")
         await expect(page.locator("#key-wrong")).to_be_visible()
@@ -248,7 +248,7 @@ async def test_the_page_asks_for_a_key_and_sends_it_with_everything(short_dir: P
         await expect(page.locator("#plan .problem")).to_contain_text("this needs the role operator")
         await page.keyboard.press("Escape")
 
-        await page.get_by_role("button", name="Forget the key").click()
+        await page.get_by_role("button", name="Sign out").click()
         await _give_key(page, keys["operator"])
         await _create(page, "made-here")
         row = page.locator(".row", has_text="made-here")
@@ -259,6 +259,6 @@ async def test_the_page_asks_for_a_key_and_sends_it_with_everything(short_dir: P
 
 
 async def _give_key(page: Page, key: str) -> None:
-    await page.get_by_label("Key", exact=True).fill(key)
+    await page.get_by_label("API key", exact=True).fill(key)
     async with page.expect_event("load"):  # the page is read anew with every key; what is pressed before is forgotten
-        await page.get_by_role("button", name="Use it").click()
+        await page.get_by_role("button", name="Sign in").click()

@@ -1,20 +1,20 @@
-// The dashboard: reads the API once, then follows the event stream and reads again only what changed.
+// The dashboard: reads the API once, then follows the event stream and reads only what changed.
 //
-// Rule: what the API says is only ever text (`textContent`), never markup.
+// Rule: text from the API is set with `textContent`, never as markup.
 
-import * as acting from "./acting.js";
+import * as actions from "./actions.js";
 import * as fleet from "./fleet.js";
-import * as key from "./key.js";
-import * as ordering from "./ordering.js";
+import * as auth from "./auth.js";
+import * as createForm from "./create_form.js";
 import * as stream from "./stream.js";
 import * as tiles from "./tiles.js";
 
 for (const closer of document.querySelectorAll("[data-close]")) {
   closer.addEventListener("click", () => closer.closest("dialog").close());
 }
-key.begin();
-acting.begin(fleet);
-ordering.begin(fleet);
+auth.begin();
+actions.begin(fleet);
+createForm.begin(fleet);
 fleet.begin(stream);
 stream.begin();
 tiles.begin(stream);

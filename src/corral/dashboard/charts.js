@@ -1,7 +1,7 @@
 // Two small charts, drawn as SVG from the numbers of the last hours. Each also says in words what it shows.
 
-import { draw, say } from "./tools.js";
-import { clock, money, plural, span } from "./words.js";
+import { draw, setText } from "./dom.js";
+import { clock, money, plural, span } from "./format.js";
 
 const [WIDTH, HEIGHT] = [600, 96];
 
@@ -35,8 +35,8 @@ function frame(picture, history, top, words, ...shapes) {
   picture.setAttribute("aria-label", `${words} Over the last ${plural(hours, "hour")}.`);
   picture.replaceChildren(draw("line", { class: "base", x1: 0, x2: WIDTH, y1: HEIGHT - 0.5, y2: HEIGHT - 0.5 }), ...shapes);
   const [began, peak] = picture.nextElementSibling.children;
-  say(began, hours === 1 ? "an hour ago" : `${hours} hours ago`);
-  say(peak, top ? `peak ${top}` : "nothing yet");
+  setText(began, hours === 1 ? "an hour ago" : `${hours} hours ago`);
+  setText(peak, top ? `peak ${top}` : "nothing yet");
 }
 
 function hint(index, count, text) {

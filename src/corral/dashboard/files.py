@@ -18,7 +18,7 @@ POLICY = (
     "base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 )
 
-SCRIPTS = ("acting", "app", "charts", "fleet", "key", "ordering", "rows", "stream", "tiles", "tools", "words")
+SCRIPTS = ("actions", "api", "app", "auth", "charts", "create_form", "dom", "fleet", "format", "rows", "stream", "tiles")
 _TYPES = {
     "page.html": "text/html",
     "style.css": "text/css",

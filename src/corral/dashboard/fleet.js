@@ -1,13 +1,14 @@
-// All instances: read once, then again only those that changed. A thousand rows cost nothing while they are quiet.
+// All instances: read once, then only those that changed are read again.
 
 import { makeRow, showAge, showRow } from "./rows.js";
-import { $, ask, el, say } from "./tools.js";
-import { LIVING, TONES, words } from "./words.js";
+import { request } from "./api.js";
+import { $, el, setText } from "./dom.js";
+import { ACTIVE, TONES, words } from "./format.js";
 
 const PAGE = 500; // the API's largest page
 const MANY = 25; // more changed instances than this are cheaper read as a list
-const GATHER_MS = 200; // events that come together are answered together
-const LATER_MS = 5000; // before what could not be read is read again
+const GATHER_MS = 200; // events within this time are handled by one read
+const LATER_MS = 5000; // delay before a failed read is repeated
 
 export const known = new Map(); // instance id -> {data, row, seen}
 const changed = new Set(); // instance ids to read again
@@ -15,34 +16,34 @@ let onFresh = () => {};
 
 export function begin({ fresh }) {
   onFresh = fresh;
-  for (const status of LIVING) $("show").append(el("option", { value: status }, words(status)));
-  for (const control of [$("find"), $("show")]) control.addEventListener("input", refilter);
+  for (const status of ACTIVE) $("show").append(el("option", { value: status }, words(status)));
+  for (const control of [$("find"), $("show")]) control.addEventListener("input", applyFilters);
   setInterval(() => known.forEach(({ row, data }) => row.element.hidden || showAge(row, data)), 1000);
 }
 
-function refilter() {
-  known.forEach(sift);
+function applyFilters() {
+  known.forEach(applyFilter);
   summarise();
 }
 
 async function everyInstance() {
-  const newest = await ask(`/api/instances?limit=${PAGE}`);
+  const newest = await request(`/api/instances?limit=${PAGE}`);
   if (newest.total <= PAGE) return newest.instances;
-  // The ended pile up; what lives must not be lost behind them.
-  const living = await Promise.all(LIVING.map(async (status) => {
+  // Terminated instances accumulate: read the active ones by status so that none falls off the page.
+  const active = await Promise.all(ACTIVE.map(async (status) => {
     const found = [];
     for (let total = 1; found.length < total; ) {
-      const page = await ask(`/api/instances?status=${status}&limit=${PAGE}&offset=${found.length}`);
+      const page = await request(`/api/instances?status=${status}&limit=${PAGE}&offset=${found.length}`);
       if (!page.instances.length) break;
       found.push(...page.instances);
       total = page.total;
     }
     return found;
   }));
-  return [...newest.instances, ...living.flat()];
+  return [...newest.instances, ...active.flat()];
 }
 
-function take(data) {
+function upsert(data) {
   const entry = known.get(data.id) ?? { data: null, row: makeRow(data.id, () => known.get(data.id).data), seen: "" };
   const seen = JSON.stringify({ ...data, lastSeenAt: null });
   const [isNew, isSame] = [entry.data === null, entry.seen === seen];
@@ -50,7 +51,7 @@ function take(data) {
   if (isSame && !entry.row.details.open) return false;
   known.set(data.id, entry);
   showRow(entry.row, data);
-  sift(entry);
+  applyFilter(entry);
   return isNew;
 }
 
@@ -73,9 +74,9 @@ function summarise() {
   for (const { data } of known.values()) {
     if (data.status !== "terminated") counts.set(data.status, (counts.get(data.status) ?? 0) + 1);
   }
-  const living = [...counts.values()].reduce((sum, count) => sum + count, 0);
-  const present = LIVING.filter((status) => counts.has(status));
-  say($("count"), String(living));
+  const active = [...counts.values()].reduce((sum, count) => sum + count, 0);
+  const present = ACTIVE.filter((status) => counts.has(status));
+  setText($("count"), String(active));
   $("mix").replaceChildren(...present.map((status) => {
     const part = el("span", { data: { tone: TONES[status] ?? "busy" } });
     part.style.flexGrow = counts.get(status);
@@ -83,27 +84,27 @@ function summarise() {
   }));
   $("by-status").replaceChildren(...present.map((status) => el("li", {}, chip(status, counts.get(status)))));
   $("empty").hidden = [...known.values()].some(({ row }) => !row.element.hidden);
-  say($("empty-title"), living ? "Nothing here matches" : "No instances yet");
-  say($("empty-text"), living ? "Look for something else, or show all that live." : "See what can be had and at which price, before anything is created.");
-  $("empty-new").hidden = living > 0;
+  setText($("empty-title"), active ? "No matching instances" : "No instances yet");
+  setText($("empty-text"), active ? "Change the search, or show all active instances." : "See offers and prices before you create one.");
+  $("empty-new").hidden = active > 0;
 }
 
 function chip(status, count) {
   const made = el("button", { type: "button", className: "badge", data: { tone: TONES[status] ?? "busy" } }, `${count} ${words(status)}`);
   const chosen = $("show").value === status;
   made.setAttribute("aria-pressed", String(chosen));
-  made.title = chosen ? "Show all that live" : `Show only ${words(status)}`;
+  made.title = chosen ? "Show all active" : `Show only ${words(status)}`;
   made.addEventListener("click", () => {
-    $("show").value = chosen ? "living" : status;
-    refilter();
+    $("show").value = chosen ? "active" : status;
+    applyFilters();
     [...$("by-status").querySelectorAll("button")].find((b) => b.textContent.endsWith(` ${words(status)}`))?.focus();
   });
   return made;
 }
 
-function sift({ data, row }) {
+function applyFilter({ data, row }) {
   const [wanted, status] = [$("find").value.trim().toLowerCase(), $("show").value];
-  const shown = status === "" || (status === "living" ? data.status !== "terminated" : data.status === status);
+  const shown = status === "" || (status === "active" ? data.status !== "terminated" : data.status === status);
   const text = `${data.name} ${data.id} ${data.region} ${data.productName} ${data.status} ${data.novitaInstanceId ?? ""}`.toLowerCase();
   row.element.hidden = !(shown && text.includes(wanted));
 }
@@ -111,9 +112,9 @@ function sift({ data, row }) {
 export async function loadAll() {
   const before = [...known.keys()];
   const found = await everyInstance();
-  const told = new Set(found.map((data) => data.id));
-  for (const id of before) if (!told.has(id)) forget(id);
-  const added = found.map(take).some(Boolean);
+  const present = new Set(found.map((data) => data.id));
+  for (const id of before) if (!present.has(id)) forget(id);
+  const added = found.map(upsert).some(Boolean);
   if (added) arrange();
   summarise();
   onFresh();
@@ -135,8 +136,8 @@ async function readChanged() {
   changed.clear();
   gathering = null;
   if (ids.length > MANY) return loadAll().catch(() => ids.forEach((id) => look(id, LATER_MS)));
-  const answers = await Promise.allSettled(ids.map((id) => ask(`/api/instances/${encodeURIComponent(id)}`)));
-  if (answers.map(({ value }) => value !== undefined && take(value)).some(Boolean)) arrange();
+  const answers = await Promise.allSettled(ids.map((id) => request(`/api/instances/${encodeURIComponent(id)}`)));
+  if (answers.map(({ value }) => value !== undefined && upsert(value)).some(Boolean)) arrange();
   answers.forEach(({ reason }, index) => reason && reason.code !== "INSTANCE_NOT_FOUND" && look(ids[index], LATER_MS));
   summarise();
 }

@@ -1,15 +1,15 @@
-// One instance, one row. It is made once and its parts are changed in place, so that focus stays where it is.
+// One row per instance. It is made once and changed in place, so that keyboard focus is kept.
 
-import { confirm } from "./acting.js";
-import { el, notice, say, webAddress } from "./tools.js";
-import { COMING_UP, GOING, NEXT_STEP, allowed, clock, money, span, tone, words } from "./words.js";
+import { confirm } from "./actions.js";
+import { el, notice, setText, webAddress } from "./dom.js";
+import { COMING_UP, GOING, NEXT_STEP, allowed, clock, money, span, tone, words } from "./format.js";
 
 const VERBS = { start: "Start", restart: "Restart", stop: "Stop", delete: "Delete" };
 
 export function makeRow(id, current) {
   const outside = { className: "button", target: "_blank", rel: "noopener noreferrer" };
   const row = {
-    badge: el("span", { className: "badge" }), name: el("h3"), old: el("span", { className: "badge", data: { tone: "warn" } }, "not seen lately"),
+    badge: el("span", { className: "badge" }), name: el("h3"), old: el("span", { className: "badge", data: { tone: "warn" } }, "not observed recently"),
     product: el("span"), region: el("b"), price: el("b"), age: el("span"), template: el("span"),
     ssh: el("button", { type: "button" }, "Copy ssh"), jupyter: el("a", outside, "Jupyter"), terminal: el("a", outside, "Terminal"), verbs: {},
     track: el("ol", { className: "track", role: "list" }), problem: el("div", { className: "problem" }), more: el("div", { className: "more" }),
@@ -18,7 +18,7 @@ export function makeRow(id, current) {
     row.verbs[verb] = el("button", { type: "button", className: verb === "delete" ? "quiet danger-text" : "quiet" }, word);
     row.verbs[verb].addEventListener("click", () => confirm(verb, current()));
   }
-  row.summary = el("summary", {}, "Why here, and is it well?");
+  row.summary = el("summary", {}, "Details");
   row.details = el("details", {}, row.summary, row.more);
   row.element = el("li", { className: "row", id },
     el("div", { className: "head" }, row.badge, row.name, row.old,
@@ -31,16 +31,16 @@ export function makeRow(id, current) {
 }
 
 export function showRow(row, data) {
-  say(row.badge, words(data.status));
+  setText(row.badge, words(data.status));
   row.badge.dataset.tone = row.element.dataset.tone = tone(data);
   row.element.dataset.status = data.status;
-  say(row.name, data.name);
+  setText(row.name, data.name);
   row.old.hidden = !data.stale || data.status === "terminated";
-  say(row.product, `${data.gpuNum} × ${data.productName}`);
-  say(row.region, data.region);
-  say(row.price, data.price === null ? "price not known yet" : `${money(data.price)} per hour, ${data.billingMode === "spot" ? "spot" : "on demand"}`);
-  say(row.template, `template ${data.templateId}`);
-  showWaysIn(row, data);
+  setText(row.product, `${data.gpuNum} × ${data.productName}`);
+  setText(row.region, data.region);
+  setText(row.price, data.price === null ? "price not known yet" : `${money(data.price)} per hour, ${data.billingMode === "spot" ? "spot" : "on demand"}`);
+  setText(row.template, `template ${data.templateId}`);
+  showAccess(row, data);
   const may = allowed(data);
   for (const [verb, button] of Object.entries(row.verbs)) {
     button.hidden = !may[verb];
@@ -53,7 +53,7 @@ export function showRow(row, data) {
   showAge(row, data);
 }
 
-function showWaysIn(row, data) {
+function showAccess(row, data) {
   const { ssh, jupyter, webTerminal } = data.connectionDetails;
   const shut = ["terminated", "deleting", "exited", "stopping"].includes(data.status);
   row.ssh.hidden = !ssh || shut;
@@ -75,12 +75,12 @@ function showProblem(row, { error }) {
 export function showAge(row, data) {
   const since = Date.now() - Date.parse(data.createdAt);
   const due = data.estimatedReadyTime ? Date.parse(data.estimatedReadyTime) - Date.now() : 0;
-  say(row.age, `${span(Math.max(since, 1000)).replace(/\.\d/, "")} old${due > 0 ? `, ready in about ${span(Math.max(due, 10000))}` : ""}`);
+  setText(row.age, `${span(Math.max(since, 1000)).replace(/\.\d/, "")} old${due > 0 ? `, ready in about ${span(Math.max(due, 10000))}` : ""}`);
 }
 
 function steps(data) {
-  const asked = data.operation;
-  const going = GOING[asked?.kind];
+  const operation = data.operation;
+  const going = GOING[operation?.kind];
   if (going) {
     return going.map((word) => {
       const reached = word === going[1] ? data.status === word : true;
@@ -88,12 +88,12 @@ function steps(data) {
       return step(words(word), reached ? (data.status === word && word === going[0] ? "now" : "done") : "ahead", at ? clock(at) : "");
     });
   }
-  const stamps = asked?.phases ?? {};
-  const path = asked && asked.kind !== "create" ? [["startRequested", `${asked.kind} asked`], ...COMING_UP.slice(1)] : COMING_UP;
-  const shown = path.filter(([stamp], index) => index > 0 || asked?.kind === "create" || !asked || stamps[stamp]);
+  const stamps = operation?.phases ?? {};
+  const path = operation && operation.kind !== "create" ? [["startRequested", `${operation.kind} requested`], ...COMING_UP.slice(1)] : COMING_UP;
+  const shown = path.filter(([stamp], index) => index > 0 || operation?.kind === "create" || !operation || stamps[stamp]);
   const began = Date.parse(stamps[shown[0][0]] ?? data.createdAt);
   const last = shown.findLastIndex(([stamp]) => stamps[stamp]);
-  const ended = data.status === "failed" || asked?.status === "failed";
+  const ended = data.status === "failed" || operation?.status === "failed";
   return shown.map(([stamp, word], index) => {
     const at = stamps[stamp];
     const state = index === last && !stamps.ready ? (ended ? "failed" : "now") : index <= last ? "done" : "ahead";
@@ -112,8 +112,8 @@ function step(word, state, when, at) {
 function fillMore(row, data) {
   const { placement, healthCheck } = data;
   const facts = [
-    ["Placed", placement.region ? `${placement.region} on ${placement.productId} for ${money(placement.price)} per hour: the cheapest that could be had, preferred regions first` : "not placed yet"],
-    ...placement.tried.map((t) => ["Passed over", `${t.region}${t.productId ? ` ${t.productId}` : ""}${t.price === null ? "" : ` at ${money(t.price)}`}: ${t.reason}`]),
+    ["Placed", placement.region ? `${placement.region} on ${placement.productId} for ${money(placement.price)} per hour: the cheapest available, preferred regions first` : "not placed yet"],
+    ...placement.tried.map((t) => ["Rejected", `${t.region}${t.productId ? ` ${t.productId}` : ""}${t.price === null ? "" : ` at ${money(t.price)}`}: ${t.reason}`]),
     ...data.portMappings.map((p) => ["Port", `${p.port} ${p.type} ${p.endpoint ?? "no address yet"}`]),
     ...(healthCheck?.endpoints ?? []).map((e) => ["Check", `${e.port} ${e.type}: ${e.status}${e.error ? `, ${e.error.message} (${words(e.error.category)})` : ` in ${e.responseTime} ms`}, ${clock(e.lastChecked)}`]),
     ["Disk", `${data.rootfsSize} GB`],
@@ -129,6 +129,6 @@ async function copy(text) {
     await navigator.clipboard.writeText(text);
     notice(`Copied: ${text}`);
   } catch {
-    notice(text); // the browser forbids it: show what to type
+    notice(text); // the browser forbids it: show the text instead
   }
 }

@@ -1,12 +1,13 @@
-// The event stream: what changed, the feed beside the instances, and whether what is shown can be trusted.
+// The event stream: changed instances, the event feed, and the connection state.
 
 import { inTurn, loadAll, look } from "./fleet.js";
-import { EventStream } from "./key.js";
-import { $, ask, el, say } from "./tools.js";
-import { TONES, clock, words } from "./words.js";
+import { EventStream } from "./auth.js";
+import { request } from "./api.js";
+import { $, el, setText } from "./dom.js";
+import { TONES, clock, words } from "./format.js";
 
 const FEED = 100; // events kept on the page
-const REFRESH_MS = 30000; // how often everything is read again: when it was last seen changes without an event
+const REFRESH_MS = 30000; // how often everything is read again: `lastSeenAt` changes without an event
 
 let lastUpdate = null;
 let connected = false;
@@ -31,19 +32,19 @@ export function answered(yes) {
 function showLink() {
   const live = connected && answering;
   $("link").dataset.state = live ? "live" : "lost";
-  say($("link"), live ? "live" : `reconnecting, last update ${lastUpdate ? clock(lastUpdate) : "none yet"}`);
+  setText($("link"), live ? "live" : `reconnecting, last update ${lastUpdate ? clock(lastUpdate) : "none yet"}`);
 }
 
 function follow() {
   const stream = new EventStream(`/api/events/stream${lastSeq === null ? "" : `?after=${lastSeq}`}`);
   stream.onopen = async () => {
     try {
-      await inTurn(loadAll); // after the stream is open, so that nothing falls between
-      connected = stream.readyState === EventStream.OPEN; // it may have been lost meanwhile
+      await inTurn(loadAll); // after the stream is open, so that no change is missed
+      connected = stream.readyState === EventStream.OPEN; // it may have closed meanwhile
       showLink();
       if (!$("feed").childElementCount) await recall();
     } catch {
-      if (stream.readyState === EventStream.CLOSED) return; // `onerror` comes back already
+      if (stream.readyState === EventStream.CLOSED) return; // `onerror` reconnects
       stream.close();
       setTimeout(follow, 1000);
     }
@@ -52,23 +53,23 @@ function follow() {
     const event = JSON.parse(data);
     lastSeq = event.seq;
     fresh();
-    tell(event);
+    addToFeed(event);
     look(event.instanceId);
   };
   stream.onerror = () => {
     connected = false;
     showLink();
-    if (stream.readyState === EventStream.CLOSED) setTimeout(follow, 1000); // refused: the browser gives up, we do not
+    if (stream.readyState === EventStream.CLOSED) setTimeout(follow, 1000); // closed: reconnect
   };
 }
 
 async function recall() {
-  const { events } = await ask(`/api/events?last=${FEED / 2}`);
-  const told = new Set([...$("feed").children].map((line) => line.dataset.seq)); // the stream may have been quicker
-  $("feed").append(...events.reverse().filter((e) => !told.has(String(e.seq))).map(line));
+  const { events } = await request(`/api/events?last=${FEED / 2}`);
+  const present = new Set([...$("feed").children].map((line) => line.dataset.seq)); // the stream may have been faster
+  $("feed").append(...events.reverse().filter((e) => !present.has(String(e.seq))).map(line));
 }
 
-function tell(event) {
+function addToFeed(event) {
   $("feed").prepend(line(event));
   if ($("feed").childElementCount > FEED) $("feed").lastElementChild.remove();
 }

@@ -1,9 +1,10 @@
-// The numbers at the top, read every few seconds, and the two charts, read every half minute.
+// The figures at the top, read every 5 s, and the two charts, read every 30 s.
 
 import { drawCost, drawReady } from "./charts.js";
 import { known } from "./fleet.js";
-import { $, ask, say } from "./tools.js";
-import { money, plural, span, words } from "./words.js";
+import { request } from "./api.js";
+import { $, setText } from "./dom.js";
+import { money, plural, span, words } from "./format.js";
 
 const VITALS_MS = 5000; // also how soon a silent connection is noticed
 const HISTORY_EVERY = 6; // vitals
@@ -19,7 +20,7 @@ export function begin({ answered }) {
 
 async function readVitals() {
   try {
-    const [health, numbers, { caches }] = await Promise.all([ask("/health"), ask("/api/metrics"), ask("/api/cache/stats")]);
+    const [health, numbers, { caches }] = await Promise.all([request("/health"), request("/api/metrics"), request("/api/cache/stats")]);
     showNumbers(numbers);
     showCaches(Object.values(caches));
     showProvider(health, numbers.provider);
@@ -34,40 +35,40 @@ async function readVitals() {
 async function readHistory() {
   const oldest = Math.min(Date.now(), ...[...known.values()].map(({ data }) => Date.parse(data.createdAt)));
   const hours = HOURS.find((each) => Date.now() - oldest < each * 3600000) ?? HOURS.at(-1);
-  const history = await ask(`/api/metrics/history?hours=${hours}`);
+  const history = await request(`/api/metrics/history?hours=${hours}`);
   drawCost($("cost-chart"), history);
   drawReady($("ready-chart"), history);
-  say($("rate-note"), `${money(history.usd)} in the last ${hours === 1 ? "hour" : `${hours} hours`}`);
+  setText($("rate-note"), `${money(history.usd)} in the last ${hours === 1 ? "hour" : `${hours} hours`}`);
 }
 
 function showNumbers({ usdPerHour, timeToReady, readinessLag, queue, webhooks }) {
-  say($("rate"), money(usdPerHour));
-  say($("ready"), figure(timeToReady.p50Ms));
-  say($("ready-note"), timeToReady.p90Ms === null ? "from the wish to ready" : `nine in ten: ${span(timeToReady.p90Ms)}`);
-  say($("lag"), figure(readinessLag.p50Ms));
-  say($("lag-note"), readinessLag.p90Ms === null ? "from running to ready" : `running to ready; nine in ten ${span(readinessLag.p90Ms)}`);
-  say($("queue"), `${queue.pending} waiting`);
-  say($("queue-note"), `${queue.processing} running, ${queue.failed} failed${queue.oldestPendingAgeMs > 1000 ? `, oldest waits ${span(queue.oldestPendingAgeMs)}` : ""}`);
-  say($("webhooks"), `${webhooks.pending} to send`);
-  say($("webhooks-note"), `${webhooks.failed24h} given up today`);
+  setText($("rate"), money(usdPerHour));
+  setText($("ready"), figure(timeToReady.p50Ms));
+  setText($("ready-note"), timeToReady.p90Ms === null ? "from request to ready" : `nine in ten: ${span(timeToReady.p90Ms)}`);
+  setText($("lag"), figure(readinessLag.p50Ms));
+  setText($("lag-note"), readinessLag.p90Ms === null ? "from running to ready" : `running to ready; nine in ten ${span(readinessLag.p90Ms)}`);
+  setText($("queue"), `${queue.pending} waiting`);
+  setText($("queue-note"), `${queue.processing} running, ${queue.failed} failed${queue.oldestPendingAgeMs > 1000 ? `, oldest waits ${span(queue.oldestPendingAgeMs)}` : ""}`);
+  setText($("webhooks"), `${webhooks.pending} to send`);
+  setText($("webhooks-note"), `${webhooks.failed24h} failed today`);
 }
 
 function showCaches(caches) {
   const sum = (field) => caches.reduce((total, cache) => total + cache[field], 0);
-  const asked = sum("hits") + sum("misses");
-  say($("caches"), asked ? `${Math.round((100 * sum("hits")) / asked)} % hits` : "idle");
-  say($("caches-note"), `${plural(sum("size"), "value")} held`);
+  const lookups = sum("hits") + sum("misses");
+  setText($("caches"), lookups ? `${Math.round((100 * sum("hits")) / lookups)} % hits` : "idle");
+  setText($("caches-note"), `${plural(sum("size"), "value")} held`);
 }
 
 function showProvider({ services, dependencies }, { breaker, budgetPerMinute, callsLastMinute }) {
   $("simulator").hidden = dependencies.novitaApi?.kind !== "simulator";
   const state = `breaker ${words(breaker.toLowerCase())}`;
   const down = Object.keys(services).filter((name) => services[name] !== "up").map((name) => `${name} is down`);
-  say($("breaker"), state);
+  setText($("breaker"), state);
   $("breaker").dataset.tone = breaker === "CLOSED" && !down.length ? "good" : "bad";
   $("budget-used").max = budgetPerMinute;
   $("budget-used").value = Math.min(callsLastMinute, budgetPerMinute);
-  say($("budget"), [`${callsLastMinute} of ${budgetPerMinute} calls a minute`, ...down].join(", "));
+  setText($("budget"), [`${callsLastMinute} of ${budgetPerMinute} calls a minute`, ...down].join(", "));
 }
 
 const figure = (ms) => (ms === null ? "–" : span(ms));

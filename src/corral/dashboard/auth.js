@@ -1,14 +1,14 @@
-// The API key, where the service wants one: asked for when a question is refused, kept for this tab only, and sent with
-// every question. `EventSource` cannot send it, so the stream is read with `fetch`, key or no key: one way, not two.
+// The API key: requested when a request is refused, kept for this tab only, sent with every request. `EventSource`
+// cannot send headers, so the event stream is read with `fetch`.
 
-const PLACE = "corral-key";
+const STORAGE_KEY = "corral-key";
 const dialog = document.getElementById("key");
-const forget = document.getElementById("key-forget");
+const signOut = document.getElementById("sign-out");
 
 export function begin() {
-  forget.hidden = !sessionStorage.getItem(PLACE);
-  forget.addEventListener("click", () => change(null));
-  dialog.addEventListener("cancel", (event) => event.preventDefault()); // without a key there is nothing to go back to
+  signOut.hidden = !sessionStorage.getItem(STORAGE_KEY);
+  signOut.addEventListener("click", () => change(null));
+  dialog.addEventListener("cancel", (event) => event.preventDefault()); // without a key there is nothing to show
   document.getElementById("key-form").addEventListener("submit", (event) => {
     event.preventDefault();
     change(event.target.elements.key.value.trim());
@@ -16,14 +16,14 @@ export function begin() {
 }
 
 function change(key) {
-  if (key) sessionStorage.setItem(PLACE, key);
-  else sessionStorage.removeItem(PLACE);
-  location.reload(); // everything shown came with the other key
+  if (key) sessionStorage.setItem(STORAGE_KEY, key);
+  else sessionStorage.removeItem(STORAGE_KEY);
+  location.reload(); // what is shown was read with the other key
 }
 
 export async function send(path, { headers = {}, ...options } = {}) {
-  if (dialog.open) throw new Error("a key is being asked for");
-  const key = sessionStorage.getItem(PLACE);
+  if (dialog.open) throw new Error("waiting for a key");
+  const key = sessionStorage.getItem(STORAGE_KEY);
   const answer = await fetch(path, { ...options, headers: key ? { ...headers, authorization: `Bearer ${key}` } : headers });
   if (answer.status === 401 && !dialog.open) {
     document.getElementById("key-wrong").hidden = !key;
@@ -33,7 +33,7 @@ export async function send(path, { headers = {}, ...options } = {}) {
 }
 
 export class EventStream {
-  // As `EventSource`, but that it never comes back by itself.
+  // Like `EventSource`, but it never reconnects by itself.
   static OPEN = 1;
   static CLOSED = 2;
   readyState = 0;
@@ -56,7 +56,7 @@ export class EventStream {
       this.onopen();
       await this.#pass(answer.body.pipeThrough(new TextDecoderStream()).getReader());
     } catch {
-      // told below, as every other end
+      // reported below, like every other end
     }
     if (this.readyState === EventStream.CLOSED) return;
     this.readyState = EventStream.CLOSED;

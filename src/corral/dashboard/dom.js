@@ -1,6 +1,4 @@
-// What the page is made with: elements that hold only text, and questions to the API.
-
-import { send } from "./key.js";
+// Elements and dialogs. Text from the API is only ever set as text.
 
 export const $ = (id) => document.getElementById(id);
 
@@ -22,18 +20,8 @@ export function draw(tag, attributes = {}, ...children) {
   return made;
 }
 
-export function say(node, text) {
+export function setText(node, text) {
   if (node.textContent !== text) node.textContent = text;
-}
-
-export async function ask(path, { method = "GET", body, key } = {}) {
-  const headers = { accept: "application/json" };
-  if (body !== undefined) headers["content-type"] = "application/json";
-  if (key !== undefined) headers["idempotency-key"] = key;
-  const answer = await send(path, { method, headers, body: body === undefined ? undefined : JSON.stringify(body), signal: AbortSignal.timeout(10000) });
-  const told = await answer.json();
-  if (!answer.ok && told.error) throw Object.assign(new Error(complaint(told.error)), { code: told.error.code });
-  return told;
 }
 
 export function webAddress(text) {
@@ -44,14 +32,14 @@ export function webAddress(text) {
 let noticeEnds;
 export function notice(text) {
   $("notice").hidden = false;
-  say($("notice"), text);
+  setText($("notice"), text);
   clearTimeout(noticeEnds);
   noticeEnds = setTimeout(() => ($("notice").hidden = true), 6000);
 }
 
 export function refuse(dialog, error) {
   $(`${dialog}-error`).hidden = false;
-  say($(`${dialog}-error`), error.message);
+  setText($(`${dialog}-error`), error.message);
 }
 
 export async function perform(dialog, doing) {
@@ -63,9 +51,4 @@ export async function perform(dialog, doing) {
     refuse(dialog, error);
   }
   $(`${dialog}-go`).disabled = false;
-}
-
-function complaint(error) {
-  const fields = error.validationErrors ?? [];
-  return fields.length ? fields.map((f) => `${f.field} ${f.message}`).join("; ") : error.message;
 }

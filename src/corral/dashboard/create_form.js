@@ -1,11 +1,12 @@
-// The order of a new instance: what can be had, the plan and its price, and only then the button.
+// The form for a new instance: the plan with its price is shown before Create is enabled.
 
 import { known } from "./fleet.js";
-import { $, ask, el, notice, perform, refuse, say } from "./tools.js";
-import { NEXT_STEP, money } from "./words.js";
+import { request } from "./api.js";
+import { $, el, notice, perform, refuse, setText } from "./dom.js";
+import { NEXT_STEP, money } from "./format.js";
 
 const order = $("order");
-let planned = null; // {body, key}: the wish the plan is for, and the key that makes it happen once; null while it changes
+let planned = null; // {body, key}: the request the plan is for, and its idempotency key; null while the form changes
 let planning;
 
 async function openCreate() {
@@ -15,7 +16,7 @@ async function openCreate() {
   order.elements.name.value ||= `gpu-${Date.now().toString(36).slice(-5)}`;
   order.elements.name.select();
   try {
-    const { products } = await ask("/api/products");
+    const { products } = await request("/api/products");
     const chosen = order.elements.productName.value;
     const cheapest = new Map();
     for (const p of products) if (!cheapest.has(p.name)) cheapest.set(p.name, p);
@@ -31,14 +32,14 @@ async function openCreate() {
 }
 
 async function offerTemplates() {
-  const { templates } = await ask("/api/templates");
+  const { templates } = await request("/api/templates");
   $("templates").replaceChildren(...templates.map((t) => el("option", { value: t.id, label: `${t.name} (${t.channel})` })));
   const lastUsed = [...known.values()].sort((a, b) => (a.data.createdAt < b.data.createdAt ? 1 : -1))[0]?.data.templateId;
   const official = templates.find((t) => t.channel === "official");
   order.elements.templateId.value ||= lastUsed ?? official?.id ?? templates[0]?.id ?? "";
 }
 
-function wish() {
+function requestBody() {
   const { name, productName, templateId, region, gpuNum, rootfsSize, billingMode, maxPrice } = order.elements;
   const made = { name: name.value.trim(), productName: productName.value, templateId: templateId.value.trim(), gpuNum: gpuNum.value, rootfsSize: rootfsSize.value };
   made.billingMode = billingMode.value === "fallback" ? "spot" : billingMode.value;
@@ -60,22 +61,22 @@ function plan() {
 }
 
 async function showPlan() {
-  const body = wish();
+  const body = requestBody();
   const mine = (planned = { body, key: crypto.randomUUID() });
   try {
-    const [found, template] = await Promise.all([ask("/api/instances?dryRun=true", { method: "POST", body }), ask(`/api/templates/${encodeURIComponent(body.templateId)}`)]);
-    if (planned !== mine) return; // somebody typed on
-    say($("template-hint"), `Template ${template.id} is ${template.name}.`);
-    $("plan").replaceChildren(...drawn(found));
+    const [found, template] = await Promise.all([request("/api/instances?dryRun=true", { method: "POST", body }), request(`/api/templates/${encodeURIComponent(body.templateId)}`)]);
+    if (planned !== mine) return; // the form changed meanwhile
+    setText($("template-hint"), `Template ${template.id} is ${template.name}.`);
+    $("plan").replaceChildren(...planNodes(found));
     $("create-go").disabled = !found.candidates.length;
   } catch (error) {
     if (planned === mine) $("plan").replaceChildren(el("p", { className: "problem" }, `${error.message}. ${NEXT_STEP[error.code] ?? ""}`));
   }
 }
 
-function drawn({ candidates, rejected }) {
+function planNodes({ candidates, rejected }) {
   const best = candidates[0];
-  const head = best ? `It will be tried in ${best.region} first, for ${money(best.price)} per hour.` : "Nothing can be had like this now.";
+  const head = best ? `First choice: ${best.region} for ${money(best.price)} per hour.` : "No offer matches now.";
   const offers = candidates.map((c) => el("li", {}, el("b", {}, c.region), el("span", { className: "price" }, money(c.price)),
     el("span", { className: "note" }, `${c.productId}, ${c.cpuPerGpu} vCPU and ${c.memoryPerGpu} GB per GPU, ${c.billingMode === "spot" ? "spot" : "on demand"}`)));
   return [
@@ -92,7 +93,7 @@ export function begin({ look }) {
   order.addEventListener("submit", (event) => {
     event.preventDefault();
     perform("create", async () => {
-      const made = await ask("/api/instances", { method: "POST", body: planned.body, key: planned.key });
+      const made = await request("/api/instances", { method: "POST", body: planned.body, key: planned.key });
       notice(`${planned.body.name} is being created in ${made.region}.`);
       order.elements.name.value = "";
       look(made.instanceId);

@@ -1,6 +1,6 @@
-// How the page says things: what each status looks like, what to do about each error, money and time for people.
+// Status colours, next steps for errors, and formatting of money and time.
 
-export const LIVING = ["creating", "starting", "running", "health_checking", "ready", "stopping", "exited", "restarting", "migrating", "deleting", "failed"];
+export const ACTIVE = ["creating", "starting", "running", "health_checking", "ready", "stopping", "exited", "restarting", "migrating", "deleting", "failed"];
 export const TONES = { ready: "good", failed: "bad", exited: "idle", terminated: "idle", deleting: "warn", stopping: "warn" };
 export const COMING_UP = [["startRequested", "creating"], ["instanceStarting", "starting"], ["instanceRunning", "running"], ["healthCheckStarted", "health check"], ["ready", "ready"]];
 export const GOING = { stop: ["stopping", "exited"], delete: ["deleting", "terminated"] };
@@ -35,7 +35,7 @@ export function span(ms) {
   return `${Math.floor(seconds / 86400)} d ${Math.floor((seconds % 86400) / 3600)} h`;
 }
 
-// What may be asked of an instance, by what is known of it; the service has the last word.
+// The actions allowed on an instance; the API checks again.
 export function allowed(data) {
   const exists = data.novitaInstanceId !== null && data.error?.code !== "INSTANCE_VANISHED";
   const settled = isReady(data);

@@ -1,0 +1,18 @@
+// Requests to the API: JSON in and out, errors as exceptions with the API's code.
+
+import { send } from "./auth.js";
+
+export async function request(path, { method = "GET", body, key } = {}) {
+  const headers = { accept: "application/json" };
+  if (body !== undefined) headers["content-type"] = "application/json";
+  if (key !== undefined) headers["idempotency-key"] = key;
+  const answer = await send(path, { method, headers, body: body === undefined ? undefined : JSON.stringify(body), signal: AbortSignal.timeout(10000) });
+  const result = await answer.json();
+  if (!answer.ok && result.error) throw Object.assign(new Error(messageOf(result.error)), { code: result.error.code });
+  return result;
+}
+
+function messageOf(error) {
+  const fields = error.validationErrors ?? [];
+  return fields.length ? fields.map((f) => `${f.field} ${f.message}`).join("; ") : error.message;
+}
