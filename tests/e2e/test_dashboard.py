@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 from playwright.async_api import Browser, Locator, Page, Route, expect
-from support.browser import Tab, launched, opened_tab
+from support.browser import OTHER_HOST, Tab, launched, opened_tab
 from support.process import quicken, run, serving
 
 # The first test may have to install a browser.
@@ -262,3 +262,22 @@ async def _give_key(page: Page, key: str) -> None:
     await page.get_by_label("API key", exact=True).fill(key)
     async with page.expect_event("load"):  # the page is read anew with every key; what is pressed before is forgotten
         await page.get_by_role("button", name="Sign in").click()
+
+
+async def test_the_page_acts_when_opened_from_another_host_without_tls(short_dir: Path, browser: Browser) -> None:
+    """Browsers withhold some functions from such pages (`crypto.randomUUID`, the clipboard); create and delete work."""
+    home = short_dir / "other"
+    home.mkdir()
+    key = (await run("keys", "create", "operator", "--role", "operator", cwd=home))[1].strip()
+    async with serving(home / ".corral", "--host", "0.0.0.0") as corral, opened_tab(browser) as tab:
+        page = tab.page
+        await page.goto(corral.address.replace("0.0.0.0", OTHER_HOST))
+        assert await page.evaluate("isSecureContext") is False
+        await _give_key(page, key)
+
+        await _create(page, "made-remotely")
+        row = page.locator(".row", has_text="made-remotely")
+        await expect(row.locator(".badge").first).to_have_text("ready", timeout=30_000)
+        await _act(page, "Delete", "made-remotely")
+        await expect(row).to_be_hidden(timeout=30_000)
+        assert [c for c in tab.complaints if "401" not in c] == []

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 import pytest
 from playwright.async_api import Browser, ConsoleMessage, Page, async_playwright
 
+OTHER_HOST = "corral.test"
+"""A name that the browser resolves to loopback but does not trust as it trusts loopback: as from another machine."""
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 FLAGS = (
     "--headless=new",
@@ -21,6 +23,7 @@ FLAGS = (
     "--disable-component-update",
     "--disable-sync",
     "--no-first-run",
+    f"--host-resolver-rules=MAP {OTHER_HOST} 127.0.0.1",
 )
 INSTALLED_WITHIN_SECONDS = 300
 

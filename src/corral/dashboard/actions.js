@@ -1,6 +1,6 @@
 // Start, stop, restart and delete, each after a confirmation.
 
-import { request } from "./api.js";
+import { newKey, request } from "./api.js";
 import { $, notice, perform, setText } from "./dom.js";
 
 const WORDS = {
@@ -29,7 +29,7 @@ export function begin({ look }) {
 
 export function confirm(verb, data) {
   const [title, note, go] = WORDS[verb];
-  pending = { verb, id: data.id, name: data.name, key: crypto.randomUUID() };
+  pending = { verb, id: data.id, name: data.name, key: newKey() };
   $("confirm-error").hidden = true;
   setText($("confirm-title"), title);
   setText($("confirm-what"), `${data.name}, ${data.gpuNum} × ${data.productName} in ${data.region}`);

@@ -2,6 +2,11 @@
 
 import { send } from "./auth.js";
 
+// A random idempotency key. `crypto.randomUUID` does not exist on pages served over plain HTTP from another host.
+export function newKey() {
+  return [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
+}
+
 export async function request(path, { method = "GET", body, key } = {}) {
   const headers = { accept: "application/json" };
   if (body !== undefined) headers["content-type"] = "application/json";

@@ -1,7 +1,7 @@
 // The form for a new instance: the plan with its price is shown before Create is enabled.
 
 import { known } from "./fleet.js";
-import { request } from "./api.js";
+import { newKey, request } from "./api.js";
 import { $, el, notice, perform, refuse, setText } from "./dom.js";
 import { NEXT_STEP, money } from "./format.js";
 
@@ -62,7 +62,7 @@ function plan() {
 
 async function showPlan() {
   const body = requestBody();
-  const mine = (planned = { body, key: crypto.randomUUID() });
+  const mine = (planned = { body, key: newKey() });
   try {
     const [found, template] = await Promise.all([request("/api/instances?dryRun=true", { method: "POST", body }), request(`/api/templates/${encodeURIComponent(body.templateId)}`)]);
     if (planned !== mine) return; // the form changed meanwhile

@@ -18,7 +18,20 @@ POLICY = (
     "base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 )
 
-SCRIPTS = ("actions", "api", "app", "auth", "charts", "create_form", "dom", "fleet", "format", "rows", "stream", "tiles")
+SCRIPTS = (
+    "actions",
+    "api",
+    "app",
+    "auth",
+    "charts",
+    "create_form",
+    "dom",
+    "fleet",
+    "format",
+    "rows",
+    "stream",
+    "tiles",
+)
 _TYPES = {
     "page.html": "text/html",
     "style.css": "text/css",
