@@ -196,6 +196,7 @@ async def test_what_was_seen_is_recorded_on_demand(scene: Scene) -> None:
     assert written is not None
     assert (unchanged.sighting, written.sighting) == (Sighting.BOOTING, Sighting.RUNNING)
     assert found["instances"][0]["dataConsistency"] == "consistent"
+    assert found["instances"][0]["status"] == "running", "the answer that records it shows it"
     assert await desk.count("corral_pgqueuer") == jobs + 1
 
 

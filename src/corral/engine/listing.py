@@ -30,8 +30,13 @@ from corral.store import instances, operations
 from corral.store.database import Database
 from corral.telemetry import log
 
-LEAST_PATIENCE_SECONDS: Final = 0.15
-"""How long a provider is waited for at least: a caller who has something to look at does not notice this much."""
+LEAST_PATIENCE_SECONDS: Final = 0.75
+"""
+How long a provider is waited for at least, from when it was asked.
+
+Shorter, and an answer is called degraded although the provider is only a little slower than the last time; longer, and
+every reader waits that long for a provider that does not answer.
+"""
 MOST_PATIENCE_SECONDS: Final = 2.0
 """And at most, also before anything is known of it: a person waits this long without wondering."""
 USUAL_TIMES: Final = 3
@@ -90,8 +95,8 @@ class _Look:
     began: datetime
     began_at: float
 
-    def heard(self) -> Heard:
-        return Heard(listed=self.listing.instances, complete=self.listing.complete, began=self.began)
+    def heard(self, now: datetime) -> Heard:
+        return Heard(listed=self.listing.instances, complete=self.listing.complete, began=self.began, now=now)
 
 
 class MergedListing:
@@ -115,6 +120,8 @@ class MergedListing:
         self._answers: Cache[Answer] = caches[CacheName.MERGED_LISTING]
         self._looks: Cache[_Look] = caches[CacheName.INSTANCE_STATES]
         self._flight: asyncio.Task[_Look] | None = None
+        self._asked_at = 0.0
+        """When that was begun; those who ask later wait for what is left of the same time."""
         self._usual_seconds: float | None = None
         self._failed = False
 
@@ -173,7 +180,7 @@ class MergedListing:
     ) -> tuple[list[Merged], dict[OperationId, Operation]]:
         """Merged, with what was last asked of each; what is listed may belong to a record of something gone."""
         policy, installation = self._sightings.policy, self._sightings.installation
-        heard = None if look is None else look.heard()
+        heard = None if look is None else look.heard(self._clock.now())
         async with self._database.connection() as connection:
             if heard is not None:
                 local |= await strangers(connection, local.values(), heard.listed, installation)
@@ -186,6 +193,7 @@ class MergedListing:
         if held is not None and not fresh and self._clock.monotonic() - held.began_at < self._answers.ttl_seconds:
             return held, None
         if self._flight is None or self._flight.done():
+            self._asked_at = self._clock.monotonic()
             self._flight = asyncio.create_task(self._read())
             self._flight.add_done_callback(_taken)
         try:
@@ -199,7 +207,8 @@ class MergedListing:
 
     async def _in_time(self, flight: asyncio.Task[_Look]) -> _Look | None:
         """What *flight* brings, if it comes in time; it goes on in any case, for those who ask later."""
-        patience = asyncio.ensure_future(self._clock.sleep(self._patience()))
+        left = max(0.0, self._patience() - (self._clock.monotonic() - self._asked_at))
+        patience = asyncio.ensure_future(self._clock.sleep(left))
         try:
             await asyncio.wait([flight, patience], return_when=asyncio.FIRST_COMPLETED)
         finally:
