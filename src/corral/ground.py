@@ -126,6 +126,7 @@ def listing_on(ground: Ground, cloud: GuardedCloud) -> MergedListing:
         clock=ground.clock,
         policy=ground.policy,
         installation=ground.installation,
+        tell=ground.news.tell,
     )
     return MergedListing(
         cloud=cloud,
@@ -143,6 +144,7 @@ def register_sweeps(ground: Ground, cloud: GuardedCloud, catalogue: Catalogue) -
         cloud=cloud,
         catalogue=catalogue,
         database=ground.database,
+        tell=ground.news.tell,
         clock=ground.clock,
         installation=ground.installation,
         rule=ground.settings.instances.orphans,

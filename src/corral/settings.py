@@ -141,7 +141,8 @@ class InstanceSettings(Group):
     """The word shown for a ready instance; `running` for old clients that wait for that word."""
     orphans: Literal["report", "delete"] = _choice("CORRAL_ORPHANS", "report", ("report", "delete"))
     """What to do with provider instances that carry our mark but belong to no record; `delete` spares each for an hour.
-    Never with a copy of a database that is in use: what the original created since would be taken for orphans."""
+    Never with a copy of a database that is in use: what the original created since would be taken for orphans. The late
+    result of a create call that had been given up is deleted after an hour in any case."""
 
 
 class JobSettings(Group):

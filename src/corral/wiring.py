@@ -35,6 +35,7 @@ from corral.engine.audit import AuditTrail
 from corral.engine.births import Births
 from corral.engine.catalog import Catalogue
 from corral.engine.commands import Commands
+from corral.engine.create_gate import CreateGate
 from corral.engine.deliveries import Deliveries
 from corral.engine.errands import Errands
 from corral.engine.event_hub import EventHub
@@ -45,7 +46,7 @@ from corral.engine.glimpses import Glimpses
 from corral.engine.ids import random_id
 from corral.engine.listing import MergedListing
 from corral.engine.namesakes import Namesakes
-from corral.engine.observe import Observer, removal
+from corral.engine.observe import Observer
 from corral.engine.reading import Known, Reading
 from corral.engine.reconcile import Reconciler
 from corral.engine.record import Recorder
@@ -121,7 +122,10 @@ async def serve(settings: Settings, role: Role, *, on_ready: Callable[[str], Non
         catalogue = _catalogue(ground, cloud)
         prober = await stack.enter_async_context(Prober.open(clock=clock))
         listing = listing_on(ground, cloud)
-        engine = _engine(ground, cloud, catalogue, prober, listing, presence=presence)
+        gate = CreateGate(clock)
+        async with database.connection() as connection:
+            await gate.start(connection)
+        engine = _engine(ground, cloud, catalogue, prober, listing, presence=presence, gate=gate)
         front = await _front(stack, ground, cloud, catalogue, listing)
         process = Process(
             server=HttpServer(front.app, listener, clock=clock, limits=ground.limits),
@@ -211,6 +215,7 @@ def _engine(
     listing: MergedListing,
     *,
     presence: Presence,
+    gate: CreateGate,
 ) -> list[BackgroundTask]:
     """Register what jobs do; answers what runs beside them."""
     clock, policy, installation = ground.clock, ground.policy, ground.installation
@@ -219,6 +224,7 @@ def _engine(
         cloud=cloud,
         database=ground.database,
         catalogue=catalogue,
+        gate=gate,
         recorder=recorder,
         clock=clock,
         installation=installation,
@@ -239,7 +245,7 @@ def _engine(
     reconciler = Reconciler(
         database=ground.database, acts=acts, recorder=recorder, clock=clock, policy=policy, metrics=ground.metrics
     )
-    for job_type in (*reconciler.job_types(ground.settings.provider.max_retry_attempts), removal(cloud)):
+    for job_type in reconciler.job_types(ground.settings.provider.max_retry_attempts):
         ground.registry.add(job_type)
     if ground.role is Role.API:
         return []
@@ -247,6 +253,7 @@ def _engine(
         cloud=cloud,
         database=ground.database,
         queue=ground.queue,
+        tell=ground.news.tell,
         leadership=Leadership(
             ground.target, clock, matter="corral observer", application_name=presence.application_name
         ),

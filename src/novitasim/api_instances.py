@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 
 from novitasim import commands, order
 from novitasim.call import Answer, Call, Route, acted, answer, page
@@ -35,19 +36,35 @@ def list_all(call: Call) -> Answer:
         raise invalid("invalid pageSize: required")
     part = page(call, base=settings.page_base)
     name, product_name, status = (query.get(key, "") for key in ("name", "productName", "status"))
+    name, fits = _name_filter(name, settings.name_filter)
     as_of = call.now - settings.list_age_seconds
-    if settings.list_shows != "all" or settings.list_age_seconds:
-        known = call.world.distorted(as_of, name)
-        found = [item for item in known if _matches(call, item, as_of, product_name.lower(), status)]
-        shown, total = found[part.first : part.first + part.count], len(found)
-    elif name or product_name or status:
-        known = call.world.listed(name)
-        found = [item for item in known if _matches(call, item, as_of, product_name.lower(), status)]
+    is_distorted = settings.list_shows != "all" or settings.list_age_seconds > 0
+    if is_distorted or name or product_name or status:
+        known = call.world.distorted(as_of, name) if is_distorted else call.world.listed(name)
+        found = [
+            item
+            for item in known
+            if fits(item.order.name) and _matches(call, item, as_of, product_name.lower(), status)
+        ]
         shown, total = found[part.first : part.first + part.count], len(found)
     else:
         shown, total = call.world.listed_slice(part.first, part.count)
     prints = (call.press.listed(call.world, instance, as_of, call.endpoints) for instance in shown)
     return Answer(b'{"instances":[' + b",".join(prints) + b'],"total":%d}' % total)
+
+
+def _name_filter(name: str, how: str) -> tuple[str, Callable[[str], bool]]:
+    """The text that names must contain in any case, and what else they must be."""
+    if not name or how == "ignored":
+        return "", lambda _found: True
+    wanted = name.lower()
+    more: dict[str, Callable[[str], bool]] = {
+        "contains": lambda _found: True,
+        "prefix": lambda found: found.lower().startswith(wanted),
+        "exact": lambda found: found.lower() == wanted,
+        "nothing": lambda _found: False,
+    }
+    return name, more[how]
 
 
 def start(call: Call) -> Answer:

@@ -61,6 +61,11 @@ class Settings:
     )
     list_age_seconds: float = _setting(0.0, seconds(), "the list shows the account as it was so long ago")
     removed_stay_listed: bool = _setting(False, yes_no(), "removed instances stay in the list as `removed`")
+    name_filter: str = _setting(
+        "contains",
+        choice("contains", "prefix", "exact", "ignored", "nothing"),
+        "how the list reads `name`: names that contain it, begin with it or equal it; all names; or no name ever fits",
+    )
     endpoint_in_list: bool = _setting(True, yes_no(), "portMappings of the list carry `endpoint`")
     extras_in_list: bool = _setting(True, yes_no(), "the list carries createdAt, lastStartedAt, lastStoppedAt")
     templates_need_channel: bool = _setting(False, yes_no(), "listing templates without channel is refused")

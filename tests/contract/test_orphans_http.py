@@ -14,6 +14,7 @@ from corral.domain.decide import Policy
 from corral.domain.instance import ProviderId
 from corral.domain.lifecycle import Goal, Phase
 from corral.domain.sighting import Sighting
+from corral.engine.news import News
 from corral.engine.sightings import Sightings
 from corral.engine.sweeps.orphans import OrphanRule
 from corral.engine.sweeps.stuck import StuckSweep
@@ -35,7 +36,12 @@ async def test_an_orphan_is_listed_with_what_follows(database: Database, rule: O
     async with staged(database, orphans=rule) as scene:
         desk = scene.front.desk
         sightings = Sightings(
-            database=database, queue=desk.queue, clock=desk.clock, policy=Policy(), installation=INSTALLATION
+            database=database,
+            queue=desk.queue,
+            clock=desk.clock,
+            policy=Policy(),
+            installation=INSTALLATION,
+            tell=News(desk.queue).tell,
         )
         name = f"corral-{INSTALLATION}-inst-lost-1"
         lost = shown("p1", Sighting.RUNNING, name=name, cluster_id="hk", cluster_name="CN-HK-01 (Hong Kong)")
@@ -53,6 +59,8 @@ async def test_an_orphan_is_listed_with_what_follows(database: Database, rule: O
                 {
                     "novitaInstanceId": "p1",
                     "name": name,
+                    "instanceId": "inst_lost",
+                    "kind": "no_record",
                     "status": "running",
                     "firstSeenAt": NOW,
                     "region": "CN-HK-01",

@@ -339,19 +339,6 @@ async def test_a_private_image_without_its_login_fails_with_the_reason(
         assert failed.failure.code == "REGISTRY_AUTH_NOT_FOUND"
 
 
-async def test_a_duplicate_that_turns_up_late_is_deleted(herd: Herd) -> None:
-    """A create of ours that everybody had given up must not be billed for ever."""
-    wish = await herd.wish()
-    await herd.until(wish, Phase.READY)
-    known = await herd.get(wish)
-    late = f"corral-{herd.installation}-{wish.replace('_', '-')}-{known.attempt + 1}"
-    await herd.sim.create(late)
-    await herd.steps(4)
-
-    assert [i.id for i in herd.sim.instances(OURS)] == [known.provider_id]
-    assert await herd.phase(wish) is Phase.READY
-
-
 async def test_a_create_call_that_does_not_end_is_given_up(database: Database, target: DatabaseTarget) -> None:
     """After the longest create it is in doubt, with its end recorded, and searched for like any other."""
     async with herding(database, target, policy=Policy(longest_create=timedelta(seconds=0.5))) as herd:

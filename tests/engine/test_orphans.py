@@ -48,6 +48,7 @@ def sweeper(herd: Herd, rule: OrphanRule = "delete") -> OrphanSweep:
         cloud=herd.observer.cloud,
         catalogue=a_catalogue(herd, CacheBook(CacheSettings(), herd.clock)),
         database=herd.database,
+        tell=herd.news.tell,
         clock=herd.clock,
         installation=herd.installation,
         rule=rule,
@@ -206,3 +207,78 @@ async def test_a_provider_in_trouble_spares_them(herd: Herd) -> None:
     await herd.steps(3)
 
     assert herd.sim.instances("inst-lost") == []
+
+
+async def events_of(herd: Herd, instance_id: str) -> list[str]:
+    async with herd.database.connection() as connection:
+        rows = await connection.fetch(
+            "SELECT reason FROM corral_events WHERE instance_id = $1 AND type = 'instance.changed' ORDER BY id",
+            instance_id,
+        )
+    return [row["reason"] for row in rows if "belongs to no record" in row["reason"] or "grace" in row["reason"]]
+
+
+async def second_machine(herd: Herd, wish: InstanceId, attempt: int) -> str:
+    mark = Mark(installation=herd.installation, instance_id=wish, attempt=attempt)
+    return await herd.sim.create(provider_name(mark))
+
+
+async def test_the_late_result_of_a_create_that_was_given_up_is_deleted_after_its_hour(herd: Herd) -> None:
+    """Whatever CORRAL_ORPHANS says, because it is certainly ours; and not before, because this may be a mistake."""
+    herd.sim.fault("error_500", on="create")
+    wish = await herd.wish()
+    kept = await herd.until(wish, Phase.READY, steps=120)
+    late = await second_machine(herd, wish, 1)
+    await herd.step()
+    (orphan,) = await known(herd)
+    await sweeper(herd, "report").sweep(RUN)
+    await herd.step(HOUR - 60)
+    await sweeper(herd, "report").sweep(RUN)
+    assert (kept.attempt, orphan.provider_id, orphan.kind.value) == (2, late, "lost_create")
+    assert {machine.id for machine in herd.sim.instances("corral-")} == {late, kept.provider_id}
+
+    await herd.step(60)
+    await sweeper(herd, "report").sweep(RUN)
+    await herd.steps(3)
+
+    assert [machine.id for machine in herd.sim.instances("corral-")] == [kept.provider_id]
+    assert await herd.phase(wish) is Phase.READY
+    assert await known(herd) == []
+    assert [late in reason for reason in await events_of(herd, wish)] == [True, True]
+
+
+@pytest.mark.parametrize(("rule", "left"), [("report", 2), ("delete", 1)])
+async def test_a_second_machine_that_no_call_explains_is_left_alone_unless_orphans_are_deleted(
+    herd: Herd, rule: OrphanRule, left: int
+) -> None:
+    """It may be in use: made by another copy of the database, or forgotten by this one."""
+    wish = await herd.wish()
+    kept = await herd.until(wish, Phase.READY)
+    other = await second_machine(herd, wish, kept.attempt + 1)
+    await herd.step()
+    (orphan,) = await known(herd)
+    await herd.step(HOUR)
+    await sweeper(herd, rule).sweep(RUN)
+    await herd.steps(3)
+
+    assert (orphan.provider_id, orphan.kind.value) == (other, "second_machine")
+    assert len(herd.sim.instances("corral-")) == left
+    assert (await herd.get(wish)).provider_id == kept.provider_id
+    assert await herd.phase(wish) is Phase.READY
+
+
+async def test_a_second_machine_that_is_reported_can_be_adopted(herd: Herd) -> None:
+    """That is how a person keeps it."""
+    wish = await herd.wish()
+    kept = await herd.until(wish, Phase.READY)
+    other = await second_machine(herd, wish, kept.attempt + 1)
+    await herd.step()
+    adopted, is_new = await adopting(herd).adopt(other, Adoption())
+    await herd.step(HOUR)
+    await sweeper(herd).sweep(RUN)
+    await herd.steps(3)
+
+    assert is_new
+    assert adopted.instance.id != wish
+    assert {machine.id for machine in herd.sim.instances("corral-")} == {other, kept.provider_id}
+    assert await known(herd) == []

@@ -182,3 +182,31 @@ async def test_a_disk_that_is_full_is_told_as_that(short_dir: Path) -> None:
     assert full.returncode == 2
     assert said.decode().splitlines()[0] == "corral: cannot write standard output: No space left on device"
     assert sorted(path.name for path in data_dir.parent.iterdir()) == [".corral", "backup.jsonl"]
+
+
+async def test_an_older_backup_takes_back_the_machines_made_since(short_dir: Path) -> None:
+    """Exported while six requests were recorded and not created: the six machines stay, and none is made twice."""
+    data_dir = short_dir / "older" / ".corral"
+    file = data_dir.parent / "older.jsonl"
+    async with serving(data_dir, "--role=api") as corral:  # nothing creates here
+        wishes = [await create(corral, f"w{n}") for n in range(6)]
+        code, _, errors = await told(data_dir, "export", str(file))
+        assert code == 0, errors
+    async with serving(data_dir) as corral:
+        await quicken(data_dir)
+        await wait_for(corral, dict.fromkeys(wishes, "ready"))
+        originals = await machines(data_dir)
+        await lose_everything(corral, data_dir)
+    code, _, errors = await told(data_dir, "import", str(file))
+    assert code == 0, errors
+
+    async with serving(data_dir) as corral:
+        await wait_for(corral, dict.fromkeys(wishes, "ready"))
+        another = await create(corral, "another")
+        await wait_for(corral, {another: "ready"})
+        after, ledger = await machines(data_dir), await sim(data_dir, "/_sim/ledger")
+        orphans = (await corral.ask("GET", "/api/orphans")).json["orphans"]
+
+    assert len(originals) == 6
+    assert {name: after.get(name) for name in originals} == originals
+    assert (len(after), ledger["twice"], orphans) == (7, {}, [])

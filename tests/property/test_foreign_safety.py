@@ -116,6 +116,7 @@ class History:
             cloud=self.cloud,
             catalogue=self.catalogue,
             database=self.paddock.database,
+            tell=self.paddock.news.tell,
             clock=self.paddock.clock,
             installation=self.paddock.ground.installation,
             rule="delete",

@@ -59,7 +59,7 @@ def lists(draw: st.DrawFn) -> Heard:
         ["web", "", *(f"corral-{m}-inst-{n}-{k}" for m in (MINE, "ffffff") for n in range(5) for k in (1, 2))]
     )
     listed: list[ProviderInstance] = [shown(f"p{each}", draw(EXISTING), name=draw(names)) for each in ids]
-    return Heard(listed=tuple(listed), complete=draw(st.booleans()), began=NOW)
+    return Heard(listed=tuple(listed), complete=draw(st.booleans()), began=NOW, now=NOW + timedelta(hours=1))
 
 
 @given(records(), st.none() | lists())

@@ -69,7 +69,12 @@ class Front:
 def listing_desk(desk: Desk, cloud: Cloud, showing: Showing, **settings: bool) -> ListingDesk:
     """The merged listing over *desk*'s database; *settings* by the names of the environment."""
     sightings = Sightings(
-        database=desk.database, queue=desk.queue, clock=desk.clock, policy=Policy(), installation=INSTALLATION
+        database=desk.database,
+        queue=desk.queue,
+        clock=desk.clock,
+        policy=Policy(),
+        installation=INSTALLATION,
+        tell=News(desk.queue).tell,
     )
     listing = MergedListing(
         cloud=cloud,

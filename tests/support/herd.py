@@ -8,7 +8,7 @@ clock says so. One step is what two seconds of a running service do.
 from __future__ import annotations
 
 import itertools
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterator
 from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
@@ -31,12 +31,13 @@ from corral.domain.operation import Operation, OperationKind, OperationStatus
 from corral.engine.acts import Acts
 from corral.engine.births import Births
 from corral.engine.catalog import Catalogue
+from corral.engine.create_gate import CreateGate
 from corral.engine.errands import Accepted, Errands
 from corral.engine.estimates import Estimates
 from corral.engine.glimpses import Glimpses
 from corral.engine.ids import random_id
 from corral.engine.news import News
-from corral.engine.observe import Observer, removal
+from corral.engine.observe import Observer
 from corral.engine.reconcile import Reconciler
 from corral.engine.record import Recorder
 from corral.engine.starts import Starts
@@ -44,7 +45,7 @@ from corral.health.probe import Prober
 from corral.jobs.queue import JobQueue, Wanted
 from corral.jobs.registry import JobId, JobRun, LookAgainError, Priority, Registry
 from corral.settings import CacheSettings
-from corral.store import instances, operations
+from corral.store import instances, looks, operations
 from corral.store.database import Database
 from corral.store.leadership import Leadership
 from corral.store.offers import FailedOffers
@@ -82,12 +83,12 @@ class Herd:
     metrics: Metrics
     errands: Errands
     installation: str
+    numbers: Iterator[int]
     pending: list[_Job] = field(default_factory=list)
-    _numbers: Any = field(default_factory=lambda: itertools.count(1))
 
     async def wish(self, order: Order = ORDER, *, minutes: float = 20) -> InstanceId:
         """What the create command stores: instance, operation, event and job."""
-        number, now = next(self._numbers), self.clock.now()
+        number, now = next(self.numbers), self.clock.now()
         operation = OperationId(f"op_{number}")
         instance = Instance(
             id=InstanceId(f"inst_{number}"),
@@ -205,12 +206,14 @@ async def herding(
     after: Herd | None = None,
     through: Garbler | None = None,
     policy: Policy | None = None,
+    listed: bool = True,
     **quirks: Any,
 ) -> AsyncGenerator[Herd]:
     """
     An engine over *database* and a simulator with these *quirks*; or over the world and time of the one *after*.
 
-    What the provider says comes *through* a garbler, if there is one.
+    What the provider says comes *through* a garbler, if there is one. With *listed*, creates may be sent at once, as if
+    a listing had been compared since the start.
     """
     clock, registry = SteppedClock() if after is None else after.clock, Registry()
     policy = policy or Policy()
@@ -237,10 +240,15 @@ async def herding(
             recorder = Recorder(news=news)
             async with database.connection() as connection:
                 installation = await instances.mark(connection)
+                gate = CreateGate(clock)
+                await gate.start(connection)
+                if listed:
+                    await looks.compared(connection, await looks.begin(connection))
             births = Births(
                 cloud=cloud,
                 database=database,
                 catalogue=catalogue,
+                gate=gate,
                 recorder=recorder,
                 clock=clock,
                 installation=installation,
@@ -261,12 +269,13 @@ async def herding(
             reconciler = Reconciler(
                 database=database, acts=acts, recorder=recorder, clock=clock, policy=policy, metrics=metrics
             )
-            for job_type in (*reconciler.job_types(3), removal(cloud)):
+            for job_type in reconciler.job_types(3):
                 registry.add(job_type)
             observer = Observer(
                 cloud=cloud,
                 database=database,
                 queue=queue,
+                tell=news.tell,
                 leadership=Leadership(target, clock, matter="test"),
                 clock=clock,
                 policy=policy,
@@ -276,8 +285,10 @@ async def herding(
                 glimpses=glimpses,
                 metrics=metrics,
             )
+            numbers = itertools.count(1) if after is None else after.numbers
             yield Herd(
                 sim=sim,
+                numbers=numbers,
                 clock=clock,
                 database=database,
                 queue=queue,

@@ -32,14 +32,16 @@ from corral.domain.sighting import Endpoint
 from corral.engine.acts import Acts
 from corral.engine.births import Births
 from corral.engine.catalog import Catalogue
+from corral.engine.create_gate import CreateGate
 from corral.engine.errands import Errands
 from corral.engine.estimates import Estimates
 from corral.engine.glimpses import Glimpses
 from corral.engine.news import News
-from corral.engine.observe import Observer, removal
+from corral.engine.observe import Observer
 from corral.engine.reconcile import Reconciler
 from corral.engine.record import Recorder
 from corral.engine.starts import Starts
+from corral.engine.sweeps.orphans import OrphanSweep
 from corral.health.probe import Prober
 from corral.jobs.execution import FIRST_RETRY_SECONDS, LAST_RETRY_SECONDS, OUTAGE_PAUSE_SECONDS
 from corral.jobs.queue import JobQueue, Wanted
@@ -75,6 +77,7 @@ HELD_BACK_LOOKS = 5
 PAUSED_STEPS = 10
 """Of 20 s each: longer than a doubt lasts, and the next attempt is made."""
 LONGEST_DEADLINE_SECONDS = 600 * 60.0
+SWEEP = JobRun(id=JobId(1), type="sweep_orphans", payload={}, attempt=1)
 _TABLES = (
     "corral_delivery_attempts",
     "corral_deliveries",
@@ -177,6 +180,7 @@ class Paddock:
             cloud=cloud,
             database=self.database,
             catalogue=catalogue,
+            gate=CreateGate(clock),
             recorder=self.recorder,
             clock=clock,
             installation=ground.installation,
@@ -202,7 +206,7 @@ class Paddock:
             policy=policy,
             metrics=ground.metrics,
         )
-        for job_type in (*reconciler.job_types(3), removal(cloud)):
+        for job_type in reconciler.job_types(3):
             self.registry.add(job_type)
         self.errands = Errands(
             database=self.database,
@@ -218,6 +222,7 @@ class Paddock:
             cloud=cloud,
             database=self.database,
             queue=self.queue,
+            tell=self.news.tell,
             leadership=Leadership(ground.target, clock, matter="test"),
             clock=clock,
             policy=policy,
@@ -226,6 +231,15 @@ class Paddock:
             calls_per_minute=lambda: 10_000,
             glimpses=glimpses,
             metrics=ground.metrics,
+        )
+        self.orphan_sweep = OrphanSweep(
+            cloud=cloud,
+            catalogue=catalogue,
+            database=self.database,
+            tell=self.news.tell,
+            clock=clock,
+            installation=ground.installation,
+            rule="report",
         )
 
     # What a user does.
@@ -322,6 +336,7 @@ class Paddock:
                 if await self.is_at_rest():
                     return
                 await self.step(10.0)
+                await self.orphan_sweep.sweep(SWEEP)
             self.advance(LONGEST_DEADLINE_SECONDS)  # what waits for its deadline may have it
         raise AssertionError(f"it never comes to rest: {self.pending}, {await self.all()}")
 

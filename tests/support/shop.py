@@ -103,6 +103,9 @@ class Shop:
     async def instance(self, provider_id: str) -> ProviderInstance | None:
         raise NotImplementedError
 
+    async def named(self, name: str) -> Listing:
+        raise NotImplementedError
+
     async def instances(self) -> Listing:
         raise NotImplementedError
 

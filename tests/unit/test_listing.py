@@ -13,7 +13,7 @@ from support.sightings import shown
 from corral.domain.catalog import BillingMode, PortKind
 from corral.domain.decide import Policy
 from corral.domain.instance import Instance, Placement, ProviderId
-from corral.domain.lifecycle import Goal, Phase
+from corral.domain.lifecycle import Action, Goal, Phase
 from corral.domain.listing import FOREIGN_PHASE, Consistency, Heard, Merged, Source, foreign_phase, merge
 from corral.domain.sighting import Endpoint, ProviderInstance, Sighting
 
@@ -41,7 +41,7 @@ AFTER = NOW + timedelta(seconds=1)
 
 
 def merged(ours: Instance, *listed: ProviderInstance, complete: bool = True) -> Merged:
-    heard = Heard(listed=listed, complete=complete, began=NOW)
+    heard = Heard(listed=listed, complete=complete, began=NOW, now=NOW + timedelta(hours=1))
     (item,) = merge({ours.id: ours}, heard, policy=Policy(), installation="0a1b2c")
     return item
 
@@ -62,7 +62,7 @@ def merged(ours: Instance, *listed: ProviderInstance, complete: bool = True) -> 
         ({"goal": Goal.GONE, "phase": Phase.DELETING}, RUNNING, "local-newer", "deleting"),
         ({"goal": Goal.GONE, "phase": Phase.DELETING}, shown("p1", Sighting.REMOVING), "novita-newer", "deleting"),
         ({"goal": Goal.STOPPED, "phase": Phase.STOPPING}, RUNNING, "local-newer", "stopping"),
-        ({"phase": Phase.STARTING, "sighting": Sighting.EXITED},
+        ({"phase": Phase.STARTING, "sighting": Sighting.EXITED, "owed": Action.START},
          shown("p1", Sighting.EXITED), "local-newer", "starting"),
         ({"sighting": Sighting.EXITED, "phase": Phase.EXITED, "sighted_at": AFTER}, RUNNING, "local-newer", "exited"),
         ({"sighting": Sighting.ABSENT, "phase": Phase.TERMINATED, "goal": Goal.GONE}, RUNNING,
@@ -152,7 +152,7 @@ def test_the_newest_comes_first_and_the_undated_last() -> None:
         shown("oldest", Sighting.RUNNING, name="z", created_at=NOW - timedelta(days=9)),
         RUNNING,
     )
-    heard = Heard(listed=listed, complete=True, began=NOW)
+    heard = Heard(listed=listed, complete=True, began=NOW, now=NOW + timedelta(hours=1))
     found = merge({OURS.id: OURS}, heard, policy=Policy(), installation="0a1b2c")
 
     assert [item.seen.id for item in found if item.seen is not None] == ["newest", "p1", "oldest", "undated"]

@@ -26,6 +26,7 @@ def looked(instance: Instance, listed: Sequence[ProviderInstance], *, after: flo
         listed,
         complete=True,
         began=began,
+        now=began + timedelta(seconds=50),
         installation="0a1b2c",
         settle=SETTLE,
         outlasted={instance.id} if outlasted else (),
@@ -66,7 +67,8 @@ LEAVING = replace(
 
 
 def looked_at(instance: Instance, seen: ProviderInstance | None, *, after: float) -> Instance:
-    return peeked(instance, seen, began=NOW + timedelta(seconds=after), settle=SETTLE)
+    began = NOW + timedelta(seconds=after)
+    return peeked(instance, seen, began=began, now=began + timedelta(seconds=50), settle=SETTLE)
 
 
 def test_a_look_at_one_tells_what_a_listing_would() -> None:
@@ -103,3 +105,43 @@ def test_a_later_sighting_takes_back_that_it_was_not_found_and_an_older_listing_
 
     assert looked(unfound, there, after=109).changed == ()
     assert [i.unfound_since for i in looked(unfound, there, after=111).changed] == [None]
+
+
+def test_a_clock_that_was_set_back_does_not_make_what_is_seen_old() -> None:
+    """What was recorded before the change lies in the future; it does not say what is newer."""
+    ahead = replace(BORN, sighting=Sighting.RUNNING, sighted_at=NOW + timedelta(minutes=10))
+    stopped = [shown("p1", Sighting.EXITED)]
+
+    assert [i.sighting for i in looked(ahead, stopped, after=0).changed] == [Sighting.EXITED]
+    assert looked(replace(ahead, sighted_at=NOW + timedelta(seconds=40)), stopped, after=0).changed == ()
+    assert looked_at(ahead, stopped[0], after=0).sighting is Sighting.EXITED
+
+
+READY = replace(BORN, phase=Phase.READY, sighting=Sighting.RUNNING, sighted_at=NOW)
+
+
+@pytest.mark.parametrize("sighting", [Sighting.RUNNING, Sighting.MOVING])
+def test_an_unknown_word_for_one_that_is_ready_is_followed_closely(sighting: Sighting) -> None:
+    """Its phase says nothing about it, and what it does is not known."""
+    found = looked(READY, [shown("p1", sighting)], after=10)
+
+    assert found.restless is (sighting is Sighting.MOVING)
+
+
+def test_a_listing_is_trusted_once_what_it_lacks_was_looked_up() -> None:
+    """Before that, it is as likely to be wrong as the machine is to be gone."""
+    checked = replace(READY, missing_since=NOW, missing_checks=1)
+
+    assert not looked(READY, [], after=100).trusted
+    assert looked(checked, [], after=100).trusted
+    assert looked(READY, [shown("p1", Sighting.RUNNING)], after=100).trusted
+
+
+@pytest.mark.parametrize(("after", "again"), [(10, False), (29, False), (30, True), (100, True)])
+def test_one_that_a_lookup_found_is_looked_up_again_at_growing_pauses(after: float, *, again: bool) -> None:
+    """A list that is wrong must not use up the rate limit; here 50 s pass from a listing's beginning to its end."""
+    found_at = NOW + timedelta(seconds=50)
+    unlisted = replace(READY, unlisted_since=found_at, unlisted_found_at=found_at)
+    changed = looked(unlisted, [], after=after).changed
+
+    assert [i.missing_since is not None for i in changed] == ([True] if again else [])

@@ -90,7 +90,9 @@ def _summary(picture: Picture, *, dry_run: bool) -> list[str]:
     ]
     surplus = sum(one.finding.fate is Fate.SURPLUS for one in picture.found)
     if surplus:
-        lines.append(f"{surplus} belong to instances that have another machine or are gone: the service deletes them.")
+        lines.append(
+            f"{surplus} belong to instances that have another machine or are gone: the service adopts or reports them."
+        )
     for mark, count in sorted(picture.others.items()):
         lines.append(f"Not touched: {count} of installation {mark}.")
     if picture.unmarked:

@@ -92,6 +92,10 @@ class Cloud(Protocol):
         """Every instance of the account, over all pages."""
         ...
 
+    async def named(self, name: str) -> Listing:
+        """The instances called *name*, by one call; complete unless the provider had more that fit."""
+        ...
+
     async def start(self, provider_id: str) -> None:
         """Ask for a start."""
         ...

@@ -22,6 +22,7 @@ def intended(instance: Instance, candidate: Candidate, now: datetime) -> Instanc
         create_ended=False,
         doubted_at=None,
         listings_since_sent=0,
+        given_up=(*instance.given_up, instance.attempt) if instance.create_in_doubt else instance.given_up,
         placement=Placement(
             region=candidate.region,
             cluster_id=candidate.offer.cluster_id,

@@ -103,6 +103,10 @@ class Instance:
     listings_since_sent: int = 0
     """Complete listings, begun after the settle time was over, that did not show its name."""
     provider_id: ProviderId | None = None
+    provider_attempt: int | None = None
+    """The attempt that made the machine `provider_id`; None: the last one."""
+    given_up: tuple[int, ...] = ()
+    """Attempts whose call was in doubt until the settle time was over; a machine of theirs may still appear."""
     placement: Placement | None = None
     tried: tuple[Tried, ...] = ()
 
@@ -118,6 +122,10 @@ class Instance:
     missing_checks: int = 0
     """How often a direct look-up confirmed that it is missing."""
     missing_checked_at: datetime | None = None
+    unlisted_since: datetime | None = None
+    """When a lookup by its id first found it although a complete listing lacked it; None once a listing shows it."""
+    unlisted_found_at: datetime | None = None
+    """When a lookup last did."""
     unfound_since: datetime | None = None
     """When a look by its id first did not find it, after it was told to go; None when it was seen since."""
     acted_at: datetime | None = None

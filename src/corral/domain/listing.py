@@ -34,7 +34,7 @@ from corral.domain.decide import Policy, decide, recorded
 from corral.domain.instance import Instance, InstanceId, ProviderId
 from corral.domain.lifecycle import COMING_UP, Goal, Phase
 from corral.domain.sighting import Endpoint, ProviderInstance, Sighting
-from corral.domain.survey import survey
+from corral.domain.survey import CLOCK_SKEW, survey
 
 LEAVING: Final = frozenset({Sighting.REMOVING, Sighting.ABSENT})
 """What the provider says of an instance that goes, or is gone."""
@@ -84,6 +84,8 @@ class Heard:
     listed: tuple[ProviderInstance, ...]
     complete: bool
     began: datetime
+    now: datetime
+    """When it is compared with our records; a listing is compared more than once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,6 +141,7 @@ def _merged(local: Mapping[InstanceId, Instance], heard: Heard, policy: Policy, 
         heard.listed,
         complete=heard.complete,
         began=heard.began,
+        now=heard.now,
         installation=installation,
         settle=policy.settle,
     )
@@ -171,7 +174,7 @@ def _unlisted(instance: Instance, heard: Heard | None, policy: Policy) -> Merged
 
 def _listed(before: Instance, surveyed: Instance, seen: ProviderInstance, heard: Heard, policy: Policy) -> Merged:
     shown = surveyed
-    if surveyed is not before:
+    if surveyed is not before or _is_undecided(before):
         shown = recorded(surveyed, decide(surveyed, heard.began, policy), heard.began)
     if not _knows_better(before, heard):
         shown = _placed(replace(shown, endpoints=_ports(before, seen)), seen)
@@ -181,6 +184,11 @@ def _listed(before: Instance, surveyed: Instance, seen: ProviderInstance, heard:
         consistency=_compared(before, seen, heard),
         synced_at=max(heard.began, before.sighted_at or heard.began),
     )
+
+
+def _is_undecided(instance: Instance) -> bool:
+    """Whether something was seen of it since its phase was recorded; no pass may have followed yet."""
+    return instance.sighted_at is not None and instance.sighted_at > instance.phase_since
 
 
 def _compared(instance: Instance, seen: ProviderInstance, heard: Heard) -> Consistency:
@@ -210,7 +218,7 @@ def _is_too_new(instance: Instance, heard: Heard, policy: Policy) -> bool:
 
 
 def _knows_better(instance: Instance, heard: Heard) -> bool:
-    return instance.sighted_at is not None and instance.sighted_at > heard.began
+    return instance.sighted_at is not None and heard.began < instance.sighted_at <= heard.now + CLOCK_SKEW
 
 
 def _is_another(instance: Instance, seen: ProviderInstance) -> bool:

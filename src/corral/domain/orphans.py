@@ -1,8 +1,8 @@
 """
-Orphans: provider instances that carry this installation's mark, though no record says that they were wanted.
+Orphans: provider instances that carry this installation's mark and belong to no record.
 
-They come of a database that was restored from a backup, or lost rows. A mark of another installation is somebody else's
-business, and what carries none is nobody's: neither is an orphan.
+They come of a database that was restored from a backup or copied, of lost rows, and of create calls that had been given
+up when they took effect. A machine with the mark of another installation, or with none, is not an orphan.
 """
 
 from __future__ import annotations
@@ -11,12 +11,14 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
-from corral.domain.adoption import billing_mode
+from corral.domain.adoption import NOWHERE, billing_mode
 from corral.domain.catalog import BillingMode
-from corral.domain.instance import InstanceId, ProviderId
-from corral.domain.lifecycle import Phase
+from corral.domain.events import Change
+from corral.domain.instance import Instance, InstanceId, OperationId, Order, ProviderId
+from corral.domain.lifecycle import Goal, Phase
 from corral.domain.listing import LEAVING, foreign_phase
-from corral.domain.marks import Mark, read_mark
+from corral.domain.marks import read_mark
+from corral.domain.matching import Unmatched, UnmatchedKind
 from corral.domain.sighting import ProviderInstance
 
 GRACE: Final = timedelta(hours=1)
@@ -31,7 +33,8 @@ class Orphan:
     provider_id: ProviderId
     name: str
     made_for: InstanceId
-    """The instance that its mark names, and nobody remembers."""
+    """The instance that its mark names."""
+    kind: UnmatchedKind
     phase: Phase
     region: str | None
     cluster_id: str | None
@@ -45,17 +48,24 @@ class Orphan:
     """When its deletion was last asked for."""
 
     @property
+    def is_ours(self) -> bool:
+        """Whether a create call in our own records explains it, so that it is deleted whatever CORRAL_ORPHANS says."""
+        return self.kind is UnmatchedKind.LOST_CREATE
+
+    @property
     def spared_until(self) -> datetime:
         """When its time of grace ends."""
         return self.first_seen_at + GRACE
 
 
-def orphan_of(mark: Mark, seen: ProviderInstance, now: datetime) -> Orphan:
-    """The orphan that was *seen* just now."""
+def orphan_of(found: Unmatched, now: datetime) -> Orphan:
+    """The orphan that was *found* just now."""
+    mark, seen = found.mark, found.seen
     return Orphan(
         provider_id=ProviderId(seen.id),
         name=seen.name,
         made_for=mark.instance_id,
+        kind=found.kind,
         phase=foreign_phase(seen),
         region=seen.region,
         cluster_id=seen.cluster_id,
@@ -65,6 +75,33 @@ def orphan_of(mark: Mark, seen: ProviderInstance, now: datetime) -> Orphan:
         micro_usd=None,
         first_seen_at=now,
     )
+
+
+def orphan_event(orphan: Orphan, record: Instance | None, because: str, now: datetime) -> Change:
+    """
+    The entry of the event log that says what becomes of *orphan*.
+
+    It belongs to the instance that the machine was made for: to its *record*, or, without one, to its id alone.
+    """
+    subject = record or Instance(
+        id=orphan.made_for,
+        order=Order(
+            name=orphan.name,
+            product_name="",
+            template_id="",
+            gpu_num=orphan.gpu_num,
+            regions=(orphan.region or NOWHERE,),
+            billing_mode=orphan.billing_mode,
+        ),
+        goal=Goal.RUNNING,
+        phase=orphan.phase,
+        operation_id=OperationId(""),
+        created_at=orphan.first_seen_at,
+        phase_since=orphan.first_seen_at,
+        deadline_at=None,
+        provider_id=orphan.provider_id,
+    )
+    return Change(before=subject, after=subject, because=because, at=now)
 
 
 def may_delete(orphan: Orphan, seen: ProviderInstance | None, *, installation: str, now: datetime) -> bool:

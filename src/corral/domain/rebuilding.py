@@ -16,6 +16,7 @@ from corral.domain.errors import GoalRefusedError
 from corral.domain.instance import Instance, InstanceId, ProviderId
 from corral.domain.lifecycle import Phase
 from corral.domain.marks import Mark, read_mark
+from corral.domain.matching import worth
 from corral.domain.sighting import ProviderInstance, Sighting
 from corral.domain.survey import marked
 
@@ -30,7 +31,7 @@ class Fate(StrEnum):
     DUPLICATE = "duplicate"
     """Its instance has another machine; it gets a record under an id of its own, so that nothing deletes it."""
     SURPLUS = "surplus"
-    """Its instance is remembered, and has another machine or is gone; the service deletes it, as it always would."""
+    """Its instance is remembered, and has another machine or is gone; the service adopts or reports it."""
     LEAVING = "leaving"
     """It is being deleted."""
     KNOWN = "known"
@@ -100,7 +101,7 @@ def findings(
     for instance_id, machines in by_instance.items():
         record = remembered.get(instance_id)
         free = [each for each in machines if not _is_settled(each[1], known, doomed)]
-        kept = max(free, key=_worth, default=None)
+        kept = max(free, key=worth, default=None)
         for mark, seen in machines:
             fate = _fate(record, seen, known, doomed, is_kept=kept is not None and seen is kept[1])
             found.append(Finding(mark=mark, seen=seen, fate=fate, last_attempt=machines[-1][0].attempt))
@@ -110,13 +111,6 @@ def findings(
 def _place(marked_one: tuple[Mark, ProviderInstance]) -> tuple[str, int, str]:
     mark, seen = marked_one
     return mark.instance_id, mark.attempt, seen.id
-
-
-def _worth(marked_one: tuple[Mark, ProviderInstance]) -> tuple[bool, bool, int, str]:
-    """The newest attempt that runs, or that is on its way up, or of those that do not."""
-    mark, seen = marked_one
-    is_down = seen.sighting in {Sighting.EXITED, Sighting.STOPPING}
-    return seen.sighting is Sighting.RUNNING, not is_down, mark.attempt, seen.id
 
 
 def _is_settled(seen: ProviderInstance, known: Collection[str], doomed: Collection[str]) -> bool:

@@ -22,6 +22,7 @@ from corral.domain.health import CheckAgain, GivenUp, Passed, judge
 from corral.domain.instance import Failure, Instance, Ways
 from corral.domain.lifecycle import Action, Goal, Phase
 from corral.domain.sighting import ProviderInstance, Sighting
+from corral.domain.survey import found_unlisted
 from corral.engine.births import Births
 from corral.engine.glimpses import Glimpses
 from corral.engine.outcome import Outcome, provider_id
@@ -143,7 +144,10 @@ class Acts:
         seen = await self.cloud.instance(provider_id(instance))
         now = self.clock.now()
         if seen is not None:
-            found = await self._write(hold, instance, Step(sighted(instance, seen, self.clock), "found by its id"))
+            there = sighted(instance, seen, self.clock)
+            if instance.missing_since is not None:
+                there = found_unlisted(there, now)
+            found = await self._write(hold, instance, Step(there, "found by its id"))
             return Outcome(instance=found)
         checks = instance.missing_checks + 1
         missing = replace(instance, missing_checks=checks, missing_checked_at=now)

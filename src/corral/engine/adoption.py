@@ -45,7 +45,7 @@ class Adopting:
         The instance, and whether it is newly ours: one that already was stays as it is.
 
         Raises NotFoundError when the provider has none of that id, and GoalRefusedError for one that is being deleted,
-        or that a create of ours made and the engine is about to deal with.
+        or that a create of ours made and the engine is about to deal with. A machine reported as an orphan is free.
         """
         if not is_id(provider_id):
             raise no_such_instance(provider_id)
@@ -88,7 +88,8 @@ class Adopting:
         if mark is not None and mark.installation == self.installation:
             async with self.database.connection() as connection:
                 maker = await instances.load(connection, mark.instance_id)
-            if maker is not None:
+                is_reported = await orphans.is_noted(connection, seen.id)
+            if maker is not None and not is_reported:
                 raise GoalRefusedError(
                     f"{provider_id} was made for {maker.id}, which is {maker.phase}; it is dealt with as part of that",
                     details={"instanceId": maker.id},

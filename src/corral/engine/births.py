@@ -34,6 +34,7 @@ from corral.domain.marks import Mark, provider_name
 from corral.domain.order_rules import wish_of
 from corral.domain.placement import Candidate, Reason, Rejection
 from corral.engine.catalog import Catalogue
+from corral.engine.create_gate import CreateGate
 from corral.engine.record import Hold, Recorder, Step
 from corral.engine.send_check import SendCheck
 from corral.store import instances, operations
@@ -51,6 +52,7 @@ class Births:
     cloud: Cloud
     database: Database
     catalogue: Catalogue
+    gate: CreateGate
     recorder: Recorder
     clock: Clock
     installation: str
@@ -62,6 +64,7 @@ class Births:
 
         Raises CloudTransientError, with nothing in doubt, when the provider cannot be asked now.
         """
+        await self.gate.check(hold.connection, hold.server)
         refused: list[Tried] = []
         while True:
             try:

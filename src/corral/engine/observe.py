@@ -18,12 +18,15 @@ from corral.cloud.port import Cloud, Listing
 from corral.domain.decide import Policy
 from corral.domain.errors import CloudError, StoreUnavailableError
 from corral.domain.lifecycle import IN_MOTION
+from corral.domain.matching import Match
 from corral.engine.doubts import DoubtWatch
 from corral.engine.glimpses import Glimpses
+from corral.engine.name_lookups import NameLookups
+from corral.engine.outcome import provider_id
 from corral.engine.peeks import Peeks
+from corral.engine.record import Tell
 from corral.engine.sightings import Sightings, a_pass
 from corral.jobs.queue import JobQueue
-from corral.jobs.registry import JobRun, JobType
 from corral.store import instances, looks
 from corral.store.database import Database
 from corral.store.leadership import Leadership
@@ -52,6 +55,7 @@ class Observer:
     cloud: Cloud
     database: Database
     queue: JobQueue
+    tell: Tell
     leadership: Leadership
     clock: Clock
     policy: Policy
@@ -70,9 +74,14 @@ class Observer:
     _began: float | None = field(default=None, init=False)
     """When the look under way began."""
     _peek_due: float = field(default=0.0, init=False)
+    _trusted: bool = field(default=True, init=False)
+    """Whether the last listing was complete and right."""
+    _restless: bool = field(default=False, init=False)
+    """Whether the last listing showed something that no phase says: an unknown status, or a machine that is missing."""
     _sightings: Sightings = field(init=False)
     _peeks: Peeks = field(init=False)
     _doubts: DoubtWatch = field(init=False)
+    _names: NameLookups = field(init=False)
 
     def __post_init__(self) -> None:
         """Share what is known with the one who writes."""
@@ -83,6 +92,7 @@ class Observer:
             clock=self.clock,
             policy=self.policy,
             installation=self.installation,
+            tell=self.tell,
         )
         self._peeks = Peeks(
             cloud=self.cloud,
@@ -91,6 +101,15 @@ class Observer:
             clock=self.clock,
             policy=self.policy,
             glimpses=self.glimpses,
+        )
+
+        self._names = NameLookups(
+            cloud=self.cloud,
+            database=self.database,
+            sightings=self._sightings,
+            clock=self.clock,
+            doubts=self._doubts,
+            installation=self.installation,
         )
 
     def wake(self) -> None:
@@ -146,16 +165,17 @@ class Observer:
             await looks.announce(connection, timedelta(seconds=round(max(self._due - began, now - began))))
 
     def _is_peek_due(self) -> bool:
-        """Whether listings take so long, or come so rarely, that what moves should not wait for them."""
+        """Whether listings take so long, come so rarely or are so wrong that what moves should not wait for them."""
         now = self.clock.monotonic()
         lasting = 0.0 if self._began is None else now - self._began
         is_long = max(lasting, self._affordable_interval()) >= self.policy.long_look.total_seconds()
-        return is_long and now >= self._peek_due
+        return (is_long or not self._trusted) and now >= self._peek_due
 
     async def peek(self) -> None:
-        """Look at a few of those that move, by their ids."""
+        """Look at a few of those that move, by their ids, and for creates in doubt, by their names."""
         self._peek_due = self.clock.monotonic() + self.policy.poll.total_seconds()
         await self._peeks.look(pages=self._pages)
+        await self._names.look()
 
     async def sweep(self) -> None:
         """Turn reminders that are due into passes."""
@@ -165,6 +185,8 @@ class Observer:
 
     async def look(self) -> None:
         """List the whole account once and act on the difference; an unreachable provider changes nothing."""
+        async with self.database.connection() as connection:
+            begun = await looks.begin(connection)
         began, began_at = self.clock.now(), self.clock.monotonic()
         try:
             listing = await self.cloud.instances()
@@ -181,10 +203,27 @@ class Observer:
         ):  # as the leader, who may have been frozen, and replaced, while the provider answered
             await self.leadership.check()
         outlasted = partial(self._doubts.outlasted, began=began_at)
-        await self._sightings.record(listing, began=began, outlasted=outlasted)
+        found = await self._sightings.record(listing, began=began, outlasted=outlasted, begun=begun)
+        if listing.complete and self._trusted and not found.trusted:
+            log.warning("observer.listing_not_trusted", listed=len(listing.instances))
+        self._restless, self._trusted = found.restless, found.trusted
+        for match in found.to_confirm:
+            await self._confirm_move(match)
+
+    async def _confirm_move(self, match: Match) -> None:
+        """Look the old machine up, before the record gets the one that has its name now."""
+        began = self.clock.now()
+        try:
+            old = await self.cloud.instance(provider_id(match.record))
+        except CloudError as error:
+            log.warning("observer.look_failed", why=error.message)
+            return
+        await self._sightings.record_move(match, old, began=began)
 
     async def _interval(self) -> float:
-        """Short while anything moves, long otherwise."""
+        """Short while anything moves, or the last listing left something open; long otherwise."""
+        if self._restless:
+            return self.policy.poll.total_seconds()
         async with self.database.connection() as connection:
             moving = await instances.in_motion(connection, sorted(IN_MOTION))
         return (self.policy.poll if moving else self.idle_interval).total_seconds()
@@ -200,12 +239,3 @@ def _unless_done(task: asyncio.Task[None] | None) -> asyncio.Task[None] | None:
         return task
     task.result()
     return None
-
-
-def removal(cloud: Cloud) -> JobType:
-    """The job that deletes what a lost attempt left behind; every listing that still shows it asks for it again."""
-
-    async def handler(run: JobRun) -> None:
-        await cloud.delete(str(run.payload["novitaInstanceId"]))
-
-    return JobType(name="remove_duplicate", handler=handler)

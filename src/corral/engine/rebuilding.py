@@ -115,7 +115,7 @@ class Rebuilding:
         match finding.fate:
             case Fate.REBUILT:
                 instance = self._rebuilt(finding, finding.mark.instance_id, finding.mark.instance_id, price, now)
-                instance = replace(instance, attempt=finding.last_attempt)
+                instance = replace(instance, attempt=finding.last_attempt, provider_attempt=finding.mark.attempt)
             case Fate.DUPLICATE:
                 own_id = InstanceId(f"inst_{self.new_id()}")
                 name = f"{finding.mark.instance_id}-attempt-{finding.mark.attempt}"
@@ -126,6 +126,7 @@ class Rebuilding:
                     record,
                     attempt=max(record.attempt, finding.last_attempt),
                     provider_id=ProviderId(seen.id),
+                    provider_attempt=finding.mark.attempt,
                     create_sent_at=None,
                     started_at=now,
                 )

@@ -69,6 +69,7 @@ class Reconciler:
                             connection=connection,
                             operation=taken.operation,
                             look_at=taken.look_at,
+                            server=taken.server,
                             in_a_hurry=run.first,
                         )
                         await self._pass(hold, taken.instance)

@@ -35,6 +35,8 @@ class Hold:
     operation: Operation | None
     look_at: datetime | None
     """When it is to be looked at in any case; one that is taken down meanwhile has become a pass."""
+    server: datetime | None = None
+    """When the database server of that connection was started: a restored one is started after its rows were made."""
     in_a_hurry: bool = False
     """Whether others wait that came earlier."""
 

@@ -38,13 +38,16 @@ _SHARED = {
 _INSERT = "INSERT INTO corral_instances ({columns}) SELECT {columns} FROM {rows}"
 _ADD = Adding(f"{_INSERT} RETURNING id", own=_OWN, shared=_SHARED)
 _ADD_UNLESS_KNOWN = Adding(f"{_INSERT} ON CONFLICT (provider_id) DO NOTHING RETURNING id", own=_OWN, shared=_SHARED)
+# The rows are locked in the order of their ids: two such statements at a time would wait for each other otherwise.
 _UPDATE = f"""
+WITH locked AS MATERIALIZED (SELECT id FROM corral_instances WHERE id = ANY($1::text[]) ORDER BY id FOR UPDATE)
 UPDATE corral_instances AS i
 SET goal = n.goal, phase = n.phase, region = n.region, provider_id = n.provider_id, generation = i.generation + 1,
     create_in_doubt = n.create_in_doubt, look_at = n.look_at, record = n.record, micro_usd = n.micro_usd
 FROM unnest($1::text[], $2::text[], $3::text[], $4::timestamptz[], $5::jsonb[], $6::text[], $7::text[], $8::text[],
             $9::int[], $10::bool[], $11::timestamptz[], $12::bigint[])
   AS n (id, name, region, created_at, record, goal, phase, provider_id, generation, create_in_doubt, look_at, micro_usd)
+JOIN locked USING (id)
 WHERE i.id = n.id AND i.generation = n.generation
 RETURNING i.id, {notice(TOPIC, "i.id")}
 """  # noqa: S608  # constants
@@ -136,6 +139,22 @@ async def watched(connection: Connection) -> list[Instance]:
         Phase.TERMINATED.value,
     )
     return [instance_of(row) for row in rows]
+
+
+async def in_doubt(connection: Connection) -> list[Instance]:
+    """Those whose last create call has no known outcome."""
+    rows = await connection.fetch("SELECT record, generation FROM corral_instances WHERE create_in_doubt")
+    return [instance_of(row) for row in rows]
+
+
+async def one_ready(connection: Connection) -> Instance | None:
+    """One that we created and that is ready, the latest request first; None if there is none."""
+    row = await connection.fetchrow(
+        "SELECT record, generation FROM corral_instances WHERE phase = $1 AND record->'order'->>'template_id' <> ''"
+        " ORDER BY created_at DESC LIMIT 1",
+        Phase.READY.value,
+    )
+    return None if row is None else instance_of(row)
 
 
 async def belonging(

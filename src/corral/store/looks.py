@@ -1,4 +1,10 @@
-"""When the provider was last seen whole; what is shown of instances is as fresh as that."""
+"""
+Listings of the whole account: when one was last read, and how many were begun and compared with the records.
+
+A number alone does not tell whether the database still has the rows that the listing was compared with: a server that
+was restored or replaced goes on with older ones. So a listing counts only if the server was not restarted since it
+began, which a restore, a failover and a point-in-time recovery all imply.
+"""
 
 from __future__ import annotations
 
@@ -24,6 +30,32 @@ class LastLook:
     """How often the leader lists, if it said so: a small rate limit and a large account make it rarer than set."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Begun:
+    """A listing that was begun."""
+
+    number: int
+    server: datetime
+    """When the database server that counted it was started."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listings:
+    """How far the listings are."""
+
+    begun: int
+    compared: int
+    server: datetime
+
+
+async def begin(connection: Connection) -> Begun:
+    """Count a listing that is about to be read."""
+    row = await connection.fetchrow(
+        "UPDATE corral_last_look SET begun = begun + 1 RETURNING begun, pg_postmaster_start_time() AS server"
+    )
+    return Begun(number=row["begun"], server=row["server"])
+
+
 async def remember(connection: Connection, at: datetime) -> None:
     """A complete listing was read at *at*."""
     await connection.execute("UPDATE corral_last_look SET at = $1, noted_at = now()", at)
@@ -38,3 +70,20 @@ async def last(connection: Connection) -> LastLook:
     """The last complete listing, by any process."""
     row = await connection.fetchrow(_LAST)
     return LastLook(at=row["at"], age=row["age"], every=row["every"])
+
+
+async def compared(connection: Connection, listing: Begun) -> None:
+    """*listing* was complete and right, and this transaction compared it with the records."""
+    await connection.execute(
+        "UPDATE corral_last_look SET compared = greatest(compared, $1) WHERE pg_postmaster_start_time() = $2",
+        listing.number,
+        listing.server,
+    )
+
+
+async def listings(connection: Connection) -> Listings:
+    """The numbers as they are now."""
+    row = await connection.fetchrow(
+        "SELECT begun, compared, pg_postmaster_start_time() AS server FROM corral_last_look"
+    )
+    return Listings(begun=row["begun"], compared=row["compared"], server=row["server"])

@@ -9,22 +9,28 @@ from typing import Any
 from corral.domain.catalog import BillingMode
 from corral.domain.instance import InstanceId, ProviderId
 from corral.domain.lifecycle import Phase
+from corral.domain.matching import UnmatchedKind
 from corral.domain.orphans import Orphan
 from corral.store.database import Connection
 
 _NOTE = """
-INSERT INTO corral_orphans (provider_id, name, made_for, status, region, cluster_id, product_id, billing_mode, gpu_num,
-                            first_seen_at, last_seen_at)
-SELECT *, $10, $10 FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[],
-                               $8::text[], $9::int[])
-ON CONFLICT (provider_id) DO UPDATE SET status = excluded.status, last_seen_at = excluded.last_seen_at
+INSERT INTO corral_orphans (provider_id, name, made_for, kind, status, region, cluster_id, product_id, billing_mode,
+                            gpu_num, first_seen_at, last_seen_at)
+SELECT *, $11, $11 FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[],
+                               $8::text[], $9::text[], $10::int[])
+ON CONFLICT (provider_id) DO UPDATE
+  SET status = excluded.status, kind = excluded.kind, last_seen_at = excluded.last_seen_at
 RETURNING provider_id, xmax = 0 AS is_new
 """
-# An adoption takes the row away and a claim keeps it: whichever comes first, the other finds out.
+# An adoption takes the row away and a claim keeps it: whichever comes first, the other finds out. The instance that a
+# second machine was made for has a record and a machine; a record without one may still get this machine.
 _CLAIM = """
 UPDATE corral_orphans AS o SET asked_at = $2
 WHERE provider_id = $1
-  AND NOT EXISTS (SELECT FROM corral_instances AS i WHERE i.provider_id = o.provider_id OR i.id = o.made_for)
+  AND NOT EXISTS (
+    SELECT FROM corral_instances AS i
+    WHERE i.provider_id = o.provider_id OR (i.id = o.made_for AND (o.kind = 'no_record' OR i.provider_id IS NULL))
+  )
 RETURNING provider_id
 """
 
@@ -33,7 +39,8 @@ async def note(connection: Connection, seen: Sequence[Orphan], now: datetime) ->
     """Remember those *seen* now; answers which are new."""
     if not seen:
         return set()
-    rows = await connection.fetch(_NOTE, *(list(column) for column in zip(*map(_row, seen), strict=True)), now)
+    ordered = sorted(seen, key=lambda orphan: orphan.provider_id)  # rows are locked in one order, whoever notes them
+    rows = await connection.fetch(_NOTE, *(list(column) for column in zip(*map(_row, ordered), strict=True)), now)
     return {ProviderId(row["provider_id"]) for row in rows if row["is_new"]}
 
 
@@ -48,6 +55,14 @@ async def all_of_them(connection: Connection, limit: int = 1000) -> list[Orphan]
     """The longest known first."""
     rows = await connection.fetch("SELECT * FROM corral_orphans ORDER BY first_seen_at, provider_id LIMIT $1", limit)
     return [_orphan(row) for row in rows]
+
+
+async def is_noted(connection: Connection, provider_id: str) -> bool:
+    """Whether it is one of them."""
+    found: bool = await connection.fetchval(
+        "SELECT EXISTS (SELECT FROM corral_orphans WHERE provider_id = $1)", provider_id
+    )
+    return found
 
 
 async def remember_price(connection: Connection, provider_id: ProviderId, micro_usd: int) -> None:
@@ -76,6 +91,7 @@ def _row(orphan: Orphan) -> tuple[Any, ...]:
         orphan.provider_id,
         orphan.name,
         orphan.made_for,
+        orphan.kind.value,
         orphan.phase.value,
         orphan.region,
         orphan.cluster_id,
@@ -90,6 +106,7 @@ def _orphan(row: Any) -> Orphan:
         provider_id=ProviderId(row["provider_id"]),
         name=row["name"],
         made_for=InstanceId(row["made_for"]),
+        kind=UnmatchedKind(row["kind"]),
         phase=Phase(row["status"]),
         region=row["region"],
         cluster_id=row["cluster_id"],

@@ -21,7 +21,7 @@ from corral.store.records import instance_of
 _OPERATION = ", ".join(f"o.{column}" for column in operations.COLUMNS.split(", "))
 _TAKE = f"""
 WITH lock AS MATERIALIZED (SELECT pg_try_advisory_lock(hashtextextended($1, 0)) AS ours)
-SELECT lock.ours, i.record, i.generation, i.look_at, {_OPERATION}
+SELECT lock.ours, pg_postmaster_start_time() AS server, i.record, i.generation, i.look_at, {_OPERATION}
 FROM lock
 LEFT JOIN corral_instances AS i ON lock.ours AND i.id = $1
 LEFT JOIN corral_operations AS o ON o.id = i.record ->> 'operation_id'
@@ -36,6 +36,8 @@ class Taken:
     operation: Operation | None
     look_at: datetime | None
     """When it is to be looked at next."""
+    server: datetime
+    """When the database server was started."""
 
 
 async def take(connection: Connection, instance_id: InstanceId) -> Taken | None:
@@ -52,6 +54,7 @@ async def take(connection: Connection, instance_id: InstanceId) -> Taken | None:
             instance=None if row["record"] is None else instance_of(row),
             operation=None if row["id"] is None else operations.operation_of(row),
             look_at=row["look_at"],
+            server=row["server"],
         )
     except BaseException:  # an unreadable record must not stay locked for as long as the connection lives
         await give_back(connection, instance_id)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Final
 
 import msgspec
 from litestar import get
@@ -14,25 +14,37 @@ from corral.api.access import VIEWER
 from corral.api.schemas import Time
 from corral.api.showing import Showing
 from corral.api.times import iso
+from corral.domain.matching import UnmatchedKind
 from corral.domain.money import usd
 from corral.domain.orphans import Orphan
 from corral.domain.stuck import Stuck
-from corral.engine.sweeps.orphans import OrphanRule
+from corral.engine.sweeps.orphans import OrphanRule, is_deleted
 from corral.engine.sweeps.stuck import StuckSweep
 from corral.store import orphans
 from corral.store.database import Database
 
 
 class OrphanDetails(msgspec.Struct, rename="camel"):
-    """A provider instance that carries this installation's mark, though no record says that it was wanted."""
+    """A provider instance that carries this installation's mark and belongs to no record."""
 
     novita_instance_id: Annotated[str, Meta(description="Adopt it by this id to keep it.")]
     name: Annotated[str, Meta(description="Its name at the provider.")]
+    instance_id: Annotated[str, Meta(description="The instance that it was made for, by its name.")]
+    kind: Annotated[
+        UnmatchedKind,
+        Meta(
+            description="`no_record`: there is no such instance; `lost_create`: a create call that was given up made"
+            " it; `second_machine`: the instance has another machine, or was deleted."
+        ),
+    ]
     status: Annotated[str, Meta(description="As the provider says, in Corral's words.")]
     first_seen_at: Time
     region: str | None
     price: Annotated[float | None, Meta(description="USD per hour for the whole instance; null while not known.")]
-    action: Annotated[OrphanRule, Meta(description="What is done with it, as CORRAL_ORPHANS says.")]
+    action: Annotated[
+        OrphanRule,
+        Meta(description="What is done with it: as CORRAL_ORPHANS says, but a `lost_create` is always deleted."),
+    ]
     reason: Annotated[str, Meta(description="Why it is here, and what happens when.")]
 
 
@@ -79,22 +91,31 @@ def handlers(desk: OrphanDesk) -> list[HTTPRouteHandler]:
     return [list_orphans]
 
 
+_WHY: Final = {
+    UnmatchedKind.NO_RECORD: "of which there is no record",
+    UnmatchedKind.LOST_CREATE: "which has another machine; a create call that was given up made this one",
+    UnmatchedKind.SECOND_MACHINE: "which has another machine or was deleted, and no recorded create call explains it",
+}
+
+
 def _orphan(desk: OrphanDesk, orphan: Orphan) -> OrphanDetails:
-    reason = f"it carries this installation's mark for {orphan.made_for}, of which there is no record; "
+    reason = f"it carries this installation's mark for {orphan.made_for}, {_WHY[orphan.kind]}; "
     if orphan.asked_at is not None:
         reason += f"its deletion was asked for at {iso(orphan.asked_at)}"
-    elif desk.rule == "delete":
+    elif is_deleted(orphan, desk.rule):
         reason += f"unless it is adopted, it is deleted after {iso(orphan.spared_until)}"
     else:
         reason += "it is only reported: adopt it, or delete it at the provider"
     return OrphanDetails(
         novita_instance_id=orphan.provider_id,
         name=orphan.name,
+        instance_id=orphan.made_for,
+        kind=orphan.kind,
         status=desk.showing.status(orphan.phase),
         first_seen_at=iso(orphan.first_seen_at),
         region=orphan.region,
         price=None if orphan.micro_usd is None else usd(orphan.micro_usd),
-        action=desk.rule,
+        action="delete" if is_deleted(orphan, desk.rule) else "report",
         reason=reason,
     )
 

@@ -1,9 +1,13 @@
 """
-Orphans: reported always, deleted only where the operator said so, and then after their time of grace.
+Orphans: reported always, deleted only after their grace period.
+
+A machine that a create call of ours made after it was given up is deleted then; any other only with
+CORRAL_ORPHANS=delete, because a restored or copied database cannot tell whose it is. Each deletion is in the event log.
 
 The observer notes them in every listing (`engine/sightings.py`); this sweep learns their price and deletes. Before that
 it looks at the instance itself, which must still carry our mark, and claims it in the database, which must know no
-record of it; from the claim on it cannot be adopted. The next sweep asks again for a deletion that shows no effect.
+record of it (the instance that it was made for may have one, with another machine). From the claim on it cannot be
+adopted. The next sweep asks again for a deletion that shows no effect.
 """
 
 from __future__ import annotations
@@ -15,14 +19,20 @@ from typing import Literal
 from corral.clock import Clock
 from corral.cloud.port import Cloud
 from corral.domain.errors import CloudError
-from corral.domain.orphans import Orphan, may_delete
+from corral.domain.orphans import Orphan, may_delete, orphan_event
 from corral.engine.catalog import Catalogue
+from corral.engine.record import Tell
 from corral.jobs.registry import JobRun, JobType, Priority
-from corral.store import orphans
+from corral.store import instances, orphans
 from corral.store.database import Database
 from corral.telemetry import log
 
 OrphanRule = Literal["report", "delete"]
+
+
+def is_deleted(orphan: Orphan, rule: OrphanRule) -> bool:
+    """Whether *orphan* is deleted once its grace period is over."""
+    return rule == "delete" or orphan.is_ours
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +42,7 @@ class OrphanSweep:
     cloud: Cloud
     catalogue: Catalogue
     database: Database
+    tell: Tell
     clock: Clock
     installation: str
     rule: OrphanRule
@@ -47,7 +58,7 @@ class OrphanSweep:
         try:
             for orphan in found:
                 await self._learn_price(orphan)
-                if self.rule == "delete" and self.clock.now() >= orphan.spared_until:
+                if is_deleted(orphan, self.rule) and self.clock.now() >= orphan.spared_until:
                     await self._delete(orphan)
         except CloudError as error:
             log.warning("orphan.sweep_failed", why=error.message)
@@ -65,8 +76,20 @@ class OrphanSweep:
         now = self.clock.now()
         if not may_delete(orphan, seen, installation=self.installation, now=now):
             return
-        async with self.database.connection() as connection:
+        async with self.database.transaction() as connection:
             if not await orphans.claim(connection, orphan.provider_id, now):
                 return
-        log.warning("orphan.deleted", provider_id=orphan.provider_id, name=orphan.name, since=str(orphan.first_seen_at))
+            if orphan.asked_at is None:
+                because = (
+                    f"the machine {orphan.provider_id} under its name ({orphan.kind}) is deleted after its grace period"
+                )
+                record = await instances.load(connection, orphan.made_for)
+                await self.tell(connection, [orphan_event(orphan, record, because, now)])
+        log.warning(
+            "orphan.deleted",
+            provider_id=orphan.provider_id,
+            name=orphan.name,
+            kind=orphan.kind.value,
+            since=str(orphan.first_seen_at),
+        )
         await self.cloud.delete(orphan.provider_id)

@@ -1,0 +1,198 @@
+"""A database that is older than the account, or a copy of one in use: no machine is made twice, none is deleted."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+import asyncpg
+import pytest
+from conftest import TEMPLATE
+from support.herd import Herd, herding
+
+from corral.domain.instance import InstanceId
+from corral.domain.lifecycle import Phase
+from corral.domain.operation import OperationKind
+from corral.domain.orphans import GRACE, Orphan
+from corral.store import looks, orphans
+from corral.store.database import Database
+from corral.store.target import DatabaseTarget
+
+OURS = r"corral-[0-9a-f]{6}-(inst-[0-9a-z]+)-\d+"
+COPIED = ("corral_instances", "corral_operations", "corral_last_look")
+HOUR = GRACE.total_seconds()
+
+
+async def rows(database: Database) -> dict[str, list[str]]:
+    """What a backup has."""
+    async with database.connection() as connection:
+        return {
+            table: [row["row"] for row in await connection.fetch(f"SELECT row_to_json(t)::text AS row FROM {table} t")]  # noqa: S608
+            for table in COPIED
+        }
+
+
+async def restore(database: Database, backup: dict[str, list[str]]) -> None:
+    """Everything as it was, and a look at every instance, as `corral import` leaves it."""
+    async with database.transaction() as connection:
+        await connection.execute("DELETE FROM corral_pgqueuer")
+        for table, kept in backup.items():
+            await connection.execute(f"DELETE FROM {table}")  # noqa: S608
+            await connection.execute(
+                f"INSERT INTO {table} OVERRIDING SYSTEM VALUE"  # noqa: S608
+                f" SELECT * FROM json_populate_recordset(NULL::{table}, $1::json)",
+                f"[{','.join(kept)}]",
+            )
+        await connection.execute("UPDATE corral_instances SET look_at = now() - interval '40 years'")
+
+
+@asynccontextmanager
+async def copied(server: DatabaseTarget, original: Database) -> AsyncGenerator[tuple[Database, DatabaseTarget]]:
+    """Another database with the same rows and the same mark, as a staging service has it."""
+    name = f"copy_{secrets.token_hex(6)}"
+    connection = await asyncpg.connect(**server.arguments())
+    await connection.execute(f"CREATE DATABASE {name} TEMPLATE {TEMPLATE} STRATEGY file_copy")
+    database = await Database.connect(server.named(name), most_connections=6)
+    try:
+        async with original.connection() as one, database.connection() as other:
+            mark = await one.fetchval("SELECT mark FROM corral_installation")
+            await other.execute("UPDATE corral_installation SET mark = $1", mark)
+        await restore(database, await rows(original))
+        yield database, server.named(name)
+    finally:
+        await database.close()
+        await connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
+        await connection.close()
+
+
+async def noted(database: Database) -> list[Orphan]:
+    async with database.connection() as connection:
+        return await orphans.all_of_them(connection)
+
+
+async def ready(herd: Herd, wishes: list[InstanceId]) -> dict[InstanceId, str]:
+    """Step until all are ready; their machines."""
+    return {wish: str((await herd.until(wish, Phase.READY)).provider_id) for wish in wishes}
+
+
+async def test_an_older_database_adopts_the_machines_it_has_forgotten(
+    database: Database, target: DatabaseTarget
+) -> None:
+    """Six requests recorded but not created at the time of the backup: six machines, the same ones, after it."""
+    async with herding(database, target) as herd:
+        wishes = [await herd.wish() for _ in range(6)]
+        backup = await rows(database)
+        originals = await ready(herd, wishes)
+        await restore(database, backup)
+
+        async with herding(database, target, after=herd, listed=False) as again:
+            assert await ready(again, wishes) == originals
+
+        assert {machine.id for machine in herd.sim.instances(OURS)} == set(originals.values())
+        assert herd.sim.ledger(OURS).most_at_once == 1
+        assert "delete" not in {name for name, one in herd.sim.calls()["endpoints"].items() if one["total"]}
+        assert await noted(database) == []
+
+
+async def test_nothing_is_created_before_a_listing_was_compared_since_the_start(
+    database: Database, target: DatabaseTarget
+) -> None:
+    """Whatever an earlier process, or the database's own past, says; and then at once."""
+    async with herding(database, target) as herd:
+        await herd.step()
+        async with herding(database, target, after=herd, listed=False) as again:
+            again.sim.fault("error_500", on="list", count=None)
+            wish = await again.wish()
+            await again.steps(10)
+            assert await again.phase(wish) is Phase.CREATING
+            assert herd.sim.instances() == []
+
+            again.sim.no_more_faults()
+            await again.observer.look()
+            again.clock.advance(5)
+            await again.work()
+
+            assert (await again.get(wish)).provider_id is not None
+
+
+async def test_a_listing_that_lacks_a_machine_which_was_not_looked_up_does_not_let_creates_through(
+    database: Database, target: DatabaseTarget
+) -> None:
+    """The list is known to be wrong while a lookup finds what it lacks."""
+    async with herding(database, target) as herd:
+        (kept,) = (await ready(herd, [await herd.wish()])).values()
+        herd.sim.set(list_shows="nothing")
+        async with herding(database, target, after=herd, listed=False) as again:
+            wish = await again.wish()
+            await again.steps(30)
+            assert (await again.get(wish)).provider_id is None
+            assert [machine.id for machine in herd.sim.instances()] == [kept]
+
+            again.sim.set(list_shows="all")
+            await again.until(wish, Phase.READY)
+
+
+async def test_a_listing_begun_before_the_process_does_not_count_for_it(
+    database: Database, target: DatabaseTarget
+) -> None:
+    """It may have been read before the machine was made that this database has forgotten."""
+    async with herding(database, target) as herd, database.connection() as connection:
+        early = await looks.begin(connection)
+        async with herding(database, target, after=herd, listed=False) as again:
+            await looks.compared(connection, early)
+            wish = await again.wish()
+            await again.work()
+
+            assert (await again.get(wish)).provider_id is None
+
+
+async def test_copies_of_one_database_do_not_delete_each_others_machines(
+    server: DatabaseTarget, database: Database, target: DatabaseTarget
+) -> None:
+    """A staging service on a copy: it adopts or reports what it finds, and deletes its own alone."""
+    async with herding(database, target) as herd:
+        shared = await herd.wish()
+        kept = await ready(herd, [shared])
+        both = await herd.wish()  # not created yet at the time of the copy
+        async with copied(server, database) as (staging_database, staging_target):
+            herd.sim.fault("list_lag", seconds=40)
+            await herd.work()
+            async with herding(staging_database, staging_target, after=herd) as staging:
+                theirs = await ready(staging, [both])  # the list does not show production's yet
+                own = await ready(herd, [both])
+                for _ in range(3):
+                    await staging.steps(3, seconds=30)
+                    await herd.steps(3, seconds=30)
+                await staging.ask(OperationKind.DELETE, both)
+                await staging.until(both, Phase.TERMINATED)
+                await staging.steps(4, seconds=HOUR / 2)
+                await herd.steps(4, seconds=HOUR / 2)
+                reported = {orphan.provider_id: orphan.kind.value for orphan in await noted(staging_database)}
+
+        alive = {machine.id for machine in herd.sim.instances(OURS)}
+        assert own[both] != theirs[both]
+        assert alive == {kept[shared], own[both]}
+        assert reported == {own[both]: "second_machine"}
+        assert await herd.phase(both) is Phase.READY
+
+
+async def test_a_machine_that_gets_another_id_is_followed(herd: Herd) -> None:
+    """The provider may give it one when it moves the machine: the name stays."""
+    wish = await herd.wish()
+    (old,) = (await ready(herd, [wish])).values()
+    herd.sim.set(migrate_keeps_id=False)
+    await herd.sim.ask("/gpu/instance/migrate", {"instanceId": old})
+    (new,) = [machine.id for machine in herd.sim.instances(OURS) if machine.id != old]
+    await herd.steps(20)
+    after = await herd.get(wish)
+
+    assert (after.provider_id, after.phase, after.failure) == (new, Phase.READY, None)
+    assert [machine.id for machine in herd.sim.instances(OURS)] == [new]
+    assert await noted(herd.database) == []
+
+
+@pytest.fixture
+async def herd(database: Database, target: DatabaseTarget) -> AsyncGenerator[Herd]:
+    async with herding(database, target) as herd:
+        yield herd
