@@ -21,6 +21,8 @@ class Fault(StrEnum):
     REFUSE = "refuse"
     ERROR_500 = "error_500"
     THROTTLE = "throttle"
+    IGNORE = "ignore"
+    DENY = "deny"
     HTML = "html"
     HANG = "hang"
     LOST_REPLY = "lost_reply"
@@ -35,6 +37,7 @@ class Fault(StrEnum):
     LIST_LAG = "list_lag"
     VANISH = "vanish"
     STATUS_ERROR = "status_error"
+    FREEZE = "freeze"
     SPOT_NOTICE = "spot_notice"
     SPOT_RECLAIM = "spot_reclaim"
 
@@ -43,6 +46,8 @@ MEANING: Mapping[Fault, str] = {
     Fault.REFUSE: "the connection is closed at once; nothing is done",
     Fault.ERROR_500: "HTTP 500; nothing is done",
     Fault.THROTTLE: "HTTP 429, with Retry-After as `retry_after` says (none, seconds, date); nothing is done",
+    Fault.IGNORE: "the answer says that it was done (an empty object); nothing is done",
+    Fault.DENY: "HTTP 400 with the reason REQUEST and `message`; nothing is done",
     Fault.HTML: "HTTP 403 with the front's HTML page instead of JSON; nothing is done",
     Fault.HANG: "no answer until the client leaves, at most `seconds` (120); done first if `done` is true",
     Fault.LOST_REPLY: "the call is done, then the connection is dropped without an answer",
@@ -57,12 +62,15 @@ MEANING: Mapping[Fault, str] = {
     Fault.LIST_LAG: "the instance is missing in the list for `seconds` (30), though get shows it",
     Fault.VANISH: "the instance is denied: for `seconds` and still billed, or for good if 0",
     Fault.STATUS_ERROR: "the instance gets a statusError with `message` after `seconds` (0) and stays where it is",
+    Fault.FREEZE: "the instance is `freezing` for `seconds` (30), then as before; still billed",
     Fault.SPOT_NOTICE: "the spot instance is told that its machine goes in `seconds` (setting spot_notice_seconds)",
     Fault.SPOT_RECLAIM: "the spot instance's machine is taken back",
 }
 
-BEFORE = frozenset({Fault.REFUSE, Fault.ERROR_500, Fault.THROTTLE, Fault.HTML})
-HARMS = frozenset({Fault.LIST_LAG, Fault.VANISH, Fault.STATUS_ERROR, Fault.SPOT_NOTICE, Fault.SPOT_RECLAIM})
+BEFORE = frozenset({Fault.REFUSE, Fault.ERROR_500, Fault.THROTTLE, Fault.IGNORE, Fault.DENY, Fault.HTML})
+HARMS = frozenset(
+    {Fault.LIST_LAG, Fault.VANISH, Fault.STATUS_ERROR, Fault.FREEZE, Fault.SPOT_NOTICE, Fault.SPOT_RECLAIM}
+)
 JOINING = HARMS | {Fault.LATENCY}
 
 ANY = "*"

@@ -104,6 +104,10 @@ class Provider:
                 return self._throttled(seconds, rule.retry_after)
             case Fault.ERROR_500:
                 return self._refusal(RefusalError("UNKNOWN", rule.message))
+            case Fault.IGNORE:
+                return web.Response(body=b"{}", content_type=_JSON)
+            case Fault.DENY:
+                return self._refusal(RefusalError("REQUEST", rule.message))
             case Fault.HTML:
                 return misdeeds.front_page()
             case _:

@@ -27,6 +27,7 @@ ROUTES: tuple[Route, ...] = api_instances.ROUTES + api_catalogue.ROUTES + api_ac
 ENDPOINTS = tuple(route.endpoint for route in ROUTES)
 
 _LIST_LAG_SECONDS = 30.0
+_FREEZE_SECONDS = 30.0
 _GONE = frozenset({Status.REMOVED})
 
 
@@ -161,6 +162,8 @@ class Simulator:
                 return tenure.vanish(instance, now, seconds=rule.seconds or 0.0)
             case Fault.STATUS_ERROR:
                 return tenure.fail(instance, now + (rule.seconds or 0.0), rule.message)
+            case Fault.FREEZE:
+                return tenure.freeze(instance, now, _FREEZE_SECONDS if rule.seconds is None else rule.seconds)
             case Fault.SPOT_NOTICE if instance.spot:
                 return tenure.notice(instance, settings, now, seconds=rule.seconds)
             case Fault.SPOT_RECLAIM if instance.spot:

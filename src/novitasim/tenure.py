@@ -83,6 +83,14 @@ def fail(instance: Instance, now: float, message: str) -> Instance:
     )
 
 
+def freeze(instance: Instance, now: float, seconds: float) -> Instance:
+    """Frozen for a while, then as it was; what was going to happen meanwhile does not."""
+    before = instance.step(now)
+    frozen = life.Step(now, Status.FREEZING, before.claim)
+    again = life.Step(now + seconds, before.status, before.claim)
+    return dataclasses.replace(instance, course=(*life.past(instance.course, now), frozen, again))
+
+
 def vanish(instance: Instance, now: float, *, seconds: float = 0.0) -> Instance:
     """The provider denies the instance: for *seconds*, still billing it, or for good and without a bill."""
     return dataclasses.replace(instance, hidden_from=now, hidden_until=now + seconds if seconds else NEVER)
