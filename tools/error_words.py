@@ -12,7 +12,8 @@ ANSWERS: Final[Mapping[int, Mapping[str, str]]] = {
         "INVALID_REQUEST": "The request cannot be read as HTTP.",
         "INSTANCE_NOT_STARTABLE": "Only one that is `exited`, or `failed` and still there, can be started; only one "
         "that runs can be restarted. `details.status` says what it is.",
-        "INSTANCE_NOT_STOPPABLE": "Only one that is up or coming up can be stopped. `details.status` says what it is.",
+        "INSTANCE_NOT_STOPPABLE": "Only one that is up or coming up can be stopped; one that is stopped already is "
+        "a 200. `details.status` says what it is.",
     },
     401: {"UNAUTHORIZED": "No key, or one that is not known, or was revoked."},
     403: {"FORBIDDEN": "The key's role may not do this; or, on a loopback address, the `Host` or `Origin` is foreign."},
@@ -89,6 +90,7 @@ FAILURES: Final[Mapping[str, str]] = {
     "STARTUP_FAILED": "It stopped before it was ready, or the provider refused to start it. Its disk is kept.",
     "HEALTH_CHECK_FAILED": "It runs, but an endpoint gave an answer that time does not heal.",
     "HEALTH_CHECK_TIMEOUT": "It runs, but its endpoints did not become healthy in time.",
+    "SPOT_RECLAIMED": "The provider took its spot machine back. It is `exited`, and its disk is kept for some days.",
     "INSTANCE_VANISHED": "The provider no longer has it, and nobody here asked for that.",
     "AUTHENTICATION_FAILED": "The provider refused the key.",
 }

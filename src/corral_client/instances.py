@@ -124,7 +124,8 @@ class AsyncInstances:
         """
         Have an instance stopped: it keeps its disk, and can be started again while the provider has a GPU free there.
 
-        Raises Invalid with the code INSTANCE_NOT_STOPPABLE when there is nothing to stop.
+        An instance that is stopped or stopping already stays so. Raises Invalid with the code INSTANCE_NOT_STOPPABLE
+        when there is nothing to stop yet, or no longer.
 
             >>> job = await client.instances.stop("train")
             >>> (await job.wait_until_stopped()).status

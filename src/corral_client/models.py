@@ -100,6 +100,14 @@ class Placement(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     tried: list[TriedOffer] = []
 
 
+class Spot(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """How a spot offer stands; `reclaim_at` says when the machine is taken back, once there is a notice."""
+
+    status: str
+    reclaim_at: datetime | None = None
+    noticed_at: datetime | None = None
+
+
 class Instance(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """One instance, as it was when asked for."""
 
@@ -125,6 +133,9 @@ class Instance(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     last_seen_at: datetime | None = None
     stale: bool = False
     error: Failure | None = None
+    reason: str | None = None
+    """What it waits for, where the service says so."""
+    spot: Spot | None = None
     health_check: HealthCheck | None = None
     operation: OperationSummary | None = None
     placement: Placement = Placement()

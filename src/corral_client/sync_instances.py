@@ -90,7 +90,8 @@ class Instances:
         """
         Have an instance stopped: it keeps its disk, and can be started again while the provider has a GPU free there.
 
-        Raises Invalid with the code INSTANCE_NOT_STOPPABLE when there is nothing to stop.
+        An instance that is stopped or stopping already stays so. Raises Invalid with the code INSTANCE_NOT_STOPPABLE
+        when there is nothing to stop yet, or no longer.
 
             >>> client.instances.stop("train").wait_until_stopped().status
             'exited'

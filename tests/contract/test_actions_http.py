@@ -113,7 +113,7 @@ async def test_twenty_starts_at_once_are_one_operation(front: Front) -> None:
     [
         ("start", Phase.READY, "INSTANCE_NOT_STARTABLE"),
         ("restart", Phase.EXITED, "INSTANCE_NOT_STARTABLE"),
-        ("stop", Phase.EXITED, "INSTANCE_NOT_STOPPABLE"),
+        ("stop", Phase.CREATING, "INSTANCE_NOT_STOPPABLE"),
     ],
 )
 async def test_what_cannot_be_done_now_says_the_status(front: Front, verb: str, phase: Phase, code: str) -> None:
@@ -124,6 +124,37 @@ async def test_what_cannot_be_done_now_says_the_status(front: Front, verb: str, 
 
     assert error["details"] == {"instanceId": instance_id, "status": phase.value}
     assert phase.value in error["message"]
+
+
+@pytest.mark.parametrize("by_name", [False, True])
+async def test_a_stop_of_what_is_stopped_is_answered_with_its_status(front: Front, *, by_name: bool) -> None:
+    """A script that stops twice must not fail the second time; nothing is recorded, so there is no new operation."""
+    instance_id = await at_rest(front, Phase.EXITED, Sighting.EXITED)
+    path, body = ("/stop", {"instanceName": "trainer"}) if by_name else (f"/{instance_id}/stop", None)
+    before = await front.desk.counts()
+    answer = await act(front, path, body)
+
+    assert (answer.status, answer.json["status"]) == (200, "exited")
+    assert answer.json["message"] == "Instance is already stopped"
+    assert await front.desk.counts() == before
+
+
+async def test_a_second_stop_is_answered_with_the_first_operation(front: Front) -> None:
+    """It is stopping; a refusal would only make callers try again."""
+    instance_id = await at_rest(front, Phase.READY, Sighting.RUNNING)
+    first = await act(front, f"/{instance_id}/stop")
+    second = await act(front, f"/{instance_id}/stop")
+
+    assert (first.status, second.status) == (202, 200)
+    assert (second.json["status"], second.json["operationId"]) == ("stopping", first.json["operationId"])
+
+
+async def test_a_machine_that_stops_by_itself_can_still_be_asked_to_stop(front: Front) -> None:
+    """It may come up again; only a stop that was asked for keeps it down."""
+    instance_id = await at_rest(front, Phase.STOPPING, Sighting.STOPPING)
+    answer = await act(front, f"/{instance_id}/stop")
+
+    assert (answer.status, answer.json["status"]) == (202, "stopping")
 
 
 async def test_two_of_one_name_are_a_conflict_that_lists_both(front: Front) -> None:
@@ -213,4 +244,4 @@ async def test_a_stop_takes_the_place_of_a_start(front: Front) -> None:
 
     assert (stop.status, instance.goal) == (202, Goal.STOPPED)
     assert (await front.get(f"/api/operations/{start['operationId']}")).json["status"] == "cancelled"
-    error_of(again, 409, "OPERATION_IN_PROGRESS")
+    assert (again.status, again.json["operationId"]) == (200, stop.json["operationId"])

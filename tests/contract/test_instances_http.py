@@ -17,8 +17,9 @@ from corral.domain.errors import CircuitOpenError
 from corral.domain.faults import FaultCategory
 from corral.domain.health import EndpointHealth, HealthReport, ProbeFailure
 from corral.domain.instance import Failure, ProviderId, Tried, Ways
-from corral.domain.lifecycle import Phase
+from corral.domain.lifecycle import Goal, Phase
 from corral.domain.sighting import Endpoint, Sighting
+from corral.domain.spot import Spot
 from corral.store.database import Database
 from novitasim.testing import start_simulator
 
@@ -81,6 +82,8 @@ async def test_a_new_instance_is_shown_in_full(front: Front) -> None:
         "lastSeenAt": None,
         "stale": False,
         "error": None,
+        "reason": None,
+        "spot": None,
         "healthCheck": None,
         "operation": {
             "operationId": made["operationId"],
@@ -121,8 +124,8 @@ async def test_what_the_engine_learns_is_shown(front: Front) -> None:
     shown = (await front.get("/api/instances/p-1")).json
 
     assert (shown["id"], shown["novitaInstanceId"], shown["status"]) == (made["instanceId"], "p-1", "failed")
-    assert shown["portMappings"] == [{"port": 8080, "endpoint": "http://h/", "type": "http"}]
-    assert shown["connectionDetails"] == {"ssh": "ssh root@h", "jupyter": None, "webTerminal": "http://t/"}
+    assert shown["portMappings"] == [{"port": 8080, "endpoint": None, "type": "http"}]
+    assert shown["connectionDetails"] == {"ssh": None, "jupyter": None, "webTerminal": None}
     assert shown["error"] == {"code": "HEALTH_CHECK_TIMEOUT", "message": "too slow"}
     assert shown["placement"]["tried"] == [
         {"region": "AS-SGP-02", "productId": "x", "price": 0.2, "reason": "out of stock"}
@@ -134,7 +137,7 @@ async def test_what_the_engine_learns_is_shown(front: Front) -> None:
             {
                 "port": 8080,
                 "type": "http",
-                "endpoint": "http://h/",
+                "endpoint": None,
                 "status": "unhealthy",
                 "responseTime": 12,
                 "error": {
@@ -150,6 +153,51 @@ async def test_what_the_engine_learns_is_shown(front: Front) -> None:
         "firstChecked": NOW,
         "lastChecked": NOW,
     }
+
+
+@pytest.mark.parametrize("phase", Phase)
+async def test_addresses_are_shown_only_while_they_are_its_own(front: Front, phase: Phase) -> None:
+    """Of a machine that is stopped or gone, the address may belong to another account by now."""
+    made, now = (await front.wish()).json, front.desk.clock.now()
+    checked = EndpointHealth(
+        port=80, kind=PortKind.HTTP, address="http://secret/", response_time_ms=1, last_checked_at=now
+    )
+    await front.change(
+        made["instanceId"],
+        provider_id=ProviderId("p-1"),
+        phase=phase,
+        endpoints=(Endpoint(port=80, kind=PortKind.HTTP, address="http://secret/"),),
+        ways=Ways(ssh="ssh root@secret", jupyter="http://secret/", web_terminal="http://secret/"),
+        health=HealthReport(endpoints=(checked,), first_checked_at=now, last_checked_at=now, checks=1),
+    )
+    one = await front.get("/api/instances/p-1")
+    listed = await front.get("/api/instances")
+    merged = await front.get("/api/instances/comprehensive")
+
+    reachable = phase in {Phase.RUNNING, Phase.HEALTH_CHECKING, Phase.READY}
+    assert ["secret" in str(answer.json) for answer in (one, listed)] == [reachable, reachable]
+    assert reachable or "secret" not in str(merged.json)
+
+
+async def test_a_spot_notice_and_a_waiting_delete_are_shown(front: Front) -> None:
+    """What the provider says of the offer, and what the instance waits for."""
+    made, now = (await front.wish()).json, front.desk.clock.now()
+    await front.change(
+        made["instanceId"],
+        provider_id=ProviderId("p-1"),
+        goal=Goal.GONE,
+        phase=Phase.DELETING,
+        refused=Failure(code="NOVITA_API_ERROR", message="the provider refuses delete"),
+        acted_at=now,
+        spot=Spot(status="notified", reclaim_at=now, noticed_at=now),
+    )
+    shown = (await front.get("/api/instances/p-1")).json
+
+    assert shown["spot"] == {"status": "notified", "reclaimAt": NOW, "noticedAt": NOW}
+    assert shown["error"] == {"code": "NOVITA_API_ERROR", "message": "the provider refuses delete"}
+    assert shown["reason"].startswith(
+        "the provider refuses delete; the delete is sent again; the machine may be billed"
+    )
 
 
 async def test_an_instance_is_stale_when_two_looks_were_missed(front: Front) -> None:
@@ -274,6 +322,9 @@ async def test_instances_are_listed_newest_first_and_filtered(front: Front) -> N
     assert await names("limit=1&offset=1") == (["b"], 3)
     assert await names("status=creating") == (["c", "a"], 2)
     assert await names("status=ready") == (["b"], 1)
+    assert await names("status=stopped") == ([], 0)
+    await front.change(made[0], phase=Phase.EXITED)
+    assert await names("status=stopped") == await names("status=exited") == (["a"], 1)
     assert await names("name=a") == (["a"], 1)
     assert await names("region=CN-HK-01&status=ready") == (["b"], 1)
     assert await names("region=EU-1") == ([], 0)
@@ -290,6 +341,16 @@ async def test_a_bad_query_is_told_by_its_name(front: Front, query: str) -> None
     assert [(each["field"], each["code"]) for each in error["validationErrors"]] == [
         (query.split("=", maxsplit=1)[0], "INVALID_QUERY")
     ]
+
+
+async def test_a_bad_word_in_a_query_names_those_that_are_accepted(front: Front) -> None:
+    """Every status there is, and the other word for one of them; the same for every list with such a filter."""
+    error = error_of(await front.get("/api/instances?status=lost"), 400, "VALIDATION_ERROR")
+    jobs = error_of(await front.get("/api/jobs?status=lost"), 400, "VALIDATION_ERROR")
+
+    message = error["validationErrors"][0]["message"]
+    assert set(message.removeprefix("must be one of ").split(", ")) == {*(phase.value for phase in Phase), "stopped"}
+    assert "must be one of pending" in jobs["validationErrors"][0]["message"]
 
 
 async def test_old_clients_read_running_where_others_read_ready(database: Database) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from functools import partial
 from http import HTTPStatus
 from typing import Any
@@ -227,12 +228,24 @@ def _field_problem(request: Request[Any, Any, Any], entry: Any) -> errors.FieldP
     """One of the framework's complaints; the value is not at hand, so it is not echoed."""
     entry = entry if isinstance(entry, dict) else {}
     code = "INVALID_QUERY" if entry.get("source") in {"query", "path"} else "VALIDATION_ERROR"
+    name = str(entry.get("key", "(request)"))
+    accepted = _accepted_words(request, name)
+    message = str(entry.get("message", "is not valid"))
     return errors.FieldProblem(
-        field=_written_name(request, str(entry.get("key", "(request)"))),
+        field=_written_name(request, name),
         code=code,
-        message=str(entry.get("message", "is not valid")),
+        message=f"must be one of {', '.join(accepted)}" if accepted else message,
         shows_value=False,
     )
+
+
+def _accepted_words(request: Request[Any, Any, Any], name: str) -> list[str]:
+    """The values that the parameter *name* accepts, where it accepts only certain words."""
+    parameter = request.route_handler.parsed_fn_signature.parameters.get(name)
+    if parameter is None:
+        return []
+    kinds = [parameter.annotation, *(inner.annotation for inner in parameter.inner_types)]
+    return [str(word.value) for kind in kinds if isinstance(kind, type) and issubclass(kind, StrEnum) for word in kind]
 
 
 def _written_name(request: Request[Any, Any, Any], name: str) -> str:

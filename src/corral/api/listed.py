@@ -13,9 +13,8 @@ from corral.api.schemas import (
     ErrorDetails,
     InstanceDetails,
     PlacementDetails,
-    PortMapping,
 )
-from corral.api.showing import Showing
+from corral.api.showing import Showing, port_mappings
 from corral.api.times import iso
 from corral.domain.catalog import BillingMode
 from corral.domain.lifecycle import Phase
@@ -183,7 +182,7 @@ def _foreign(showing: Showing, seen: ProviderInstance, seen_at: str | None) -> I
         template_id=None,
         billing_mode=BillingMode(seen.billing_mode) if seen.billing_mode in set(BillingMode) else None,
         price=None,
-        port_mappings=[PortMapping(port=e.port, endpoint=e.address, type=e.kind) for e in seen.endpoints],
+        port_mappings=port_mappings(seen.endpoints, phase),
         connection_details=ConnectionDetails(),
         novita_instance_id=seen.id,
         created_at=iso(seen.created_at) or seen_at or "",
@@ -194,6 +193,8 @@ def _foreign(showing: Showing, seen: ProviderInstance, seen_at: str | None) -> I
         last_seen_at=seen_at,
         stale=False,
         error=ErrorDetails(code="PROVISIONING_FAILED", message=seen.failure or "") if failed else None,
+        reason=None,
+        spot=None,
         health_check=None,
         operation=None,
         placement=PlacementDetails(region=seen.region, product_id=seen.product_id, price=None, tried=[]),

@@ -39,6 +39,16 @@ class ConnectionDetails(msgspec.Struct, rename="camel"):
     web_terminal: Annotated[str | None, Meta(description="Address of the terminal in the browser.")] = None
 
 
+class SpotDetails(msgspec.Struct, rename="camel"):
+    """How a spot offer stands."""
+
+    status: Annotated[
+        str, Meta(description="The provider's word: running, notified, reclaiming or terminated, as a rule.")
+    ]
+    reclaim_at: Annotated[str | None, Meta(description="When the machine is taken back, as the provider says.")]
+    noticed_at: Annotated[str | None, Meta(description="When Corral first saw the notice.")]
+
+
 class CheckError(msgspec.Struct):
     """What a check ran into."""
 
@@ -142,6 +152,8 @@ class InstanceDetails(msgspec.Struct, rename="camel"):
     last_seen_at: Annotated[str | None, Meta(description="When the provider last listed it.")]
     stale: Annotated[bool, Meta(description="The provider could not be asked for two poll intervals.")]
     error: ErrorDetails | None
+    reason: Annotated[str | None, Meta(description="What it waits for, while a stop or delete is not confirmed.")]
+    spot: Annotated[SpotDetails | None, Meta(description="Of a spot instance, once the provider told of it.")]
     health_check: HealthCheck | None
     operation: OperationSummary | None
     placement: PlacementDetails

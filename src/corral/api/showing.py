@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -17,16 +17,20 @@ from corral.api.schemas import (
     OperationSummary,
     PlacementDetails,
     PortMapping,
+    SpotDetails,
     TriedOffer,
 )
 from corral.api.times import iso
 from corral.clock import Clock
 from corral.domain.health import EndpointHealth, HealthReport
 from corral.domain.instance import Failure, Instance, Placement
-from corral.domain.lifecycle import COMING_UP, Phase
+from corral.domain.lifecycle import COMING_UP, REACHABLE, Phase
 from corral.domain.money import usd
 from corral.domain.operation import ENDED, Operation
-from corral.domain.sighting import Sighting
+from corral.domain.release import reason as release_reason
+from corral.domain.release import shown_failure
+from corral.domain.sighting import Endpoint, Sighting
+from corral.domain.spot import Spot
 from corral.engine.estimates import Estimates
 from corral.engine.reading import Known
 
@@ -70,7 +74,7 @@ class Showing:
             template_id=order.template_id or None,
             billing_mode=order.billing_mode if placement is None else placement.billing_mode,
             price=_price(placement),
-            port_mappings=[PortMapping(port=e.port, endpoint=e.address, type=e.kind) for e in instance.endpoints],
+            port_mappings=port_mappings(instance.endpoints, instance.phase),
             connection_details=_connection(instance),
             novita_instance_id=instance.provider_id,
             created_at=iso(instance.created_at),
@@ -80,8 +84,10 @@ class Showing:
             estimated_ready_time=iso(await self._ready_at(known)),
             last_seen_at=iso(_last_seen_at(instance, last_look)),
             stale=self._is_stale(instance, last_look),
-            error=_error(instance.failure),
-            health_check=None if instance.health is None else _health(instance.health),
+            error=_error(shown_failure(instance)),
+            reason=release_reason(instance),
+            spot=None if instance.spot is None else _spot(instance.spot),
+            health_check=None if instance.health is None else _health(instance.health, instance.phase),
             operation=None if known.operation is None else _summary(known.operation),
             placement=_placement(instance),
         )
@@ -100,6 +106,13 @@ class Showing:
             (at for at in (instance.sighted_at, instance.started_at, last_look) if at is not None), default=None
         )
         return heard is None or self.clock.now() - heard > LOOKS_MISSED * self.poll_interval
+
+
+def port_mappings(endpoints: Iterable[Endpoint], phase: Phase) -> list[PortMapping]:
+    """The ports of an instance; their addresses only while they are certainly its own."""
+    return [
+        PortMapping(port=e.port, endpoint=e.address if phase in REACHABLE else None, type=e.kind) for e in endpoints
+    ]
 
 
 def operation_details(operation: Operation) -> OperationDetails:
@@ -140,9 +153,13 @@ def _error(failure: Failure | None) -> ErrorDetails | None:
 
 def _connection(instance: Instance) -> ConnectionDetails:
     ways = instance.ways
-    if ways is None:
+    if ways is None or instance.phase not in REACHABLE:
         return ConnectionDetails()
     return ConnectionDetails(ssh=ways.ssh, jupyter=ways.jupyter, web_terminal=ways.web_terminal)
+
+
+def _spot(spot: Spot) -> SpotDetails:
+    return SpotDetails(status=spot.status, reclaim_at=iso(spot.reclaim_at), noticed_at=iso(spot.noticed_at))
 
 
 def _price(placement: Placement | None) -> float | None:
@@ -167,10 +184,10 @@ def _placement(instance: Instance) -> PlacementDetails:
     )
 
 
-def _health(report: HealthReport) -> HealthCheck:
+def _health(report: HealthReport, phase: Phase) -> HealthCheck:
     return HealthCheck(
         overall_status=report.overall,
-        endpoints=[_endpoint(endpoint) for endpoint in report.endpoints],
+        endpoints=[_endpoint(endpoint, phase) for endpoint in report.endpoints],
         checks=report.checks,
         retryable=all(error.retryable for error in report.errors),
         first_checked=iso(report.first_checked_at),
@@ -178,12 +195,12 @@ def _health(report: HealthReport) -> HealthCheck:
     )
 
 
-def _endpoint(endpoint: EndpointHealth) -> EndpointCheck:
+def _endpoint(endpoint: EndpointHealth, phase: Phase) -> EndpointCheck:
     error = endpoint.error
     return EndpointCheck(
         port=endpoint.port,
         type=endpoint.kind,
-        endpoint=endpoint.address,
+        endpoint=endpoint.address if phase in REACHABLE else None,
         status=endpoint.status,
         response_time=endpoint.response_time_ms,
         error=None

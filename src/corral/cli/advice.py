@@ -16,9 +16,12 @@ NEXT_STEPS: Final[Mapping[str, str]] = {
     "delete this one with `corral rm`, and create it again",
     "STARTUP_TIMEOUT": "it took too long to start: a large image may need a longer INSTANCE_STARTUP_MAX_WAIT_TIME",
     "STARTUP_FAILED": "see the events below for what the provider said, then try again",
-    "HEALTH_CHECK_FAILED": "the machine runs, but what should answer on its ports does not: log in with `corral ssh`",
-    "HEALTH_CHECK_TIMEOUT": "the machine runs, but what should answer on its ports did not in time: "
-    "log in with `corral ssh`, or allow more with HEALTH_CHECK_MAX_WAIT_TIME_MS",
+    "HEALTH_CHECK_FAILED": "the machine runs, but what should answer on its ports does not: it is checked again, ever "
+    "more rarely, and becomes ready when it answers; restart it, or look at it in the provider's console",
+    "HEALTH_CHECK_TIMEOUT": "the machine runs, but what should answer on its ports did not in time: it is checked "
+    "again, ever more rarely, and becomes ready when it answers; allow more with HEALTH_CHECK_MAX_WAIT_TIME_MS",
+    "SPOT_RECLAIMED": "the provider took the spot machine back: start it with `corral start`, or create another; "
+    "its disk is kept for some days only",
     "INSTANCE_VANISHED": "the provider lists it no more (spot instances can be taken back): create it again",
 }
 

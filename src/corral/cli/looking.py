@@ -22,11 +22,6 @@ commands = typer.Typer()
 
 LATEST: Final = 10
 """Events that `why` shows."""
-ASKED_AGAIN: Final = {
-    "stopping": "asked for again and again until the provider says that it has stopped; it may be billed until then",
-    "deleting": "asked for again and again until the provider says that it is gone; it may be billed until then",
-}
-"""What is done about statuses that end only with the provider's word."""
 
 
 class Why(msgspec.Struct, kw_only=True, rename="camel"):
@@ -147,7 +142,9 @@ def _because(told: Why) -> list[tuple[str, str]]:
     lines = [("", f"{instance.name} ({instance.id}) is {instance.status}")]
     if instance.error is not None:
         lines.append(("because", f"{instance.error.code}: {instance.error.message}"))
-    elif told.events:
+    if instance.reason is not None:
+        lines.append(("because" if instance.error is None else "", instance.reason))
+    elif instance.error is None and told.events:
         lines.append(("because", told.events[-1].reason))
     if told.next_step is not None:
         lines.append(("you can", told.next_step))
@@ -181,8 +178,6 @@ def _next(told: Why, now: datetime) -> list[str]:
     for job in told.due:
         when = "now" if job.next_retry_at is None else f"at {clock_time(job.next_retry_at)}"
         lines.append(f"{job.type} {when}" + (f", attempt {job.attempts + 1}: {job.error}" if job.error else ""))
-    if instance.status in ASKED_AGAIN:
-        lines.append(ASKED_AGAIN[instance.status])
     if instance.status not in GONE:
         vanished = instance.error is not None and instance.error.code == "INSTANCE_VANISHED"
         looked = "last looked for in vain at" if vanished else "last seen at"

@@ -13,8 +13,9 @@ export const NEXT_STEP = {
   PROVISIONING_FAILED: "Check the template's image, then delete this instance and create another.",
   STARTUP_TIMEOUT: "It is still watched and may yet come up; delete it to stop paying.",
   STARTUP_FAILED: "Look at its events, then delete it and create another.",
-  HEALTH_CHECK_FAILED: "It runs but does not answer as it should: see the checks below, and its own log by ssh.",
-  HEALTH_CHECK_TIMEOUT: "It runs but does not answer: see the checks below, and its own log by ssh.",
+  HEALTH_CHECK_FAILED: "It runs but does not answer as it should: see the checks below. It is checked again, and ready when it answers.",
+  HEALTH_CHECK_TIMEOUT: "It runs but does not answer: see the checks below. It is checked again, and ready when it answers.",
+  SPOT_RECLAIMED: "The provider took its spot machine back. Start it again, or create another.",
   INSTANCE_VANISHED: "The provider no longer has it. Delete it here and create another.",
   AUTHENTICATION_FAILED: "The provider refused the key: set a valid NOVITA_API_KEY and start Corral again.",
 };

@@ -112,9 +112,11 @@ function step(word, state, when, at) {
 function fillMore(row, data) {
   const { placement, healthCheck } = data;
   const facts = [
+    ...(data.reason ? [["Waits", data.reason]] : []),
+    ...(data.spot?.noticedAt ? [["Spot", `${data.spot.status}${data.spot.reclaimAt ? `: taken back ${new Date(data.spot.reclaimAt).toLocaleString()}` : ""}`]] : []),
     ["Placed", placement.region ? `${placement.region} on ${placement.productId} for ${money(placement.price)} per hour: the cheapest available, preferred regions first` : "not placed yet"],
     ...placement.tried.map((t) => ["Rejected", `${t.region}${t.productId ? ` ${t.productId}` : ""}${t.price === null ? "" : ` at ${money(t.price)}`}: ${t.reason}`]),
-    ...data.portMappings.map((p) => ["Port", `${p.port} ${p.type} ${p.endpoint ?? "no address yet"}`]),
+    ...data.portMappings.map((p) => ["Port", `${p.port} ${p.type} ${p.endpoint ?? "no address now"}`]),
     ...(healthCheck?.endpoints ?? []).map((e) => ["Check", `${e.port} ${e.type}: ${e.status}${e.error ? `, ${e.error.message} (${words(e.error.category)})` : ` in ${e.responseTime} ms`}, ${clock(e.lastChecked)}`]),
     ["Disk", `${data.rootfsSize} GB`],
     ["Created", new Date(data.createdAt).toLocaleString()],

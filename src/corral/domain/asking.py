@@ -70,6 +70,14 @@ def granted(instance: Instance, current: Operation | None, asked: Asked) -> Inst
             raise ValueError(asked.kind)
 
 
+def is_done_already(instance: Instance, kind: OperationKind) -> bool:
+    """Whether *kind* is wanted of *instance* already, or done, so that nothing is to be recorded."""
+    if kind is OperationKind.DELETE:
+        return instance.goal is Goal.GONE
+    stopping = instance.phase is Phase.STOPPING and instance.goal is Goal.STOPPED
+    return kind is OperationKind.STOP and (instance.phase is Phase.EXITED or stopping)
+
+
 def _started(instance: Instance, asked: Asked) -> Instance:
     if not (instance.phase is Phase.EXITED or (instance.phase is Phase.FAILED and _exists(instance))):
         never = instance.phase is Phase.FAILED
@@ -129,6 +137,8 @@ def _under(asked: Asked, instance: Instance) -> Instance:
         operation_id=asked.operation_id,
         phase_since=asked.at,
         acted_at=None,
+        answered_at=None,
+        acted_on=None,
         owed=None,
         asks=0,
         refused=None,

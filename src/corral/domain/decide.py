@@ -2,70 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 
+from corral.domain import release
+from corral.domain.absence import is_unfound, missing, unfound
 from corral.domain.backoff import delay
+from corral.domain.decision import Decision, Policy
 from corral.domain.instance import Failure, Instance
 from corral.domain.lifecycle import AFTER_SIGHTING, COMING_UP, PLAN, UP, Action, Goal, Phase
+from corral.domain.rechecks import HEALTH_FAILURES, check_time, is_unhealthy, until_recheck
 from corral.domain.sighting import Sighting
+from corral.domain.spot import is_notice, is_taken, notice
 
-HEALTH_FAILURES = frozenset({"HEALTH_CHECK_FAILED", "HEALTH_CHECK_TIMEOUT"})
-"""Failures that the provider's word "running" does not heal: it ran all the while."""
+__all__ = ["Decision", "Policy", "decide", "recorded", "why"]
+
 TIMED_OUT = "STARTUP_TIMEOUT"
 FALLIBLE = COMING_UP | {Phase.STOPPING}
 """Phases that a failure ends; one that is ready or stopped has done what was asked, and one to go must go."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Policy:
-    """The numbers of the decision."""
-
-    settle: timedelta = timedelta(seconds=60)
-    """How long a create may stay invisible in the provider's own listing, counted from when its call was surely over.
-    Too short, and a slow listing bills twice; too long, and a lost create is repeated late."""
-    longest_create: timedelta = timedelta(seconds=45)
-    """How long one create call may take from before its intent is written, with all waiting and repetitions; a call
-    that could not be sent by then is not sent. The settle time of a call whose end was not recorded is extended by it.
-    Too short, and creates are given up while they wait for the rate limit; too long, and after a crash it takes
-    accordingly longer until another create may be sent."""
-    settle_listings: int = 2
-    """Complete listings without the name that it takes after that."""
-    vanish_gap: timedelta = timedelta(seconds=30)
-    """Between the two look-ups that it takes to call an instance vanished."""
-    vanish_checks: int = 2
-    repeat_after: timedelta = timedelta(seconds=15)
-    """A stop or delete that shows no effect for this long is asked for again; the pause doubles each time."""
-    repeat_at_last: timedelta = timedelta(minutes=4)
-    """The longest such pause. Repeats use up the budget that would show what came of them, so they become rare."""
-    hurry: timedelta = timedelta(seconds=1)
-    """How long a pass that overtook others waits for a machine to answer; then it comes back in its turn. Else machines
-    that never answer would keep everybody from creating new ones."""
-    poll: timedelta = timedelta(seconds=2)
-    """How soon to look again at what is in motion."""
-    first_refusal: timedelta = timedelta(seconds=5)
-    """How long after a refused start the provider is asked again; doubles with each refusal."""
-    last_refusal: timedelta = timedelta(seconds=60)
-    second_look: timedelta = timedelta(seconds=60)
-    """How often one that was given up, but runs, is looked at again."""
-    long_look: timedelta = timedelta(seconds=10)
-    """When listings come more rarely than this, what moves is looked at one by one as well."""
-    first_peek: timedelta = timedelta(seconds=5)
-    """How long after it began to move that happens first; the pause doubles with each look."""
-    last_peek: timedelta = timedelta(minutes=4)
-    """The longest such pause; a listing comes sooner then, as a rule."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Decision:
-    """One pass's verdict: record *phase* (and *failure*) first; only then do *action*."""
-
-    phase: Phase
-    action: Action | None
-    because: str
-    look_again: timedelta | None
-    """When to look again even if nothing is heard; None: only when something is."""
-    failure: Failure | None = None
 
 
 def decide(instance: Instance, now: datetime, policy: Policy) -> Decision:
@@ -73,18 +27,19 @@ def decide(instance: Instance, now: datetime, policy: Policy) -> Decision:
     if instance.provider_id is None:
         return _unborn(instance, now, policy)
     if instance.missing_since is not None and instance.sighting is not Sighting.ABSENT:
-        return _missing(instance, now, policy)
-    if _is_unfound(instance):
-        return _unfound(instance, now, policy)
-    phase = _after_sighting(instance)
+        return missing(instance, now, policy)
+    if is_unfound(instance):
+        return unfound(instance, now, policy)
+    phase = _after_sighting(instance, now, policy)
     failure = _failure(instance, now, came_up=_came_up(instance, phase))
     if phase in FALLIBLE and failure is not None and instance.phase is not Phase.FAILED:
         return _given_up(instance, failure, policy)
-    if phase is Phase.EXITED and instance.phase in COMING_UP:
-        failure = Failure(code="STARTUP_FAILED", message="it stopped before it was ready; its disk is kept")
-        return Decision(phase=phase, action=None, because=failure.message, look_again=None, failure=failure)
+    stopped = _why_stopped(instance, now) if phase is Phase.EXITED else None
+    if stopped is not None:
+        return Decision(phase=phase, action=None, because=stopped.message, look_again=None, failure=stopped)
     if phase is Phase.FAILED and instance.phase is not Phase.FAILED:
-        vanished = Failure(code="INSTANCE_VANISHED", message="the provider no longer has this instance")
+        taken = " (it took the spot machine back)" if is_taken(instance.spot, now) else ""
+        vanished = Failure(code="INSTANCE_VANISHED", message=f"the provider no longer has this instance{taken}")
         return Decision(phase=phase, action=None, because=vanished.message, look_again=None, failure=vanished)
     return _planned(instance, phase, now, policy)
 
@@ -93,6 +48,8 @@ def recorded(instance: Instance, decision: Decision, now: datetime) -> Instance:
     """The instance as it is once *decision* is written down; the caller's write raises the generation."""
     if decision.action is Action.FIND and instance.doubted_at is None:
         instance = replace(instance, doubted_at=now, listings_since_sent=0)
+    if instance.goal is not Goal.GONE and is_notice(instance.spot, instance.announced_spot):
+        instance = replace(instance, announced_spot=instance.spot)
     never_left = instance.owed is Action.START and not _happened(instance)
     if instance.owed is not None and (_happened(instance) or decision.phase not in {Phase.STARTING, Phase.RESTARTING}):
         started_at = instance.started_at if never_left else now
@@ -106,13 +63,47 @@ def recorded(instance: Instance, decision: Decision, now: datetime) -> Instance:
         phase=decision.phase,
         phase_since=now,
         failure=decision.failure,
+        refused=None,
         # Past its deadline and up all the same: from here on it takes the time it takes.
-        deadline_at=None if healed or decision.phase not in COMING_UP else instance.deadline_at,
+        deadline_at=None if healed or not _is_due(instance, decision.phase) else instance.deadline_at,
         stopped_at=now if decision.phase is Phase.EXITED and not never_left else instance.stopped_at,
     )
 
 
-def _after_sighting(instance: Instance) -> Phase:
+def why(before: Instance, after: Instance, decision: Decision) -> str:
+    """The reason that the event of a decision tells."""
+    announces = after.announced_spot is not before.announced_spot and after.phase is before.phase
+    return notice(after.announced_spot) if announces and after.announced_spot is not None else decision.because
+
+
+def _is_due(instance: Instance, phase: Phase) -> bool:
+    """Whether its deadline counts in *phase*: also while the provider stops what is to come up."""
+    return phase in COMING_UP or (phase is Phase.STOPPING and instance.goal is Goal.RUNNING)
+
+
+def _why_stopped(instance: Instance, now: datetime) -> Failure | None:
+    """What is wrong with an instance that was just seen stopped; None when it was to stop, or stopped by itself."""
+    if instance.goal is not Goal.RUNNING or instance.phase is Phase.EXITED:
+        return None
+    if is_taken(instance.spot, instance.sighted_at or now):
+        message = (
+            "the provider took its spot machine back; its disk is kept for some days: start it again, or create another"
+        )
+        return Failure(code="SPOT_RECLAIMED", message=message)
+    never_up = instance.phase in COMING_UP and instance.ready_at is None
+    if never_up or (instance.deadline_at is not None and _is_due(instance, instance.phase)):
+        return Failure(code="STARTUP_FAILED", message="it stopped before it was ready; its disk is kept")
+    return None
+
+
+def _until_stopped(instance: Instance, now: datetime, policy: Policy) -> timedelta | None:
+    """How long a machine that restarts may still be seen stopped before that counts; None when it is not seen so."""
+    if instance.phase is not Phase.RESTARTING or instance.sighting is not Sighting.EXITED:
+        return None
+    return policy.settle - (now - (instance.sighted_at or instance.phase_since))
+
+
+def _after_sighting(instance: Instance, now: datetime, policy: Policy) -> Phase:
     leaving = instance.goal is Goal.GONE and instance.phase is not Phase.TERMINATED
     before = Phase.DELETING if leaving else instance.phase
     if instance.sighting is None or _waits(instance):
@@ -120,6 +111,9 @@ def _after_sighting(instance: Instance) -> Phase:
     if instance.goal is Goal.STOPPED and instance.sighting is Sighting.EXITED:
         return Phase.EXITED
     if before is Phase.FAILED and not _heals(instance):
+        return before
+    passing = _until_stopped(instance, now, policy)
+    if passing is not None and passing > timedelta(0):
         return before
     after = AFTER_SIGHTING[before][instance.sighting]
     # What is to be stopped is stopping until it has, whatever it is seen doing, and again if it comes up by itself.
@@ -193,16 +187,23 @@ def _planned(instance: Instance, phase: Phase, now: datetime, policy: Policy) ->
         look_again = max(instance.deadline_at - now, policy.poll)
     elif action is not None:
         look_again = policy.second_look if phase is Phase.FAILED else policy.repeat_after
+    if phase is Phase.RESTARTING and (passing := _until_stopped(instance, now, policy)) is not None:
+        look_again = min(passing, look_again or passing)
+    if action is Action.PROBE:
+        look_again = min(check_time(instance, policy), look_again or policy.settle)
     pause = _pause(instance, action, now, policy)
     if pause > timedelta(0):
         because = "asked for; waiting"
-        return Decision(phase=phase, action=None, because=because, look_again=min(pause, look_again or pause))
+        again = pause if phase is Phase.FAILED else min(pause, look_again or pause)
+        return Decision(phase=phase, action=None, because=because, look_again=again)
     return Decision(phase=phase, action=action, because=because, look_again=look_again)
 
 
 def _wanted(instance: Instance, phase: Phase) -> Action | None:
     """What the goal asks for, unless there is no occasion for it."""
     action = PLAN[phase][instance.goal]
+    if phase is Phase.FAILED and instance.goal is Goal.RUNNING and is_unhealthy(instance):
+        return Action.PROBE
     if action in {Action.START, Action.RESTART} and not (instance.owed is action and _waits(instance)):
         return None
     if phase is Phase.FAILED and not _second_chance(instance, action):
@@ -222,11 +223,12 @@ def _second_chance(instance: Instance, action: Action | None) -> bool:
 def _pause(instance: Instance, action: Action | None, now: datetime, policy: Policy) -> timedelta:
     """How long what was asked for is given before it is asked for again."""
     match action:
+        case Action.PROBE if instance.phase is Phase.FAILED:
+            return until_recheck(instance, now, policy)
         case None | Action.CREATE | Action.FIND | Action.INSPECT | Action.PROBE | Action.CONFIRM:
             return timedelta(0)
         case Action.STOP | Action.DELETE:
-            asked_for = timedelta(0) if instance.acted_at is None else instance.acted_at - instance.phase_since
-            patience = max(policy.repeat_after, min(asked_for, policy.repeat_at_last))
+            return release.pause(instance, now, unobserved=policy.repeat_after, longest=policy.repeat_at_last)
         case Action.START | Action.RESTART if instance.refused is not None:
             first, most = policy.first_refusal.total_seconds(), policy.last_refusal.total_seconds()
             patience = timedelta(seconds=delay(max(instance.asks, 1), first=first, most=most))
@@ -276,42 +278,3 @@ def _until_settled(instance: Instance, now: datetime, policy: Policy) -> timedel
     """How long the doubt lasts at least; a listing that shows the name ends it earlier."""
     since = instance.doubted_at
     return policy.settle if since is None else max(policy.settle - (now - since), policy.poll)
-
-
-def _missing(instance: Instance, now: datetime, policy: Policy) -> Decision:
-    """A complete listing lacks it: ask directly, and, unless it was to go anyway, ask again later."""
-    leaving = instance.goal is Goal.GONE
-    phase = Phase.DELETING if leaving and instance.phase is not Phase.TERMINATED else instance.phase
-    checked = instance.missing_checked_at
-    if leaving and instance.acted_at is None:
-        # A list may be wrong, and "not found" too: it is not called gone before it was told to go.
-        because = "missing in the provider's list, and not told to go yet"
-        return Decision(phase=phase, action=Action.DELETE, because=because, look_again=policy.repeat_after)
-    due = checked is None or leaving or now - checked >= policy.vanish_gap
-    return Decision(
-        phase=phase,
-        action=Action.CONFIRM if due else None,
-        because="missing in the provider's list",
-        look_again=policy.vanish_gap if not leaving else policy.repeat_after,
-    )
-
-
-def _is_unfound(instance: Instance) -> bool:
-    """Whether it was told to go, and was not found by its id since."""
-    told_to_go = instance.goal is Goal.GONE and instance.acted_at is not None
-    return told_to_go and instance.unfound_since is not None and instance.sighting is not Sighting.ABSENT
-
-
-def _unfound(instance: Instance, now: datetime, policy: Policy) -> Decision:
-    """
-    It was told to go and seems gone, but a listing that could show its absence takes long: ask directly once more.
-
-    That is the settle time later. A provider at odds with itself for so long cannot be told from one without it.
-    """
-    phase = instance.phase if instance.phase is Phase.TERMINATED else Phase.DELETING
-    since = now if instance.unfound_since is None else instance.unfound_since
-    wait = policy.settle - (now - since)
-    if wait > timedelta(0):
-        return Decision(phase=phase, action=None, because="not found by its id; looking once more", look_again=wait)
-    because = "not found by its id for a while"
-    return Decision(phase=phase, action=Action.CONFIRM, because=because, look_again=policy.repeat_after)

@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 
 from corral.domain.instance import Failure, Instance, InstanceId, OperationId, ProviderId
-from corral.domain.lifecycle import Phase
+from corral.domain.lifecycle import Action, Phase
 from corral.domain.operation import Operation, OperationKind, OperationStatus
 
 
@@ -41,12 +41,14 @@ class EventType(StrEnum):
     """The provider says it is gone, and that was wished."""
     VANISHED = "instance.vanished"
     """The provider says it is gone, and that was not wished."""
+    RECLAIM_NOTICE = "instance.reclaim_notice"
+    """The provider takes its spot machine back; `reason` says when. Again when that changes."""
     STARTUP_INITIATED = "instance.startup_initiated"
     """A start was asked for."""
     STARTUP_COMPLETED = "instance.startup_completed"
     """That start brought it up; comes after `instance.ready`."""
     STARTUP_FAILED = "instance.startup_failed"
-    """That start did not; comes after the event that says why."""
+    """That start did not; comes after the event that says why, if the machine moved."""
     CHANGED = "instance.changed"
     """A change without a name of its own; in the log, but not sent to webhooks."""
 
@@ -125,12 +127,23 @@ def event_of(change: Change) -> EventType:
     """The name of what *change* did to its instance."""
     if change.before is None:
         return EventType.CREATED
+    never_left = change.before.owed is Action.START and change.after.phase is Phase.EXITED
+    if change.after.owed is Action.START or never_left:
+        return EventType.CHANGED  # a start was asked for, or came to nothing: the machine has not moved
+    if change.before.owed is Action.START and change.after.phase is Phase.STARTING:
+        return EventType.STARTING
     if change.after.phase is change.before.phase:
         return EventType.CHANGED
     if change.after.phase is Phase.FAILED:
         code = "" if change.after.failure is None else change.after.failure.code
         return _BY_FAILURE.get(code, EventType.FAILED)
     return _BY_PHASE.get(change.after.phase, EventType.CHANGED)
+
+
+def announces_reclaim(change: Change) -> bool:
+    """Whether *change* tells of a reclaim notice, or of a change of one."""
+    before = None if change.before is None else change.before.announced_spot
+    return change.after.announced_spot is not None and change.after.announced_spot != before
 
 
 def startup_event(progress: Progress) -> EventType | None:
@@ -144,7 +157,15 @@ def startup_event(progress: Progress) -> EventType | None:
 
 
 def _names(change: Change) -> list[EventType]:
+    if not announces_reclaim(change):
+        return _names_of_phase(change)
+    return [EventType.RECLAIM_NOTICE, *(name for name in _names_of_phase(change) if name is not EventType.CHANGED)]
+
+
+def _names_of_phase(change: Change) -> list[EventType]:
     of_instance = event_of(change)
+    if of_instance is EventType.RUNNING and change.before is not None and change.before.owed is Action.START:
+        return [EventType.STARTING, EventType.RUNNING]  # it booted between two observations
     of_start = None if change.progress is None else startup_event(change.progress)
     if of_start is None:
         return [of_instance]

@@ -130,6 +130,16 @@ def checkable(endpoints: Iterable[Endpoint], target_port: int | None) -> tuple[E
     )
 
 
+def unmapped(endpoints: Iterable[Endpoint], spec: HealthCheckSpec) -> GivenUp | None:
+    """The error of a check whose target port does not exist: without it the instance would be ready unchecked."""
+    ports = sorted(endpoint.port for endpoint in endpoints)
+    if spec.target_port is None or spec.target_port in ports:
+        return None
+    known = f"mapped are {', '.join(map(str, ports))}" if ports else "no port is mapped"
+    message = f"targetPort {spec.target_port} is not mapped, so it cannot be checked: {known}"
+    return GivenUp(code="HEALTH_CHECK_FAILED", message=message)
+
+
 def answer_failure(status: int, content_type: str | None, body: bytes) -> ProbeFailure | None:
     """What is wrong with an HTTP answer, of which *body* is the beginning; None when it is healthy."""
     if not (200 <= status <= 399 or status in _LOGIN_STATUSES):  # noqa: PLR2004  # success and redirection

@@ -10,6 +10,7 @@ from corral.domain.catalog import BillingMode
 from corral.domain.health import HealthCheckSpec, HealthReport
 from corral.domain.lifecycle import Action, Goal, Phase
 from corral.domain.sighting import Endpoint, Sighting
+from corral.domain.spot import Spot
 
 InstanceId = NewType("InstanceId", str)
 OperationId = NewType("OperationId", str)
@@ -128,14 +129,22 @@ class Instance:
     """When a lookup last did."""
     unfound_since: datetime | None = None
     """When a look by its id first did not find it, after it was told to go; None when it was seen since."""
+    spot: Spot | None = None
+    """What the provider last said of its spot offer; None: it is none, or nothing was said."""
+    announced_spot: Spot | None = None
+    """The reclaim notice of which the last event was."""
     acted_at: datetime | None = None
     """When the provider was last asked to start, stop, restart or delete it."""
+    answered_at: datetime | None = None
+    """When the last call to stop or delete it ended; None: under way, or its worker died."""
+    acted_on: Sighting | None = None
+    """What the provider had last said of it when that call was sent."""
     owed: Action | None = None
     """START or RESTART: what its operation asked for and nothing seen since shows to have happened."""
     asks: int = 0
-    """How often the provider was asked for what is owed."""
+    """How often the provider was asked for what is owed, or to stop or delete it."""
     refused: Failure | None = None
-    """Why the provider did not do what is owed when it was last asked."""
+    """Why the provider did not do what it was last asked for."""
 
     checks: HealthCheckSpec | None = None
     """How its operation wants it checked; None: as ordered."""

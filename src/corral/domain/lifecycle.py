@@ -8,7 +8,8 @@ Three words, never mixed. A *goal* is what the user wants. A *sighting* is what 
 *phase* is what Corral says; its values are the public statuses. Facts cannot be refused, so both tables are total:
 every cell is a decision somebody made, and a new member of any enum fails the tests until its row is filled in.
 
-An ABSENT sighting reaches the first table only when it is confirmed; `decide.py` says when that is.
+An ABSENT sighting reaches the first table only when it is confirmed, and an EXITED one of a machine that restarts only
+when it lasts; `decide.py` says when that is.
 """
 
 from __future__ import annotations
@@ -89,15 +90,15 @@ AFTER_SIGHTING: Final[dict[Phase, dict[Sighting, Phase]]] = {
     phase: dict(zip(Sighting, row, strict=True))
     for phase, row in {
         #    ABSENT BOOTING RUNNING RESTARTING STOPPING EXITED REMOVING MIGRATING MOVING
-        cr: (fa,    st,     ru,     st,        sp,      ex,    st,      mg,       st),
-        st: (fa,    st,     ru,     st,        sp,      ex,    st,      mg,       st),
-        ru: (fa,    st,     ru,     rs,        sp,      ex,    ru,      mg,       ru),
-        hc: (fa,    st,     hc,     rs,        sp,      ex,    hc,      mg,       hc),
-        rd: (fa,    st,     rd,     rs,        sp,      ex,    rd,      mg,       rd),
+        cr: (fa,    st,     ru,     st,        sp,      ex,    sp,      mg,       st),
+        st: (fa,    st,     ru,     st,        sp,      ex,    sp,      mg,       st),
+        ru: (fa,    st,     ru,     rs,        sp,      ex,    sp,      mg,       st),
+        hc: (fa,    st,     hc,     rs,        sp,      ex,    sp,      mg,       st),
+        rd: (fa,    st,     rd,     rs,        sp,      ex,    sp,      mg,       st),
         sp: (fa,    st,     ru,     rs,        sp,      ex,    sp,      mg,       sp),
         ex: (fa,    st,     ru,     rs,        sp,      ex,    ex,      mg,       ex),
-        rs: (fa,    st,     ru,     rs,        rs,      rs,    rs,      mg,       rs),
-        mg: (fa,    st,     ru,     rs,        sp,      ex,    mg,      mg,       mg),
+        rs: (fa,    st,     ru,     rs,        rs,      ex,    sp,      mg,       rs),
+        mg: (fa,    st,     ru,     rs,        sp,      ex,    sp,      mg,       mg),
         de: (te,    de,     de,     de,        de,      de,    de,      de,       de),
         te: (te,    de,     de,     de,        de,      de,    de,      de,       de),
         fa: (fa,    fa,     ru,     fa,        fa,      fa,    fa,      fa,       fa),
@@ -129,6 +130,8 @@ SETTLED: Final = frozenset({rd, ex, te, fa})
 """Nothing is expected to happen by itself."""
 IN_MOTION: Final = frozenset(Phase) - SETTLED
 """Something is expected to happen; the provider is looked at often."""
+REACHABLE: Final = frozenset({ru, hc, rd})
+"""Its addresses are its own; those of any other may belong to another machine by now."""
 ENDING: Final = frozenset({sp, de})
 """On the way to no longer being billed."""
 COMING_UP: Final = frozenset({cr, st, ru, hc, rs, mg})
@@ -141,6 +144,7 @@ _BY_ITSELF: Final = {
     (cr, st): "created",
     (ru, hc): "endpoints known",
     (hc, rd): "healthy",
+    (fa, rd): "healthy at last",
     (hc, fa): "unhealthy for too long",
     (cr, te): "not wanted, never created",
     (st, ex): "could not be started",

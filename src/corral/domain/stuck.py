@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from corral.domain.instance import Instance, InstanceId
-from corral.domain.lifecycle import COMING_UP, Phase
+from corral.domain.lifecycle import COMING_UP, Goal, Phase
 from corral.domain.sighting import Sighting
 
 LONGEST: Final[dict[Phase, timedelta]] = {
@@ -79,7 +79,8 @@ def _lingering(instance: Instance, now: datetime) -> _Told:
         return None
     reason = f"{instance.phase.value} for more than {longest.total_seconds() / 60:.0f} minutes; "
     reason += f"the provider says {instance.word or 'nothing'}"
-    return instance.phase_since, reason, _ASKED_AGAIN.get(instance.phase, "it is watched; the provider has to move")
+    asked = _ASKED_AGAIN.get(instance.phase) if instance.goal is not Goal.RUNNING else None
+    return instance.phase_since, reason, asked or "it is watched; the provider has to move"
 
 
 def _late(instance: Instance, now: datetime) -> _Told:

@@ -15,7 +15,9 @@ from corral.domain.instance import Instance, InstanceId, ProviderId
 from corral.domain.lifecycle import Goal, Phase
 from corral.domain.marks import Mark, read_mark
 from corral.domain.matching import Match, Unmatched, matched
+from corral.domain.release import is_first_without_effect
 from corral.domain.sighting import ProviderInstance, Sighting
+from corral.domain.spot import observed
 
 SAMPLE: Final = 5
 """How many instances that one listing suddenly lacks are looked up before the others are. Fewer, and machines that
@@ -211,12 +213,15 @@ def _counts(instance: Instance, began: datetime, settle: timedelta) -> bool:
 def _seen(instance: Instance, seen: ProviderInstance, times: _Times) -> Instance:
     if _knows_better(instance, times) or _looks_as_before(instance, seen, times):
         return instance
+    spot = observed(instance.spot, seen, times.began)
     # Another word for the same sighting ("creating", then "pulling") changes nothing we would do about it.
     same = (
         instance.sighting is seen.sighting
         and instance.provider_failure == seen.failure
         and instance.missing_since is None
         and instance.unfound_since is None
+        and instance.spot == spot
+        and not is_first_without_effect(instance, seen.sighting, times.began)
     )
     if same:
         return instance
@@ -227,6 +232,7 @@ def _seen(instance: Instance, seen: ProviderInstance, times: _Times) -> Instance
         sighted_at=times.began,
         booted_at=seen.started_at or instance.booted_at,
         provider_failure=seen.failure,
+        spot=spot,
         missing_since=None,
         missing_checks=0,
         missing_checked_at=None,

@@ -8,20 +8,23 @@ recorded before it is asked; what came of it is recorded after. No transaction i
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import assert_never
 
 from corral.clock import Clock
 from corral.cloud.port import Cloud
+from corral.domain import release
 from corral.domain.catalog import PortKind
-from corral.domain.decide import Policy
-from corral.domain.errors import CloudError, CloudRefusedError, CloudUnknownError
-from corral.domain.health import CheckAgain, GivenUp, Passed, judge
+from corral.domain.decision import Policy
+from corral.domain.errors import CloudError, CloudRefusedError, CloudTransientError, CloudUnknownError, StaleError
+from corral.domain.health import CheckAgain, GivenUp, HealthReport, OverallHealth, Passed, judge, unmapped
 from corral.domain.instance import Failure, Instance, Ways
 from corral.domain.lifecycle import Action, Goal, Phase
+from corral.domain.rechecks import check_time, until_recheck
 from corral.domain.sighting import ProviderInstance, Sighting
+from corral.domain.spot import observed
 from corral.domain.survey import found_unlisted
 from corral.engine.births import Births
 from corral.engine.glimpses import Glimpses
@@ -29,6 +32,7 @@ from corral.engine.outcome import Outcome, provider_id
 from corral.engine.record import Hold, Recorder, Step
 from corral.engine.starts import Starts
 from corral.health.probe import Prober
+from corral.store import instances
 from corral.telemetry import log
 
 
@@ -57,17 +61,17 @@ class Acts:
             case Action.INSPECT:
                 return await self.inspect(hold, instance)
             case Action.PROBE:
-                return await self._probe(hold, instance)
+                probe = self._probe_late if instance.phase is Phase.FAILED else self._probe
+                return await probe(hold, instance)
             case Action.CONFIRM:
                 return await self._confirm(hold, instance)
             case Action.START:
                 return await self.starts.start(hold, instance)
             case Action.RESTART:
                 return await self.starts.restart(hold, instance)
-            case Action.STOP:
-                return await self._ask(hold, instance, self.cloud.stop)
-            case Action.DELETE:
-                return await self._ask(hold, instance, self.cloud.delete)
+            case Action.STOP | Action.DELETE:
+                call = self.cloud.stop if action is Action.STOP else self.cloud.delete
+                return await self._release(hold, instance, call)
             case _:
                 assert_never(action)
 
@@ -112,10 +116,16 @@ class Acts:
             phase_since=now,
         )
         found = Step(checking, "its endpoints are known")
+        # The check that follows is the work of a job, which may be lost.
+        checked_by = now + check_time(instance, self.policy)
+        look_at = checked_by if look_at is None else min(look_at, checked_by)
         return Outcome(instance=await self._write(hold, instance, *steps, found, look_at=look_at))
 
     async def _probe(self, hold: Hold, instance: Instance) -> Outcome:
         """Check every endpoint once, and judge; in a hurry, only if they answer soon."""
+        given_up = unmapped(instance.endpoints, instance.health_spec)
+        if given_up is not None:
+            return await self._fail_checks(hold, instance, given_up)
         try:
             async with asyncio.timeout(self.policy.hurry.total_seconds() if hold.in_a_hurry else None):
                 report = await self.prober.check(instance.endpoints, instance.health_spec, previous=instance.health)
@@ -130,14 +140,49 @@ class Acts:
                 )
                 return Outcome(instance=await self._write(hold, instance, Step(ready, "healthy")))
             case CheckAgain() as again:
+                look_at = now + again.after + check_time(instance, self.policy)
                 return Outcome(
-                    instance=await self._write(hold, instance, Step(probed, "not healthy yet")),
+                    instance=await self._write(hold, instance, Step(probed, "not healthy yet"), look_at=look_at),
                     look_again=again.after,
                 )
             case GivenUp() as given_up:
-                failure = Failure(code=given_up.code, message=given_up.message)
-                failed = replace(probed, phase=Phase.FAILED, phase_since=now, failure=failure)
-                return Outcome(instance=await self._write(hold, instance, Step(failed, failure.message)))
+                return await self._fail_checks(hold, instance, given_up, report)
+
+    async def _fail_checks(
+        self, hold: Hold, instance: Instance, given_up: GivenUp, report: HealthReport | None = None
+    ) -> Outcome:
+        failure = Failure(code=given_up.code, message=given_up.message)
+        health = report or instance.health
+        failed = replace(instance, phase=Phase.FAILED, phase_since=self.clock.now(), failure=failure, health=health)
+        return Outcome(instance=await self._write(hold, instance, Step(failed, failure.message)))
+
+    async def _probe_late(self, hold: Hold, instance: Instance) -> Outcome:
+        """Check once more an instance that failed its health checks and runs; it becomes ready when it answers."""
+        endpoints, ways = instance.endpoints, instance.ways
+        try:
+            seen = await self.cloud.instance(provider_id(instance))
+        except CloudError as error:
+            log.info("instance.look_refused", why=error.message)
+        else:
+            if seen is not None and seen.sighting is Sighting.RUNNING:
+                endpoints, ways = seen.endpoints, _ways(seen) or ways
+        spec = instance.health_spec
+        report = await self.prober.check(endpoints, spec, previous=instance.health)
+        now = self.clock.now()
+        probed = replace(instance, health=report, endpoints=endpoints, ways=ways)
+        if unmapped(endpoints, spec) is None and report.overall is OverallHealth.HEALTHY:
+            ready = replace(
+                probed,
+                phase=Phase.READY,
+                phase_since=now,
+                failure=None,
+                ready_at=instance.ready_at or now,
+                deadline_at=None,
+            )
+            return Outcome(instance=await self._write(hold, instance, Step(ready, "healthy at last")))
+        again = until_recheck(probed, now, self.policy)
+        written = await self._write(hold, instance, Step(probed, "still not healthy"), look_at=now + again)
+        return Outcome(instance=written, look_again=again)
 
     async def _confirm(self, hold: Hold, instance: Instance) -> Outcome:
         """Ask directly for one that is missing in the list; its absence is confirmed by enough such answers."""
@@ -155,24 +200,50 @@ class Acts:
             missing = replace(missing, sighting=Sighting.ABSENT, word="gone", sighted_at=now)
         return Outcome(instance=await self._write(hold, instance, Step(missing, "not found by its id")))
 
-    async def _ask(self, hold: Hold, instance: Instance, ask: Callable[[str], object]) -> Outcome:
-        """Record that the provider is about to be asked, and ask; only a later sighting tells whether it helped."""
-        now = self.clock.now()
-        asked = await self.recorder.write(
-            hold,
-            instance,
-            Step(replace(instance, acted_at=now), "about to ask"),
-            now=now,
-            look_again=self.policy.repeat_after,
-        )
+    async def _release(self, hold: Hold, instance: Instance, call: Callable[[str], Awaitable[None]]) -> Outcome:
+        """
+        Record that a stop or delete is about to be sent, send it, and record how the call ended.
+
+        Only a later observation shows whether it helped. Raises CloudTransientError, with the record as it was before,
+        when it certainly was not carried out.
+        """
+        sent = await self._write_release(hold, instance, release.sending(instance, self.clock.now()), "about to ask")
+        refused: Failure | None = None
         try:
-            await ask(provider_id(instance))  # type: ignore[misc]  # an async method of the port
+            await call(provider_id(instance))
+        except CloudTransientError as error:
+            why = Failure(code=error.code, message=error.message)
+            await self._end_release(hold, sent, lambda known: release.not_sent(known, instance, why), error.message)
+            if error.retry_after_seconds is None:
+                error.retry_after_seconds = self.policy.poll.total_seconds()
+            raise
         except CloudUnknownError as error:
             log.info("instance.ask_in_doubt", instance_id=instance.id, why=error.message)
-        except CloudRefusedError as error:
-            # Asked again for as long as it takes: a machine that cannot be deleted is a bill somebody must see.
+        except CloudError as error:
+            # Sent again for as long as it takes: a machine that cannot be deleted is a bill that must be seen.
             log.error("instance.ask_refused", instance_id=instance.id, why=error.message)
-        return Outcome(instance=asked, look_again=self.policy.repeat_after)
+            refused = Failure(code=error.code, message=error.message)
+        now = self.clock.now()
+        because = "the provider was asked" if refused is None else refused.message
+        ended = await self._end_release(hold, sent, lambda known: release.answered(known, now, refused), because)
+        return Outcome(instance=ended, look_again=self.policy.repeat_after)
+
+    async def _end_release(
+        self, hold: Hold, sent: Instance, end: Callable[[Instance], Instance], because: str
+    ) -> Instance:
+        """Record how a stop or delete ended, also when an observation was recorded during the call."""
+        try:
+            return await self._write_release(hold, sent, end(sent), because)
+        except StaleError:
+            known = await instances.load(hold.connection, sent.id)
+            if known is None or known.acted_at != sent.acted_at or known.operation_id != sent.operation_id:
+                raise
+            return await self._write_release(hold, known, end(known), because)
+
+    async def _write_release(self, hold: Hold, before: Instance, after: Instance, because: str) -> Instance:
+        return await self._write(
+            hold, before, Step(after, because), look_at=self.clock.now() + self.policy.repeat_after
+        )
 
     async def _write(self, hold: Hold, before: Instance, *steps: Step, look_at: datetime | None = None) -> Instance:
         if not steps:
@@ -191,6 +262,7 @@ def sighted(instance: Instance, seen: ProviderInstance, clock: Clock) -> Instanc
         sighted_at=clock.now(),
         booted_at=seen.started_at or instance.booted_at,
         provider_failure=seen.failure,
+        spot=observed(instance.spot, seen, clock.now()),
         missing_since=None,
         missing_checks=0,
         missing_checked_at=None,

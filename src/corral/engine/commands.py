@@ -35,7 +35,10 @@ from corral.store.idempotency import KeyRow
 
 CREATE_WITHIN: Final = timedelta(minutes=20)
 REMIND_AFTER: Final = timedelta(minutes=1)
-"""A wish whose job came to nothing is looked at again; every pass sets a reminder of its own."""
+"""
+When an instance is looked at even if its job is lost. Every pass then sets a reminder of its own, unless the instance
+is settled and nothing is to be done about it.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

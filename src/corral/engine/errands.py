@@ -13,10 +13,9 @@ from datetime import datetime, timedelta
 
 from corral.cache.book import CacheBook, CacheName
 from corral.clock import Clock
-from corral.domain.asking import Asked, Terms, granted
+from corral.domain.asking import Asked, Terms, granted, is_done_already
 from corral.domain.events import Change, Progress
 from corral.domain.instance import Instance, InstanceId, OperationId
-from corral.domain.lifecycle import Goal
 from corral.domain.operation import ENDED, STARTUPS, Operation, OperationKind, OperationStatus, asked_for
 from corral.engine.commands import REMIND_AFTER
 from corral.engine.estimates import Estimates
@@ -39,6 +38,8 @@ class Accepted:
     instance: Instance
     operation_id: OperationId
     estimated_ready_at: datetime | None
+    is_new: bool = True
+    """False: it was wanted or done already, and nothing was recorded."""
 
 
 class Errands:
@@ -73,8 +74,8 @@ class Errands:
         """
         Record that *kind* is asked of the instance; raises NotFoundError and GoalRefusedError.
 
-        One that is to go already stays so, under the operation that asked first. Answers the row of *keyed* instead
-        when another request used that key first.
+        An instance that is to go already, or is stopped or stopping, stays so, under the operation that it has. Answers
+        the row of *keyed* instead when another request used that key first.
         """
         if not is_id(given_id):
             raise no_such_instance(given_id)
@@ -108,16 +109,22 @@ class Errands:
             if before is None:
                 raise no_such_instance(given_id)
             now = self._clock.now()
-            leaving = kind is OperationKind.DELETE and before.goal is Goal.GONE
+            is_done = is_done_already(before, kind)
             current = await operations.load(connection, before.operation_id)
-            after = before if leaving else granted(before, current, self._asked(kind, terms, now))
-            accepted = Accepted(kind=kind, instance=after, operation_id=after.operation_id, estimated_ready_at=ready_at)
+            after = before if is_done else granted(before, current, self._asked(kind, terms, now))
+            accepted = Accepted(
+                kind=kind,
+                instance=after,
+                operation_id=after.operation_id,
+                estimated_ready_at=ready_at,
+                is_new=not is_done,
+            )
             if keyed is not None:
                 row = keyed.row(accepted)
                 (standing,) = await idempotency.keep(connection, [row], now)
                 if standing is not row:
                     return standing
-            if not leaving:
+            if not is_done:
                 await self._write(connection, before, current, accepted, now)
         return accepted
 

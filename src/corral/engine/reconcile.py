@@ -15,7 +15,8 @@ from datetime import timedelta
 import structlog
 
 from corral.clock import Clock
-from corral.domain.decide import Policy, decide, recorded
+from corral.domain.decide import decide, recorded, why
+from corral.domain.decision import Policy
 from corral.domain.errors import StaleError
 from corral.domain.instance import Instance, InstanceId
 from corral.domain.lifecycle import Action
@@ -102,7 +103,7 @@ class Reconciler:
             now = self.clock.now()
             decision = decide(instance, now, self.policy)
             after = recorded(instance, decision, now)
-            step = None if after is instance else Step(after, decision.because)
+            step = None if after is instance else Step(after, why(instance, after, decision))
             if decision.action is Action.INSPECT:
                 look_at = None if decision.look_again is None else now + decision.look_again
                 with self._acting(decision.action):

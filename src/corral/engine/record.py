@@ -117,5 +117,5 @@ def _following(
 
 
 def _is_told(before: Instance, after: Instance) -> bool:
-    """Whether a change is worth an event: another phase, or news of what is owed."""
-    return (before.phase, before.owed, before.refused) != (after.phase, after.owed, after.refused)
+    """Whether a change is worth an event: another phase, news of what was asked of the provider, a reclaim notice."""
+    return any(getattr(before, name) != getattr(after, name) for name in ("phase", "owed", "refused", "announced_spot"))

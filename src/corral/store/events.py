@@ -19,6 +19,7 @@ from corral.domain.billing import hourly_micro_usd
 from corral.domain.events import Event, EventType, Happening
 from corral.domain.instance import Failure, InstanceId, OperationId, ProviderId
 from corral.domain.lifecycle import Phase
+from corral.domain.release import shown_failure
 from corral.store.database import Connection
 from corral.store.notices import notice
 from corral.store.rows import Adding
@@ -131,7 +132,7 @@ def _row(told: Happening) -> tuple[Any, ...]:
     return (
         after.id,
         after.operation_id,
-        msgspec.json.encode(_Kept(provider_id=after.provider_id, failure=after.failure, data=data)).decode(),
+        msgspec.json.encode(_Kept(provider_id=after.provider_id, failure=shown_failure(after), data=data)).decode(),
         told.type.value,
         after.phase.value,
         None if before is None else before.phase.value,

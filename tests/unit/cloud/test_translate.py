@@ -31,13 +31,13 @@ def product(**fields: object) -> Product:
     [
         ("pending toCreate creating pulling toStart starting toReset resetting", Sighting.BOOTING),
         ("running", Sighting.RUNNING),
-        ("toStop stopping", Sighting.STOPPING),
+        ("toStop stopping freezing frozen", Sighting.STOPPING),
         ("exited", Sighting.EXITED),
         ("toRestart restarting", Sighting.RESTARTING),
         ("toRemove removing", Sighting.REMOVING),
         ("removed", Sighting.ABSENT),
         ("migrating", Sighting.MIGRATING),
-        ("freezing defrosting active 17", Sighting.MOVING),
+        ("defrosting active 17", Sighting.MOVING),
     ],
 )
 def test_every_word_has_its_sighting(words: str, expected: Sighting) -> None:

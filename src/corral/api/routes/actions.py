@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -31,6 +31,8 @@ _MESSAGES: Final = {
     OperationKind.RESTART: "Instance restart initiated successfully",
     OperationKind.DELETE: "Instance deletion initiated successfully",
 }
+_ALREADY: Final = {Phase.EXITED: "stopped", Phase.STOPPING: "stopping"}
+_DONE: Final = {200: ResponseSpec(data_container=InstanceAction, description="It is stopped or stopping already.")}
 
 
 Act = Callable[[Request[Any, Any, Any], OperationKind, str | None], Awaitable[Response[bytes]]]
@@ -60,9 +62,13 @@ def _by_id(act: Act) -> list[HTTPRouteHandler]:
         """Only a stopped one can be, or a failed one that the provider still has; nothing is ever deleted or moved."""
         return await act(request, OperationKind.START, instance_id)
 
-    @post("/api/instances/{instance_id:str}/stop", **_told("Stop an instance", StopOperation))
+    @post("/api/instances/{instance_id:str}/stop", **_told("Stop an instance", StopOperation, _DONE))
     async def stop_instance(request: Request[Any, Any, Any], instance_id: FromPath[str]) -> Response[bytes]:
-        """Its disk is kept. A create, start or restart under way gives way."""
+        """
+        Its disk is kept, and a create, start or restart under way gives way.
+
+        An instance that is stopped or stopping already is answered with 200, and no new operation.
+        """
         return await act(request, OperationKind.STOP, instance_id)
 
     @post("/api/instances/{instance_id:str}/restart", **_told("Restart an instance", StartOperation))
@@ -89,7 +95,7 @@ def _by_name(act: Act) -> list[HTTPRouteHandler]:
         """
         return await act(request, OperationKind.START, None)
 
-    @post("/api/instances/stop", **_told("Stop an instance by name", ActNamedOperation))
+    @post("/api/instances/stop", **_told("Stop an instance by name", ActNamedOperation, _DONE))
     async def stop_named_instance(request: Request[Any, Any, Any]) -> Response[bytes]:
         """Several live ones of that name are a 409 that lists their ids."""
         return await act(request, OperationKind.STOP, None)
@@ -102,14 +108,17 @@ def _by_name(act: Act) -> list[HTTPRouteHandler]:
     return [start_named_instance, stop_named_instance, delete_named_instance]
 
 
-def _told(summary: str, operation: type[Operation]) -> dict[str, Any]:
+def _told(summary: str, operation: type[Operation], others: Mapping[int, ResponseSpec] | None = None) -> dict[str, Any]:
     """What the routes here have in common."""
     return {
         "summary": summary,
         "tags": ["instances"],
         "status_code": 202,
         "operation_class": operation,
-        "responses": {202: ResponseSpec(data_container=InstanceAction, description="Recorded; it will be done.")},
+        "responses": {
+            202: ResponseSpec(data_container=InstanceAction, description="Recorded; it will be done."),
+            **(others or {}),
+        },
         "opt": {**OPERATOR, KEEPS_ANSWERS: True},
     }
 
@@ -117,13 +126,16 @@ def _told(summary: str, operation: type[Operation]) -> dict[str, Any]:
 def _accepted(showing: Showing, outcome: Accepted) -> Answer:
     instance = outcome.instance
     gone = outcome.kind is OperationKind.DELETE and instance.phase is Phase.TERMINATED
+    stopped = outcome.kind is OperationKind.STOP and not outcome.is_new
     body = InstanceAction(
         instance_id=instance.id,
         novita_instance_id=instance.provider_id,
         status=showing.status(instance.phase),
-        message="Instance is already deleted" if gone else _MESSAGES[outcome.kind],
+        message=f"Instance is already {'deleted' if gone else _ALREADY[instance.phase]}"
+        if gone or stopped
+        else _MESSAGES[outcome.kind],
         operation_id=outcome.operation_id,
     )
     if outcome.estimated_ready_at is not None:
         body.estimated_ready_time = iso(outcome.estimated_ready_at)
-    return Answer(status=202, body=msgspec.json.encode(body))
+    return Answer(status=200 if stopped else 202, body=msgspec.json.encode(body))

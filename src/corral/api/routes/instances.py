@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 from functools import partial
 from typing import Annotated, Any, Final
 
@@ -84,7 +85,7 @@ def handlers(desk: InstanceDesk) -> list[HTTPRouteHandler]:
 
     @get(PATH, summary="Instances, newest first", tags=["instances"], opt=VIEWER)
     async def list_instances(  # Litestar calls it by name
-        status: FromQuery[Phase | None] = None,
+        status: FromQuery[StatusFilter | None] = None,
         name: Annotated[
             str | None, QueryParameter(max_length=100, pattern="^[ -~]*$", description="The whole name.")
         ] = None,
@@ -94,9 +95,13 @@ def handlers(desk: InstanceDesk) -> list[HTTPRouteHandler]:
         limit: Annotated[int, QueryParameter(ge=1, le=500)] = 100,
         offset: Annotated[int, QueryParameter(ge=0, le=1_000_000_000)] = 0,
     ) -> InstanceList:
-        """Filter by status, name and region."""
+        """Filter by status (`stopped` means `exited`), name and region."""
         found, total = await desk.reading.page(
-            phases=desk.showing.phases(status), name=name, region=region, limit=limit, offset=offset
+            phases=desk.showing.phases(None if status is None else status.phase),
+            name=name,
+            region=region,
+            limit=limit,
+            offset=offset,
         )
         shown = [await desk.showing.instance(known) for known in found]
         return InstanceList(instances=shown, total=total, limit=limit, offset=offset)
@@ -107,6 +112,29 @@ def handlers(desk: InstanceDesk) -> list[HTTPRouteHandler]:
         return await desk.showing.instance(await desk.reading.instance(instance_id))
 
     return [create_instance, list_instances, get_instance]
+
+
+class StatusFilter(StrEnum):
+    """The statuses that a list can be filtered by: those of instances, and another word for one of them."""
+
+    CREATING = Phase.CREATING
+    STARTING = Phase.STARTING
+    RUNNING = Phase.RUNNING
+    HEALTH_CHECKING = Phase.HEALTH_CHECKING
+    READY = Phase.READY
+    STOPPING = Phase.STOPPING
+    EXITED = Phase.EXITED
+    STOPPED = "stopped"
+    RESTARTING = Phase.RESTARTING
+    MIGRATING = Phase.MIGRATING
+    DELETING = Phase.DELETING
+    TERMINATED = Phase.TERMINATED
+    FAILED = Phase.FAILED
+
+    @property
+    def phase(self) -> Phase:
+        """The status that is meant."""
+        return Phase.EXITED if self is StatusFilter.STOPPED else Phase(self.value)
 
 
 def created_answer(created: Created) -> Answer:

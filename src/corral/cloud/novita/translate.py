@@ -26,6 +26,8 @@ SIGHTINGS: Final[Mapping[str, Sighting]] = {
     "running": Sighting.RUNNING,
     "tostop": Sighting.STOPPING,
     "stopping": Sighting.STOPPING,
+    "freezing": Sighting.STOPPING,
+    "frozen": Sighting.STOPPING,
     "exited": Sighting.EXITED,
     "torestart": Sighting.RESTARTING,
     "restarting": Sighting.RESTARTING,
@@ -34,7 +36,12 @@ SIGHTINGS: Final[Mapping[str, Sighting]] = {
     "removed": Sighting.ABSENT,
     "migrating": Sighting.MIGRATING,
 }
-"""Every word whose meaning is known, in small letters. `freezing` is documented without one, so it is not here."""
+"""
+Every word whose meaning is known, in small letters.
+
+`freezing` is documented without a meaning, and `frozen` would be its end: such a machine cannot be used, and that it no
+longer is billed is not known, so it counts as on its way down.
+"""
 
 MICRO_USD_PER_PRICE_UNIT: Final = 10
 """The provider counts in 1/100000 USD."""
