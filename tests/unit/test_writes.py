@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+from support.waiting import until
+
 from corral.api.writes import JoinedWrites
 
 
@@ -13,6 +16,20 @@ class Wire(asyncio.Transport):
     def __init__(self) -> None:
         super().__init__()
         self.sent: list[bytes] = []
+        self.unsent = 0
+        self.checks = 0
+        self.aborted = False
+
+    def get_write_buffer_size(self) -> int:
+        self.checks += 1
+        return self.unsent
+
+    def get_extra_info(self, name: str, default: object = None) -> object:
+        assert name == "socket"
+        return default
+
+    def abort(self) -> None:
+        self.aborted = True
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
         self.sent.append(bytes(data))
@@ -31,9 +48,9 @@ async def turn() -> None:
     await done.wait()
 
 
-def opened() -> tuple[Wire, JoinedWrites]:
+def opened(*, unsent_within: float = 30.0) -> tuple[Wire, JoinedWrites]:
     wire = Wire()
-    return wire, JoinedWrites(wire, asyncio.get_running_loop())
+    return wire, JoinedWrites(wire, asyncio.get_running_loop(), unsent_within=unsent_within)
 
 
 async def test_a_head_and_its_body_are_one_write() -> None:
@@ -66,3 +83,39 @@ async def test_what_is_left_is_sent_before_the_end() -> None:
 
     assert wire.sent == [b"last words", b"(closed)"]
     assert writes.is_closing()
+
+
+async def test_a_closed_connection_is_aborted_when_the_client_takes_nothing() -> None:
+    """Closing alone waits for the client without limit."""
+    wire, writes = opened(unsent_within=0.01)
+    wire.unsent = 100
+    writes.close()
+
+    await until(lambda: wire.aborted)
+
+
+@pytest.mark.parametrize(("before", "after", "aborted"), [(100, 0, False), (100_000, 80_000, False), (100, 50, True)])
+async def test_a_client_must_take_all_or_a_reasonable_piece(before: int, after: int, *, aborted: bool) -> None:
+    """A slow line is no reason to be cut off; a byte now and then is."""
+    wire, writes = opened(unsent_within=0.01)
+    wire.unsent = before
+    writes.watch()
+    wire.unsent = after
+    await until(lambda: wire.aborted or wire.checks > 1)
+
+    assert wire.aborted is aborted
+    writes.unwatch()
+
+
+async def test_a_watch_ends_when_there_is_room_again() -> None:
+    """What is buffered later starts a new one."""
+    wire, writes = opened(unsent_within=0.01)
+    wire.unsent = 100
+    writes.watch()
+    writes.unwatch()
+    checks = wire.checks
+    writes.watch()
+    wire.unsent = 0
+    await until(lambda: wire.checks > checks + 1)
+
+    assert not wire.aborted

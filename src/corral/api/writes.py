@@ -1,25 +1,42 @@
 """
-The head of an answer and its body, sent together.
+The head of an answer and its body, sent together; and what is not taken by the client, given up.
 
-uvicorn writes them one after the other, and the event loop sends each write at once: two system calls, and two packets
-for the client to wake up for. Of a short answer that is about a tenth of all it costs.
+uvicorn writes head and body one after the other, and the event loop sends each write at once: two system calls, and two
+packets for the client to wake up for. Of a short answer that is about a tenth of all it costs.
+
+A transport that is closed waits without limit until the client has taken what is left, and one whose buffer is full
+waits without limit for room. `JoinedWrites` aborts the connection when the client takes nearly nothing for a while.
 """
 
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+import os
+import socket
+import struct
+from typing import Any, Final
+
+LEAST_PROGRESS: Final = 16 * 1024
+"""Bytes that a client must take between two checks, or all that is left: half a kilobyte a second by default."""
+
+_DISCARD: Final = struct.pack("ii", 1, 0)
+"""Linger for no time: what was not sent when the connection is closed is dropped, and the client gets a reset."""
 
 
 class JoinedWrites:
     """A transport whose writes go out in pairs; one that stays alone goes at the next turn of the loop."""
 
-    __slots__ = ("_held", "_loop", "_transport")
+    __slots__ = ("_check", "_held", "_loop", "_transport", "_unsent", "_unsent_within")
 
-    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop, *, unsent_within: float = 30.0
+    ) -> None:
         self._transport = transport
         self._loop = loop
         self._held: bytes | None = None
+        self._unsent_within = unsent_within
+        self._unsent = 0
+        self._check: asyncio.TimerHandle | None = None
 
     def write(self, data: bytes) -> None:
         """Send *data*, with what was written just before it."""
@@ -34,6 +51,36 @@ class JoinedWrites:
         """Send what is left, and hang up."""
         self._flush()
         self._transport.close()
+        if self._transport.get_write_buffer_size():
+            self.watch()
+
+    def watch(self) -> None:
+        """Abort the connection unless the client takes what is unsent, in pieces of reasonable size."""
+        if self._check is None:
+            self._unsent = self._transport.get_write_buffer_size()
+            self._check = self._loop.call_later(self._unsent_within, self._check_progress)
+
+    def unwatch(self) -> None:
+        """Stop `watch`: there is room again, or the connection has ended."""
+        if self._check is not None:
+            self._check.cancel()
+            self._check = None
+
+    def abort(self) -> None:
+        """End the connection with what is unsent, also what the system holds: it would keep megabytes for minutes."""
+        connected = self._transport.get_extra_info("socket")
+        if connected is not None:
+            with socket.socket(fileno=os.dup(connected.fileno())) as same:  # uvloop's own object has no options
+                same.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _DISCARD)
+        self._transport.abort()
+
+    def _check_progress(self) -> None:
+        self._check = None
+        unsent = self._transport.get_write_buffer_size()
+        if self._unsent - unsent < min(self._unsent, LEAST_PROGRESS):
+            self.abort()
+        elif unsent:
+            self.watch()
 
     def _flush(self) -> None:
         if self._held is not None:
