@@ -1,7 +1,8 @@
 """
 The calls under /_sim: for whoever runs the simulator, not for the provider's customers.
 
-Outside the bearer keys, and for loopback only: they can read everything and end the world.
+Outside the bearer keys, for loopback only, and not for pages of another origin: they can read everything and end the
+world. A body must be application/json, which a page of another origin cannot send without asking first.
 """
 
 from __future__ import annotations
@@ -204,6 +205,10 @@ def _guarded(control: Control, act: Act) -> Callable[[web.Request], Awaitable[we
     async def serve(request: web.Request) -> web.Response:
         if not _is_loopback(request.remote) or urlsplit(f"//{request.host}").hostname not in _LOCAL_NAMES:
             return _json({"error": "only for loopback, by the name localhost or its address"}, status=403)
+        if "Origin" in request.headers and request.headers["Origin"] != f"http://{request.host}":
+            return _json({"error": "not for pages of another origin"}, status=403)
+        if request.can_read_body and request.content_type != "application/json":
+            return _json({"error": "the body must be application/json"}, status=415)
         try:
             return _json(await act(control, request))
         except (SettingError, FaultError, ValueError) as error:

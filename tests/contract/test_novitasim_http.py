@@ -374,6 +374,25 @@ async def test_the_controls_are_not_for_other_sites_that_point_here(sim: Simulat
         assert response.status == 403
 
 
+async def test_the_controls_are_not_for_pages_of_another_origin(sim: Simulated) -> None:
+    foreign, own = {"Origin": "https://evil.example"}, {"Origin": sim.root_url}
+
+    async with ClientSession(sim.root_url) as session:
+        async with session.post("/_sim/reset", headers=foreign) as response:
+            assert response.status == 403
+        async with session.post("/_sim/reset", headers=own) as response:
+            assert response.status == 200
+
+
+async def test_the_controls_read_json_only(sim: Simulated) -> None:
+    """A page of another origin can send text without asking first."""
+    async with ClientSession(sim.root_url) as session:
+        async with session.post("/_sim/advance", data='{"seconds": 10}') as response:
+            assert response.status == 415
+        async with session.post("/_sim/advance", json={"seconds": 0}) as response:
+            assert response.status == 200
+
+
 async def test_a_bad_ledger_pattern_is_explained(sim: Simulated) -> None:
     async with ClientSession(sim.root_url) as session, session.get("/_sim/ledger?pattern=x") as response:
         assert (response.status, "exactly one group" in await response.text()) == (400, True)
