@@ -22,7 +22,7 @@ from corral.settings import Group, Settings
 
 OWN_PREFIX = "CORRAL_"
 """Unknown names with this prefix are errors: a typing mistake must not be a silent default."""
-CLIENT_NAMES = frozenset({"CORRAL_API_KEY"})
+CLIENT_NAMES = frozenset({"CORRAL_API_KEY", "CORRAL_URL"})
 """What programs that call the service read, perhaps from the same environment; no setting of the service itself."""
 
 

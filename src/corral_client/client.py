@@ -16,12 +16,14 @@ DEFAULT_URL: Final = "http://127.0.0.1:3000"
 TIMEOUT_SECONDS: Final = 30.0
 MAX_RETRIES: Final = 3
 KEY_VARIABLE: Final = "CORRAL_API_KEY"
+URL_VARIABLE: Final = "CORRAL_URL"
 
 
 class AsyncClient:
     """
     A running Corral, for programs with an event loop.
 
+    *base_url* is where it is; without one, as the environment variable `CORRAL_URL` says, or port 3000 of this machine.
     *api_key* is sent with every request; without one, that of the environment variable `CORRAL_API_KEY`, if set.
     *timeout* is in seconds for each attempt of a request; *max_retries* is how often one is repeated when nothing came
     back, or when the answer says that it may succeed later.
@@ -36,14 +38,15 @@ class AsyncClient:
 
     def __init__(
         self,
-        base_url: str = DEFAULT_URL,
+        base_url: str | None = None,
         api_key: str | None = None,
         *,
         timeout: float = TIMEOUT_SECONDS,
         max_retries: int = MAX_RETRIES,
     ) -> None:
         key = api_key or os.environ.get(KEY_VARIABLE) or None  # noqa: TID251  # a caller's setting, not the service's
-        self._transport = Transport(base_url, api_key=key, timeout=timeout, max_retries=max_retries)
+        url = base_url or os.environ.get(URL_VARIABLE) or DEFAULT_URL  # noqa: TID251
+        self._transport = Transport(url, api_key=key, timeout=timeout, max_retries=max_retries)
         self.events = AsyncEvents(self._transport)
         self.instances = AsyncInstances(self._transport, self.events)
         self.products = AsyncProducts(self._transport)

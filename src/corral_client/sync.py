@@ -7,7 +7,7 @@ from collections.abc import Generator, Sequence
 from types import TracebackType
 from typing import Self
 
-from corral_client.client import DEFAULT_URL, MAX_RETRIES, TIMEOUT_SECONDS, AsyncClient
+from corral_client.client import MAX_RETRIES, TIMEOUT_SECONDS, AsyncClient
 from corral_client.events import PATIENCE_SECONDS, AsyncEvents
 from corral_client.looping import LoopThread
 from corral_client.models import (
@@ -216,7 +216,7 @@ class Client:
 
     def __init__(
         self,
-        base_url: str = DEFAULT_URL,
+        base_url: str | None = None,
         api_key: str | None = None,
         *,
         timeout: float = TIMEOUT_SECONDS,

@@ -12,6 +12,7 @@ from corral.cli.options import Json
 from corral.cli.output import print_json, print_table
 from corral.cli.surroundings import configuration, configure_logging
 from corral.clock import SystemClock
+from corral_client.client import URL_VARIABLE
 
 commands = typer.Typer()
 
@@ -36,7 +37,12 @@ class Report(msgspec.Struct):
 def doctor(
     json: Json = False,
     url: Annotated[
-        str | None, typer.Option("--url", help="Where the service should be; by default as HOST and PORT say.")
+        str | None,
+        typer.Option(
+            "--url",
+            envvar=URL_VARIABLE,
+            help="Where the service should be; or `CORRAL_URL`; by default as HOST and PORT say.",
+        ),
     ] = None,
 ) -> None:
     """Look at settings, database, provider, clock and service. Exit code 1 when anything failed; nothing is changed."""

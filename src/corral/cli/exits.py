@@ -49,7 +49,7 @@ def explain(error: CorralError) -> str:
     """*error* for a person, with what to do about it where that is known."""
     match error:
         case ConnectionFailed():
-            return f"{error.message}; is `corral serve` running there? `--url` names another place"
+            return f"{error.message}; is `corral serve` running there? `--url` or CORRAL_URL names another place"
         case Unauthorised():
             return f"{error.message}; CORRAL_API_KEY holds the key that is sent"
         case Ambiguous():

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from corral_client import Client, CorralError
-from corral_client.client import DEFAULT_URL
+from corral_client.client import DEFAULT_URL, URL_VARIABLE
 from corral_client.models import GONE
 
 RETRIES = 2
@@ -22,7 +22,7 @@ COMPLETE_WITHIN_SECONDS = 2.0
 
 def _offered(context: typer.Context, offer: Callable[[Client], Iterable[tuple[str, str]]]) -> list[tuple[str, str]]:
     """What to offer at a press of Tab, each with a word about it; nothing when the service does not answer."""
-    url = context.params.get("url") or DEFAULT_URL
+    url = context.params.get("url")
     try:
         with Client(url, timeout=COMPLETE_WITHIN_SECONDS, max_retries=0) as client:
             return list(offer(client))
@@ -59,7 +59,7 @@ def offered_templates(context: typer.Context, incomplete: str) -> list[tuple[str
     return [one for one in _offered(context, offer) if one[0].startswith(incomplete)]
 
 
-Url = Annotated[str, typer.Option("--url", help="Where the service is.")]
+Url = Annotated[str, typer.Option("--url", envvar=URL_VARIABLE, help="Where the service is; or `CORRAL_URL`.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 Named = Annotated[str, typer.Argument(metavar="NAME", help="Name or id.", autocompletion=offered_names)]
 Names = Annotated[list[str], typer.Argument(metavar="NAME...", help="Names or ids.", autocompletion=offered_names)]
