@@ -194,6 +194,23 @@ async def test_everything_wrong_with_a_body_is_told_at_once(front: Front) -> Non
     }
 
 
+async def test_the_check_goes_by_two_names(front: Front) -> None:
+    """The original system used one to create and the other to start; both at once are refused."""
+    instance_id = await at_rest(front, Phase.EXITED, Sighting.EXITED)
+    both = {"healthCheck": {"targetPort": 81}, "healthCheckConfig": {"targetPort": 82}}
+    created = await front.wish(healthCheckConfig={"targetPort": 81})
+    await act(front, f"/{instance_id}/start", {"healthCheck": {"targetPort": 82}})
+    made = (await front.desk.reading.instance(created.json["instanceId"])).instance
+    started = (await front.desk.reading.instance(instance_id)).instance
+
+    assert (made.health_spec.target_port, started.health_spec.target_port) == (81, 82)
+    for refused in (await front.wish(**both), await act(front, f"/{instance_id}/restart", both)):
+        error = error_of(refused, 400, "VALIDATION_ERROR")
+        assert [(p["field"], p["code"]) for p in error["validationErrors"]] == [
+            ("healthCheckConfig", "INVALID_HEALTH_CHECK")
+        ]
+
+
 @pytest.mark.parametrize("body", [{}, {"instanceName": None}, {"instanceName": ""}])
 async def test_by_name_needs_a_name(front: Front, body: dict[str, Any]) -> None:
     """And says so by the field."""

@@ -30,7 +30,8 @@ def _text(longest: int, description: str, **more: Any) -> Schema:
 
 HEALTH_CHECK: Final = Schema(
     type=OpenAPIType.OBJECT,
-    description="How a running instance is checked before it is called ready; settings give what is left out.",
+    description="How a running instance is checked before it is called ready; settings give what is left out. In every "
+    "request the field may be called `healthCheck` or `healthCheckConfig`, but not both at once.",
     properties={
         "timeoutMs": _whole(*SPEC_RANGES["timeout_ms"], "Milliseconds one check may take."),
         "retryAttempts": _whole(*SPEC_RANGES["retry_attempts"], "Repetitions within a round."),

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Final, cast
 
 from corral.domain.asking import Terms
-from corral.domain.check_rules import read_health_check
+from corral.domain.check_rules import asked_health_check
 from corral.domain.errors import FieldProblem
 from corral.domain.forms import NO_OBJECT, Form, any_text, one_line, whole_number
 from corral.domain.health import SPEC_RANGES, HealthCheckSpec
@@ -20,11 +20,9 @@ def read_terms(raw: object, health: HealthCheckSpec) -> Terms | tuple[FieldProbl
     if not isinstance(raw, dict):
         return (FieldProblem(field="(body)", code="VALIDATION_ERROR", message=NO_OBJECT, shows_value=False),)
     form = Form(cast("Mapping[str, object]", raw))
-    asked = form.raw.get("healthCheckConfig")
-    checks = form.part(lambda: read_health_check(asked, health, name="healthCheckConfig"), health)
     terms = Terms(
         name=form.take("instanceName", "INVALID_INSTANCE_NAME", one_line(LONGEST_PROVIDER_NAME), None),
-        health=None if asked is None else checks,
+        health=form.part(lambda: asked_health_check(form.raw, health), None),
         target_port=form.take("targetPort", "INVALID_HEALTH_CHECK", whole_number(*SPEC_RANGES["target_port"]), None),
         webhook_url=form.take("webhookUrl", "INVALID_WEBHOOK_URL", any_text, None, shows_value=False),
     )

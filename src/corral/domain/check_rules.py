@@ -10,6 +10,9 @@ from corral.domain.errors import FieldProblem
 from corral.domain.forms import NO_OBJECT, Form, WrongError, whole_number
 from corral.domain.health import SPEC_RANGES, HealthCheckSpec
 
+NAMES = ("healthCheck", "healthCheckConfig")
+"""Requests may use either: the original system used one to create and the other to start."""
+
 _PATH = re.compile(r"/[!-\[\]-~]{0,999}")
 _HEALTH_FIELDS = {
     "timeoutMs": "timeout_ms",
@@ -36,6 +39,19 @@ def read_health_check(
     }
     spec = HealthCheckSpec(**numbers, path=form.take("path", code, _path, defaults.path, shows_value=False))
     return tuple(form.problems) or spec
+
+
+def asked_health_check(
+    raw: Mapping[str, object], defaults: HealthCheckSpec
+) -> HealthCheckSpec | tuple[FieldProblem, ...] | None:
+    """How a request wants an instance to be checked, under either name of the field; None when it does not say."""
+    given = [name for name in NAMES if raw.get(name) is not None]
+    if not given:
+        return None
+    if len(given) > 1:
+        message = f"send {NAMES[0]} or {NAMES[1]}, not both: they are two names of one field"
+        return (FieldProblem(field=NAMES[1], code="INVALID_HEALTH_CHECK", message=message, shows_value=False),)
+    return read_health_check(raw[given[0]], defaults, name=given[0])
 
 
 def _path(value: object) -> str:

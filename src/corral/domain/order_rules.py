@@ -14,7 +14,7 @@ from typing import cast
 
 from corral.domain.adoption import Adoption
 from corral.domain.catalog import BillingMode
-from corral.domain.check_rules import read_health_check
+from corral.domain.check_rules import asked_health_check
 from corral.domain.errors import FieldProblem
 from corral.domain.forms import (
     NO_OBJECT,
@@ -70,7 +70,7 @@ def read_order(raw: object, defaults: OrderDefaults) -> Order | tuple[FieldProbl
         billing_mode=form.take("billingMode", "INVALID_BILLING_MODE", _billing_mode, BillingMode.SPOT),
         spot_fallback=form.take("spotFallback", "INVALID_BILLING_MODE", yes_or_no, False),
         max_micro_usd_per_gpu=form.take("maxPrice", "INVALID_MAX_PRICE", _price, None),
-        health=form.part(lambda: read_health_check(form.raw.get("healthCheck"), defaults.health), defaults.health),
+        health=form.part(lambda: asked_health_check(form.raw, defaults.health), None) or defaults.health,
         webhook_url=form.take("webhookUrl", "INVALID_WEBHOOK_URL", any_text, None, shows_value=False),
     )
     return tuple(form.problems) or order
@@ -83,7 +83,7 @@ def read_adoption(raw: object, defaults: OrderDefaults) -> Adoption | tuple[Fiel
     form = Form(cast("Mapping[str, object]", raw))
     adoption = Adoption(
         name=form.take("name", "INVALID_INSTANCE_NAME", instance_name, None),
-        health=form.part(lambda: read_health_check(form.raw.get("healthCheck"), defaults.health), defaults.health),
+        health=form.part(lambda: asked_health_check(form.raw, defaults.health), None) or defaults.health,
         webhook_url=form.take("webhookUrl", "INVALID_WEBHOOK_URL", any_text, None, shows_value=False),
     )
     return tuple(form.problems) or adoption
