@@ -9,13 +9,17 @@ ANSWERS: Final[Mapping[int, Mapping[str, str]]] = {
     400: {
         "VALIDATION_ERROR": "Some fields or parameters are wrong; `validationErrors` lists every one of them.",
         "INVALID_JSON": "The body cannot be read as JSON.",
-        "INVALID_REQUEST": "The request cannot be read as HTTP.",
+        "INVALID_REQUEST": "The request cannot be read as HTTP, has more than 100 headers or 64 KB of them, or repeats "
+        "a header that must be unique, such as `Host`.",
         "INSTANCE_NOT_STARTABLE": "Only one that is `exited`, or `failed` and still there, can be started; only one "
         "that runs can be restarted. `details.status` says what it is.",
         "INSTANCE_NOT_STOPPABLE": "Only one that is up or coming up can be stopped; one that is stopped already is "
         "a 200. `details.status` says what it is.",
     },
-    401: {"UNAUTHORIZED": "No key, or one that is not known, or was revoked."},
+    401: {
+        "UNAUTHORIZED": "No key, or one that is not known, or was revoked. A request that a proxy passed on (with "
+        "`Forwarded`, `X-Forwarded-*`, `X-Real-IP` or `Via`) needs a key on a loopback address, too."
+    },
     403: {"FORBIDDEN": "The key's role may not do this; or, on a loopback address, the `Host` or `Origin` is foreign."},
     404: {
         "NOT_FOUND": "There is no such route, or no such thing.",
@@ -55,7 +59,8 @@ ANSWERS: Final[Mapping[int, Mapping[str, str]]] = {
         "RESOURCE_CONSTRAINTS": "The provider has no such machine left at this time.",
         "DATABASE_UNAVAILABLE": "The database cannot be reached, or was migrated by a newer release than this one.",
         "SHUTTING_DOWN": "This process is stopping and takes no new work.",
-        "TOO_MANY_CONNECTIONS": "This process has as many connections as it can take; some must end first.",
+        "TOO_MANY_CONNECTIONS": "This process has as many connections, or as many large requests at once, as it can "
+        "take; some must end first.",
     },
     504: {"NOVITA_API_TIMEOUT": "The provider did not answer in time; it may have done what was asked."},
 }
@@ -72,7 +77,9 @@ FIELDS: Final[Mapping[str, str]] = {
     "INVALID_WEBHOOK_URL": "An http or https address, and not a private one unless that is allowed.",
     "INVALID_HEALTH_CHECK": "A number outside its range, or a bad path; the field says which.",
     "INVALID_MAX_PRICE": "USD per GPU-hour, above zero.",
-    "INVALID_QUERY": "A parameter of the query has a value that is not accepted.",
+    "INVALID_QUERY": "A parameter of the query or the path has a value that is not accepted.",
+    "VALIDATION_ERROR": "What has no code of its own: a body that is not a JSON object, a field of another kind of "
+    "request, or an `Idempotency-Key` that has not 1 to 255 printable ASCII characters.",
 }
 """The codes of single fields, with what is accepted."""
 

@@ -80,7 +80,8 @@ def errors_page() -> str:
     return page(
         "Errors",
         "One shape for every error; `retryable` says whether the same request may succeed later, `retryAfter` (and the "
-        "`Retry-After` header) when.",
+        "`Retry-After` header) when. An id or name in a path that cannot exist is 404, as an unknown one is; a query "
+        "parameter, header or field of the body that is not valid is 400.",
         [
             *["## Answers", "", "| HTTP | code | meaning |", "|--:|---|---|", *answers, ""],
             *["## Fields", "", "The codes in `validationErrors`, with what is accepted.", ""],

@@ -11,7 +11,12 @@ from support.front import WISH, Front, opened
 from support.service import Answer, error_of
 from support.waiting import until
 
+from corral.api.limits import Limits
 from corral.domain.errors import CircuitOpenError
+from corral.domain.instance import ProviderId
+from corral.domain.lifecycle import Phase
+from corral.domain.operation import OperationStatus
+from corral.domain.sighting import Sighting
 from corral.store.database import Database
 
 
@@ -27,6 +32,15 @@ async def ask(front: Front, method: str, path: str, body: object = None, key: st
 
 async def wish(front: Front, key: str = "k", **fields: object) -> Answer:
     return await ask(front, "POST", "/api/instances", {**WISH, **fields}, key)
+
+
+async def at_rest(front: Front, phase: Phase, sighting: Sighting) -> str:
+    """An instance that is in *phase*, with nothing under way."""
+    instance_id = str((await front.wish()).json["instanceId"])
+    async with front.desk.database.transaction() as connection:
+        await connection.execute("UPDATE corral_operations SET status = $1", OperationStatus.COMPLETED.value)
+    await front.change(instance_id, phase=phase, sighting=sighting, provider_id=ProviderId("p-1"))
+    return instance_id
 
 
 def is_replayed(answer: Answer) -> bool:
@@ -49,6 +63,8 @@ async def test_the_same_key_for_something_else_is_refused(front: Front) -> None:
 
     error_of(await wish(front, name="else"), 409, "IDEMPOTENCY_KEY_REUSED")
     error_of(await ask(front, "POST", "/api/instances?dryRun=true", WISH), 409, "IDEMPOTENCY_KEY_REUSED")
+    assert (await ask(front, "POST", "/api/instances?dryRun=true", WISH, "plan")).status == 200
+    error_of(await ask(front, "POST", "/api/instances", WISH, "plan"), 409, "IDEMPOTENCY_KEY_REUSED")
     error_of(await ask(front, "DELETE", f"/api/instances/{made}"), 409, "IDEMPOTENCY_KEY_REUSED")
     error_of(await ask(front, "POST", "/api/jobs/cleanup", {}), 409, "IDEMPOTENCY_KEY_REUSED")
     assert await front.desk.count("corral_instances") == 1
@@ -132,8 +148,75 @@ async def test_any_other_post_can_be_repeated_too(front: Front) -> None:
     assert (again.status, again.body, is_replayed(again)) == (200, b'{"removed":0}', True)
 
 
-async def test_a_request_whose_key_is_being_executed_is_told_to_come_back(front: Front) -> None:
-    """Until the claim of whoever executes it is over."""
+async def test_a_dry_run_is_answered_once(front: Front) -> None:
+    """As every other POST: the second answer is the first, also when prices have changed."""
+    first, again = [await ask(front, "POST", "/api/instances?dryRun=true", WISH) for _ in range(2)]
+
+    assert (first.status, again.status, first.body) == (200, 200, again.body)
+    assert [is_replayed(answer) for answer in (first, again)] == [False, True]
+    assert await front.desk.count("corral_instances") == 0
+
+
+@pytest.mark.parametrize("verb", ["stop", "restart", "start", "delete"])
+@pytest.mark.parametrize("by_name", [False, True])
+async def test_simultaneous_actions_with_one_key_get_one_answer(front: Front, verb: str, *, by_name: bool) -> None:
+    """The first is executed, and the others, which it makes impossible, get its answer."""
+    phase, sighting = (Phase.EXITED, Sighting.EXITED) if verb == "start" else (Phase.READY, Sighting.RUNNING)
+    instance_id = await at_rest(front, phase, sighting)
+    path, body = (f"/{verb}", {"instanceName": "trainer"}) if by_name else (f"/{instance_id}/{verb}", None)
+    method = "POST" if by_name or verb != "delete" else "DELETE"
+    path = f"/{instance_id}" if method == "DELETE" else path
+    if by_name and verb == "restart":
+        return  # is not offered
+    before = await front.desk.count("corral_operations")
+    answers = await asyncio.gather(*(ask(front, method, f"/api/instances{path}", body) for _ in range(6)))
+
+    assert {answer.status for answer in answers} == {202}, [answer.body for answer in answers]
+    assert len({answer.body for answer in answers}) == 1
+    assert sum(not is_replayed(answer) for answer in answers) == 1
+    assert await front.desk.count("corral_operations") == before + 1
+
+
+@pytest.mark.parametrize("path", ["/api/jobs/cleanup", "/api/cache/clear"])
+async def test_simultaneous_posts_of_any_kind_with_one_key_get_one_answer(front: Front, path: str) -> None:
+    """Those that come while the first is executed wait for its answer."""
+    answers = await asyncio.gather(*(ask(front, "POST", path, {}) for _ in range(6)))
+
+    assert {answer.status for answer in answers} == {200}, [answer.body for answer in answers]
+    assert len({answer.body for answer in answers}) == 1
+    assert sum(not is_replayed(answer) for answer in answers) == 1
+
+
+async def test_a_lack_of_stock_is_not_remembered(front: Front) -> None:
+    """The same key gets a machine when there is one."""
+    error_of(await wish(front, maxPrice=0.0001), 404, "NO_OPTIMAL_PRODUCT_ANY_REGION")
+    error_of(await wish(front, maxPrice=0.0001), 404, "NO_OPTIMAL_PRODUCT_ANY_REGION")
+
+    assert await front.desk.count("corral_idempotency") == 0
+
+
+async def test_a_bad_key_a_bad_query_and_bad_fields_are_reported_together(front: Front) -> None:
+    """All of them at once."""
+    created = await ask(front, "POST", "/api/instances?dryRun=perhaps", {**WISH, "gpuNum": 9}, "\u00e9")
+    started = await ask(front, "POST", "/api/instances/inst_x/start", {"targetPort": 0}, "")
+    named = await ask(front, "POST", "/api/instances/stop", {"webhookUrl": "ftp://x"}, "")
+
+    def fields(answer: Answer) -> list[str]:
+        return [each["field"] for each in error_of(answer, 400, "VALIDATION_ERROR")["validationErrors"]]
+
+    assert fields(created) == ["Idempotency-Key", "dryRun", "gpuNum"]
+    assert fields(started) == ["Idempotency-Key", "targetPort"]
+    assert fields(named) == ["Idempotency-Key", "instanceName", "webhookUrl"]
+    error_of(await ask(front, "DELETE", "/api/instances/inst_x", key=""), 400, "VALIDATION_ERROR")
+
+
+async def test_a_request_whose_key_is_being_executed_is_told_to_come_back(database: Database) -> None:
+    """When that takes long, and until the claim of whoever executes it is over."""
+    async with opened(database, limits=Limits(first_answer_within_seconds=0.2)) as front:
+        await _come_back(front)
+
+
+async def _come_back(front: Front) -> None:
     first = await ask(front, "POST", "/api/jobs/cleanup", {})
     async with front.desk.database.connection() as connection:
         await connection.execute(

@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
+from corral.api.limits import Limits
 from corral.api.listed import encoded
 from corral.api.orders import OrderReader
 from corral.api.routes.adoption import AdoptionDesk
@@ -128,6 +129,7 @@ async def opened(
     listing: dict[str, bool] | None = None,
     lookup: bool = False,
     orphans: OrphanRule = "report",
+    limits: Limits | None = None,
 ) -> AsyncGenerator[Front]:
     """Serve for as long as this is open; *caches* and *listing* are settings, by the names of the environment."""
     desk, looks = Desk(database, cloud=cloud, caches=caches), list[datetime]()
@@ -137,6 +139,7 @@ async def opened(
     async with serving(
         database,
         desk.registry,
+        limits=limits,
         caches=SharedCaches(desk.caches, database),
         instances=front,
         listing=listing_desk(desk, cloud or desk.shop, front.showing, **(listing or {})),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
@@ -123,7 +123,7 @@ def build(parts: Parts, *, only_watching: bool = False) -> ASGIApp:
         if parts.fleet is not None and parts.caches is not None:
             routes += metrics.handlers(parts.fleet, parts.caches.book, ready_word=parts.ready_word)
         if parts.event_log is not None and parts.event_hub is not None:
-            routes += events.handlers(parts.event_log, parts.event_hub)
+            routes += events.handlers(parts.event_log, parts.event_hub, parts.keys)
         routes += [] if parts.deliveries is None else webhooks.handlers(parts.deliveries)
         if parts.instances is not None:
             routes += [*instances.handlers(parts.instances), *actions.handlers(parts.instances)]
@@ -137,24 +137,18 @@ def build(parts: Parts, *, only_watching: bool = False) -> ASGIApp:
     app = Litestar(
         route_handlers=[*routes, Router("/", route_handlers=pages, opt=OPEN)],
         exception_handlers={Exception: partial(_tell, parts.clock)},
-        openapi_config=OpenAPIConfig(
-            title="Corral",
-            version=__version__,
-            summary="GPU instances on novita.ai: ready, at the lowest price, none lost, none billed twice.",
-            license=License(name="Apache-2.0", identifier="Apache-2.0"),
-            openapi_router=Router("/schema", route_handlers=[], opt=OPEN, include_in_schema=False),
-            render_plugins=[CompletedJson()],
-        ),
+        openapi_config=None if only_watching else _openapi(),
         middleware=[
             DefineMiddleware(Authority),  # first: nobody is shown an answer that was given to somebody else
-            *([] if parts.database is None else [_once_per_key(parts.database, parts.clock)]),
+            *([] if parts.database is None else [_once_per_key(parts.database, parts.clock, parts.limits)]),
         ],
         cors_config=cors,
         request_max_body_size=parts.limits.body_bytes,
         debug=False,
         logging_config=None,
     )
-    keep_steady(app)
+    if not only_watching:
+        keep_steady(app)
     _know_every_method(app)
     served: ASGIApp = app
     if parts.instances is not None and not only_watching:
@@ -166,7 +160,6 @@ def build(parts: Parts, *, only_watching: bool = False) -> ASGIApp:
         clock=parts.clock,
         metrics=parts.metrics,
         vitals=parts.vitals,
-        local_only=parts.local_only,
         limits=parts.limits,
         entrance=Entrance(keys=parts.keys, local_only=parts.local_only, allowed_origins=frozenset(origins)),
         audit=parts.audit,
@@ -175,9 +168,22 @@ def build(parts: Parts, *, only_watching: bool = False) -> ASGIApp:
     )
 
 
+def _openapi() -> OpenAPIConfig:
+    return OpenAPIConfig(
+        title="Corral",
+        version=__version__,
+        summary="GPU instances on novita.ai: ready, at the lowest price, none lost, none billed twice.",
+        description="HEAD works wherever GET does. An id in a path that cannot be one is 404, as any unknown id is; a "
+        "parameter or field that is not valid is 400, and `validationErrors` lists all of them.",
+        license=License(name="Apache-2.0", identifier="Apache-2.0"),
+        openapi_router=Router("/schema", route_handlers=[], opt=OPEN, include_in_schema=False),
+        render_plugins=[CompletedJson()],
+    )
+
+
 def _know_every_method(app: Litestar) -> None:
     """
-    Have OPTIONS tell every method of a path.
+    Have OPTIONS list every method of a path, and HEAD with GET, as the edge serves it.
 
     The framework's answer remembers the path as it was when its first method was added; this brings that up to date.
     """
@@ -185,11 +191,20 @@ def _know_every_method(app: Litestar) -> None:
         for handler in route.route_handlers:
             for cell in getattr(handler.fn, "__closure__", None) or ():
                 if isinstance(cell.cell_contents, HTTPRoute):
-                    cell.cell_contents.methods = route.methods
+                    cell.cell_contents.methods = with_head(route.methods)
 
 
-def _once_per_key(database: Database, clock: Clock) -> DefineMiddleware:
-    return DefineMiddleware(OncePerKey, keys=KeysInUse(database, clock), database=database, clock=clock)
+def with_head(methods: Iterable[str]) -> Any:
+    """*methods*, and HEAD where there is GET."""
+    listed = set(methods)
+    return listed | {"HEAD"} if "GET" in listed else listed
+
+
+def _once_per_key(database: Database, clock: Clock, limits: Limits) -> DefineMiddleware:
+    patience = limits.first_answer_within_seconds
+    return DefineMiddleware(
+        OncePerKey, keys=KeysInUse(database, clock), database=database, clock=clock, patience=patience
+    )
 
 
 def _tell(clock: Clock, request: Request[Any, Any, Any], error: Exception) -> Response[bytes]:
@@ -263,4 +278,7 @@ def _missing(error: ValidationException) -> dict[str, str]:
 
 def _framework_headers(error: Exception) -> dict[str, str]:
     """Headers the framework wants sent with its error, such as Allow."""
-    return {k.lower(): v for k, v in (error.headers or {}).items()} if isinstance(error, HTTPException) else {}
+    headers = {k.lower(): v for k, v in (error.headers or {}).items()} if isinstance(error, HTTPException) else {}
+    if "allow" in headers:
+        headers["allow"] = ", ".join(sorted(with_head(headers["allow"].split(", "))))
+    return headers

@@ -27,7 +27,7 @@ CHANGING: Final[Mapping[int, tuple[str, ...]]] = {
     415: ("UNSUPPORTED_MEDIA_TYPE",),
 }
 PROVIDER: Final[Mapping[int, tuple[str, ...]]] = {
-    502: ("NOVITA_API_ERROR",),
+    502: ("NOVITA_API_ERROR", "AUTHENTICATION_FAILED"),
     503: ("CIRCUIT_BREAKER_OPEN",),
     504: ("NOVITA_API_TIMEOUT",),
 }
@@ -51,12 +51,12 @@ NAMED: Final[Mapping[int, tuple[str, ...]]] = {
 OF_ROUTE: Final[Mapping[tuple[str, str], Mapping[int, tuple[str, ...]]]] = {
     ("post", "/api/instances"): {
         404: ("PRODUCT_NOT_FOUND", "NO_OPTIMAL_PRODUCT_ANY_REGION", "TEMPLATE_NOT_FOUND", "REGISTRY_AUTH_NOT_FOUND"),
-        502: ("NOVITA_API_ERROR", "INVALID_TEMPLATE"),
+        502: ("NOVITA_API_ERROR", "AUTHENTICATION_FAILED", "INVALID_TEMPLATE"),
         503: ("CIRCUIT_BREAKER_OPEN", "RESOURCE_CONSTRAINTS"),
         504: ("NOVITA_API_TIMEOUT",),
     },
     ("get", "/api/products/optimal"): {404: ("PRODUCT_NOT_FOUND", "NO_OPTIMAL_PRODUCT_ANY_REGION")},
-    ("get", "/api/templates/{template_id}"): {400: ("VALIDATION_ERROR",), 502: ("INVALID_TEMPLATE",)},
+    ("get", "/api/templates/{template_id}"): {502: ("INVALID_TEMPLATE",)},
     ("post", "/api/instances/{instance_id}/start"): START,
     ("post", "/api/instances/{instance_id}/restart"): START,
     ("post", "/api/instances/{instance_id}/stop"): {400: ("INSTANCE_NOT_STOPPABLE",)},

@@ -3,8 +3,9 @@
 
 A route that stores its answer in the transaction of its change says so (`KEEPS_ANSWERS`) and needs no claim. For any
 other route the key is claimed first and the answer stored after; a process that dies between the two leaves a claim
-that ends by itself. An answer that tells the caller to try again, or that refuses the request before anything was
-looked at, is not stored.
+that ends by itself. Requests that arrive meanwhile wait for the answer to the first. An answer that tells the caller to
+try again, that refuses the request before anything was looked at, or that depends on what is in stock at the moment, is
+not stored.
 """
 
 from __future__ import annotations
@@ -40,12 +41,19 @@ if TYPE_CHECKING:
 
 KEEPS_ANSWERS: Final = "keeps_answers"
 """The `opt` of a route that stores its answers itself."""
+REPORTS_PROBLEMS: Final = "reports_problems"
+"""The `opt` of a route that refuses a bad key itself, together with everything else that is wrong."""
 HEADER: Final = "Idempotency-Key"
 
+LOOK_AGAIN_SECONDS: Final = 0.05
+"""Between two looks at a key whose request is being executed; one statement each, for all that wait together."""
+PROBLEMS: Final = "problems"
+"""In the state of a request: what is wrong with it beside its body, for a route that reports everything at once."""
+
 _KEY = re.compile(rb"[\x20-\x7e]{1,255}")
-_REFUSED_UNREAD = frozenset({
+_NOT_STORED = frozenset({
     "VALIDATION_ERROR", "INVALID_JSON", "INVALID_REQUEST", "BODY_TOO_LARGE", "UNSUPPORTED_MEDIA_TYPE",
-    "REQUEST_TIMEOUT", "UNAUTHORIZED", "FORBIDDEN", "IDEMPOTENCY_KEY_REUSED",
+    "REQUEST_TIMEOUT", "UNAUTHORIZED", "FORBIDDEN", "IDEMPOTENCY_KEY_REUSED", "NO_OPTIMAL_PRODUCT_ANY_REGION",
 })  # fmt: skip
 
 T = TypeVar("T")
@@ -64,6 +72,12 @@ class KeyedRequest:
 def keyed_request(request: Request[Any, Any, Any]) -> KeyedRequest | None:
     """The key of *request*, if it has one."""
     found: KeyedRequest | None = request.scope["state"].get("keyed")
+    return found
+
+
+def problems_of(request: Request[Any, Any, Any]) -> tuple[FieldProblem, ...]:
+    """What is wrong with *request* beside its body; a route with `REPORTS_PROBLEMS` must refuse it."""
+    found: tuple[FieldProblem, ...] = request.scope["state"].get(PROBLEMS, ())
     return found
 
 
@@ -92,8 +106,9 @@ def answered(request: KeyedRequest | None, outcome: T | KeyRow, answer_of: Calla
 class OncePerKey:
     """Middleware around every route."""
 
-    def __init__(self, app: ASGIApp, keys: KeysInUse, database: Database, clock: Clock) -> None:
+    def __init__(self, app: ASGIApp, keys: KeysInUse, database: Database, clock: Clock, patience: float) -> None:
         self._app = app
+        self._patience = patience
         self._keys = keys
         self._database = database
         self._clock = clock
@@ -106,19 +121,40 @@ class OncePerKey:
             return
         read = await read_body(receive)
         fingerprint = _fingerprint(scope, read.content)
-        row = await self._keys.find(key)
-        if row is not None:
-            await _send_replay(send, _first_answer(row, fingerprint))
+        first = await self._first(key, fingerprint)
+        if first is not None:
+            await _send_replay(send, first)
         elif cast("Any", scope)["route_handler"].opt.get(KEEPS_ANSWERS):
             await self._let_keep(KeyedRequest(key=key, fingerprint=fingerprint), scope, read.receive, send)
         else:
             await self._claim(key, fingerprint, scope, read.receive, send)
+
+    async def _first(self, key: str, fingerprint: bytes) -> Answer | None:
+        """
+        The answer stored under *key*; None when the key is free.
+
+        Waits a while for a request that is being executed. Raises when that takes longer, or was another request.
+        """
+        give_up_at = self._clock.monotonic() + self._patience
+        while (row := await self._keys.find(key)) is not None:
+            is_running = row.answer is None and row.fingerprint == fingerprint
+            if not is_running or self._clock.monotonic() >= give_up_at:
+                return _first_answer(row, fingerprint)
+            await self._clock.sleep(LOOK_AGAIN_SECONDS)
+        return None
 
     async def _let_keep(self, request: KeyedRequest, scope: Scope, receive: Receive, send: Send) -> None:
         heard = _Heard()
         cast("Any", scope)["state"]["keyed"] = request
         await self._app(scope, receive, heard.send)
         answer = heard.answer()
+        if not request.settled and answer.status >= HTTPStatus.BAD_REQUEST:
+            # Perhaps refused because a request with the same key was executed meanwhile: all of them get its answer.
+            with contextlib.suppress(StoreUnavailableError):
+                first = await self._first(request.key, request.fingerprint)
+                if first is not None:
+                    await _send_replay(send, first)
+                    return
         if not request.settled and _is_lasting(answer):
             row = KeyRow(key=request.key, fingerprint=request.fingerprint, answer=answer)
             with contextlib.suppress(StoreUnavailableError):
@@ -130,7 +166,11 @@ class OncePerKey:
         async with self._database.connection() as connection:
             claim = await idempotency.claim(connection, key, fingerprint, self._clock.now())
         if claim is None:
-            raise _still_running()
+            first = await self._first(key, fingerprint)
+            if first is None:
+                raise _still_running()  # it failed in a way that is not stored: the caller may try again
+            await _send_replay(send, first)
+            return
         heard = _Heard()
         await self._app(scope, receive, heard.send)
         answer = heard.answer()
@@ -170,9 +210,11 @@ def _key_of(scope: Scope) -> str | None:
         return None
     if not _KEY.fullmatch(given):
         message = "must have 1 to 255 printable ASCII characters"
-        raise SpecInvalidError(
-            [FieldProblem(field=HEADER, code="VALIDATION_ERROR", message=message, shows_value=False)]
-        )
+        problem = FieldProblem(field=HEADER, code="VALIDATION_ERROR", message=message, shows_value=False)
+        if not cast("Any", scope)["route_handler"].opt.get(REPORTS_PROBLEMS):
+            raise SpecInvalidError([problem])
+        cast("Any", scope)["state"][PROBLEMS] = (problem,)
+        return None
     # Each caller has their own keys: nobody gets an answer that was given to somebody else.
     caller = cast("Any", scope)["state"]["identity"].caller
     owner = None if caller is None else caller.key_id
@@ -208,7 +250,7 @@ def _is_lasting(answer: Answer) -> bool:
     if answer.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
         return False
     error = msgspec.json.decode(answer.body)["error"]
-    return not error["retryable"] and error["code"] not in _REFUSED_UNREAD
+    return not error["retryable"] and error["code"] not in _NOT_STORED
 
 
 async def _send_replay(send: Send, answer: Answer) -> None:

@@ -17,6 +17,7 @@ from corral.settings import Settings
 from corral.webhooks.guard import AddressGuard
 
 T = TypeVar("T")
+Problems = tuple[FieldProblem, ...]
 
 
 class OrderReader:
@@ -26,35 +27,39 @@ class OrderReader:
         self._defaults = defaults
         self._guard = guard
 
-    async def read(self, body: bytes) -> Order:
-        """The order in *body*; raises MalformedError, or SpecInvalidError with all that is wrong."""
+    async def read(self, body: bytes, *, beside: Problems = ()) -> Order:
+        """
+        The order in *body*; raises MalformedError, or SpecInvalidError with all that is wrong.
+
+        *beside* is what is wrong with the request apart from its body.
+        """
         raw = decoded(body)
         found = read_order(raw, self._defaults)
-        return await self._checked(raw, found)
+        return await self._checked(raw, found, beside)
 
-    async def read_terms(self, body: bytes, *, named: bool = False) -> Terms:
+    async def read_terms(self, body: bytes, *, named: bool = False, beside: Problems = ()) -> Terms:
         """What *body*, which may be empty, says of something to be done; with *named* it must say the name."""
         raw = decoded(body) if body or named else {}
-        terms = await self._checked(raw, read_terms(raw, self._defaults.health))
-        if named and terms.name is None:
+        found = read_terms(raw, self._defaults.health)
+        if named and isinstance(raw, dict) and raw.get("instanceName") is None:
             problem = FieldProblem(
                 field="instanceName", code="INVALID_INSTANCE_NAME", message="is required", shows_value=False
             )
-            raise SpecInvalidError([problem])
-        return terms
+            beside = (*beside, problem)
+        return await self._checked(raw, found, beside)
 
-    async def read_adoption(self, body: bytes) -> Adoption:
+    async def read_adoption(self, body: bytes, *, beside: Problems = ()) -> Adoption:
         """What *body*, which may be empty, says with an adoption; raises as `read` does."""
         raw = decoded(body) if body.strip() else {}
-        return await self._checked(raw, read_adoption(raw, self._defaults))
+        return await self._checked(raw, read_adoption(raw, self._defaults), beside)
 
-    async def _checked(self, raw: Any, found: T | tuple[FieldProblem, ...]) -> T:
+    async def _checked(self, raw: Any, found: T | tuple[FieldProblem, ...], beside: Problems) -> T:
         url = raw.get("webhookUrl") if isinstance(raw, dict) else None
         problem = await self._guard.problem(url) if isinstance(url, str) else None
-        if not isinstance(found, tuple) and problem is None:
+        if not isinstance(found, tuple) and problem is None and not beside:
             return found
-        problems: tuple[FieldProblem, ...] = found if isinstance(found, tuple) else ()
-        raise SpecInvalidError([*problems, *([] if problem is None else [problem])])
+        problems: Problems = found if isinstance(found, tuple) else ()
+        raise SpecInvalidError([*beside, *problems, *([] if problem is None else [problem])])
 
 
 def order_defaults(settings: Settings) -> OrderDefaults:

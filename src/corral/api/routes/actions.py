@@ -14,7 +14,14 @@ from litestar.params import FromPath
 
 from corral.api.access import OPERATOR
 from corral.api.bodies import body_of
-from corral.api.idempotency import KEEPS_ANSWERS, answered, keyed, keyed_request
+from corral.api.idempotency import (
+    KEEPS_ANSWERS,
+    REPORTS_PROBLEMS,
+    answered,
+    keyed,
+    keyed_request,
+    problems_of,
+)
 from corral.api.order_form import ActNamedOperation, KeyedOperation, StartNamedOperation, StartOperation, StopOperation
 from corral.api.routes.instances import InstanceDesk
 from corral.api.schemas import InstanceAction
@@ -44,7 +51,9 @@ def handlers(desk: InstanceDesk) -> list[HTTPRouteHandler]:
 
     async def act(request: Request[Any, Any, Any], kind: OperationKind, given_id: str | None) -> Response[bytes]:
         once = keyed_request(request)
-        terms = await desk.orders.read_terms(await body_of(request), named=given_id is None)
+        terms = await desk.orders.read_terms(
+            await body_of(request), named=given_id is None, beside=problems_of(request)
+        )
         if given_id is None:
             given_id = await desk.errands.named(kind, terms.name or "")
 
@@ -119,7 +128,7 @@ def _told(summary: str, operation: type[Operation], others: Mapping[int, Respons
             202: ResponseSpec(data_container=InstanceAction, description="Recorded; it will be done."),
             **(others or {}),
         },
-        "opt": {**OPERATOR, KEEPS_ANSWERS: True},
+        "opt": {**OPERATOR, KEEPS_ANSWERS: True, REPORTS_PROBLEMS: True},
     }
 
 

@@ -14,6 +14,7 @@ from litestar.params import FromPath
 
 from corral.api.access import OPERATOR
 from corral.api.bodies import body_of
+from corral.api.idempotency import REPORTS_PROBLEMS, problems_of
 from corral.api.order_form import AdoptOperation
 from corral.api.orders import OrderReader
 from corral.api.schemas import InstanceDetails
@@ -39,7 +40,7 @@ def handlers(desk: AdoptionDesk) -> list[HTTPRouteHandler]:
         tags=["instances"],
         status_code=201,
         operation_class=AdoptOperation,
-        opt=OPERATOR,
+        opt={**OPERATOR, REPORTS_PROBLEMS: True},
         responses={
             201: ResponseSpec(data_container=InstanceDetails, description="It is under management."),
             200: ResponseSpec(data_container=InstanceDetails, description="It already was; nothing changed."),
@@ -47,7 +48,7 @@ def handlers(desk: AdoptionDesk) -> list[HTTPRouteHandler]:
     )
     async def adopt_instance(request: Request[Any, Any, Any], instance_id: FromPath[str]) -> Response[bytes]:
         """By the provider's id. What it does is left as it is; from here on it is watched, and can be deleted."""
-        adoption = await desk.orders.read_adoption(await body_of(request))
+        adoption = await desk.orders.read_adoption(await body_of(request), beside=problems_of(request))
         known, is_new = await desk.adopting.adopt(instance_id, adoption)
         details = await desk.showing.instance(known)
         status = HTTPStatus.CREATED if is_new else HTTPStatus.OK

@@ -8,13 +8,15 @@ from typing import Annotated
 import msgspec
 from litestar import get
 from litestar.handlers import HTTPRouteHandler
-from litestar.params import PathParameter, QueryParameter
+from litestar.params import FromPath, QueryParameter
 from msgspec import Meta
 
 from corral.api.access import VIEWER
 from corral.api.plans import OfferDetails, PlanDetails, offer_details, plan_details
 from corral.domain.catalog import BillingMode, PortKind, Product, Template, TemplateChannel
+from corral.domain.errors import NotFoundError
 from corral.domain.money import micro_usd, usd
+from corral.domain.order_rules import LONGEST_TEMPLATE_ID
 from corral.domain.placement import Wish
 from corral.engine.catalog import Catalogue
 
@@ -165,8 +167,10 @@ def handlers(catalogue: Catalogue) -> list[HTTPRouteHandler]:
         return TemplateList(templates=listed, total=len(listed))
 
     @get("/api/templates/{template_id:str}", summary="One template", tags=["catalogue"], opt=VIEWER)
-    async def get_template(template_id: Annotated[str, PathParameter(max_length=100)]) -> TemplateDetails:
+    async def get_template(template_id: FromPath[str]) -> TemplateDetails:
         """As remembered for up to ten minutes."""
+        if len(template_id) > LONGEST_TEMPLATE_ID:
+            raise NotFoundError(f"there is no template {template_id[:40]!r}", code="TEMPLATE_NOT_FOUND")
         return _template(await catalogue.template(template_id.strip()))
 
     return [list_products, optimal_product, list_templates, get_template]

@@ -15,7 +15,14 @@ from litestar.params import FromPath, FromQuery, QueryParameter
 
 from corral.api.access import OPERATOR, VIEWER
 from corral.api.bodies import body_of
-from corral.api.idempotency import KEEPS_ANSWERS, answered, keyed, keyed_request
+from corral.api.idempotency import (
+    KEEPS_ANSWERS,
+    REPORTS_PROBLEMS,
+    answered,
+    keyed,
+    keyed_request,
+    problems_of,
+)
 from corral.api.order_form import CreateOperation
 from corral.api.orders import OrderReader
 from corral.api.plans import PlanDetails, plan_details
@@ -24,6 +31,7 @@ from corral.api.showing import Showing
 from corral.api.times import iso
 from corral.api.witness import WRITTEN, entry
 from corral.domain.audit import AuditEntry
+from corral.domain.errors import FieldProblem
 from corral.domain.lifecycle import Phase
 from corral.domain.money import usd
 from corral.domain.placement import Ranking
@@ -33,6 +41,8 @@ from corral.engine.reading import Reading
 from corral.store.idempotency import Answer
 
 PATH: Final = "/api/instances"
+DRY_RUN: Final = "Only tell what would be chosen; nothing is recorded."
+_FLAG: Final[dict[str, Any]] = {"type": "boolean", "default": False}
 CREATED: Final = 201
 
 
@@ -62,20 +72,19 @@ def handlers(desk: InstanceDesk) -> list[HTTPRouteHandler]:
             ),
             200: ResponseSpec(data_container=PlanDetails, description="With `dryRun`: what would be tried, in order."),
         },
-        opt={**OPERATOR, KEEPS_ANSWERS: True},
+        opt={**OPERATOR, KEEPS_ANSWERS: True, REPORTS_PROBLEMS: True},
     )
     async def create_instance(
         request: Request[Any, Any, Any],
-        dry_run: Annotated[  # noqa: FBT002  # Litestar calls it by name
-            bool, QueryParameter(name="dryRun", description="Only tell what would be chosen; nothing is recorded.")
-        ] = False,
+        dry_run: Annotated[Any, QueryParameter(name="dryRun", description=DRY_RUN, schema_extra=_FLAG)] = None,
     ) -> Response[bytes]:
         """All bad fields are told at once; an unknown product or template is a 404 at once."""
         once = keyed_request(request)
-        order = await desk.orders.read(await body_of(request))
-        if dry_run:
-            # It does nothing, so it need not be kept from doing it twice.
-            return answered(once, await desk.commands.plan(order), _planned)
+        is_dry, problems = _read_flag("dryRun", dry_run)
+        order = await desk.orders.read(await body_of(request), beside=(*problems_of(request), *problems))
+        if is_dry:
+            planned = _planned(await desk.commands.plan(order))
+            return Response(planned.body, status_code=planned.status, media_type="application/json")
         outcome = await desk.commands.create(
             order, keyed(once, created_answer), line_of=partial(created_line, request.scope)
         )
@@ -135,6 +144,15 @@ class StatusFilter(StrEnum):
     def phase(self) -> Phase:
         """The status that is meant."""
         return Phase.EXITED if self is StatusFilter.STOPPED else Phase(self.value)
+
+
+def _read_flag(name: str, value: Any) -> tuple[bool, tuple[FieldProblem, ...]]:
+    """A true or false of the query, and what is wrong with it; the framework would not look at the body any more."""
+    try:
+        return value is not None and msgspec.convert(value, bool, strict=False), ()
+    except msgspec.ValidationError:
+        message = "must be true or false"
+        return False, (FieldProblem(field=name, code="INVALID_QUERY", message=message, shows_value=False),)
 
 
 def created_answer(created: Created) -> Answer:
