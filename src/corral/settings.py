@@ -79,11 +79,12 @@ class HttpSettings(Group):
     port: int = _whole("PORT", 3000, 0, 65535)
     """TCP port to listen on; 0 takes any free one and says which."""
     allowed_origins: Words = _words("ALLOWED_ORIGINS", ())
-    """Browser origins allowed to call the API (CORS), comma-separated. Empty: none."""
+    """Browser origins allowed to call the API (CORS), comma-separated. Empty: none. `*` and patterns with it are
+    refused on a loopback address, where no key is needed."""
     rate_limit_window_ms: int = _whole("RATE_LIMIT_WINDOW_MS", 900_000, 1000, 86_400_000)
     """Milliseconds over which requests of one API key, or of one address without a key, are counted."""
     rate_limit_max_requests: int = _whole("RATE_LIMIT_MAX_REQUESTS", 0, 0, 10_000_000)
-    """Requests one of them may make in that window, of each process. 0: no limit. `/health*` is not counted."""
+    """Requests one of them may make in that window, to all processes together. 0: no limit. `/health*` is free."""
 
     @property
     def is_loopback(self) -> bool:

@@ -87,7 +87,7 @@ LOG_EVENTS: Final[dict[str, str]] = {
     "webhook.retried": "A receiver did not take a message; it is sent again later.",
     "webhook.given_up": "A message is not sent any more; it is listed, and can be sent again by hand.",
     "deliveries.swept": "Old deliveries were removed, and pending ones that nobody came for put in line again.",
-    "request_counts.unshared": "Counts for the request limit were not exchanged with other processes; tried again.",
+    "requests.unshared": "Counts for the request limit were not exchanged with other processes; tried again.",
     "streams.interrupted": "New events could not be read for the streams; it is tried again.",
     "request.failed": "A request ended in an error that is ours.",
     "request.served": "A request was answered.",

@@ -50,6 +50,7 @@ from corral.engine.observe import Observer
 from corral.engine.reading import Known, Reading
 from corral.engine.reconcile import Reconciler
 from corral.engine.record import Recorder
+from corral.engine.request_counts import SharedRequestCounts
 from corral.engine.starts import Starts
 from corral.ground import Ground, adopting_on, lay_ground, listing_on, register_sweeps
 from corral.health.probe import Prober
@@ -88,6 +89,8 @@ OPEN_CONNECTIONS = 6
 async def serve(settings: Settings, role: Role, *, on_ready: Callable[[str], None]) -> None:
     """Run one process of Corral until SIGTERM or SIGINT; *on_ready* is told the address once requests are served."""
     clock = SystemClock()
+    if role is not Role.WORKER:
+        _check_origins(settings.http)
     log.info("service.starting", version=__version__, role=role.value)
     async with AsyncExitStack() as stack:
         listener = stack.enter_context(contextlib.closing(listen(settings.http.host, settings.http.port)))
@@ -160,6 +163,16 @@ def _spare_what_stays() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(10_000, 20, 50)
+
+
+def _check_origins(http: HttpSettings) -> None:
+    """Refuse to let every web page act as this machine's administrator, who needs no key on a loopback address."""
+    wide = [origin for origin in http.allowed_origins if "*" in origin or origin == "null"]
+    if http.is_loopback and wide:
+        raise SettingsError(
+            f"ALLOWED_ORIGINS={','.join(wide)} would let every web page use this Corral, because no API key is needed "
+            f"with HOST={http.host}: name each origin, as in https://ops.example"
+        )
 
 
 async def _check_keys(ground: Ground) -> None:
@@ -361,6 +374,7 @@ async def _front(
         reading=Reading(database, ground.caches.book),
         showing=showing,
     )
+    quota = _quota(settings.http)
     fleet = _fleet(ground, cloud)
     gauges = FleetGauges(fleet)
     ground.metrics.registry.register(gauges)
@@ -374,7 +388,7 @@ async def _front(
         limits=ground.limits,
         keys=ground.keys,
         audit=AuditTrail(database, clock, ground.metrics),
-        quota=_quota(settings.http),
+        quota=quota,
         catalogue=catalogue,
         caches=ground.caches,
         event_log=event_log,
@@ -398,7 +412,10 @@ async def _front(
     )
     if ground.role is Role.WORKER:
         return _Front(app=app.build(parts, only_watching=True), hub=hub, background=())
-    return _Front(app=app.build(parts), hub=hub, background=(BackgroundTask("event streams", hub.run),))
+    background = [BackgroundTask("event streams", hub.run)]
+    if quota is not None:
+        background.append(BackgroundTask("request counts", SharedRequestCounts(quota, database, clock).run))
+    return _Front(app=app.build(parts), hub=hub, background=tuple(background))
 
 
 def _quota(chosen: HttpSettings) -> RateLimit | None:

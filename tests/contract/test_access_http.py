@@ -109,6 +109,47 @@ async def test_a_page_from_elsewhere_cannot_act_here(local: Service, origin: str
     error_of(await local.ask("POST", "/api/jobs/cleanup", headers={"Origin": origin}), 403, "FORBIDDEN")
 
 
+@pytest.mark.parametrize(
+    "header",
+    [
+        {"Forwarded": "for=192.0.2.60;proto=http"},
+        {"X-Forwarded-For": "127.0.0.1"},
+        {"X-Forwarded-Proto": "https"},
+        {"X-Forwarded-Anything": ""},
+        {"X-Real-IP": "127.0.0.1"},
+        {"Via": "1.1 proxy"},
+    ],
+)
+async def test_a_request_that_a_proxy_passed_on_needs_a_key(
+    local: Service, database: Database, header: dict[str, str]
+) -> None:
+    """A proxy on this machine connects from loopback, whoever its client is; what is open stays so, under any name."""
+    viewer = await made(database, Access.VIEWER)
+    away = {**header, "Host": "corral.example"}
+
+    for sent in (header, away):
+        error = error_of(await local.ask("GET", "/api/jobs", headers=sent), 401, "UNAUTHORIZED")
+        assert "a proxy passed this request on" in error["message"]
+        error_of(await local.ask("POST", "/api/jobs/cleanup", headers=sent), 401, "UNAUTHORIZED")
+        assert (await local.ask("GET", "/api/jobs", headers={**sent, **viewer})).status == 200
+        assert (await local.ask("GET", "/health", headers=sent)).status == 200
+
+
+async def test_an_address_cannot_be_forged(public: Service, database: Database) -> None:
+    """Neither in the audit log nor for the request limit."""
+    admin = await made(database, Access.ADMIN)
+    forged = {"X-Forwarded-For": "203.0.113.9", "Forwarded": "for=203.0.113.9"}
+    await public.ask("POST", "/api/jobs/cleanup", headers={**admin, **forged})
+    lines = (await public.ask("GET", "/api/audit", headers=admin)).json["entries"]
+    async with serving(database, local_only=False, quota=RateLimit(most=2, window_seconds=900)) as limited:
+        strangers = [
+            await limited.ask("GET", "/api/jobs", headers={"X-Forwarded-For": f"203.0.113.{n}"}) for n in range(4)
+        ]
+
+    assert {line["address"] for line in lines if line["path"] == "/api/jobs/cleanup"} == {"127.0.0.1"}
+    assert [answer.status for answer in strangers] == [401, 401, 429, 429]
+
+
 async def test_our_own_page_and_allowed_ones_can_act(local: Service) -> None:
     """The dashboard's requests carry an Origin too."""
     for origin in (local.address, "https://ops.example"):

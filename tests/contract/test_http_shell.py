@@ -47,7 +47,7 @@ async def test_a_wrong_method_is_told_in_our_shape(service: Service) -> None:
     answer = await service.ask("POST", "/health")
 
     error_of(answer, 405, "METHOD_NOT_ALLOWED")
-    assert "GET" in answer.headers["allow"]
+    assert answer.headers["allow"] == "GET, HEAD, OPTIONS"
 
 
 async def test_options_tells_every_method_of_a_path(database: Database) -> None:
@@ -55,7 +55,7 @@ async def test_options_tells_every_method_of_a_path(database: Database) -> None:
     async with opened(database) as front:
         answer = await front.service.ask("OPTIONS", "/api/instances")
 
-    assert (answer.status, answer.headers["allow"]) == (204, "GET, OPTIONS, POST")
+    assert (answer.status, answer.headers["allow"]) == (204, "GET, HEAD, OPTIONS, POST")
 
 
 @pytest.mark.parametrize("body", [b"{", b"", b"\xff\xfe", b"[" * 5000, b'{"olderThanMs": 1e999}', b"nul"])
@@ -268,7 +268,36 @@ async def test_a_workers_port_serves_only_health_and_numbers(database: Database)
     async with serving(database, only_watching=True) as service:
         assert (await service.ask("GET", "/health/ready")).status == 200
         assert (await service.ask("GET", "/metrics")).status == 200
-        error_of(await service.ask("GET", "/api/jobs"), 404, "NOT_FOUND")
+        for path in ("/api/jobs", "/schema", "/schema/openapi.json", "/docs", "/"):
+            error_of(await service.ask("GET", path), 404, "NOT_FOUND")
+
+
+@pytest.mark.parametrize("path", ["/health/live", "/api/jobs", "/nope", "/docs", "/schema/openapi.json"])
+async def test_no_response_can_be_framed_or_taken_for_another_type(service: Service, path: str) -> None:
+    """JSON and errors too: a browser must not guess what they are."""
+    headers = (await service.ask("GET", path)).headers
+
+    assert headers["x-content-type-options"] == "nosniff"
+    assert headers["x-frame-options"] == "DENY"
+    assert headers["referrer-policy"] == "no-referrer"
+    assert "frame-ancestors 'none'" in headers["content-security-policy"]
+
+
+async def test_head_works_wherever_get_does(database: Database) -> None:
+    """The same status and headers, and no body; also of what is refused and of streams, which end."""
+    async with opened(database) as front:
+        document = (await front.get("/schema/openapi.json")).json
+        paths = [path for path, methods in document["paths"].items() if "get" in methods]
+        for path in ["/docs", "/schema/openapi.json", "/nope", *paths]:
+            if path.endswith("/comprehensive"):
+                continue  # the shop, which stands for the provider here, shows no instances
+            asked = path.replace("{", "").replace("}", "")
+            got, head = await front.get(asked), await front.service.ask("HEAD", asked)
+            assert (head.status, head.body) == (got.status, b""), asked
+            assert head.headers["content-type"] == got.headers["content-type"], asked
+        metrics = (await front.get("/metrics")).body.decode()
+
+    assert 'corral_http_requests_total{method="HEAD",route="/api/jobs",status="200"} 1.0' in metrics
 
 
 async def test_browsers_of_allowed_origins_may_call(service: Service) -> None:

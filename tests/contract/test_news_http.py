@@ -16,8 +16,13 @@ from support.receiver import Receiver
 from support.service import Service, error_of, serving
 from support.waiting import until
 
+from corral.cache.book import CacheBook, CacheName
+from corral.clock import SystemClock
+from corral.configuration import load
+from corral.domain.access import Access
 from corral.domain.lifecycle import Phase
 from corral.engine.event_hub import GREETING, HEARTBEAT_SECONDS, LEISURE_SECONDS, TOGETHER, EventHub
+from corral.engine.keyring import issue, withdraw
 from corral.store.database import Database
 from corral.store.notices import Notices
 from corral.store.target import DatabaseTarget
@@ -33,6 +38,7 @@ class Desk:
     clock: SteppedClock
     metrics: Metrics
     service: Service
+    book: CacheBook
 
     @property
     def streams(self) -> float:
@@ -50,8 +56,9 @@ async def desk_of(database: Database, target: DatabaseTarget, *, held: int = 100
     tasks = [asyncio.create_task(notices.run()), asyncio.create_task(hub.run())]
     await until(lambda: notices.listening)
     try:
-        async with serving(database, event_log=room.log, event_hub=hub, deliveries=outbox(room)) as service:
-            yield Desk(room=room, hub=hub, clock=clock, metrics=metrics, service=service)
+        book = CacheBook(load({}).settings.caches, SystemClock())
+        async with serving(database, event_log=room.log, event_hub=hub, deliveries=outbox(room), book=book) as service:
+            yield Desk(room=room, hub=hub, clock=clock, metrics=metrics, service=service, book=book)
             hub.stop()
     finally:
         for task in tasks:
@@ -222,6 +229,36 @@ async def test_streams_end_when_the_service_stops(desk: Desk) -> None:
 
         assert (await one.block(), await other.block()) == ([], [])
         assert one.response.content.at_eof()
+    await until(lambda: desk.streams == 0)
+
+
+async def test_a_stream_ends_within_a_heartbeat_of_the_revocation_of_its_key(desk: Desk) -> None:
+    """Other streams go on."""
+    now = SystemClock().now()
+    keys = [(await issue(desk.room.database, name=name, access=Access.VIEWER, now=now))[1] for name in ("one", "two")]
+    async with (
+        listening(desk.service.address, headers={"X-API-Key": keys[0]}) as revoked,
+        listening(desk.service.address, headers={"X-API-Key": keys[1]}) as other,
+        listening(desk.service.address) as local,
+    ):
+        await until(lambda: desk.streams == 3)
+        desk.clock.advance(HEARTBEAT_SECONDS)
+        assert [await each.block() for each in (revoked, other, local)] == [[": heartbeat"]] * 3
+
+        await withdraw(desk.room.database, named="one", now=now)
+        desk.book.clear(CacheName.API_KEYS)
+        desk.clock.advance(HEARTBEAT_SECONDS)
+
+        assert [await each.block() for each in (revoked, other, local)] == [[], [": heartbeat"], [": heartbeat"]]
+    await until(lambda: desk.streams == 0)
+
+
+async def test_the_headers_of_a_stream_can_be_asked_for(desk: Desk) -> None:
+    """HEAD ends at once, and nothing is left behind."""
+    answer = await desk.service.ask("HEAD", "/api/events/stream")
+
+    assert answer.status == 200
+    assert answer.headers["content-type"].startswith("text/event-stream")
     await until(lambda: desk.streams == 0)
 
 

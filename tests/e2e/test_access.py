@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import signal
+import sys
 from collections.abc import AsyncGenerator, Mapping
 from pathlib import Path
 from typing import Final
@@ -138,6 +140,15 @@ async def test_other_machines_are_not_served_before_a_key_exists(short_dir: Path
         assert await corral.is_ready()
 
 
+@pytest.mark.parametrize("origins", ["*", "https://ops.example,*", "https://*", "null"])
+async def test_every_origin_is_not_allowed_where_no_key_is_needed(short_dir: Path, origins: str) -> None:
+    """Every web page could then use the service as its administrator."""
+    code, _, errors = await run("serve", "--port", "0", cwd=short_dir, ALLOWED_ORIGINS=origins)
+
+    assert code == 2
+    assert re.fullmatch(r"corral: ALLOWED_ORIGINS=\S+ would let every web page use this Corral, .*\n", errors)
+
+
 async def test_every_route_admits_whom_it_should(bound: tuple[str, Running], keys: dict[str, str]) -> None:
     """Every route, with no key, a wrong one and one of each role, on both kinds of address."""
     where, corral = bound
@@ -203,7 +214,12 @@ async def test_the_shell_uses_the_key_of_its_environment(
     known = await run(*command, cwd=home, CORRAL_API_KEY=keys["viewer"])
     unknown = await run(*command, cwd=home, CORRAL_API_KEY="corral_wrong")
     listed = await run("keys", "ls", "--json", cwd=home, CORRAL_API_KEY=keys["viewer"])
+    both = {"CORRAL_URL": corral.address, "CORRAL_API_KEY": keys["viewer"]}
+    by_environment = await run("ls", "--json", cwd=home, **both)
+    by_sdk = await run_python("from corral_client import Client; print(list(Client().instances.list()))", home, both)
 
+    assert (by_environment[0], json.loads(by_environment[1])) == (0, [])
+    assert by_sdk == (0, "[]\n")
     assert without[0] == (0 if where == "loopback" else 1)
     assert (known[0], json.loads(known[1])) == (0, [])
     assert (unknown[0], unknown[2]) == (
@@ -225,6 +241,15 @@ async def test_a_stop_notes_when_keys_were_last_used(short_dir: Path) -> None:
 
     assert made["lastUsedAt"] is None
     assert listed["lastUsedAt"] > made["createdAt"]
+
+
+async def run_python(program: str, cwd: Path, environ: Mapping[str, str]) -> tuple[int, str]:
+    """Run *program* with these variables only; answers its exit code and what it printed."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", program, cwd=cwd, env=dict(environ), stdout=asyncio.subprocess.PIPE
+    )
+    output, _ = await process.communicate()
+    return process.returncode or 0, output.decode()
 
 
 async def _status(corral: Running, route: str, headers: Mapping[str, str]) -> int:

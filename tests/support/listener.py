@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -40,9 +40,11 @@ class Listener:
 
 
 @asynccontextmanager
-async def listening(address: str, query: str = "", *, last_event_id: int | None = None) -> AsyncGenerator[Listener]:
+async def listening(
+    address: str, query: str = "", *, last_event_id: int | None = None, headers: Mapping[str, str] | None = None
+) -> AsyncGenerator[Listener]:
     """A client that is connected to the stream, for the length of the block."""
-    headers = {} if last_event_id is None else {"Last-Event-ID": str(last_event_id)}
+    headers = {**(headers or {}), **({} if last_event_id is None else {"Last-Event-ID": str(last_event_id)})}
     async with (
         aiohttp.ClientSession() as client,
         client.get(f"{address}/api/events/stream{query}", headers=headers) as response,

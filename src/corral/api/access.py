@@ -28,6 +28,11 @@ ADMIN: Final[Mapping[str, Access | None]] = {NEEDS: Access.ADMIN}
 
 LONGEST_KEY: Final = 256
 """Characters; ours have 50, and a longer text need not even be hashed."""
+HOW_TO_SEND: Final = "send it as `Authorization: Bearer KEY` or `X-API-Key: KEY`"
+PROXY_HEADERS: Final = frozenset({b"forwarded", b"via", b"x-real-ip"})
+PROXY_PREFIX: Final = b"x-forwarded-"
+"""Of headers by which a proxy says that it passed a request on. They are never read as an address: any client can send
+them."""
 CHANGING: Final = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 """Methods of calls that could change something."""
 
@@ -37,9 +42,12 @@ class Identity:
     """Who asks; without a caller, why there is none."""
 
     address: str
-    """Of the other end of the connection, or a proxy's."""
+    """Of the other end of the connection: a proxy's, if there is one between."""
     caller: Caller | None = None
     refusal: CorralError | None = None
+    trusts_address: bool = False
+    """Whether nothing but the loopback address identifies the caller: the request must then name this machine as its
+    host, because a page elsewhere can point a name of its own here."""
 
     @property
     def counted_as(self) -> str:
@@ -54,7 +62,8 @@ class Entrance:
 
     keys: KeyRing
     local_only: bool
-    """Bound to a loopback address: who sends no key is somebody on this machine, and may do everything."""
+    """Bound to a loopback address: a request without a key comes from this machine, unless a proxy passed it on, and
+    may do everything."""
     allowed_origins: frozenset[str]
 
     async def identify(self, scope: HTTPScope, headers: Mapping[bytes, bytes]) -> Identity:
@@ -73,15 +82,15 @@ class Entrance:
 
     def _without_key(self, scope: HTTPScope, headers: Mapping[bytes, bytes], address: str) -> Identity:
         if not self.local_only:
-            refusal: CorralError = UnauthorisedError(
-                "an API key is needed: send it as `Authorization: Bearer KEY` or `X-API-Key: KEY`"
-            )
-        elif scope["method"] in CHANGING and self._is_foreign(headers):
+            return Identity(address=address, refusal=UnauthorisedError(f"an API key is needed: {HOW_TO_SEND}"))
+        if is_forwarded(headers):
+            refusal = UnauthorisedError(f"an API key is needed, because a proxy passed this request on: {HOW_TO_SEND}")
+            return Identity(address=address, refusal=refusal)
+        if scope["method"] in CHANGING and self._is_foreign(headers):
             # A page from elsewhere cannot read our answers, but a browser here would send its requests all the same.
-            refusal = ForbiddenError("a page of another origin may not act here without a key; see ALLOWED_ORIGINS")
-        else:
-            return Identity(address=address, caller=LOCAL)
-        return Identity(address=address, refusal=refusal)
+            foreign = ForbiddenError("a page of another origin may not act here without a key; see ALLOWED_ORIGINS")
+            return Identity(address=address, refusal=foreign, trusts_address=True)
+        return Identity(address=address, caller=LOCAL, trusts_address=True)
 
     def _is_foreign(self, headers: Mapping[bytes, bytes]) -> bool:
         origin = headers.get(b"origin")
@@ -119,6 +128,11 @@ def check(opt: Mapping[str, Any], identity: Identity) -> None:
     if caller is None or not caller.access.admits(needed):
         has = "" if caller is None else f"; the key {caller.name!r} has {caller.access.value}"
         raise ForbiddenError(f"this needs the role {needed.value}{has}", details={"neededRole": needed.value})
+
+
+def is_forwarded(headers: Mapping[bytes, bytes]) -> bool:
+    """Whether a proxy says that it passed the request on: its loopback address then says nothing about the caller."""
+    return any(name in PROXY_HEADERS or name.startswith(PROXY_PREFIX) for name in headers)
 
 
 def sent_key(headers: Mapping[bytes, bytes]) -> str | None:

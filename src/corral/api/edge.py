@@ -19,13 +19,14 @@ from typing import TYPE_CHECKING, Any, cast
 
 import structlog
 from litestar.config.cors import CORSConfig
-from litestar.enums import ScopeType
+from litestar.enums import HttpMethod, ScopeType
 
-from corral.api.access import CHANGING, Entrance
+from corral.api.access import CHANGING, Entrance, Identity
 from corral.api.bodies import IS_HERE
 from corral.api.limits import Limits
 from corral.api.problems import RequestIds, problem
 from corral.api.quota import Quota, exceeded
+from corral.api.security import security_headers
 from corral.api.vitals import Vitals
 from corral.api.witness import Witness
 from corral.clock import Clock
@@ -37,6 +38,8 @@ from corral.telemetry import Metrics, is_debugging, log
 if TYPE_CHECKING:  # typing only: the edge works for any ASGI application
     from litestar.types import ASGIApp, HTTPReceiveMessage, HTTPScope, Message, Receive, Scope, Send
 
+LONGEST_LENGTH = 20
+"""Digits of a Content-Length that are read as a number: Python refuses to read thousands of them."""
 LOCAL_HOSTS = frozenset({"localhost", "127.0.0.1", "[::1]", "::1"})
 
 _PROCESS = secrets.token_hex(8)
@@ -54,8 +57,6 @@ class Edge:
     clock: Clock
     metrics: Metrics
     vitals: Vitals
-    local_only: bool
-    """Bound to a loopback address: requests must name this machine as their host."""
     limits: Limits
     entrance: Entrance
     audit: AuditTrail
@@ -68,14 +69,35 @@ class Edge:
         if scope["type"] == ScopeType.HTTP:
             if scope["method"] in CHANGING:
                 send = Witness(trail=self.audit, clock=self.clock, scope=scope, send=send)
-            await _Exchange(self, scope, receive, send).serve()
+            method = scope["method"]
+            if method == HttpMethod.HEAD:
+                # A copy, because the server reads the method, too: it then leaves the body out.
+                scope, send = cast("HTTPScope", {**scope, "method": "GET"}), _HeadersOnly(send)
+            await _Exchange(self, scope, receive, send, method).serve()
+
+
+class _HeadersOnly:
+    """The `send` of a HEAD request, which is served as a GET: a stream ends with the first piece of its body."""
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self._ended = False
+
+    async def __call__(self, message: Message) -> None:
+        """Pass the headers on, and end the response with the first piece of the body."""
+        if message["type"] == "http.response.start":
+            await self._send(message)
+        elif not self._ended:
+            self._ended = True
+            await self._send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
 class _Exchange:
     """One request and its answer."""
 
-    def __init__(self, edge: Edge, scope: HTTPScope, receive: Receive, send: Send) -> None:
+    def __init__(self, edge: Edge, scope: HTTPScope, receive: Receive, send: Send, method: str) -> None:
         self._edge, self._scope, self._receive, self._send = edge, scope, receive, send
+        self._method = method
         self._headers = dict(scope["headers"])
         self._ids = request_ids(self._headers)
         self._status: int | None = None
@@ -92,8 +114,8 @@ class _Exchange:
         self._edge.vitals.callers_waiting += 1
         structlog.contextvars.bind_contextvars(request_id=self._ids.request_id)  # the server gives each its own context
         try:
-            await self._identify()
-            _admit(self._edge, self._scope, self._headers)
+            identity = await self._identify()
+            _admit(self._edge, self._scope, self._headers, identity)
             await self._edge.app(self._scope, self._limited_receive, self._named_send)
         except Exception as error:  # noqa: BLE001  # the outermost frame
             await self._answer(error)
@@ -102,7 +124,7 @@ class _Exchange:
         if self._status is not None:
             self._count(self._status, self._edge.clock.monotonic() - began)
 
-    async def _identify(self) -> None:
+    async def _identify(self) -> Identity:
         """Find out who asks, and whether they ask too often."""
         identity = await self._edge.entrance.identify(self._scope, self._headers)
         self._scope["state"]["identity"] = identity
@@ -110,6 +132,7 @@ class _Exchange:
             self._standing = self._edge.quota.take(identity, self._scope["method"], self._scope["path"])
             if self._standing is not None and not self._standing.admitted:
                 raise exceeded(self._standing)
+        return identity
 
     async def _limited_receive(self) -> HTTPReceiveMessage:
         """Pass the body on while it is small enough and arrives fast enough."""
@@ -142,7 +165,9 @@ class _Exchange:
     async def _named_send(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self._status = message["status"]
-            message["headers"] = [*message["headers"], *_id_headers(self._ids), *self._quota_headers(), *self._last()]
+            given = list(message["headers"])
+            ours = (*_id_headers(self._ids), *self._quota_headers(), *self._last(), *security_headers(given))
+            message["headers"] = [*given, *ours]
         await self._send(message)
         if message["type"] == "http.response.body":
             self._wait_no_more()  # not before: the beginning of an answer may be held back until it is written down
@@ -177,23 +202,23 @@ class _Exchange:
         await self._send({"type": "http.response.body", "body": answer.body, "more_body": False})
 
     def _count(self, status: int, seconds: float) -> None:
-        method, path = self._scope["method"], self._scope["path"]
+        method, path = self._method, self._scope["path"]
         route = self._scope.get("path_template") or "(none)"
         self._edge.metrics.count_request(method, route, status, seconds)
         if is_debugging():
             log.debug("request.served", method=method, path=path, status=status, seconds=round(seconds, 6))
 
 
-def _admit(edge: Edge, scope: HTTPScope, headers: Mapping[bytes, bytes]) -> None:
+def _admit(edge: Edge, scope: HTTPScope, headers: Mapping[bytes, bytes], identity: Identity) -> None:
     """Raise if this request may not even reach a route."""
-    if edge.local_only and not _is_local(headers.get(b"host", b"")):
+    if identity.trusts_address and not _is_local(headers.get(b"host", b"")):
         raise ForbiddenError("this Corral serves this machine only: use http://localhost or http://127.0.0.1")
     if edge.vitals.stopping and not scope["path"].startswith("/health"):
         raise ShuttingDownError("this Corral is stopping; ask again in a moment", retry_after_seconds=5)
     if not _announces_body(headers):
         return
     length = headers.get(b"content-length", b"0")
-    if length.isdigit() and int(length) > edge.limits.body_bytes:
+    if length.isdigit() and (len(length) > LONGEST_LENGTH or int(length) > edge.limits.body_bytes):
         raise _too_large(edge.limits)
     has_body = length not in {b"0", b""} or b"transfer-encoding" in headers
     media_type = headers.get(b"content-type", b"").split(b";")[0].strip().lower()

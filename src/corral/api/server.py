@@ -9,9 +9,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
+import sys
 from collections.abc import Generator
 from functools import partial
-from typing import Any, Final, cast
+from typing import Any, cast
 
 import uvicorn
 from litestar.types import ASGIApp
@@ -25,15 +26,6 @@ from corral.domain.errors import SettingsError
 BACKLOG = 2048
 ANSWERS_WITHIN_SECONDS = 5
 """How long answers under way may take once a stop was asked for; streams are ended by the application itself."""
-KEEPALIVE: Final = (
-    (socket.SOL_SOCKET, "SO_KEEPALIVE", 1),
-    (socket.IPPROTO_TCP, "TCP_KEEPIDLE", 60),
-    (socket.IPPROTO_TCP, "TCP_KEEPINTVL", 15),
-    (socket.IPPROTO_TCP, "TCP_KEEPCNT", 4),
-    (socket.IPPROTO_TCP, "TCP_USER_TIMEOUT", 60_000),
-)
-"""Options of every connection, inherited from the listener: a client whose host lost power is noticed within two
-minutes, and not after the two hours that are the system's default. macOS lacks some of them."""
 
 
 class _Server(uvicorn.Server):
@@ -89,9 +81,7 @@ def listen(host: str, port: int) -> socket.socket:
         family, kind, protocol, _, address = found[0]
         listener = socket.socket(family, kind, protocol)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        for level, option, value in KEEPALIVE:
-            if hasattr(socket, option):
-                listener.setsockopt(level, getattr(socket, option), value)
+        _notice_lost_clients(listener)
         listener.bind(address)
         listener.listen(BACKLOG)  # from here on nobody is refused; they wait until we serve
     except OSError as error:
@@ -100,3 +90,17 @@ def listen(host: str, port: int) -> socket.socket:
         ) from error
     listener.set_inheritable(False)
     return listener
+
+
+def _notice_lost_clients(listener: socket.socket) -> None:
+    """
+    Have the system end connections whose client's host lost power within two minutes; its default is two hours.
+
+    Connections inherit the options of their listener.
+    """
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    if sys.platform == "linux":
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 60)
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 15)
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 4)
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 60_000)

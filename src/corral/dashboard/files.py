@@ -85,7 +85,5 @@ def _served(file: _File, request: Request[Any, Any, Any]) -> Response[bytes]:
             "cache-control": "no-cache",
             "etag": file.tag,
             "content-security-policy": POLICY,
-            "x-content-type-options": "nosniff",
-            "referrer-policy": "no-referrer",
         },
     )

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from itertools import islice
 from typing import Final, NamedTuple
 
@@ -117,11 +117,14 @@ class EventHub:
         newest = await self._log.last()
         return newest if after is None else min(after, newest)
 
-    async def follow(self, seen: int, *, instance_id: str | None = None) -> AsyncGenerator[bytes]:
+    async def follow(
+        self, seen: int, *, instance_id: str | None = None, is_allowed: Callable[[], Awaitable[bool]] | None = None
+    ) -> AsyncGenerator[bytes]:
         """
         The events after number *seen* as server-sent events, then each as it happens, until `stop`.
 
-        It also ends when the database is away and something must be read from it: the client comes back by itself.
+        It also ends when the database is away and something must be read from it: the client comes back by itself. With
+        every heartbeat *is_allowed* is asked, and when it returns False the stream ends.
         """
         pulses = self._pulses
         self._metrics.event_streams.inc()
@@ -130,18 +133,20 @@ class EventHub:
             yield GREETING
             while not self._stopped:
                 arrival = group.arrival  # taken before looking: what comes after the look sets it
+                is_due, pulses = pulses != self._pulses, self._pulses
+                if is_due and is_allowed is not None and not await is_allowed():
+                    return
                 frames = self._next(seen)
                 if frames is None:
                     frames = [_frame(event) for event in await self._log.page(after=seen, limit=BATCH)]
+                wanted = b"".join(f.text for f in frames if instance_id in (None, f.instance_id))
                 if frames:
                     seen = frames[-1].seq
-                    wanted = b"".join(f.text for f in frames if instance_id in (None, f.instance_id))
-                    if wanted:
-                        yield wanted
-                elif pulses != self._pulses:
-                    pulses = self._pulses
+                if wanted:
+                    yield wanted
+                elif is_due:
                     yield HEARTBEAT
-                else:
+                elif not frames:
                     await arrival.wait()
         except StoreUnavailableError:
             return

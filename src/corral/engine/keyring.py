@@ -47,6 +47,10 @@ class KeyRing:
             self._uses[found.id] = self._clock.now()
         return found
 
+    async def is_in_use(self, key_id: KeyId) -> bool:
+        """Whether the key with that id was not revoked; raises StoreUnavailableError when that cannot be found out."""
+        return any(key.id == key_id for key in (await self._held.get(_ALL, self._load)).values())
+
     async def is_empty(self) -> bool:
         """Whether no key is in use."""
         return not await self._held.get(_ALL, self._load)

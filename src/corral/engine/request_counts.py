@@ -11,6 +11,7 @@ from datetime import timedelta
 from typing import Final
 
 from corral.clock import Clock
+from corral.domain.errors import StoreUnavailableError
 from corral.domain.rate_limit import RateLimit
 from corral.store import request_counts
 from corral.store.database import Database
@@ -44,8 +45,8 @@ class SharedRequestCounts:
                 if exchanges % SWEEP_EVERY == 0:
                     async with self._database.connection() as connection:
                         await request_counts.sweep(connection)
-            except Exception as error:  # noqa: BLE001  # the outermost frame: whatever it was, try again
-                log.warning("request_counts.unshared", reason=repr(error))
+            except StoreUnavailableError as error:
+                log.warning("requests.unshared", reason=repr(error))
 
     async def share(self) -> None:
         """Add what was admitted since the last time, and go on from the sums."""

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from functools import partial
+from typing import Annotated, Any
 
 import msgspec
-from litestar import get
+from litestar import Request, get
 from litestar.handlers import HTTPRouteHandler
 from litestar.openapi.datastructures import ResponseSpec
 from litestar.params import FromPath, HeaderParameter, QueryParameter
 from litestar.response import Stream
 from msgspec import Meta
 
-from corral.api.access import VIEWER
+from corral.api.access import VIEWER, Identity
 from corral.engine.event_hub import EventHub
 from corral.engine.event_log import EventDetails, EventLog
+from corral.engine.keyring import KeyRing
 
 MOST_SEQ = 2**63 - 1
 _STREAM_HEADERS = {
@@ -42,7 +44,7 @@ class EventPage(msgspec.Struct, rename="camel"):
     limit: int
 
 
-def handlers(event_log: EventLog, hub: EventHub) -> list[HTTPRouteHandler]:
+def handlers(event_log: EventLog, hub: EventHub, keys: KeyRing) -> list[HTTPRouteHandler]:
     """The routes of `/api/events`."""
 
     @get("/api/events", summary="What happened, in order", tags=["events"], opt=VIEWER)
@@ -86,6 +88,7 @@ def handlers(event_log: EventLog, hub: EventHub) -> list[HTTPRouteHandler]:
         },
     )
     async def stream_events(
+        request: Request[Any, Any, Any],
         last_event_id: Annotated[int | None, HeaderParameter(name="Last-Event-ID", ge=0, le=MOST_SEQ)] = None,
         after: Annotated[int | None, QueryParameter(ge=0, le=MOST_SEQ)] = None,
         instance_id: InstanceFilter = None,
@@ -94,10 +97,13 @@ def handlers(event_log: EventLog, hub: EventHub) -> list[HTTPRouteHandler]:
         Server-sent events whose `id` is the `seq`; a comment comes at least every 15 s.
 
         Resumes after `Last-Event-ID`, which browsers send by themselves when they reconnect, or else after `after`;
-        with neither it begins with the next event.
+        with neither it begins with the next event. Revoking the key ends the stream with the next comment.
         """
         seen = await hub.place(after if last_event_id is None else last_event_id)
-        return Stream(hub.follow(seen, instance_id=instance_id), headers=_STREAM_HEADERS)
+        identity: Identity = request.scope["state"]["identity"]
+        key_id = None if identity.caller is None else identity.caller.key_id
+        is_allowed = None if key_id is None else partial(keys.is_in_use, key_id)
+        return Stream(hub.follow(seen, instance_id=instance_id, is_allowed=is_allowed), headers=_STREAM_HEADERS)
 
     return [list_events, list_events_of_instance, stream_events]
 
