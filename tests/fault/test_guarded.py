@@ -65,6 +65,14 @@ async def test_a_read_is_repeated_only_so_often() -> None:
     assert (parts.counted.sent, caught.value.code) == (4, "NOVITA_API_ERROR")
 
 
+async def test_a_throttled_delete_is_repeated_every_two_seconds() -> None:
+    """The machine is billed meanwhile: throttling that ended is noticed soon."""
+    async with provider(*[refusing(429)] * 5, good, most_retries=5) as (parts, clock):
+        await parts.cloud.delete("p1")
+
+        assert clock.monotonic() == pytest.approx(1.0 + 4 * 2.0, abs=0.01)
+
+
 async def test_retry_after_is_obeyed() -> None:
     """Not earlier than the provider asked for, by this call or any other."""
     async with provider(refusing(429, Retry_After="17"), good) as (parts, clock):

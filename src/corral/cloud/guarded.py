@@ -23,6 +23,13 @@ from corral.telemetry import Metrics, log
 
 FIRST_DELAY_SECONDS: Final = 1.0
 MOST_DELAY_SECONDS: Final = 30.0
+URGENT_DELAY_SECONDS: Final = 2.0
+"""
+The longest pause before a stop or delete that was not carried out is sent again.
+
+Longer, and a machine is billed for so long after throttling ended; shorter, and a provider that throttles is asked more
+often than it takes to find out that it no longer does.
+"""
 JITTER: Final = 0.25
 """A quarter either way keeps callers that failed together from coming back together."""
 
@@ -87,7 +94,7 @@ class GuardedExchange:
             except FaultError as fault:
                 if attempt > self._most_retries or not call.may_repeat(fault.fate):
                     raise
-                pause = self._pause(attempt, fault)
+                pause = self._pause(attempt, fault, URGENT_DELAY_SECONDS if call.is_urgent else MOST_DELAY_SECONDS)
                 log.debug(
                     "cloud.retried", endpoint=call.endpoint, attempt=attempt, seconds=pause, because=fault.because
                 )
@@ -150,9 +157,9 @@ class GuardedExchange:
         else:
             self._last_answer_at = self._clock.now()
 
-    def _pause(self, attempt: int, fault: FaultError) -> float:
-        """Seconds before the next attempt: what the provider asked for, or doubling from 1 s to 30 s."""
-        ours = delay(attempt, first=FIRST_DELAY_SECONDS, most=MOST_DELAY_SECONDS)
+    def _pause(self, attempt: int, fault: FaultError, most: float) -> float:
+        """Seconds before the next attempt: what the provider asked for, or doubling from 1 s to *most*."""
+        ours = delay(attempt, first=FIRST_DELAY_SECONDS, most=most)
         return max(jittered(ours, spread=JITTER, roll=self._roll()), fault.retry_after_seconds or 0.0)
 
     def _circuit_open(self, call: Call) -> CircuitOpenError:
