@@ -18,6 +18,7 @@ from corral.store import operations
 from corral.store.database import Database
 from corral.store.target import DatabaseTarget
 
+CHECKED = ["health_checking", "ready"]
 START, STOP, RESTART, DELETE = OperationKind.START, OperationKind.STOP, OperationKind.RESTART, OperationKind.DELETE
 
 
@@ -89,7 +90,7 @@ async def test_stop_start_restart_and_delete_one_after_the_other(herd: Herd, rea
         news = (await told(herd))[before:]
         assert news == {
             STOP: ["changed", "stopped"],
-            START: ["startup_initiated", "starting", "running", "health_checking", "ready", "startup_completed"],
+            START: ["startup_initiated", "changed", "starting", "running", *CHECKED, "startup_completed"],
             RESTART: ["changed", "changed", "running", "health_checking", "ready"],
             DELETE: ["changed", "terminated"],
         }[kind], kind  # fmt: skip

@@ -9,7 +9,7 @@ operation's `Progress` along. Creates, stops, restarts and deletes have no names
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 
@@ -120,7 +120,16 @@ _BY_OUTCOME = {
 
 def happenings(changes: Iterable[Change]) -> list[Happening]:
     """Everything to tell of *changes*, in the order it happened."""
-    return [Happening(type=kind, change=change) for change in changes for kind in _names(change)]
+    return [Happening(type=kind, change=part) for change in changes for part in _parts(change) for kind in _names(part)]
+
+
+def _parts(change: Change) -> list[Change]:
+    """*change* in the steps that it tells of: a machine whose start was seen only when it ran had booted before."""
+    before = change.before
+    if before is None or before.owed is not Action.START or change.after.phase is not Phase.RUNNING:
+        return [change]
+    booted = replace(before, owed=None)
+    return [replace(change, after=booted, progress=None), replace(change, before=booted)]
 
 
 def event_of(change: Change) -> EventType:
@@ -164,12 +173,10 @@ def _names(change: Change) -> list[EventType]:
 
 def _names_of_phase(change: Change) -> list[EventType]:
     of_instance = event_of(change)
-    if of_instance is EventType.RUNNING and change.before is not None and change.before.owed is Action.START:
-        return [EventType.STARTING, EventType.RUNNING]  # it booted between two observations
     of_start = None if change.progress is None else startup_event(change.progress)
     if of_start is None:
         return [of_instance]
-    if of_instance is EventType.CHANGED:
+    if of_instance is EventType.CHANGED and change.before is not None and change.before.phase is change.after.phase:
         return [of_start]
     # A start is asked for before anything comes of it, and over only after.
     return [of_start, of_instance] if of_start is EventType.STARTUP_INITIATED else [of_instance, of_start]
