@@ -59,7 +59,7 @@ def test_every_type_of_job_has_its_numbers(scraped: Mapping[str, Metric]) -> Non
     """Before the first of them ran."""
     types = {sample.labels["type"] for sample in scraped["corral_jobs_total"].samples}
 
-    assert types >= {"create_instance", "monitor_instance", "send_webhook", "remove_duplicate"}
+    assert types >= {"create_instance", "monitor_instance", "send_webhook"}
 
 
 def test_the_dashboard_draws_only_what_there_is(scraped: Mapping[str, Metric]) -> None:

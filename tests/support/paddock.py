@@ -124,7 +124,9 @@ class Ground:
         """A new history: nothing remembered, nothing at the provider."""
         async with self.database.connection() as connection:
             await connection.execute(_CLEAN)
-        return Paddock(self, **quirks)
+        paddock = Paddock(self, **quirks)
+        await paddock.begin()
+        return paddock
 
     async def close(self) -> None:
         await self.database.close()
@@ -160,10 +162,18 @@ class Paddock:
         self._numbers = itertools.count(1)
         self._start_process()
 
+    async def begin(self) -> None:
+        """The first process has started and compared a listing, so that creates may be sent."""
+        async with self.ground.database.connection() as connection:
+            await self.gate.start(connection)
+        with self.script.silently():
+            await self.observer.look()
+
     def _start_process(self) -> None:
         """Everything a process holds, anew."""
         ground, clock, policy = self.ground, self.clock, self.ground.policy
         self.registry = Registry()
+        self.gate = CreateGate(clock)
         cloud = ground.make_cloud(self.exchange)
         self.queue = _NotedQueue(self.database, self.registry)
         self.news = News(self.queue, metrics=ground.metrics)
@@ -180,7 +190,7 @@ class Paddock:
             cloud=cloud,
             database=self.database,
             catalogue=catalogue,
-            gate=CreateGate(clock),
+            gate=self.gate,
             recorder=self.recorder,
             clock=clock,
             installation=ground.installation,

@@ -174,7 +174,7 @@ def _unlisted(instance: Instance, heard: Heard | None, policy: Policy) -> Merged
 
 def _listed(before: Instance, surveyed: Instance, seen: ProviderInstance, heard: Heard, policy: Policy) -> Merged:
     shown = surveyed
-    if surveyed is not before or _is_undecided(before):
+    if surveyed is not before or before.sighted_at == heard.began:  # this listing was recorded; a pass follows
         shown = recorded(surveyed, decide(surveyed, heard.began, policy), heard.began)
     if not _knows_better(before, heard):
         shown = _placed(replace(shown, endpoints=_ports(before, seen)), seen)
@@ -184,11 +184,6 @@ def _listed(before: Instance, surveyed: Instance, seen: ProviderInstance, heard:
         consistency=_compared(before, seen, heard),
         synced_at=max(heard.began, before.sighted_at or heard.began),
     )
-
-
-def _is_undecided(instance: Instance) -> bool:
-    """Whether something was seen of it since its phase was recorded; no pass may have followed yet."""
-    return instance.sighted_at is not None and instance.sighted_at > instance.phase_since
 
 
 def _compared(instance: Instance, seen: ProviderInstance, heard: Heard) -> Consistency:

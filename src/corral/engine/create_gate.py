@@ -61,5 +61,5 @@ class CreateGate:
         raise CloudTransientError(
             "no complete listing of the provider account was compared with the records since the service started; "
             "nothing is created before that",
-            retry_after_seconds=min(max(waited, FIRST_PAUSE_SECONDS), LAST_PAUSE_SECONDS),
+            retry_after_seconds=min(max(waited / 2, FIRST_PAUSE_SECONDS), LAST_PAUSE_SECONDS),
         )
