@@ -349,3 +349,20 @@ async def test_a_create_call_that_does_not_end_is_given_up(database: Database, t
 
         assert given_up.create_in_doubt
         assert given_up.create_ended
+
+
+@pytest.mark.parametrize(("list_lag", "get_lag", "soon"), [(0, 0, True), (40, 0, True), (40, 40, False)])
+async def test_one_deleted_right_after_its_creation_is_terminated_soon(
+    database: Database, target: DatabaseTarget, list_lag: int, get_lag: int, *, soon: bool
+) -> None:
+    """If the provider accepted the delete: it knew the machine then, so "not found" is no lag."""
+    async with herding(database, target, list_lag_seconds=list_lag, get_lag_seconds=get_lag) as herd:
+        wish = await herd.wish()
+        await herd.work()
+        await herd.unwish(wish)
+        await herd.work()
+        await herd.steps(10)
+        assert await herd.phase(wish) is (Phase.TERMINATED if soon else Phase.DELETING)
+
+        await herd.until(wish, Phase.TERMINATED)
+        assert herd.sim.instances(OURS) == []

@@ -118,7 +118,7 @@ class Shop:
     async def restart(self, provider_id: str) -> None:
         raise NotImplementedError
 
-    async def delete(self, provider_id: str) -> None:
+    async def delete(self, provider_id: str) -> bool:
         raise NotImplementedError
 
     async def _answer(self, call: str, cluster_id: str | None) -> None:

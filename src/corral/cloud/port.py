@@ -108,6 +108,6 @@ class Cloud(Protocol):
         """Ask for a restart."""
         ...
 
-    async def delete(self, provider_id: str) -> None:
-        """Ask for deletion; one that is already gone counts as done."""
+    async def delete(self, provider_id: str) -> bool:
+        """Ask for deletion; returns whether the provider accepted it: False if it says that there is no such one."""
         ...

@@ -135,6 +135,8 @@ class Instance:
     """The reclaim notice of which the last event was."""
     acted_at: datetime | None = None
     """When the provider was last asked to start, stop, restart or delete it."""
+    delete_accepted_at: datetime | None = None
+    """When the provider first accepted a delete of it; from then on "not found" means that it is gone."""
     answered_at: datetime | None = None
     """When the last call to stop or delete it ended; None: under way, or its worker died."""
     acted_on: Sighting | None = None

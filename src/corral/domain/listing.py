@@ -33,8 +33,9 @@ from typing import Final
 from corral.domain.decide import Policy, decide, recorded
 from corral.domain.instance import Instance, InstanceId, ProviderId
 from corral.domain.lifecycle import COMING_UP, Goal, Phase
+from corral.domain.observations import CLOCK_SKEW
 from corral.domain.sighting import Endpoint, ProviderInstance, Sighting
-from corral.domain.survey import CLOCK_SKEW, survey
+from corral.domain.survey import survey
 
 LEAVING: Final = frozenset({Sighting.REMOVING, Sighting.ABSENT})
 """What the provider says of an instance that goes, or is gone."""

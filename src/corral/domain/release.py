@@ -65,9 +65,14 @@ def sending(instance: Instance, now: datetime) -> Instance:
     return replace(instance, acted_at=now, answered_at=None, acted_on=instance.sighting, asks=instance.asks + 1)
 
 
-def answered(instance: Instance, now: datetime, refused: Failure | None) -> Instance:
-    """The instance after the call ended; *refused*: the provider said that it does not do it."""
-    return replace(instance, answered_at=now, refused=refused)
+def answered(instance: Instance, now: datetime, refused: Failure | None, *, is_accepted: bool = False) -> Instance:
+    """
+    The instance after the call ended; *refused*: the provider said that it does not do it.
+
+    *is_accepted*: it was a delete that the provider accepted, so that the provider knew the machine then.
+    """
+    accepted_at = instance.delete_accepted_at or (now if is_accepted else None)
+    return replace(instance, answered_at=now, refused=refused, delete_accepted_at=accepted_at)
 
 
 def not_sent(sent: Instance, before: Instance, why: Failure) -> Instance:

@@ -15,9 +15,8 @@ from corral.domain.instance import Instance, InstanceId, ProviderId
 from corral.domain.lifecycle import Goal, Phase
 from corral.domain.marks import Mark, read_mark
 from corral.domain.matching import Match, Unmatched, matched
-from corral.domain.release import is_first_without_effect
+from corral.domain.observations import CLOCK_SKEW, Times, given, is_too_new, knows_better, not_seen, seen_as
 from corral.domain.sighting import ProviderInstance, Sighting
-from corral.domain.spot import observed
 
 SAMPLE: Final = 5
 """How many instances that one listing suddenly lacks are looked up before the others are. Fewer, and machines that
@@ -27,10 +26,6 @@ FIRST_RECHECK: Final = timedelta(seconds=30)
 a list that is wrong uses up the rate limit; longer, and an instance that goes meanwhile is noticed later."""
 LAST_RECHECK: Final = timedelta(minutes=4)
 """The longest such pause."""
-CLOCK_SKEW: Final = timedelta(seconds=5)
-"""A recorded time further ahead than this was taken before the clock was set back, and does not say what is newer.
-Smaller, and processes whose clocks differ overwrite newer observations; larger, and observations are ignored for that
-long after the clock was set back."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,19 +57,19 @@ def peeked(
 
     Not to be found says something only of one that was told to go. Any other must be missing in a listing too.
     """
-    times = _Times(began=began, now=now, settle=settle)
+    times = Times(began=began, now=now, settle=settle)
     if seen is not None:
-        return _seen(instance, seen, times)
+        return seen_as(instance, seen, times)
     told_to_go = instance.goal is Goal.GONE and instance.acted_at is not None and began >= instance.acted_at
     known = instance.unfound_since is not None or instance.missing_since is not None
-    if not told_to_go or known or instance.sighting is Sighting.ABSENT or _knows_better(instance, times):
+    if not told_to_go or known or instance.sighting is Sighting.ABSENT or knows_better(instance, times):
         return instance
-    return instance if _is_too_new(instance, began, settle) else replace(instance, unfound_since=began)
+    return instance if is_too_new(instance, began, settle) else replace(instance, unfound_since=began)
 
 
 def followed(match: Match, *, began: datetime, now: datetime, settle: timedelta) -> Instance:
     """The record after a lookup that *began* then showed that its machine is gone: it has moved."""
-    return _adopted(match, _Times(began=began, now=now, settle=settle))
+    return given(match, Times(began=began, now=now, settle=settle))
 
 
 def unnamed(instance: Instance, *, began: datetime, settle: timedelta) -> Instance | None:
@@ -95,15 +90,6 @@ def marked(listed: Iterable[ProviderInstance], installation: str) -> list[tuple[
     return [(mark, seen) for mark, seen in found if mark is not None and mark.installation == installation]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Times:
-    """When an observation was made, and how long a new machine may stay invisible."""
-
-    began: datetime
-    now: datetime
-    settle: timedelta
-
-
 def survey(
     remembered: Mapping[InstanceId, Instance],
     listed: Sequence[ProviderInstance],
@@ -122,10 +108,10 @@ def survey(
     seen is given *settle* to show before its absence means anything; a create in doubt is spoken against only if it is
     among the *outlasted*, too: who looks has waited that long by a watch that nobody can set.
     """
-    times = _Times(began=began, now=now, settle=settle)
+    times = Times(began=began, now=now, settle=settle)
     by_provider = {i.provider_id: i for i in remembered.values() if i.provider_id is not None}
     after = {
-        known.id: _listed(_seen(known, seen, times))
+        known.id: _listed(seen_as(known, seen, times))
         for seen in listed
         if (known := by_provider.get(ProviderId(seen.id))) is not None
     }
@@ -133,7 +119,7 @@ def survey(
     unseen = [i for i in remembered.values() if i.id not in after] if complete else []
     lacking = [i for i in unseen if _is_expected(i, times)]
     matches, unmatched, to_confirm = matched({**remembered, **after}, free, {i.id for i in lacking})
-    after |= {match.record.id: _adopted(match, times) for match in matches}
+    after |= {match.record.id: given(match, times) for match in matches}
     settled = {match.record.id for match in (*matches, *to_confirm)}
     unseen, lacking = [i for i in unseen if i.id not in after], [i for i in lacking if i.id not in after]
     trusted = complete and all(i.missing_checks > 0 for i in lacking)
@@ -144,7 +130,7 @@ def survey(
     ]
     leaving = [i for i in unseen if i.provider_id is not None and _is_leaving(i)]
     suspects = _suspects([i for i in lacking if i.id not in settled], now)
-    after |= {i.id: _unseen(i, times) for i in (*leaving, *suspects)}
+    after |= {i.id: not_seen(i, times) for i in (*leaving, *suspects)}
     standing = {**remembered, **after}.values()
     return Survey(
         changed=tuple(new for new in after.values() if new is not remembered[new.id]),
@@ -158,14 +144,14 @@ def survey(
     )
 
 
-def _is_expected(instance: Instance, times: _Times) -> bool:
+def _is_expected(instance: Instance, times: Times) -> bool:
     """Whether a listing that is right would show it, as far as we know."""
     return (
         instance.provider_id is not None
         and instance.sighting is not Sighting.ABSENT
         and not _is_leaving(instance)
-        and not _knows_better(instance, times)
-        and not _is_too_new(instance, times.began, times.settle)
+        and not knows_better(instance, times)
+        and not is_too_new(instance, times.began, times.settle)
     )
 
 
@@ -208,113 +194,3 @@ def _counts(instance: Instance, began: datetime, settle: timedelta) -> bool:
     """
     since = instance.doubted_at
     return instance.create_in_doubt and since is not None and began > since and began - since >= settle
-
-
-def _seen(instance: Instance, seen: ProviderInstance, times: _Times) -> Instance:
-    if _knows_better(instance, times) or _looks_as_before(instance, seen, times):
-        return instance
-    spot = observed(instance.spot, seen, times.began)
-    # Another word for the same sighting ("creating", then "pulling") changes nothing we would do about it.
-    same = (
-        instance.sighting is seen.sighting
-        and instance.provider_failure == seen.failure
-        and instance.missing_since is None
-        and instance.unfound_since is None
-        and instance.spot == spot
-        and not is_first_without_effect(instance, seen.sighting, times.began)
-    )
-    if same:
-        return instance
-    return replace(
-        instance,
-        sighting=seen.sighting,
-        word=seen.word,
-        sighted_at=times.began,
-        booted_at=seen.started_at or instance.booted_at,
-        provider_failure=seen.failure,
-        spot=spot,
-        missing_since=None,
-        missing_checks=0,
-        missing_checked_at=None,
-        unfound_since=None,
-        owed=None if _restarted(instance, seen) else instance.owed,
-    )
-
-
-def _looks_as_before(instance: Instance, seen: ProviderInstance, times: _Times) -> bool:
-    """
-    Whether a machine that was asked to restart is seen as it was before, which says nothing yet.
-
-    It is given the settle time to be seen doing something else, or to tell of a newer start.
-    """
-    asked = instance.acted_at
-    if instance.phase is not Phase.RESTARTING or instance.sighting is not None or asked is None:
-        return False
-    if asked > times.now + CLOCK_SKEW:
-        return False  # the clock was set back since
-    early = times.began - asked < times.settle
-    return times.began < asked or (seen.sighting is Sighting.RUNNING and early and not _restarted(instance, seen))
-
-
-def _restarted(instance: Instance, seen: ProviderInstance) -> bool:
-    """Whether it was asked to restart and tells of a start since."""
-    if instance.phase is not Phase.RESTARTING or instance.acted_at is None:
-        return False
-    return None not in (seen.started_at, instance.booted_at) and seen.started_at != instance.booted_at
-
-
-def _adopted(match: Match, times: _Times) -> Instance:
-    """
-    The record with the machine that was found for it.
-
-    A machine that the provider moved has other endpoints, so it is migrating until a later listing says more.
-    """
-    record, mark, seen = match.record, match.mark, match.seen
-    lost = (record.attempt,) if record.create_in_doubt and mark.attempt != record.attempt else ()
-    adopted = replace(
-        record,
-        attempt=max(record.attempt, mark.attempt),
-        provider_id=ProviderId(seen.id),
-        provider_attempt=mark.attempt,
-        given_up=record.given_up + lost,
-        create_sent_at=None,
-        sighting=None,
-        missing_since=None,
-        missing_checks=0,
-        missing_checked_at=None,
-        unfound_since=None,
-        unlisted_since=None,
-        unlisted_found_at=None,
-        started_at=record.started_at if match.moved else times.began,
-    )
-    if not match.moved:
-        return _seen(adopted, seen, times)
-    moving = Sighting.MIGRATING
-    return replace(adopted, sighting=moving, word=moving.value, sighted_at=times.began, endpoints=(), ways=None)
-
-
-def _knows_better(instance: Instance, times: _Times) -> bool:
-    """
-    Whether the provider said something of it since the observation began: reading a listing takes a while.
-
-    A time that lies ahead of the clock was recorded before the clock was set back; it does not count.
-    """
-    heard = (instance.sighted_at, instance.unfound_since)
-    return any(at is not None and times.began < at <= times.now + CLOCK_SKEW for at in heard)
-
-
-def _unseen(instance: Instance, times: _Times) -> Instance:
-    if instance.missing_since is not None or instance.sighting is Sighting.ABSENT or _knows_better(instance, times):
-        return instance
-    if _is_too_new(instance, times.began, times.settle):
-        return instance
-    return replace(instance, missing_since=times.began)
-
-
-def _is_too_new(instance: Instance, at: datetime, settle: timedelta) -> bool:
-    """
-    Whether it had no time to show yet.
-
-    Neither the list nor a look by its id need know a new one; nor does "not found" from a delete prove much then.
-    """
-    return instance.sighting is None and at - (instance.started_at or instance.phase_since) < settle

@@ -200,7 +200,7 @@ class Acts:
             missing = replace(missing, sighting=Sighting.ABSENT, word="gone", sighted_at=now)
         return Outcome(instance=await self._write(hold, instance, Step(missing, "not found by its id")))
 
-    async def _release(self, hold: Hold, instance: Instance, call: Callable[[str], Awaitable[None]]) -> Outcome:
+    async def _release(self, hold: Hold, instance: Instance, call: Callable[[str], Awaitable[bool | None]]) -> Outcome:
         """
         Record that a stop or delete is about to be sent, send it, and record how the call ended.
 
@@ -209,8 +209,9 @@ class Acts:
         """
         sent = await self._write_release(hold, instance, release.sending(instance, self.clock.now()), "about to ask")
         refused: Failure | None = None
+        is_accepted = False
         try:
-            await call(provider_id(instance))
+            is_accepted = bool(await call(provider_id(instance)))
         except CloudTransientError as error:
             why = Failure(code=error.code, message=error.message)
             await self._end_release(hold, sent, lambda known: release.not_sent(known, instance, why), error.message)
@@ -225,7 +226,11 @@ class Acts:
             refused = Failure(code=error.code, message=error.message)
         now = self.clock.now()
         because = "the provider was asked" if refused is None else refused.message
-        ended = await self._end_release(hold, sent, lambda known: release.answered(known, now, refused), because)
+
+        def end(known: Instance) -> Instance:
+            return release.answered(known, now, refused, is_accepted=is_accepted)
+
+        ended = await self._end_release(hold, sent, end, because)
         return Outcome(instance=ended, look_again=self.policy.repeat_after)
 
     async def _end_release(

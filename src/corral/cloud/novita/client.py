@@ -161,13 +161,15 @@ class NovitaCloud:
         """Ask for a restart."""
         await self._act("restart", provider_id)
 
-    async def delete(self, provider_id: str) -> None:
-        """Ask for deletion; one that is already gone counts as done."""
+    async def delete(self, provider_id: str) -> bool:
+        """Ask for deletion; returns whether the provider accepted it: False if it says that there is no such one."""
         try:
             await self._act("delete", provider_id)
         except CloudRefusedError as refused:
             if refused.code != "INSTANCE_NOT_FOUND":
                 raise
+            return False
+        return True
 
     async def _act(self, verb: str, provider_id: str) -> None:
         call = Call(
