@@ -70,6 +70,7 @@ LOG_EVENTS: Final[dict[str, str]] = {
     "instance.start_refused": "The provider did not start or restart an instance; it is asked again for a while.",
     "instance.ask_in_doubt": "A start, stop, restart or delete may have happened; the next look tells.",
     "instance.ask_refused": "The provider refused to stop or delete an instance; it is asked again, and may be billed.",
+    "create.waits_for_listing": "Creates wait: no complete listing was compared since the start.",
     "instance.adopted_by_name": "An instance got a machine that was found by its name: lost, moved or newer.",
     "instance.going_in_circles": "One pass took more steps than it ever should; a mistake in the tables.",
     "listing.degraded": "The merged listing could not ask the provider; what is known is shown, with a warning.",

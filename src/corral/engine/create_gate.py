@@ -19,12 +19,16 @@ from corral.clock import Clock
 from corral.domain.errors import CloudTransientError
 from corral.store import looks
 from corral.store.database import Connection
+from corral.telemetry import log
 
 FIRST_PAUSE_SECONDS: Final = 0.25
 """How soon a create that waits for the listing is tried again. Shorter costs a query more often; longer delays what
 was requested just before the first listing, which usually takes less than a second."""
 LAST_PAUSE_SECONDS: Final = 5.0
 """The pause grows with the wait, up to this: the provider may be unreachable for hours while thousands wait."""
+
+WARN_AFTER_SECONDS: Final = 5.0
+"""A listing usually takes less; after this long the log says that creates wait for it."""
 
 
 class CreateGate:
@@ -36,12 +40,13 @@ class CreateGate:
         self._begun = 0
         self._since = 0.0
         self._is_open = False
+        self._has_warned = False
 
     async def start(self, connection: Connection) -> None:
         """Count listings from here on; called at the start of the process, so that the first one counts."""
         now = await looks.listings(connection)
         self._server, self._begun = now.server, now.begun
-        self._since, self._is_open = self._clock.monotonic(), False
+        self._since, self._is_open, self._has_warned = self._clock.monotonic(), False, False
 
     async def check(self, connection: Connection, server: datetime | None) -> None:
         """
@@ -58,6 +63,9 @@ class CreateGate:
             self._is_open = True
             return
         waited = self._clock.monotonic() - self._since
+        if waited >= WARN_AFTER_SECONDS and not self._has_warned:
+            self._has_warned = True
+            log.warning("create.waits_for_listing", seconds=round(waited))
         raise CloudTransientError(
             "no complete listing of the provider account was compared with the records since the service started; "
             "nothing is created before that",
