@@ -1,0 +1,80 @@
+"""A real process, paused by SIGSTOP between the commit of its intent and its create call."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+import time
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import asyncpg
+from support.create_process import LONGEST_CREATE_SECONDS
+from support.herd import Herd, herding
+from support.waiting import until
+
+from corral.domain.lifecycle import Phase
+from corral.store.database import Database
+from corral.store.target import DatabaseTarget
+
+PROCESS = Path(__file__).parents[1] / "support" / "create_process.py"
+SLOW_INTENT = """
+CREATE FUNCTION wait_for_test() RETURNS trigger LANGUAGE plpgsql AS
+$$ BEGIN PERFORM pg_advisory_xact_lock(42); RETURN NEW; END $$;
+CREATE TRIGGER slow_intent BEFORE UPDATE ON corral_instances FOR EACH ROW
+WHEN (NEW.create_in_doubt AND NOT OLD.create_in_doubt) EXECUTE FUNCTION wait_for_test();
+"""
+WAITER = "SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND objid = 42 AND NOT granted"
+OURS = r"corral-[0-9a-f]{6}-(inst-[0-9a-z]+)-\d+"
+
+
+@asynccontextmanager
+async def intent_held_back(database: Database) -> AsyncGenerator[asyncpg.Connection]:
+    """A connection that keeps the first statement that records an intent waiting until lock 42 is given back."""
+    async with database.connection() as connection:
+        await connection.execute(SLOW_INTENT)
+        await connection.execute("SELECT pg_advisory_lock(42)")
+        yield connection
+
+
+async def test_a_process_paused_while_its_intent_is_committed_sends_nothing(
+    database: Database, target: DatabaseTarget
+) -> None:
+    """Its session is ended meanwhile, another worker gives the attempt up and makes the next: only that may be sent."""
+    async with herding(database, target) as herd, intent_held_back(database) as connection:
+        wish = await herd.wish()
+        async with herd.database.connection() as queue:
+            await queue.execute("DELETE FROM corral_pgqueuer")  # the job is the process's
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, str(PROCESS), str(target.host), str(target.database), herd.sim.base_url, wish
+        )
+        await until(lambda: _waiter_after_a_listing(herd, connection), what="the intent being written")
+        process.send_signal(signal.SIGSTOP)
+        waiter = await connection.fetchval(WAITER)
+        await connection.execute("SELECT pg_advisory_unlock(42)")
+        await until(lambda: _is_recorded(herd, wish), what="the intent committed")
+        await connection.execute("SELECT pg_terminate_backend($1::int)", waiter)
+        await herd.until(wish, Phase.READY)
+        assert (await herd.get(wish)).attempt == 2
+
+        since = time.monotonic()
+        await until(lambda: time.monotonic() - since > LONGEST_CREATE_SECONDS, what="the time of the create being over")
+        process.send_signal(signal.SIGCONT)
+        await process.wait()
+
+        assert herd.sim.calls()["endpoints"]["create"]["total"] == 1
+        assert herd.sim.ledger(OURS).most_at_once == 1
+
+
+async def _waiter_after_a_listing(herd: Herd, connection: asyncpg.Connection) -> object:
+    """The session that waits to write its intent; no create is tried before a listing was compared."""
+    await herd.observer.look()
+    return await connection.fetchval(WAITER)
+
+
+async def _is_recorded(herd: Herd, wish: str) -> bool:
+    async with herd.database.connection() as connection:
+        found: bool = await connection.fetchval("SELECT create_in_doubt FROM corral_instances WHERE id = $1", wish)
+    return found

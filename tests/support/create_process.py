@@ -1,0 +1,86 @@
+"""One pass over one instance as a process of its own, to be paused: `python create_process.py HOST DATABASE URL ID`."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from datetime import timedelta
+
+from pydantic import SecretStr
+
+from corral.cache.book import CacheBook
+from corral.clock import SystemClock
+from corral.cloud.novita.client import NovitaCloud
+from corral.cloud.novita.http import HttpExchange
+from corral.domain.decide import Policy
+from corral.domain.errors import CorralError
+from corral.engine.acts import Acts
+from corral.engine.births import Births
+from corral.engine.catalog import Catalogue
+from corral.engine.create_gate import CreateGate
+from corral.engine.news import News
+from corral.engine.reconcile import Reconciler
+from corral.engine.record import Recorder
+from corral.engine.starts import Starts
+from corral.health.probe import Prober
+from corral.jobs.queue import JobQueue
+from corral.jobs.registry import JobId, JobRun, LookAgainError, Registry
+from corral.settings import CacheSettings
+from corral.store import instances
+from corral.store.database import Database
+from corral.store.embedded import SUPERUSER
+from corral.store.offers import FailedOffers
+from corral.store.target import DatabaseTarget
+
+LONGEST_CREATE_SECONDS = 2.0
+MOST_LOOKS = 100
+
+
+async def main(host: str, name: str, base_url: str, instance_id: str) -> None:
+    clock, policy = SystemClock(), Policy(longest_create=timedelta(seconds=LONGEST_CREATE_SECONDS))
+    database = await Database.connect(DatabaseTarget(host=host, user=SUPERUSER, database=name), most_connections=4)
+    async with (
+        HttpExchange(base_url=base_url, api_key=SecretStr("key"), timeout_seconds=5, clock=clock) as exchange,
+        Prober.open(clock=clock) as prober,
+        database.connection() as connection,
+    ):
+        cloud = NovitaCloud(exchange)
+        recorder = Recorder(news=News(JobQueue(database, Registry())))
+        caches = CacheBook(CacheSettings(), clock)
+        catalogue = Catalogue(
+            cloud, caches, FailedOffers(database), clock, default_region="CN-HK-01", regions=("AS-SGP-02",)
+        )
+        births = Births(
+            cloud=cloud,
+            database=database,
+            gate=CreateGate(clock),
+            catalogue=catalogue,
+            recorder=recorder,
+            clock=clock,
+            installation=await instances.mark(connection),
+            policy=policy,
+        )
+        starts = Starts(cloud=cloud, recorder=recorder, clock=clock, policy=policy)
+        acts = Acts(
+            cloud=cloud,
+            births=births,
+            starts=starts,
+            prober=prober,
+            recorder=recorder,
+            clock=clock,
+            policy=policy,
+            roll=lambda: 0.5,
+        )
+        reconciler = Reconciler(database=database, acts=acts, recorder=recorder, clock=clock, policy=policy)
+        run = JobRun(id=JobId(1), type="create_instance", payload={"instanceId": instance_id}, attempt=1)
+        for _ in range(MOST_LOOKS):
+            try:
+                await reconciler.look(run)
+            except (CorralError, LookAgainError):  # no listing was compared yet, or nothing was sent
+                await clock.sleep(0.1)
+            else:
+                return
+
+
+if __name__ == "__main__":
+    asyncio.run(main(*sys.argv[1:]))
