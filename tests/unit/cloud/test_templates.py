@@ -98,6 +98,15 @@ def test_a_template_is_read_in_full() -> None:
         ({"envs": [{"key": "A=B", "value": "s3cret"}]}, "variable number 1"),
         ({"envs": [{"key": "A", "value": "s3cret" * 1000}]}, "variable 'A'"),
         ({"envs": [{"key": "A", "value": {"s3cret": 1}}]}, "variable 'A'"),
+        ({"ports": [{"type": "tcp", "ports": list(range(1, 17))}]}, "17 ports and tools, and 15 are allowed: 1, 2,"),
+        (
+            {
+                "ports": [{"type": "tcp", "ports": list(range(1, 16))}],
+                "tools": [{"name": "Jupyter", "port": "8888", "type": "http"}],
+            },
+            "8888 (Jupyter)",
+        ),
+        ({"ports": [{"type": "tcp", "ports": [2223]}]}, "port 2223"),
         ({"envs": [{"key": f"K{n}", "value": "s3cret"} for n in range(101)]}, "101 environment variables"),
     ],
 )

@@ -28,6 +28,8 @@ from corral.domain.errors import CloudRefusedError
 HIGHEST_PORT: Final = 65_535
 RESERVED_PORTS: Final = frozenset({2222, 2223, 2224})
 """The provider's own services listen there; its create call refuses them."""
+MOST_PORTS: Final = 15
+"""Ports and tools together, of one create call."""
 MOST_ENVS: Final = 100
 LONGEST_ENV_KEY: Final = 511
 LONGEST_ENV_VALUE: Final = 4095
@@ -55,6 +57,10 @@ def template(seen: wire.Template, template_id: str) -> Template:
         entrypoint=wire.text(seen.entrypoint),
         min_cuda_version=wire.text(seen.min_cuda_version),
     )
+    exposed = [*(str(port.port) for port in found.ports), *(f"{tool.port} ({tool.name})" for tool in found.tools)]
+    if len(exposed) > MOST_PORTS:
+        shown = ", ".join(exposed)[: LONGEST_QUOTE * 4]
+        problems.append(f"it has {len(exposed)} ports and tools, and {MOST_PORTS} are allowed: {shown}")
     if problems:
         if len(problems) > MOST_PROBLEMS:
             problems[MOST_PROBLEMS:] = [f"and {len(problems) - MOST_PROBLEMS} more"]
