@@ -77,6 +77,7 @@ FIELDS: Final[Mapping[str, str]] = {
     "INVALID_WEBHOOK_URL": "An http or https address, and not a private one unless that is allowed.",
     "INVALID_HEALTH_CHECK": "A number outside its range, or a bad path; the field says which.",
     "INVALID_MAX_PRICE": "USD per GPU-hour, above zero.",
+    "INVALID_WAIT_FOR_CAPACITY": "Seconds, or a text such as 2h, 30m or 1h30m; 0 to 24 hours.",
     "INVALID_QUERY": "A parameter of the query or the path has a value that is not accepted.",
     "VALIDATION_ERROR": "What has no code of its own: a body that is not a JSON object, a field of another kind of "
     "request, or an `Idempotency-Key` that has not 1 to 255 printable ASCII characters.",
@@ -84,12 +85,13 @@ FIELDS: Final[Mapping[str, str]] = {
 """The codes of single fields, with what is accepted."""
 
 FAILURES: Final[Mapping[str, str]] = {
-    "NO_OPTIMAL_PRODUCT_ANY_REGION": "No allowed region sells the product at an allowed price any more.",
-    "RESOURCE_CONSTRAINTS": "No offer had a machine left; or, of a start, its host has no GPU free until the deadline.",
-    "INSUFFICIENT_BALANCE": "The provider says that the account cannot pay, or may not have more instances.",
+    "NO_OPTIMAL_PRODUCT_ANY_REGION": "No region listed the product until the deadline, or for `waitForCapacity`.",
+    "RESOURCE_CONSTRAINTS": "No offer could be had until the deadline, or for `waitForCapacity`; or, of a start, its "
+    "host has no GPU free until the deadline.",
+    "INSUFFICIENT_BALANCE": "The account could not pay, or have more instances, until the deadline.",
     "REGISTRY_AUTH_NOT_FOUND": "The template names a registry login that the account does not have.",
-    "INVALID_TEMPLATE": "The template lacks an image, or has a bad port or variable.",
-    "PRODUCT_NOT_FOUND": "The provider stopped selling the product after the wish.",
+    "INVALID_TEMPLATE": "The template lacks an image, has a bad port or variable, or more than 15 ports and tools.",
+    "PRODUCT_NOT_FOUND": "The provider stopped selling the product after the request, until the deadline.",
     "TEMPLATE_NOT_FOUND": "The template was removed after the wish.",
     "PROVISIONING_FAILED": "The provider refused the instance for good, or reports an error of it (`statusError`).",
     "STARTUP_TIMEOUT": "Not ready by the deadline (create: 20 minutes; start: `INSTANCE_STARTUP_MAX_WAIT_TIME`). It is "
@@ -99,6 +101,6 @@ FAILURES: Final[Mapping[str, str]] = {
     "HEALTH_CHECK_TIMEOUT": "It runs, but its endpoints did not become healthy in time.",
     "SPOT_RECLAIMED": "The provider took its spot machine back. It is `exited`, and its disk is kept for some days.",
     "INSTANCE_VANISHED": "The provider no longer has it, and nobody here asked for that.",
-    "AUTHENTICATION_FAILED": "The provider refused the key.",
+    "AUTHENTICATION_FAILED": "The provider refused the key until the deadline.",
 }
 """Why an instance failed: `error.code` of the instance, of its operation and of its webhook."""

@@ -67,6 +67,7 @@ LOG_EVENTS: Final[dict[str, str]] = {
     "instance.phase_changed": "An instance entered another phase; says from where and why.",
     "instance.create_in_doubt": "A create call may have happened; it is looked for before anything is asked again.",
     "instance.id_unrecorded": "The provider returned an id that could not be recorded; its name is searched for.",
+    "instance.waiting": "An instance cannot be created at the moment; it is tried again until its deadline.",
     "instance.start_refused": "The provider did not start or restart an instance; it is asked again for a while.",
     "instance.ask_in_doubt": "A start, stop, restart or delete may have happened; the next look tells.",
     "instance.ask_refused": "The provider refused to stop or delete an instance; it is asked again, and may be billed.",

@@ -89,6 +89,7 @@ class TriedOffer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     product_id: str | None = None
     price: float | None = None
     reason: str
+    billing_mode: str | None = None
 
 
 class Placement(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

@@ -20,6 +20,7 @@ class Order(TypedDict):
     billing_mode: NotRequired[BillingMode]
     spot_fallback: NotRequired[bool]
     max_price: NotRequired[float]
+    wait_for_capacity: NotRequired[str | int]
     webhook_url: NotRequired[str]
     health_check: NotRequired[HealthCheckOrder]
 

@@ -245,6 +245,8 @@ def _cluster_for(world: World, order: Order, now: float, seq: int) -> str:
         raise invalid(f"invalid clusterId: cluster {order.cluster_id} not found")
     if order.kind == "cpu":
         return order.cluster_id or next(iter(world.catalogue.clusters))
+    if order.billing_mode == "spot" and world.settings.spot_create != "accepted":
+        raise RefusalError(world.settings.spot_create, "spot is not available")
     if order.min_cuda and _version(order.min_cuda) > _version(world.settings.max_cuda):
         raise RefusalError("INSUFFICIENT_RESOURCE", "insufficient resource")
     if order.cluster_id:

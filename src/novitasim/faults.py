@@ -20,6 +20,7 @@ class Fault(StrEnum):
 
     REFUSE = "refuse"
     ERROR_500 = "error_500"
+    UNAUTHORIZED = "unauthorized"
     THROTTLE = "throttle"
     IGNORE = "ignore"
     DENY = "deny"
@@ -45,6 +46,7 @@ class Fault(StrEnum):
 MEANING: Mapping[Fault, str] = {
     Fault.REFUSE: "the connection is closed at once; nothing is done",
     Fault.ERROR_500: "HTTP 500; nothing is done",
+    Fault.UNAUTHORIZED: "HTTP 401, whatever the key; nothing is done",
     Fault.THROTTLE: "HTTP 429, with Retry-After as `retry_after` says (none, seconds, date); nothing is done",
     Fault.IGNORE: "the answer says that it was done (an empty object); nothing is done",
     Fault.DENY: "HTTP 400 with the reason REQUEST and `message`; nothing is done",
@@ -67,7 +69,9 @@ MEANING: Mapping[Fault, str] = {
     Fault.SPOT_RECLAIM: "the spot instance's machine is taken back",
 }
 
-BEFORE = frozenset({Fault.REFUSE, Fault.ERROR_500, Fault.THROTTLE, Fault.IGNORE, Fault.DENY, Fault.HTML})
+BEFORE = frozenset(
+    {Fault.REFUSE, Fault.ERROR_500, Fault.UNAUTHORIZED, Fault.THROTTLE, Fault.IGNORE, Fault.DENY, Fault.HTML}
+)
 HARMS = frozenset(
     {Fault.LIST_LAG, Fault.VANISH, Fault.STATUS_ERROR, Fault.FREEZE, Fault.SPOT_NOTICE, Fault.SPOT_RECLAIM}
 )

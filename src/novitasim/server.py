@@ -108,6 +108,8 @@ class Provider:
                 return web.Response(body=b"{}", content_type=_JSON)
             case Fault.DENY:
                 return self._refusal(RefusalError("REQUEST", rule.message))
+            case Fault.UNAUTHORIZED:
+                return self._refusal(RefusalError("UNAUTHORIZED", "unauthorized"))
             case Fault.HTML:
                 return misdeeds.front_page()
             case _:

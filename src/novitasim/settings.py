@@ -136,6 +136,11 @@ class Settings:
     balance_usd: int = _setting(0, whole(0), "money of the account at the start; 0 = it never ends")
     instance_limit: int = _setting(0, whole(0), "living instances before CREATE_INSTANCE_LIMIT; 0 = no limit")
     stock: int = _setting(64, whole(0), "GPUs of each product in each of its clusters")
+    spot_create: str = _setting(
+        "accepted",
+        choice("accepted", "INSUFFICIENT_RESOURCE", "UNSUPPORTED_BILLING_MODE"),
+        "whether create takes spot, or the reason it refuses it with although the catalogue offers it",
+    )
     weather: str = _setting(
         "calm", choice("calm", "changing", "stormy"), "stock comes and goes by the minute: never, somewhat, much"
     )

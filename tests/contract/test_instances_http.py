@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
@@ -12,7 +13,7 @@ from support.front import WISH, Front, opened
 from support.guarding import guarding
 from support.service import error_of
 
-from corral.domain.catalog import PortKind
+from corral.domain.catalog import BillingMode, PortKind
 from corral.domain.errors import CircuitOpenError
 from corral.domain.faults import FaultCategory
 from corral.domain.health import EndpointHealth, HealthReport, ProbeFailure
@@ -81,6 +82,7 @@ async def test_a_new_instance_is_shown_in_full(front: Front) -> None:
         "estimatedReadyTime": "2030-01-01T00:04:00.000Z",
         "lastSeenAt": None,
         "stale": False,
+        "reason": None,
         "error": None,
         "reason": None,
         "spot": None,
@@ -108,7 +110,15 @@ async def test_what_the_engine_learns_is_shown(front: Front) -> None:
         endpoints=(Endpoint(port=8080, kind=PortKind.HTTP, address="http://h/"),),
         ways=Ways(ssh="ssh root@h", web_terminal="http://t/"),
         failure=Failure(code="HEALTH_CHECK_TIMEOUT", message="too slow"),
-        tried=(Tried(region="AS-SGP-02", product_id="x", micro_usd_per_gpu=100_000, reason="out of stock"),),
+        tried=(
+            Tried(
+                region="AS-SGP-02",
+                product_id="x",
+                micro_usd_per_gpu=100_000,
+                reason="out of stock",
+                billing_mode=BillingMode.SPOT,
+            ),
+        ),
         health=HealthReport(
             endpoints=(
                 EndpointHealth(
@@ -128,7 +138,7 @@ async def test_what_the_engine_learns_is_shown(front: Front) -> None:
     assert shown["connectionDetails"] == {"ssh": None, "jupyter": None, "webTerminal": None}
     assert shown["error"] == {"code": "HEALTH_CHECK_TIMEOUT", "message": "too slow"}
     assert shown["placement"]["tried"] == [
-        {"region": "AS-SGP-02", "productId": "x", "price": 0.2, "reason": "out of stock"}
+        {"region": "AS-SGP-02", "productId": "x", "price": 0.2, "reason": "out of stock", "billingMode": "spot"}
     ]
     assert shown["estimatedReadyTime"] is None
     assert shown["healthCheck"] == {
@@ -271,6 +281,19 @@ async def test_what_cannot_be_had_is_a_404(front: Front, fields: dict[str, objec
     error_of(await front.wish(**fields), 404, code)
 
     assert (await front.get("/api/instances")).json["total"] == 0
+
+
+async def test_a_product_that_is_sold_out_is_accepted_by_a_request_that_waits(front: Front) -> None:
+    """And says where it would go; without a wait, or with 0, it is a 404."""
+    for shelf in front.desk.shop.stock.values():
+        shelf[0] = replace(shelf[0], available=False)
+    for fields in ({}, {"waitForCapacity": 0}):
+        error_of(await front.wish(**fields), 404, "NO_OPTIMAL_PRODUCT_ANY_REGION")
+    accepted = await front.wish(waitForCapacity="2h")
+
+    assert accepted.status == 201
+    assert accepted.json["region"] == "CN-HK-01"
+    assert accepted.json["productId"] == "4090.16c62g"
 
 
 async def test_an_unreachable_provider_is_told_and_nothing_is_recorded(front: Front) -> None:

@@ -79,7 +79,7 @@ async def test_a_ranking_is_no_younger_than_the_products_it_was_made_from(market
 async def test_a_failed_offer_is_left_out_at_once_and_for_three_minutes(market: Market) -> None:
     """Though the ranking itself is remembered for five."""
     best = (await market.catalogue.candidates(market.wish())).candidates[0]
-    await market.catalogue.note_shortage(best.offer, "no stock")
+    await market.catalogue.note_shortage(best.offer, "no stock", gpu_num=1)
     ranking = await market.catalogue.candidates(market.wish())
 
     assert chosen(ranking) == [("AS-SGP-02", "4090.16c62g")]
@@ -91,7 +91,7 @@ async def test_a_failed_offer_is_left_out_at_once_and_for_three_minutes(market: 
 async def test_what_another_process_notes_counts_at_once_where_it_matters(market: Market, database: Database) -> None:
     """Who is about to create asks for a plan; the first choice of a wish may be a second old."""
     best = (await market.catalogue.candidates(market.wish())).candidates[0]
-    await FailedOffers(database).remember(best.offer, reason="no stock", now=market.clock.now())
+    await FailedOffers(database).remember(best.offer, gpu_num=1, reason="no stock", now=market.clock.now())
 
     assert best not in (await market.catalogue.plan(market.wish())).candidates
     assert (await market.catalogue.candidates(market.wish())).candidates[0] == best

@@ -136,6 +136,24 @@ def test_what_is_no_number_in_range_is_refused(value: object) -> None:
     assert problems({**LEAST, "gpuNum": value}) == [("gpuNum", "INVALID_GPU_NUM")]
 
 
+@pytest.mark.parametrize(
+    ("written", "seconds"),
+    [(0, 0), ("0", 0), ("0s", 0), (90, 90), ("90", 90), ("30m", 1800), ("2h", 7200), ("1h30m", 5400), (" 24h ", 86400)],
+)
+def test_a_wait_is_seconds_or_a_short_text(written: object, seconds: int) -> None:
+    """As people write durations."""
+    found = read_order({**LEAST, "waitForCapacity": written}, DEFAULTS)
+
+    assert isinstance(found, Order)
+    assert found.wait_for_capacity_seconds == seconds
+
+
+@pytest.mark.parametrize("written", [-1, 86401, "25h", "1.5", 1.5, "", "h", "30m1h", "1 h", "1d", True, [], "99999h"])
+def test_what_is_no_wait_of_up_to_a_day_is_refused(written: object) -> None:
+    """A wait that nobody meant would hold a request for hours."""
+    assert problems({**LEAST, "waitForCapacity": written}) == [("waitForCapacity", "INVALID_WAIT_FOR_CAPACITY")]
+
+
 def test_all_that_is_wrong_is_told_at_once() -> None:
     """Each field with a code of its own."""
     raw = {
@@ -151,6 +169,7 @@ def test_all_that_is_wrong_is_told_at_once() -> None:
         "webhookUrl": 12,
         "healthCheck": {"timeoutMs": 1, "retryAttempts": 11, "path": "no slash", "targetPort": 0},
         "maxPrice": 0,
+        "waitForCapacity": "2 days",
     }
 
     assert sorted(problems(raw)) == sorted(
@@ -170,6 +189,7 @@ def test_all_that_is_wrong_is_told_at_once() -> None:
             ("healthCheck.path", "INVALID_HEALTH_CHECK"),
             ("healthCheck.targetPort", "INVALID_HEALTH_CHECK"),
             ("maxPrice", "INVALID_MAX_PRICE"),
+            ("waitForCapacity", "INVALID_WAIT_FOR_CAPACITY"),
         ]
     )
     assert problems({}) == [

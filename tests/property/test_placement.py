@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from corral.domain.catalog import BillingMode, Cluster, Product
 from corral.domain.naming import find_cluster, has_name, region_order
-from corral.domain.placement import Offer, Shelf, Wish, rank
+from corral.domain.placement import Offer, Shelf, Shortages, Wish, rank
 
 CLUSTERS = (
     Cluster(id="as-sgp-2", name="AS-SGP-02 (Singapore)"),
@@ -54,20 +54,17 @@ wishes = st.builds(
     max_micro_usd_per_gpu=st.sampled_from([None, 100_000, 180_000, 400_000]),
     gpu_num=st.integers(min_value=1, max_value=8),
 )
-offers = st.frozensets(
-    st.builds(
-        Offer,
-        product_id=st.sampled_from(["4090.16c62g", "26"]),
-        cluster_id=st.sampled_from([cluster.id for cluster in CLUSTERS]),
-        billing_mode=st.sampled_from(MODES),
-    )
+offers = st.builds(
+    Offer,
+    product_id=st.sampled_from(["4090.16c62g", "26"]),
+    cluster_id=st.sampled_from([cluster.id for cluster in CLUSTERS]),
+    billing_mode=st.sampled_from(MODES),
 )
+shortages = st.dictionaries(offers, st.integers(min_value=1, max_value=8))
 
 
-@given(wishes, shelves, offers)
-def test_every_region_and_product_is_taken_or_explained(
-    wish: Wish, stock: list[Shelf], failed: frozenset[Offer]
-) -> None:
+@given(wishes, shelves, shortages)
+def test_every_region_and_product_is_taken_or_explained(wish: Wish, stock: list[Shelf], failed: Shortages) -> None:
     """Nobody has to guess why an offer was not taken."""
     ranking = rank(wish, stock, failed)
     told: set[tuple[str, str | None, BillingMode | None]]
@@ -86,9 +83,9 @@ def test_every_region_and_product_is_taken_or_explained(
         assert {found for r, found, m in told if (r, m) == (region, mode)} == (named or {None})
 
 
-@given(wishes, shelves, offers, st.randoms())
+@given(wishes, shelves, shortages, st.randoms())
 def test_the_order_of_what_is_listed_does_not_matter(
-    wish: Wish, stock: list[Shelf], failed: frozenset[Offer], chance: Random
+    wish: Wish, stock: list[Shelf], failed: Shortages, chance: Random
 ) -> None:
     """Two processes that read the same catalogue make the same choice."""
     shuffled = [_shuffled(shelf, chance) for shelf in stock]
@@ -97,8 +94,8 @@ def test_the_order_of_what_is_listed_does_not_matter(
     assert rank(wish, shuffled, failed) == rank(wish, stock, failed)
 
 
-@given(wishes, shelves, offers)
-def test_no_candidate_breaks_the_wish(wish: Wish, stock: list[Shelf], failed: frozenset[Offer]) -> None:
+@given(wishes, shelves, shortages)
+def test_no_candidate_breaks_the_wish(wish: Wish, stock: list[Shelf], failed: Shortages) -> None:
     """Never dearer than allowed, never out of stock, never under another name, never what has just failed."""
     for candidate in rank(wish, stock, failed).candidates:
         limit = wish.max_micro_usd_per_gpu
@@ -108,14 +105,12 @@ def test_no_candidate_breaks_the_wish(wish: Wish, stock: list[Shelf], failed: fr
         assert candidate.micro_usd == candidate.micro_usd_per_gpu * wish.gpu_num
         assert candidate.product.available
         assert has_name(candidate.product, wish.product_name)
-        assert candidate.offer not in failed
+        assert failed.get(candidate.offer, 9) > wish.gpu_num
         assert candidate.offer.billing_mode in wish.billing_modes
 
 
-@given(wishes, shelves, offers)
-def test_candidates_come_by_mode_then_region_then_price(
-    wish: Wish, stock: list[Shelf], failed: frozenset[Offer]
-) -> None:
+@given(wishes, shelves, shortages)
+def test_candidates_come_by_mode_then_region_then_price(wish: Wish, stock: list[Shelf], failed: Shortages) -> None:
     """The order is strict: no two offers tie."""
     regions = list(open_shelves(wish, stock))
     standings = [
@@ -133,18 +128,18 @@ def test_candidates_come_by_mode_then_region_then_price(
     assert standings == sorted(set(standings))
 
 
-@given(wishes, shelves, offers)
-def test_failures_can_be_applied_later(wish: Wish, stock: list[Shelf], failed: frozenset[Offer]) -> None:
+@given(wishes, shelves, shortages)
+def test_failures_can_be_applied_later(wish: Wish, stock: list[Shelf], failed: Shortages) -> None:
     """A ranking is cached for minutes, failures are looked up at once: both ways must agree."""
-    assert rank(wish, stock).without(failed) == rank(wish, stock, failed)
+    assert rank(wish, stock).without(failed, wish.gpu_num) == rank(wish, stock, failed)
 
 
-@given(wishes, shelves, offers)
-def test_a_failed_offer_costs_no_other_its_place(wish: Wish, stock: list[Shelf], failed: frozenset[Offer]) -> None:
+@given(wishes, shelves, shortages)
+def test_a_failed_offer_costs_no_other_its_place(wish: Wish, stock: list[Shelf], failed: Shortages) -> None:
     """Trying the next candidate and ranking anew come to the same."""
     everything = rank(wish, stock).candidates
 
-    assert rank(wish, stock, failed).candidates == tuple(c for c in everything if c.offer not in failed)
+    assert rank(wish, stock, failed).candidates == tuple(c for c in everything if failed.get(c.offer, 9) > wish.gpu_num)
 
 
 @given(shelves, st.booleans())

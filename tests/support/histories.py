@@ -295,8 +295,6 @@ class Histories(RuleBasedStateMachine):
         return self.stage.run(work)
 
     def _scripted(self, script: list[Mishap], act: Callable[[], Awaitable[None]]) -> None:
-        if Mishap.UNAUTHORISED in script:
-            self.bad_times = True
         self.paddock.script.write(script)
         self._run(act())
         self.stale = True

@@ -85,7 +85,7 @@ _TABLES = (
     "corral_instances",
     "corral_events",
     "corral_ready_times",
-    "corral_failed_offers",
+    "corral_shortages",
     "corral_orphans",
     "corral_pgqueuer",
     "corral_pgqueuer_log",

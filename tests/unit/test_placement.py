@@ -127,12 +127,21 @@ def test_a_region_is_rejected_as_a_whole_when_nothing_of_it_can_be_had() -> None
 def test_an_offer_that_failed_recently_waits() -> None:
     """Only that product, in that cluster, in that mode."""
     stock = [shelf(SGP, product("p")), shelf(HK, product("p"))]
-    failed = {Offer(product_id="p", cluster_id="as-sgp-2", billing_mode=SPOT)}
+    failed = {Offer(product_id="p", cluster_id="as-sgp-2", billing_mode=SPOT): 1}
 
     ranking = rank(wish("AS-SGP-02", "CN-HK-01"), stock, failed)
 
     assert [c.region for c in ranking.candidates] == ["CN-HK-01"]
     assert [(r.region, r.reason) for r in ranking.rejected] == [("AS-SGP-02", Reason.FAILED_RECENTLY)]
+
+
+def test_a_shortage_counts_only_for_as_many_gpus_or_more() -> None:
+    """Where eight are not to be had together, one may be."""
+    stock = [shelf(SGP, product("p"))]
+    failed = {Offer(product_id="p", cluster_id="as-sgp-2", billing_mode=SPOT): 8}
+
+    assert rank(wish(gpu_num=7), stock, failed).candidates
+    assert not rank(wish(gpu_num=8), stock, failed).candidates
 
 
 def test_the_price_is_for_all_gpus() -> None:

@@ -234,6 +234,7 @@ WORDS: Final[Mapping[str, tuple[str, object]]] = {
     "Last-Event-ID": ("The last event the client has; the stream goes on after it.", "17"),
     "Idempotency-Key": ("The same key and request gets the first answer again.", "order-2030-01-01-7"),
     # the order form
+    "waitForCapacity": ("How long to wait while every offer is short.", "2h"),
     "webhookUrl": ("Where changes of this instance are told.", "https://hooks.example.com/corral"),
     "timeoutMs": ("Milliseconds one check may take.", 10_000),
     "retryAttempts": ("Repetitions within a round.", 3),

@@ -67,7 +67,8 @@ ORDER: Final = Schema(
             items=_text(rules.LONGEST_REGION, "Region code."),
             min_items=1,
             max_items=rules.MOST_REGIONS,
-            description="Tried after `region` instead of the priority list; `[region]` alone means no fallback.",
+            description="Tried after `region` instead of the priority list; `[region]` alone means no fallback. "
+            "Without `region` only these are tried, in this order: DEFAULT_REGION is not added.",
         ),
         "billingMode": Schema(
             type=OpenAPIType.STRING,
@@ -83,6 +84,15 @@ ORDER: Final = Schema(
             exclusive_minimum=0,
             maximum=float(rules.MOST_USD),
             description="Most USD per GPU-hour; dearer products are not chosen.",
+        ),
+        "waitForCapacity": Schema(
+            one_of=[
+                _whole(0, rules.LONGEST_WAIT_SECONDS, "Seconds."),
+                Schema(type=OpenAPIType.STRING, pattern=rules.DURATION_PATTERN, min_length=2),
+            ],
+            description="How long to wait while every offer is short: seconds, or a text such as 2h, 30m or 1h30m; at "
+            "most 24 hours. 0 fails at once; left out, it waits until the deadline of the create (20 minutes). With "
+            "more than 0, a product that is sold out everywhere is accepted instead of refused with 404.",
         ),
         "webhookUrl": WEBHOOK_URL,
         "healthCheck": HEALTH_CHECK,

@@ -110,6 +110,7 @@ class TriedOffer(msgspec.Struct, rename="camel"):
     product_id: str | None
     price: Annotated[float | None, Meta(description="USD per hour for the whole instance, where known.")]
     reason: str
+    billing_mode: BillingMode | None = None
 
 
 class PlacementDetails(msgspec.Struct, rename="camel"):
@@ -152,7 +153,7 @@ class InstanceDetails(msgspec.Struct, rename="camel"):
     last_seen_at: Annotated[str | None, Meta(description="When the provider last listed it.")]
     stale: Annotated[bool, Meta(description="The provider could not be asked for two poll intervals.")]
     error: ErrorDetails | None
-    reason: Annotated[str | None, Meta(description="What it waits for, while a stop or delete is not confirmed.")]
+    reason: Annotated[str | None, Meta(description="What it waits for, while it cannot be created, or a stop or delete is not confirmed.")]
     spot: Annotated[SpotDetails | None, Meta(description="Of a spot instance, once the provider told of it.")]
     health_check: HealthCheck | None
     operation: OperationSummary | None

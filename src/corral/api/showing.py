@@ -85,7 +85,7 @@ class Showing:
             last_seen_at=iso(_last_seen_at(instance, last_look)),
             stale=self._is_stale(instance, last_look),
             error=_error(shown_failure(instance)),
-            reason=release_reason(instance),
+            reason=_reason(instance),
             spot=None if instance.spot is None else _spot(instance.spot),
             health_check=None if instance.health is None else _health(instance.health, instance.phase),
             operation=None if known.operation is None else _summary(known.operation),
@@ -147,6 +147,13 @@ def _last_seen_at(instance: Instance, last_look: datetime | None) -> datetime | 
     return max(seen, last_look)
 
 
+def _reason(instance: Instance) -> str | None:
+    """What an instance waits for: to be created, or for a stop or delete to be confirmed."""
+    if instance.phase is Phase.CREATING and instance.waiting is not None:
+        return instance.waiting.message
+    return release_reason(instance)
+
+
 def _error(failure: Failure | None) -> ErrorDetails | None:
     return None if failure is None else ErrorDetails(code=failure.code, message=failure.message)
 
@@ -178,6 +185,7 @@ def _placement(instance: Instance) -> PlacementDetails:
                 product_id=tried.product_id,
                 price=None if tried.micro_usd_per_gpu is None else usd(tried.micro_usd_per_gpu * gpus),
                 reason=tried.reason,
+                billing_mode=tried.billing_mode,
             )
             for tried in instance.tried
         ],

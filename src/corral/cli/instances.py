@@ -32,6 +32,9 @@ commands = typer.Typer()
 _SSH: Final = re.compile(r"ssh(?: -p [0-9]{1,5})? [A-Za-z0-9_.-]+@[A-Za-z0-9][A-Za-z0-9.:-]*(?: -p [0-9]{1,5})?")
 """What is run from here: an option such as ProxyCommand in it would run a stranger's program."""
 
+LONGEST_WAIT_SECONDS: Final = 26 * 3600.0
+"""With --until-available: longer than the service itself waits, so that its reason is shown."""
+
 
 @commands.command()
 def create(
@@ -49,6 +52,10 @@ def create(
     disk: Annotated[int | None, typer.Option(help="GB of disk (60).")] = None,
     spot: Annotated[bool, typer.Option("--spot/--on-demand", help="How it is paid for.")] = True,
     max_price: Annotated[float | None, typer.Option(help="Most USD per GPU-hour.")] = None,
+    until_available: Annotated[
+        str | None,
+        typer.Option(metavar="DURATION", help="Wait so long for capacity, such as 2h or 30m; 0 fails at once."),
+    ] = None,
     webhook: Annotated[str | None, typer.Option(help="Address that is told of changes.")] = None,
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until it is ready.")] = True,
     timeout: Timeout = None,
@@ -58,7 +65,14 @@ def create(
 ) -> None:
     """Create an instance, and wait until it is ready. Ctrl-C ends the wait, not the work."""
     order = Order(name=name, product_name=product, template_id=template, billing_mode="spot" if spot else "onDemand")
-    optional = {"gpu_num": gpus, "rootfs_size": disk, "region": region, "max_price": max_price, "webhook_url": webhook}
+    optional = {
+        "gpu_num": gpus,
+        "rootfs_size": disk,
+        "region": region,
+        "max_price": max_price,
+        "wait_for_capacity": until_available,
+        "webhook_url": webhook,
+    }
     order.update({key: value for key, value in optional.items() if value is not None})  # type: ignore[typeddict-item]  # keys of Order
     with connect(url) as client:
         if plan:
@@ -68,6 +82,8 @@ def create(
         assert made.created is not None, "it was just created"  # noqa: S101
         receipt = made.created
         if wait:
+            if until_available is not None and timeout is None:
+                timeout = LONGEST_WAIT_SECONDS
             if sys.stderr.isatty():
                 print_note(f"{name} is {made.id}, in {receipt.region} for {price(receipt.price)}")
             show_instance(wait_live(client, made.id, Aim.READY, timeout=timeout, url=url), json=json)

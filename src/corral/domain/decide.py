@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from corral.domain import release
 from corral.domain.absence import is_unfound, missing, unfound
 from corral.domain.backoff import delay
+from corral.domain.creation import retried_until, waited_in_vain
 from corral.domain.decision import Decision, Policy
 from corral.domain.instance import Failure, Instance
 from corral.domain.lifecycle import AFTER_SIGHTING, COMING_UP, PLAN, UP, Action, Goal, Phase
@@ -246,9 +247,23 @@ def _unborn(instance: Instance, now: datetime, policy: Policy) -> Decision:
         return Decision(phase=Phase.TERMINATED, action=None, because="never came to be", look_again=None)
     if not wanted:
         return Decision(phase=instance.phase, action=None, because="not wanted", look_again=None)
+    if instance.waiting is not None:
+        return _waiting(instance, instance.waiting, now, policy)
     if instance.deadline_at is not None and now >= instance.deadline_at:
         failure = Failure(code=TIMED_OUT, message="could not be created in time")
         return Decision(phase=Phase.FAILED, action=None, because=failure.message, look_again=None, failure=failure)
+    return Decision(phase=Phase.CREATING, action=Action.CREATE, because="wanted", look_again=policy.settle)
+
+
+def _waiting(instance: Instance, obstacle: Failure, now: datetime, policy: Policy) -> Decision:
+    """The last try met an obstacle that is expected to pass: try again after a pause, until it is too late."""
+    until = retried_until(instance, obstacle)
+    if until is not None and now >= until:
+        failure = waited_in_vain(obstacle)
+        return Decision(phase=Phase.FAILED, action=None, because=failure.message, look_again=None, failure=failure)
+    if instance.retry_at is not None and now < instance.retry_at:
+        pause = (instance.retry_at if until is None else min(instance.retry_at, until)) - now
+        return Decision(phase=Phase.CREATING, action=None, because=obstacle.message, look_again=pause)
     return Decision(phase=Phase.CREATING, action=Action.CREATE, because="wanted", look_again=policy.settle)
 
 

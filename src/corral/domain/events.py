@@ -49,6 +49,8 @@ class EventType(StrEnum):
     """That start brought it up; comes after `instance.ready`."""
     STARTUP_FAILED = "instance.startup_failed"
     """That start did not; comes after the event that says why, if the machine moved."""
+    WAITING = "instance.waiting"
+    """It cannot be created at the moment, and is tried again; `reason` says why."""
     CHANGED = "instance.changed"
     """A change without a name of its own; in the log, but not sent to webhooks."""
 
@@ -142,7 +144,7 @@ def event_of(change: Change) -> EventType:
     if change.before.owed is Action.START and change.after.phase is Phase.STARTING:
         return EventType.STARTING
     if change.after.phase is change.before.phase:
-        return EventType.CHANGED
+        return EventType.WAITING if waits_anew(change.before, change.after) else EventType.CHANGED
     if change.after.phase is Phase.FAILED:
         code = "" if change.after.failure is None else change.after.failure.code
         return _BY_FAILURE.get(code, EventType.FAILED)
@@ -153,6 +155,12 @@ def announces_reclaim(change: Change) -> bool:
     """Whether *change* tells of a reclaim notice, or of a change of one."""
     before = None if change.before is None else change.before.announced_spot
     return change.after.announced_spot is not None and change.after.announced_spot != before
+
+
+def waits_anew(before: Instance, after: Instance) -> bool:
+    """Whether a create began to wait, or now waits for something else; the same obstacle again is no event."""
+    codes = [None if each.waiting is None else each.waiting.code for each in (before, after)]
+    return after.waiting is not None and codes[0] != codes[1]
 
 
 def startup_event(progress: Progress) -> EventType | None:

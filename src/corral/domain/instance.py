@@ -32,6 +32,8 @@ class Order:
     billing_mode: BillingMode = BillingMode.SPOT
     spot_fallback: bool = False
     max_micro_usd_per_gpu: int | None = None
+    wait_for_capacity_seconds: int | None = None
+    """How long to wait while every offer is short; 0: not at all; None: until the deadline of the create."""
     health: HealthCheckSpec = field(default_factory=HealthCheckSpec)
     webhook_url: str | None = field(default=None, repr=False)
     """May carry a token in its path, so it is kept out of `repr`."""
@@ -57,6 +59,7 @@ class Tried:
     product_id: str | None
     micro_usd_per_gpu: int | None
     reason: str
+    billing_mode: BillingMode | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,6 +113,12 @@ class Instance:
     """Attempts whose call was in doubt until the settle time was over; a machine of theirs may still appear."""
     placement: Placement | None = None
     tried: tuple[Tried, ...] = ()
+    waiting: Failure | None = None
+    """What kept the last try from creating it and is expected to pass: no capacity, no money, a rejected key."""
+    create_tries: int = 0
+    """Tries that ended so; the pause before the next grows with them."""
+    retry_at: datetime | None = None
+    """When offers are tried again."""
 
     sighting: Sighting | None = None
     """The provider's last word; ABSENT only when that was confirmed. None: never seen."""

@@ -7,6 +7,7 @@ Whether a webhook's address may be called is not decided here: that takes a look
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -43,6 +44,12 @@ MOST_USD = Decimal(10_000)
 """Per GPU-hour; far above any price, so that a price in the wrong unit is noticed."""
 
 
+LONGEST_WAIT_SECONDS = 86_400
+DURATION_PATTERN = r"^([0-9]{1,5}h)?([0-9]{1,5}m)?([0-9]{1,5}s)?$"
+_DURATION = re.compile(r"(?:(\d{1,5})h)?(?:(\d{1,5})m)?(?:(\d{1,5})s)?", re.ASCII)
+_WAIT_RULE = "must be seconds, or a text such as 2h, 30m or 1h30m, of at most 24 hours; 0 means not to wait"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OrderDefaults:
     """What counts where a request says nothing."""
@@ -70,6 +77,7 @@ def read_order(raw: object, defaults: OrderDefaults) -> Order | tuple[FieldProbl
         billing_mode=form.take("billingMode", "INVALID_BILLING_MODE", _billing_mode, BillingMode.SPOT),
         spot_fallback=form.take("spotFallback", "INVALID_BILLING_MODE", yes_or_no, False),
         max_micro_usd_per_gpu=form.take("maxPrice", "INVALID_MAX_PRICE", _price, None),
+        wait_for_capacity_seconds=form.take("waitForCapacity", "INVALID_WAIT_FOR_CAPACITY", _wait, None),
         health=form.part(lambda: asked_health_check(form.raw, defaults.health), None) or defaults.health,
         webhook_url=form.take("webhookUrl", "INVALID_WEBHOOK_URL", any_text, None, shows_value=False),
     )
@@ -106,6 +114,22 @@ def _price(value: object) -> int:
     if not 0 < number <= MOST_USD:
         raise WrongError(f"must be more than 0 and at most {MOST_USD} USD per GPU-hour")
     return micro_usd(number)
+
+
+def _wait(value: object) -> int:
+    """Seconds from a number of them, or from a text such as 2h, 90m or 1h30m."""
+    written = _DURATION.fullmatch(value.strip()) if isinstance(value, str) else None
+    if written is not None and any(written.groups()):
+        hours, minutes, seconds = (int(part or 0) for part in written.groups())
+        number = Decimal(hours * 3600 + minutes * 60 + seconds)
+    else:
+        try:
+            number = any_number(value)
+        except WrongError:
+            raise WrongError(_WAIT_RULE) from None
+    if not 0 <= number <= LONGEST_WAIT_SECONDS or number != number.to_integral_value():
+        raise WrongError(_WAIT_RULE)
+    return int(number)
 
 
 def _template_id(value: object) -> str:

@@ -12,9 +12,10 @@ rejected with a reason.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from types import MappingProxyType
 
 from corral.domain.catalog import BillingMode, Cluster, Product
 from corral.domain.money import usd_text
@@ -41,6 +42,10 @@ class Reason(StrEnum):
     OUT_OF_STOCK = "out_of_stock"
     FAILED_RECENTLY = "failed_recently"
     """The provider refused it for want of stock a moment ago."""
+
+
+SHORT_FOR_NOW = frozenset({Reason.OUT_OF_STOCK, Reason.FAILED_RECENTLY})
+"""Reasons that pass by themselves: what is rejected for one of them may be had later."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +91,11 @@ class Offer:
     billing_mode: BillingMode
 
 
+Shortages = Mapping[Offer, int]
+"""Offers that the provider recently refused for want of stock, and the fewest GPUs that it refused of each."""
+NO_SHORTAGES: Shortages = MappingProxyType({})
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
     """An offer that would serve the wish."""
@@ -121,16 +131,17 @@ class Ranking:
     """Best first."""
     rejected: tuple[Rejection, ...]
 
-    def without(self, failed: Collection[Offer]) -> Ranking:
-        """The same, with candidates that failed recently moved to the rejected."""
-        if not failed:
+    def without(self, shortages: Shortages, gpu_num: int) -> Ranking:
+        """The same, with candidates that were short of *gpu_num* GPUs recently moved to the rejected."""
+        short = {offer for offer, fewest in shortages.items() if fewest <= gpu_num}
+        if not short:
             return self
-        left = tuple(c for c in self.candidates if c.offer not in failed)
-        gone = (_failed(c) for c in self.candidates if c.offer in failed)
+        left = tuple(c for c in self.candidates if c.offer not in short)
+        gone = (_failed(c) for c in self.candidates if c.offer in short)
         return Ranking(candidates=left, rejected=(*self.rejected, *gone))
 
 
-def rank(wish: Wish, shelves: Iterable[Shelf], failed: Collection[Offer] = ()) -> Ranking:
+def rank(wish: Wish, shelves: Iterable[Shelf], shortages: Shortages = NO_SHORTAGES) -> Ranking:
     """
     Every offer on *shelves* that serves *wish*, best first, and every one that does not.
 
@@ -153,7 +164,7 @@ def rank(wish: Wish, shelves: Iterable[Shelf], failed: Collection[Offer] = ()) -
                     candidates.append(verdict)
                 else:
                     rejected.append(verdict)
-    return Ranking(candidates=tuple(candidates), rejected=tuple(rejected)).without(failed)
+    return Ranking(candidates=tuple(candidates), rejected=tuple(rejected)).without(shortages, wish.gpu_num)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,7 +17,7 @@ from typing import Final
 from corral.clock import Clock
 from corral.cloud.port import Cloud, CreateOrder, Credentials
 from corral.domain.catalog import Template
-from corral.domain.creation import created, in_doubt, intended, not_created
+from corral.domain.creation import created, in_doubt, intended, not_created, retried_until, waited_in_vain, waiting
 from corral.domain.decide import Policy
 from corral.domain.errors import (
     CloudRefusedError,
@@ -28,11 +28,13 @@ from corral.domain.errors import (
     StaleError,
     StoreUnavailableError,
 )
-from corral.domain.instance import Failure, Instance, Tried
+from corral.domain.instance import Failure, Instance
 from corral.domain.lifecycle import Phase
 from corral.domain.marks import Mark, provider_name
+from corral.domain.money import usd_text
 from corral.domain.order_rules import wish_of
-from corral.domain.placement import Candidate, Reason, Rejection
+from corral.domain.placement import Candidate, Offer, Reason
+from corral.domain.refusals import Refusal, all_tried, nothing_left, refusal_of
 from corral.engine.catalog import Catalogue
 from corral.engine.create_gate import CreateGate
 from corral.engine.record import Hold, Recorder, Step
@@ -41,8 +43,13 @@ from corral.store import instances, operations
 from corral.store.database import Database, translated
 from corral.telemetry import log
 
-FINAL_REFUSALS: Final = frozenset({"INSUFFICIENT_BALANCE", "AUTHENTICATION_FAILED", "INVALID_TEMPLATE"})
+WHATEVER_THE_OFFER: Final = frozenset({"INSUFFICIENT_BALANCE", "AUTHENTICATION_FAILED", "INVALID_TEMPLATE"})
 """Refusals that no other offer would change."""
+WAITING_MAX_AGE_SECONDS: Final = 20.0
+"""
+How old the catalogue may be that a waiting create looks at. Longer, and it misses what came into stock; shorter, and
+many that wait use up the rate limit with reading it.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,22 +72,38 @@ class Births:
         Raises CloudTransientError, with nothing in doubt, when the provider cannot be asked now.
         """
         await self.gate.check(hold.connection, hold.server)
-        refused: list[Tried] = []
+        refused: dict[Offer, Refusal] = {}
         while True:
+            max_age = WAITING_MAX_AGE_SECONDS if instance.waiting is not None else None
             try:
                 template = await self.catalogue.template(instance.order.template_id)
-                ranking = await self.catalogue.plan(wish_of(instance.order))
+                ranking = await self.catalogue.plan(wish_of(instance.order), max_age_seconds=max_age)
+                left = [c for c in ranking.candidates if c.offer not in refused]
+                instance = replace(instance, tried=all_tried(ranking, refused.values()))
+                if not left:
+                    return await self._give_up(hold, instance, nothing_left(instance.tried, [*refused.values()]))
+                candidate, refusal = await self._priced(instance, left[0])
             except (NotFoundError, CloudRefusedError) as error:
-                return await self._fail(hold, instance, Failure(code=error.code, message=error.message))
-            passed_over = {(t.region, t.product_id) for t in refused}
-            left = [c for c in ranking.candidates if (c.region, c.offer.product_id) not in passed_over]
-            tried = (*(_tried(r) for r in ranking.rejected), *refused)
-            if not left:
-                return await self._fail(hold, replace(instance, tried=tried), _nothing_left(tried))
-            instance, refusal = await self._attempt(hold, replace(instance, tried=tried), left[0], template)
+                return await self._give_up(hold, instance, Failure(code=error.code, message=error.message))
+            if refusal is None:
+                instance, refusal = await self._attempt(hold, instance, candidate, template)
             if refusal is None:
                 return instance
-            refused.append(refusal)
+            refused[candidate.offer] = refusal
+
+    async def _priced(self, instance: Instance, candidate: Candidate) -> tuple[Candidate, Refusal | None]:
+        """The candidate at its present price, and why it is refused then; only a request with a limit needs that."""
+        limit = instance.order.max_micro_usd_per_gpu
+        if limit is None:
+            return candidate, None
+        price = await self.catalogue.current_price(candidate.offer)
+        if not price:
+            return candidate, refusal_of(candidate, f"{candidate.offer.product_id} is no longer for sale", short=True)
+        candidate = replace(candidate, micro_usd_per_gpu=price, micro_usd=price * instance.order.gpu_num)
+        if price <= limit:
+            return candidate, None
+        dear = f"{candidate.offer.product_id} now costs {usd_text(price)} per GPU-hour in {candidate.region}"
+        return candidate, refusal_of(candidate, f"{dear}, more than the {usd_text(limit)} allowed", short=True)
 
     async def _attempt(
         self,
@@ -89,7 +112,7 @@ class Births:
         candidate: Candidate,
         template: Template,
         credentials: Credentials | None = None,
-    ) -> tuple[Instance, Tried | None]:
+    ) -> tuple[Instance, Refusal | None]:
         """One create call; answers the instance, and why the offer was refused if the next is to be tried."""
         # The time starts before the intent is written: the process may be paused while that is committed.
         check = SendCheck(
@@ -103,15 +126,16 @@ class Births:
             await self._clear(hold, instance, "not sent: the instance was changed meanwhile")
             raise
         except CloudShortageError as error:
-            await self.catalogue.note_shortage(candidate.offer, error.message)
-            return await self._clear(hold, instance, "no stock"), _refused(candidate, Reason.OUT_OF_STOCK)
+            await self.catalogue.note_shortage(candidate.offer, error.message, gpu_num=instance.order.gpu_num)
+            refusal = refusal_of(candidate, Reason.OUT_OF_STOCK, short=True)
+            return await self._clear(hold, instance, "no stock"), refusal
         except CloudRefusedError as error:
             instance = await self._clear(hold, instance, error.message)
-            if error.code in FINAL_REFUSALS:
-                return await self._fail(hold, instance, Failure(code=error.code, message=error.message)), None
+            if error.code in WHATEVER_THE_OFFER:
+                return await self._give_up(hold, instance, Failure(code=error.code, message=error.message)), None
             if error.code == "REGISTRY_AUTH_NOT_FOUND" and template.image_auth_id is not None and credentials is None:
                 return await self._with_login(hold, instance, candidate, template, template.image_auth_id)
-            return instance, _refused(candidate, error.message)
+            return instance, refusal_of(candidate, error.message, short=False)
         except CloudTransientError as error:
             await self._clear(hold, instance, error.message)
             raise
@@ -136,7 +160,7 @@ class Births:
 
     async def _with_login(
         self, hold: Hold, instance: Instance, candidate: Candidate, template: Template, auth_id: str
-    ) -> tuple[Instance, Tried | None]:
+    ) -> tuple[Instance, Refusal | None]:
         """The provider refused the id of the registry login: send the login itself, fetched for this one call."""
         try:
             credentials = await self.catalogue.credentials(auth_id)
@@ -218,6 +242,16 @@ class Births:
             hold.operation = await operations.load(hold.connection, current.operation_id)
         return current
 
+    async def _give_up(self, hold: Hold, instance: Instance, obstacle: Failure) -> Instance:
+        """Record why nothing was created: the create waits and is tried again if that may pass, else it fails."""
+        now = self.clock.now()
+        until = retried_until(instance, obstacle)
+        if until is None or now >= until:
+            return await self._fail(hold, instance, waited_in_vain(obstacle))
+        waits = waiting(instance, obstacle, now)
+        log.info("instance.waiting", code=obstacle.code, why=obstacle.message, tries=waits.create_tries)
+        return await self.recorder.write(hold, instance, Step(waits, obstacle.message), now=now)
+
     async def _fail(self, hold: Hold, instance: Instance, failure: Failure) -> Instance:
         now = self.clock.now()
         failed = replace(instance, phase=Phase.FAILED, phase_since=now, failure=failure)
@@ -237,31 +271,3 @@ class Births:
             template=template,
             credentials=credentials,
         )
-
-
-def _tried(rejection: Rejection) -> Tried:
-    return Tried(
-        region=rejection.region,
-        product_id=rejection.product_id,
-        micro_usd_per_gpu=rejection.micro_usd_per_gpu,
-        reason=rejection.because,
-    )
-
-
-def _refused(candidate: Candidate, reason: str) -> Tried:
-    return Tried(
-        region=candidate.region,
-        product_id=candidate.offer.product_id,
-        micro_usd_per_gpu=candidate.micro_usd_per_gpu,
-        reason=reason,
-    )
-
-
-def _nothing_left(tried: tuple[Tried, ...]) -> Failure:
-    short = [t for t in tried if t.product_id is not None]
-    if short:
-        places = ", ".join(dict.fromkeys(t.region for t in short))
-        return Failure(
-            code="RESOURCE_CONSTRAINTS", message=f"no machine of this kind is left in {places}; try again later"
-        )
-    return Failure(code="NO_OPTIMAL_PRODUCT_ANY_REGION", message="no region offers this product at this price")

@@ -24,10 +24,13 @@ from corral.domain.catalog import BillingMode, Cluster, ListedTemplate, Product,
 from corral.domain.errors import CloudError, CloudRefusedError, FieldProblem, NotFoundError, SpecInvalidError
 from corral.domain.money import usd
 from corral.domain.naming import find_cluster, has_name, is_sold_in, region_order
-from corral.domain.placement import Offer, Ranking, Rejection, Shelf, Wish, rank
+from corral.domain.placement import SHORT_FOR_NOW, Offer, Ranking, Rejection, Shelf, Shortages, Wish, rank
 from corral.engine.group_commit import GroupCommit
 from corral.store.offers import FailedOffers
 
+PRICE_MAX_AGE_SECONDS = 2.0
+"""How old a price may be that is compared with `maxPrice` right before a create. Longer, and an instance may be bought
+above its limit; shorter, and every create of a burst reads the price by itself."""
 _NEVER_FRESH = float("-inf")
 _MOST_SIMILAR = 5
 LATELY_SECONDS = 1.0
@@ -68,8 +71,8 @@ class Catalogue:
         self._clock = clock
         self._default_region = default_region
         self._regions = tuple(regions)
-        self._lately: Cache[frozenset[Offer]] = Cache(ttl_seconds=LATELY_SECONDS, most_entries=1, clock=clock)
-        self._failed = GroupCommit[datetime, frozenset[Offer]](self._read_failed)
+        self._lately: Cache[Shortages] = Cache(ttl_seconds=LATELY_SECONDS, most_entries=1, clock=clock)
+        self._failed = GroupCommit[datetime, Shortages](self._read_failed)
         self._stock: Cache[_Stock] = caches[CacheName.PRODUCTS]
         self._ranked: Cache[_Ranked] = caches[CacheName.OPTIMAL_PRODUCTS]
         self._templates: Cache[Template] = caches[CacheName.TEMPLATES]
@@ -86,15 +89,18 @@ class Catalogue:
             return region_order(preferred or (), instead)
         return region_order(preferred or self._default_region, self._regions)
 
-    async def candidates(self, wish: Wish) -> Ranking:
+    async def candidates(self, wish: Wish, *, or_short: bool = False) -> Ranking:
         """
         Where *wish* can be had, best first; NotFoundError tells an unknown product from one nobody has now.
 
         It is a first choice, and does without offers that failed as far as this process knew a second ago: `plan` says
-        what is true now, and whoever acts must ask it.
+        what is true now, and whoever acts must ask it. With *or_short* there may be no candidate, if some offer is only
+        short for now.
         """
-        ranking = (await self._ranking(wish)).without(await self._lately.get("all", self._failed_lately))
-        if not ranking.candidates:
+        shortages = await self._lately.get("all", self._failed_lately)
+        ranking = (await self._ranking(wish)).without(shortages, wish.gpu_num)
+        waits = or_short and any(r.product_id and r.reason in SHORT_FOR_NOW for r in ranking.rejected)
+        if not ranking.candidates and not waits:
             raise NotFoundError(
                 f"no {wish.product_name.strip()} can be had for {' or '.join(wish.billing_modes)} "
                 f"in {', '.join(wish.regions) or 'no region'}",
@@ -103,9 +109,23 @@ class Catalogue:
             )
         return ranking
 
-    async def plan(self, wish: Wish) -> Ranking:
-        """All that is considered for *wish*, also when nothing of it can be had; raises for an unknown product only."""
-        return (await self._ranking(wish)).without(await self._failed.add(self._clock.now()))
+    async def plan(self, wish: Wish, *, max_age_seconds: float | None = None) -> Ranking:
+        """
+        All that is considered for *wish*, also when nothing of it can be had; raises for an unknown product only.
+
+        With *max_age_seconds* products that were read longer ago are read again.
+        """
+        if max_age_seconds is None:
+            ranking = await self._ranking(wish)
+        else:
+            ranking = (await self._rank(wish, max_age_seconds)).ranking
+        return ranking.without(await self._failed.add(self._clock.now()), wish.gpu_num)
+
+    async def current_price(self, offer: Offer) -> int | None:
+        """What *offer* costs now, in micro-USD per GPU-hour; None when it is not sold any more."""
+        stock = await self._products_of(offer.cluster_id, offer.billing_mode, PRICE_MAX_AGE_SECONDS)
+        found = next((product for product in stock.products if product.id == offer.product_id), None)
+        return None if found is None else found.price_micro_usd(offer.billing_mode)
 
     async def products(self, *, region: str | None, billing_mode: BillingMode) -> tuple[Product, ...]:
         """What is for sale in *region*, or anywhere; raises SpecInvalidError when there is no such region."""
@@ -132,11 +152,14 @@ class Catalogue:
         async def load() -> tuple[Cluster, ...]:
             return tuple(await self._cloud.clusters())
 
-        return await self._clusters.get("all", load)
+        found = await self._clusters.get("all", load)
+        if not found:  # a provider without any cluster has a bad moment, which must not be remembered
+            self._clusters.drop("all")
+        return found
 
-    async def note_shortage(self, offer: Offer, reason: str) -> None:
-        """Keep *offer* out of every choice for the next three minutes, in this process from now on."""
-        await self._offers.remember(offer, reason=reason, now=self._clock.now())
+    async def note_shortage(self, offer: Offer, reason: str, *, gpu_num: int) -> None:
+        """Keep *offer* out of choices of *gpu_num* GPUs or more for three minutes, in this process from now on."""
+        await self._offers.remember(offer, gpu_num=gpu_num, reason=reason, now=self._clock.now())
         self._lately.clear()
 
     def has_template(self, template_id: str) -> bool:
@@ -173,11 +196,11 @@ class Catalogue:
 
         return await self._template_lists.get(channel.value, load)
 
-    async def _read_failed(self, asked_at: Sequence[datetime]) -> list[frozenset[Offer]]:
+    async def _read_failed(self, asked_at: Sequence[datetime]) -> list[Shortages]:
         """One reading for all who asked before it began."""
         return [await self._offers.recent(max(asked_at))] * len(asked_at)
 
-    async def _failed_lately(self) -> frozenset[Offer]:
+    async def _failed_lately(self) -> Shortages:
         return await self._offers.recent(self._clock.now())
 
     async def _ranking(self, wish: Wish) -> Ranking:
@@ -185,45 +208,55 @@ class Catalogue:
         ranked = await self._ranked.get(_key(wish), partial(self._rank, wish), since=lambda found: found.read_at)
         return ranked.ranking
 
-    async def _products_of(self, cluster_id: str | None, mode: BillingMode) -> _Stock:
+    async def _products_of(
+        self, cluster_id: str | None, mode: BillingMode, max_age_seconds: float | None = None
+    ) -> _Stock:
         """Everything a cluster has, whatever its name: one call then serves every wish for that cluster."""
+        key = f"{cluster_id or 'any'}:{mode.value}"
+        held = None if max_age_seconds is None else self._stock.peek(key)
+        if held is not None and self._clock.monotonic() - held.read_at > (max_age_seconds or 0.0):
+            self._stock.drop(key)
 
         async def load() -> _Stock:
             found = await self._cloud.products(cluster_id=cluster_id, name=None, billing_mode=mode)
             return _Stock(products=tuple(found), read_at=self._clock.monotonic())
 
-        return await self._stock.get(f"{cluster_id or 'any'}:{mode.value}", load)
+        return await self._stock.get(key, load)
 
-    async def _rank(self, wish: Wish) -> _Ranked:
+    async def _rank(self, wish: Wish, max_age_seconds: float | None = None) -> _Ranked:
         clusters = await self.clusters()
-        visits = await asyncio.gather(*(self._visit(region, clusters, wish) for region in wish.regions))
+        visits = await asyncio.gather(
+            *(self._visit(region, clusters, wish, max_age_seconds) for region in wish.regions)
+        )
         ranking = rank(wish, [shelf for shelf, _, _ in visits])
         trouble = next((error for _, _, error in visits if error is not None), None)
         if trouble is not None and not ranking.candidates:
             raise trouble
         if not ranking.candidates and not any(_has_product_id(r) for r in ranking.rejected):
-            await self._check_name(wish.product_name)
+            await self._check_name(wish.product_name, max_age_seconds)
         # A ranking that lacks a region because the provider stumbled is used once and not kept.
         read_at = min((at for _, at, _ in visits), default=_NEVER_FRESH)
         return _Ranked(ranking=ranking, read_at=read_at)
 
     async def _visit(
-        self, region: str, clusters: Sequence[Cluster], wish: Wish
+        self, region: str, clusters: Sequence[Cluster], wish: Wish, max_age_seconds: float | None
     ) -> tuple[Shelf, float, CloudError | None]:
         """What one region has, and when that was read; its failure is told, so that other regions still count."""
         cluster = find_cluster(region, clusters)
         if cluster is None:
             return Shelf(region=region, cluster=None), self._clock.monotonic(), None
         try:
-            stocks = await asyncio.gather(*(self._products_of(cluster.id, mode) for mode in wish.billing_modes))
+            stocks = await asyncio.gather(
+                *(self._products_of(cluster.id, mode, max_age_seconds) for mode in wish.billing_modes)
+            )
         except CloudError as error:
             return Shelf(region=region, cluster=cluster, unreachable_because=error.message), _NEVER_FRESH, error
         products = dict(zip(wish.billing_modes, (stock.products for stock in stocks), strict=True))
         return Shelf(region=region, cluster=cluster, products=products), min(s.read_at for s in stocks), None
 
-    async def _check_name(self, name: str) -> None:
+    async def _check_name(self, name: str, max_age_seconds: float | None) -> None:
         """Raise NotFoundError when the provider sells nothing called *name* anywhere, in any way."""
-        stocks = await asyncio.gather(*(self._products_of(None, mode) for mode in BillingMode))
+        stocks = await asyncio.gather(*(self._products_of(None, mode, max_age_seconds) for mode in BillingMode))
         names = {product.name.strip() for stock in stocks for product in stock.products}
         if any(has_name(product, name) for stock in stocks for product in stock.products):
             return

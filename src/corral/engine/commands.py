@@ -17,12 +17,13 @@ from typing import Final, overload
 from corral.cache.book import CacheBook, CacheName
 from corral.clock import Clock
 from corral.domain.audit import AuditEntry
+from corral.domain.creation import CREATE_WITHIN, expected_placement
 from corral.domain.events import Change
 from corral.domain.instance import Instance, InstanceId, OperationId, Order, Placement
 from corral.domain.lifecycle import Goal, Phase
 from corral.domain.operation import Operation, OperationKind, asked_for
 from corral.domain.order_rules import wish_of
-from corral.domain.placement import Candidate, Ranking
+from corral.domain.placement import Ranking
 from corral.engine.catalog import Catalogue
 from corral.engine.estimates import Estimates
 from corral.engine.group_commit import GroupCommit
@@ -33,7 +34,6 @@ from corral.store import audit, idempotency, instances, operations
 from corral.store.database import Connection, Database
 from corral.store.idempotency import KeyRow
 
-CREATE_WITHIN: Final = timedelta(minutes=20)
 REMIND_AFTER: Final = timedelta(minutes=1)
 """
 When an instance is looked at even if its job is lost. Every pass then sets a reminder of its own, unless the instance
@@ -113,21 +113,22 @@ class Commands:
         written into the audit log with it.
         """
         now = self._clock.now()
-        wish = wish_of(order)
+        wish, or_short = wish_of(order), bool(order.wait_for_capacity_seconds)
         template = self._catalogue.template(order.template_id)
         if self._catalogue.has_template(order.template_id):  # nothing to wait for, and so no need to wait side by side
             await template
-            ranking = await self._catalogue.candidates(wish)
+            ranking = await self._catalogue.candidates(wish, or_short=or_short)
         else:
-            ranking, _ = await asyncio.gather(self._catalogue.candidates(wish), template)
+            ranking, _ = await asyncio.gather(self._catalogue.candidates(wish, or_short=or_short), template)
         ready_at = await self._estimates.ready_at(order.product_name, now)
-        created = self._wish(order, ranking.candidates[0], now, ready_at)
+        created = self._wish(order, expected_placement(ranking, order.gpu_num), now, ready_at)
         row = None if keyed is None else keyed.row(created)
         return await self._wishes.add(
             _Wished(created=created, row=row, line=None if line_of is None else line_of(created))
         )
 
-    def _wish(self, order: Order, best: Candidate, now: datetime, ready_at: datetime) -> Created:
+    def _wish(self, order: Order, placement: Placement, now: datetime, ready_at: datetime) -> Created:
+        wait = timedelta(seconds=order.wait_for_capacity_seconds or 0)
         instance = Instance(
             id=InstanceId(f"inst_{self._new_id()}"),
             order=order,
@@ -136,14 +137,8 @@ class Commands:
             operation_id=OperationId(f"op_{self._new_id()}"),
             created_at=now,
             phase_since=now,
-            deadline_at=now + CREATE_WITHIN,
-            placement=Placement(
-                region=best.region,
-                cluster_id=best.offer.cluster_id,
-                product_id=best.offer.product_id,
-                billing_mode=best.offer.billing_mode,
-                micro_usd=best.micro_usd,
-            ),
+            deadline_at=now + wait + CREATE_WITHIN,
+            placement=placement,
         )
         asked = asked_for(OperationKind.CREATE, instance, now)
         return Created(instance=instance, operation=asked, estimated_ready_at=ready_at)

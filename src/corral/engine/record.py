@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Protocol
 
-from corral.domain.events import Change, Progress
+from corral.domain.events import Change, Progress, waits_anew
 from corral.domain.instance import Instance
 from corral.domain.operation import Operation, OperationStatus, advanced
 from corral.store import instances, operations, ready_times
@@ -117,5 +117,6 @@ def _following(
 
 
 def _is_told(before: Instance, after: Instance) -> bool:
-    """Whether a change is worth an event: another phase, news of what was asked of the provider, a reclaim notice."""
-    return any(getattr(before, name) != getattr(after, name) for name in ("phase", "owed", "refused", "announced_spot"))
+    """Whether a change is worth an event: another phase, news of what was asked, a reclaim notice, a new wait."""
+    told = ("phase", "owed", "refused", "announced_spot")
+    return any(getattr(before, name) != getattr(after, name) for name in told) or waits_anew(before, after)

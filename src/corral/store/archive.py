@@ -42,6 +42,7 @@ LEARNT: Final = frozenset(
         "corral_orphans",  # seen again at the next look, and spared for as long again
         "corral_processes",
         "corral_provider_budget",
+        "corral_shortages",
     }
 )
 """What is forgotten within minutes or made anew; the queue's own tables are too: a job only says where to look."""

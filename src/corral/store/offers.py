@@ -18,16 +18,17 @@ REMEMBERED_FOR: Final = timedelta(minutes=3)
 """Longer, and a machine that came free is overlooked; shorter, and every create pays a refused call first."""
 
 _REMEMBER = """
-INSERT INTO corral_failed_offers (product_id, cluster_id, billing_mode, failed_at, reason)
-VALUES ($1, $2, $3, $4, $5)
-ON CONFLICT (product_id, cluster_id, billing_mode) DO UPDATE
+INSERT INTO corral_shortages (product_id, cluster_id, billing_mode, gpu_num, failed_at, reason)
+VALUES ($1, $2, $3, $4, $5, $6)
+ON CONFLICT (product_id, cluster_id, billing_mode, gpu_num) DO UPDATE
 SET failed_at = excluded.failed_at, reason = excluded.reason
-WHERE corral_failed_offers.failed_at < excluded.failed_at
+WHERE corral_shortages.failed_at < excluded.failed_at
 """
 # Rows somebody else is writing are left to the next one, so that two writers never wait for each other.
 _FORGET = """
-DELETE FROM corral_failed_offers WHERE (product_id, cluster_id, billing_mode) IN (
-    SELECT product_id, cluster_id, billing_mode FROM corral_failed_offers WHERE failed_at <= $1 FOR UPDATE SKIP LOCKED
+DELETE FROM corral_shortages WHERE (product_id, cluster_id, billing_mode, gpu_num) IN (
+    SELECT product_id, cluster_id, billing_mode, gpu_num FROM corral_shortages WHERE failed_at <= $1
+    FOR UPDATE SKIP LOCKED
 )
 """
 
@@ -38,26 +39,30 @@ class FailedOffers:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def remember(self, offer: Offer, *, reason: str, now: datetime) -> None:
-        """Keep *offer* out of every choice for the next three minutes; forgets those whose time is over."""
+    async def remember(self, offer: Offer, *, gpu_num: int, reason: str, now: datetime) -> None:
+        """
+        Keep *offer* out of the choice of everyone who wants *gpu_num* GPUs or more, for the next three minutes.
+
+        Forgets those whose time is over.
+        """
+        mode = offer.billing_mode.value
         async with self._database.connection() as connection:
-            await connection.execute(
-                _REMEMBER, offer.product_id, offer.cluster_id, offer.billing_mode.value, now, reason
-            )
+            await connection.execute(_REMEMBER, offer.product_id, offer.cluster_id, mode, gpu_num, now, reason)
             await connection.execute(_FORGET, now - REMEMBERED_FOR)
 
-    async def recent(self, now: datetime) -> frozenset[Offer]:
-        """Every offer that failed less than three minutes before *now*."""
+    async def recent(self, now: datetime) -> dict[Offer, int]:
+        """Every offer that failed less than three minutes before *now*, and the fewest GPUs that were refused of it."""
         async with self._database.connection() as connection:
             rows = await connection.fetch(
-                "SELECT product_id, cluster_id, billing_mode FROM corral_failed_offers WHERE failed_at > $1",
+                "SELECT product_id, cluster_id, billing_mode, min(gpu_num) AS fewest FROM corral_shortages"
+                " WHERE failed_at > $1 GROUP BY product_id, cluster_id, billing_mode",
                 now - REMEMBERED_FOR,
             )
-        return frozenset(
+        return {
             Offer(
                 product_id=row["product_id"],
                 cluster_id=row["cluster_id"],
                 billing_mode=BillingMode(row["billing_mode"]),
-            )
+            ): row["fewest"]
             for row in rows
-        )
+        }
