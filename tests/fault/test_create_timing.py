@@ -54,6 +54,16 @@ async def test_a_create_that_waited_too_long_for_its_permit_is_not_sent(ground: 
     assert (await paddock.get(instance_id)).phase is Phase.READY
 
 
+async def test_a_create_whose_worker_is_stopped_while_it_waits_goes_on_at_once(ground: Ground) -> None:
+    """It was certainly not sent, so a restart of the service leaves nothing in doubt."""
+    paddock, instance_id = await disturbed(ground, Mishap.STOPPED_WAITING)
+
+    assert not (await paddock.get(instance_id)).create_in_doubt
+    await paddock.step()
+    assert (await paddock.get(instance_id)).attempt == 2
+    assert len(paddock.machines(instance_id)) == 1
+
+
 async def test_a_create_deleted_while_it_waits_for_its_permit_is_not_sent(ground: Ground) -> None:
     """Nothing was asked for, so there is nothing to wait for either."""
     paddock, instance_id = await disturbed(ground, Mishap.DELETED_WAITING)

@@ -7,6 +7,7 @@ tries that too.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 
 import aiohttp
@@ -74,6 +75,10 @@ class DirectExchange:
         return http._read(status, content, answer)
 
     async def _wait_for_permit(self, call: Call, mishap: Mishap) -> None:
+        if mishap is Mishap.STOPPED_WAITING:
+            if call.endpoint == "create":  # what else is stopped is simply done again
+                raise asyncio.CancelledError
+            return
         if mishap in WAITING:
             await self._meanwhile(mishap)
         if call.before_send is not None:

@@ -8,6 +8,7 @@ its job is taken over later. One `Ground` (a pool) serves many paddocks, one aft
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -431,6 +432,8 @@ class Paddock:
             self._start_process()
             self._later(job, HEARTBEAT_TIMEOUT.total_seconds())
             return False
+        except asyncio.CancelledError:
+            self._later(job, 0.0)
         except LookAgainError as again:
             self._later(job, again.after.total_seconds())
         except (CloudTransientError, StoreUnavailableError) as error:

@@ -53,6 +53,8 @@ class Mishap(StrEnum):
     # What happens while a call waits for its permit, before it is checked for the last time and sent.
     WAITED = "waited"
     """Minutes pass, and an observer looks."""
+    STOPPED_WAITING = "stopped_waiting"
+    """The worker is stopped."""
     DELETED_WAITING = "deleted_waiting"
     """The user deletes everything."""
     # What others do while a call is under way.
@@ -71,7 +73,7 @@ class Mishap(StrEnum):
 OF_COMMITS = (Mishap.KILLED_BEFORE, Mishap.KILLED_AFTER, Mishap.AWAY_BEFORE, Mishap.AWAY_AFTER, Mishap.PAUSED)
 BEFORE_SENDING = frozenset({Mishap.REFUSED, Mishap.THROTTLED, Mishap.FRONT_PAGE, Mishap.UNAUTHORISED})
 UNSENT = BEFORE_SENDING | {Mishap.TIMED_OUT, Mishap.LATE, Mishap.ERROR_500}
-WAITING = frozenset({Mishap.WAITED, Mishap.DELETED_WAITING})
+WAITING = frozenset({Mishap.WAITED, Mishap.STOPPED_WAITING, Mishap.DELETED_WAITING})
 HELD_BACK = frozenset({Mishap.HELD_BACK, Mishap.HELD_BACK_KILLED})
 SPOILT = frozenset({Mishap.HELD_BACK, Mishap.LOST_REPLY, Mishap.DONE_500, Mishap.GARBAGE})
 MEANWHILE = frozenset({Mishap.SEEN_MEANWHILE, Mishap.UNWISHED_MEANWHILE, Mishap.PASSED_MEANWHILE})

@@ -90,6 +90,18 @@ def test_the_deadline_of_a_create_in_doubt_is_kept_and_its_name_searched_for() -
     assert after.failure.code == "STARTUP_TIMEOUT"
 
 
+def test_a_doubt_that_is_settled_after_the_deadline_is_over() -> None:
+    """Else the failed instance would be called stuck for ever."""
+    doubtful = replace(FRESH, attempt=1, create_sent_at=NOW, doubted_at=NOW, deadline_at=NOW + seconds(30))
+    late = NOW + seconds(90)
+    failed = recorded(doubtful, decide(doubtful, late, POLICY), late)
+    settled = replace(failed, listings_since_sent=2)
+
+    assert failed.create_in_doubt
+    assert not recorded(settled, decide(settled, late, POLICY), late).create_in_doubt
+    assert recorded(settled, decide(settled, late, POLICY), late).phase is Phase.FAILED
+
+
 def test_deleting_what_was_never_asked_for_is_done_at_once() -> None:
     """There is nothing to wait for."""
     assert decide(replace(FRESH, goal=Goal.GONE), NOW, POLICY).phase is Phase.TERMINATED

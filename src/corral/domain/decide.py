@@ -51,6 +51,8 @@ def recorded(instance: Instance, decision: Decision, now: datetime) -> Instance:
         instance = replace(instance, doubted_at=now, listings_since_sent=0)
     if instance.goal is not Goal.GONE and is_notice(instance.spot, instance.announced_spot):
         instance = replace(instance, announced_spot=instance.spot)
+    if decision.action is None and instance.create_in_doubt:  # settled: nothing was created, and nothing is tried again
+        instance = replace(instance, create_sent_at=None)
     never_left = instance.owed is Action.START and not _happened(instance)
     if instance.owed is not None and (_happened(instance) or decision.phase not in {Phase.STARTING, Phase.RESTARTING}):
         started_at = instance.started_at if never_left else now

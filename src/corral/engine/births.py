@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
@@ -125,10 +126,15 @@ class Births:
         except StaleError:
             await self._clear(hold, instance, "not sent: the instance was changed meanwhile")
             raise
+        except asyncio.CancelledError:  # this worker stops: another can go on at once if nothing was sent
+            if not check.passed:
+                with suppress(StaleError, StoreUnavailableError), translated():
+                    await self._clear(hold, instance, "not sent: the worker was stopped")
+            raise
         except CloudShortageError as error:
+            instance = await self._clear(hold, instance, "no stock")
             await self.catalogue.note_shortage(candidate.offer, error.message, gpu_num=instance.order.gpu_num)
-            refusal = refusal_of(candidate, Reason.OUT_OF_STOCK, short=True)
-            return await self._clear(hold, instance, "no stock"), refusal
+            return instance, refusal_of(candidate, Reason.OUT_OF_STOCK, short=True)
         except CloudRefusedError as error:
             instance = await self._clear(hold, instance, error.message)
             if error.code in WHATEVER_THE_OFFER:
@@ -164,9 +170,8 @@ class Births:
         """The provider refused the id of the registry login: send the login itself, fetched for this one call."""
         try:
             credentials = await self.catalogue.credentials(auth_id)
-        except NotFoundError as error:
-            failure = Failure(code=error.code, message=error.message)
-            return await self._fail(hold, instance, failure), None
+        except (NotFoundError, CloudRefusedError) as error:
+            return await self._give_up(hold, instance, Failure(code=error.code, message=error.message)), None
         return await self._attempt(hold, instance, candidate, template, credentials)
 
     async def _intend(self, hold: Hold, instance: Instance, candidate: Candidate) -> Instance:
@@ -250,7 +255,8 @@ class Births:
             return await self._fail(hold, instance, waited_in_vain(obstacle))
         waits = waiting(instance, obstacle, now)
         log.info("instance.waiting", code=obstacle.code, why=obstacle.message, tries=waits.create_tries)
-        return await self.recorder.write(hold, instance, Step(waits, obstacle.message), now=now)
+        pause = None if waits.retry_at is None else waits.retry_at - now
+        return await self.recorder.write(hold, instance, Step(waits, obstacle.message), now=now, look_again=pause)
 
     async def _fail(self, hold: Hold, instance: Instance, failure: Failure) -> Instance:
         now = self.clock.now()
