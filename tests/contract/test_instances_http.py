@@ -296,6 +296,18 @@ async def test_a_product_that_is_sold_out_is_accepted_by_a_request_that_waits(fr
     assert accepted.json["productId"] == "4090.16c62g"
 
 
+async def test_what_it_waits_for_is_shown_while_it_is_not_created(front: Front) -> None:
+    """And no time at which it will be ready, which nobody knows."""
+    made = (await front.wish()).json["instanceId"]
+    await front.change(made, waiting=Failure(code="RESOURCE_CONSTRAINTS", message="waiting for capacity"))
+    waits = (await front.get(f"/api/instances/{made}")).json
+    await front.change(made, phase=Phase.STARTING)
+    starts = (await front.get(f"/api/instances/{made}")).json
+
+    assert (waits["reason"], waits["estimatedReadyTime"]) == ("waiting for capacity", None)
+    assert (starts["reason"], starts["estimatedReadyTime"] is None) == (None, False)
+
+
 async def test_an_unreachable_provider_is_told_and_nothing_is_recorded(front: Front) -> None:
     """The caller may ask again."""
     front.desk.shop.trouble[None] = CircuitOpenError("the provider is failing", retry_after_seconds=5)

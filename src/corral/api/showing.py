@@ -96,6 +96,8 @@ class Showing:
         asked = known.operation
         if asked is None or asked.status in ENDED or known.instance.phase not in COMING_UP:
             return None
+        if _reason(known.instance) is not None:  # how long the wait lasts is not known
+            return None
         return await self.estimates.ready_at(known.instance.order.product_name, asked.created_at)
 
     def _is_stale(self, instance: Instance, last_look: datetime | None) -> bool:
