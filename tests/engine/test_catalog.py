@@ -99,6 +99,19 @@ async def test_what_another_process_notes_counts_at_once_where_it_matters(market
     assert best not in (await market.catalogue.candidates(market.wish())).candidates
 
 
+async def test_what_is_read_again_counts_for_everybody(market: Market) -> None:
+    """A request is not refused for want of stock that another was just shown."""
+    full = {cluster: list(shelf) for cluster, shelf in market.shop.stock.items()}
+    for shelf in market.shop.stock.values():
+        shelf[0] = replace(RTX_4090, available=False)
+    assert not (await market.catalogue.plan(market.wish())).candidates
+    market.shop.stock.update(full)
+    market.clock.advance(21)
+
+    assert (await market.catalogue.plan(market.wish(), max_age_seconds=20)).candidates
+    assert (await market.catalogue.candidates(market.wish())).candidates
+
+
 async def test_an_unknown_product_is_told_with_what_may_have_been_meant(market: Market) -> None:
     """Most unknown names are misspelt."""
     with pytest.raises(NotFoundError, match="did you mean RTX 4090 24GB") as caught:

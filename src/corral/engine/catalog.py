@@ -29,8 +29,8 @@ from corral.engine.group_commit import GroupCommit
 from corral.store.offers import FailedOffers
 
 PRICE_MAX_AGE_SECONDS = 2.0
-"""How old a price may be that is compared with `maxPrice` right before a create. Longer, and an instance may be bought
-above its limit; shorter, and every create of a burst reads the price by itself."""
+"""How old a price may be that `maxPrice` is compared with before a create. Longer, and one is bought above its limit;
+shorter, and every create of a burst reads the price by itself."""
 _NEVER_FRESH = float("-inf")
 _MOST_SIMILAR = 5
 LATELY_SECONDS = 1.0
@@ -115,17 +115,13 @@ class Catalogue:
 
         With *max_age_seconds* products that were read longer ago are read again.
         """
-        if max_age_seconds is None:
-            ranking = await self._ranking(wish)
-        else:
-            ranking = (await self._rank(wish, max_age_seconds)).ranking
+        is_any_age = max_age_seconds is None
+        ranking = await self._ranking(wish) if is_any_age else (await self._rank(wish, max_age_seconds)).ranking
         return ranking.without(await self._failed.add(self._clock.now()), wish.gpu_num)
 
     async def current_price(self, offer: Offer) -> int | None:
         """What *offer* costs now, in micro-USD per GPU-hour; None when it is not sold any more."""
-        stock = await self._products_of(offer.cluster_id, offer.billing_mode, PRICE_MAX_AGE_SECONDS)
-        found = next((product for product in stock.products if product.id == offer.product_id), None)
-        return None if found is None else found.price_micro_usd(offer.billing_mode)
+        return await self.price(offer.cluster_id, offer.product_id, offer.billing_mode, PRICE_MAX_AGE_SECONDS)
 
     async def products(self, *, region: str | None, billing_mode: BillingMode) -> tuple[Product, ...]:
         """What is for sale in *region*, or anywhere; raises SpecInvalidError when there is no such region."""
@@ -140,9 +136,11 @@ class Catalogue:
         stock = await self._products_of(cluster.id, billing_mode)
         return tuple(product for product in stock.products if is_sold_in(product, cluster))
 
-    async def price(self, cluster_id: str, product_id: str, mode: BillingMode) -> int | None:
+    async def price(
+        self, cluster_id: str, product_id: str, mode: BillingMode, max_age_seconds: float | None = None
+    ) -> int | None:
         """What a product costs there, in micro-USD per GPU-hour; None when it is not sold so."""
-        stock = await self._products_of(cluster_id, mode)
+        stock = await self._products_of(cluster_id, mode, max_age_seconds)
         found = next((product for product in stock.products if product.id == product_id), None)
         return None if found is None else found.price_micro_usd(mode)
 
@@ -216,6 +214,7 @@ class Catalogue:
         held = None if max_age_seconds is None else self._stock.peek(key)
         if held is not None and self._clock.monotonic() - held.read_at > (max_age_seconds or 0.0):
             self._stock.drop(key)
+            self._ranked.clear()  # made from what is read again
 
         async def load() -> _Stock:
             found = await self._cloud.products(cluster_id=cluster_id, name=None, billing_mode=mode)
