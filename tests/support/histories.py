@@ -192,6 +192,9 @@ class Histories(RuleBasedStateMachine):
         """Bad times, or good ones again: stock and health of everything."""
         self.bad_times = True
         self.paddock.prober.healthy = healthy
+        self._set_stock(gpus)
+
+    def _set_stock(self, gpus: int | None) -> None:
         for product in self.paddock.simulator.world.catalogue.products.values():
             if product.name == ORDER.product_name:
                 for cluster in product.clusters:
@@ -252,6 +255,7 @@ class Histories(RuleBasedStateMachine):
     async def _left_alone_it_converges(self) -> None:
         paddock = self.paddock
         paddock.prober.healthy = True
+        self._set_stock(None)  # what waits for capacity gets it, instead of taking hours to its deadline
         await paddock.settle()
         for _ in range(4):  # whatever is late, or denied for long, has its chance
             await paddock.step(LONGEST_LAG_SECONDS)
