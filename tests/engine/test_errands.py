@@ -209,15 +209,19 @@ async def test_a_start_without_a_gpu_fails_at_its_deadline_and_harms_nothing(her
     await herd.until(stopped, Phase.READY, steps=60)
 
 
-async def test_an_account_that_cannot_pay_fails_a_start_at_once(herd: Herd, ready: InstanceId) -> None:
-    """Asking again would not help, and the user must know."""
+async def test_an_account_that_cannot_pay_keeps_a_start_waiting_until_its_deadline(
+    herd: Herd, ready: InstanceId
+) -> None:
+    """It may be topped up meanwhile; the user is told why, in an event and at last in the error."""
     await herd.step(10 * 3600)
     await herd.ask(STOP, ready)
     stopped = (await herd.until(ready, Phase.EXITED)).id
     herd.sim.set(balance_usd=1)
     accepted = await herd.ask(START, stopped)
     await herd.step()
-    after = await herd.get(stopped)
+    waits = await herd.get(stopped)
+    assert (waits.phase, waits.refused and waits.refused.code) == (Phase.STARTING, "INSUFFICIENT_BALANCE")
+    after = await herd.until(stopped, Phase.EXITED, steps=30, seconds=30)
 
     assert (await operation(herd, accepted)).status == "failed"
     assert (after.phase, after.failure and after.failure.code) == (Phase.EXITED, "INSUFFICIENT_BALANCE")

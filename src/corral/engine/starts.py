@@ -22,13 +22,12 @@ from corral.domain.errors import (
     CloudUnknownError,
 )
 from corral.domain.instance import Failure, Instance
-from corral.domain.lifecycle import Action, Phase
 from corral.engine.outcome import Outcome, provider_id
 from corral.engine.record import Hold, Recorder, Step
 from corral.telemetry import log
 
-FINAL: Final = frozenset({"INSUFFICIENT_BALANCE", "AUTHENTICATION_FAILED"})
-"""Refusals that time does not heal; any other may be of the moment, or of a call that had happened."""
+OF_ACCOUNT: Final = frozenset({"INSUFFICIENT_BALANCE", "AUTHENTICATION_FAILED"})
+"""Refusals that a person puts right. They keep their code while the start is repeated until its deadline."""
 NO_GPU: Final = "its host has no free GPU now: start it again later, or create another; its disk is kept"
 
 
@@ -79,8 +78,8 @@ class Starts:
             case CloudTransientError():
                 await self._write(hold, asked, Step(replace(asked, acted_at=None), "could not be asked"))
                 raise error
-            case CloudRefusedError() if error.code in FINAL:
-                return await self._failed(hold, asked, Failure(code=error.code, message=error.message))
+            case CloudRefusedError() if error.code in OF_ACCOUNT:
+                refused = Failure(code=error.code, message=error.message)
             case CloudShortageError():
                 refused = Failure(code=error.code, message=NO_GPU)
             case _:
@@ -88,15 +87,6 @@ class Starts:
         log.info("instance.start_refused", why=error.message)
         written = await self._write(hold, asked, Step(replace(asked, refused=refused), refused.message))
         return Outcome(instance=written)
-
-    async def _failed(self, hold: Hold, asked: Instance, failure: Failure) -> Outcome:
-        """Leave it as it was before: stopped, or running."""
-        now = self.clock.now()
-        phase = Phase.EXITED if asked.owed is Action.START else Phase.RUNNING
-        left = replace(
-            asked, phase=phase, phase_since=now, owed=None, asks=0, refused=None, failure=failure, deadline_at=None
-        )
-        return Outcome(instance=await self._write(hold, asked, Step(left, failure.message)))
 
     async def _write(self, hold: Hold, before: Instance, step: Step) -> Instance:
         return await self.recorder.write(hold, before, step, now=self.clock.now())
