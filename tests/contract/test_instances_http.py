@@ -84,7 +84,6 @@ async def test_a_new_instance_is_shown_in_full(front: Front) -> None:
         "stale": False,
         "reason": None,
         "error": None,
-        "reason": None,
         "spot": None,
         "healthCheck": None,
         "operation": {

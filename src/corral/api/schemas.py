@@ -153,7 +153,9 @@ class InstanceDetails(msgspec.Struct, rename="camel"):
     last_seen_at: Annotated[str | None, Meta(description="When the provider last listed it.")]
     stale: Annotated[bool, Meta(description="The provider could not be asked for two poll intervals.")]
     error: ErrorDetails | None
-    reason: Annotated[str | None, Meta(description="What it waits for, while it cannot be created, or a stop or delete is not confirmed.")]
+    reason: Annotated[
+        str | None, Meta(description="What it waits for: to be created, or for a stop or delete to be confirmed.")
+    ]
     spot: Annotated[SpotDetails | None, Meta(description="Of a spot instance, once the provider told of it.")]
     health_check: HealthCheck | None
     operation: OperationSummary | None
