@@ -20,8 +20,19 @@ from aiohttp.http_exceptions import HttpProcessingError
 
 from corral.domain.faults import FaultCategory as Category
 
+REFUSED = "is a loopback, private, link-local or otherwise reserved address"
+
+
+class AddressRefusedError(OSError):
+    """The address must not be connected to; an OSError, because aiohttp's connector passes it on."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(errno.EACCES, f"{what} {REFUSED}")
+
+
 NAMED_FAULTS = MappingProxyType[type[BaseException], Category](
     {
+        AddressRefusedError: Category.ADDRESS_REFUSED,
         aiohttp.ClientConnectorDNSError: Category.DNS_RESOLUTION_FAILED,
         socket.gaierror: Category.DNS_RESOLUTION_FAILED,
         aiohttp.ClientSSLError: Category.SSL_ERROR,
@@ -77,6 +88,7 @@ _MESSAGES = MappingProxyType(
         Category.DNS_RESOLUTION_FAILED: "its host name cannot be resolved",
         Category.NETWORK_UNREACHABLE: "cannot be reached",
         Category.SSL_ERROR: "its TLS handshake or certificate is not valid",
+        Category.ADDRESS_REFUSED: f"its address {REFUSED}, and is not connected to",
         Category.INVALID_RESPONSE: "answered something that is not valid HTTP, or its address is not valid",
     }
 )
@@ -84,6 +96,8 @@ _MESSAGES = MappingProxyType(
 
 def fault_category(error: BaseException) -> Category:
     """The category of anything in `EXCHANGE_ERRORS`; UNKNOWN for what nobody foresaw."""
+    if isinstance(error, aiohttp.ClientConnectorError) and isinstance(error.os_error, AddressRefusedError):
+        return Category.ADDRESS_REFUSED  # also from the resolver, whose errors would count as a failed lookup
     for kind in type(error).__mro__:
         if kind in NAMED_FAULTS:
             return NAMED_FAULTS[kind]

@@ -164,6 +164,9 @@ class HealthCheckSettings(Group):
     """Milliseconds before the first repetition; doubles with each."""
     max_wait_ms: int = _whole("HEALTH_CHECK_MAX_WAIT_TIME_MS", 300_000, 30_000, 1_800_000)
     """Milliseconds from the first check until the instance is called unhealthy."""
+    allow_private: bool = _flag("CORRAL_HEALTH_CHECK_ALLOW_PRIVATE", default=False)
+    """Whether checks may connect to loopback, private and link-local addresses that the provider names.
+    Loopback is always allowed while the provider itself is there, as the simulator is."""
 
 
 class WebhookSettings(Group):

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from datetime import timedelta
+from urllib.parse import urlsplit
 
 from litestar.types import ASGIApp
 
@@ -59,6 +60,8 @@ from corral.jobs.seats import URGENT_PLACES
 from corral.jobs.takeover import release
 from corral.jobs.worker import Worker
 from corral.opening import migrate_database, opened_database
+from corral.outbound.addresses import read_address
+from corral.outbound.policy import AddressPolicy
 from corral.process import Process, Watch
 from corral.role import Role
 from corral.settings import HttpSettings, Settings
@@ -123,7 +126,7 @@ async def serve(settings: Settings, role: Role, *, on_ready: Callable[[str], Non
             )
         )
         catalogue = _catalogue(ground, cloud)
-        prober = await stack.enter_async_context(Prober.open(clock=clock))
+        prober = await stack.enter_async_context(Prober.open(clock=clock, policy=probe_policy(settings, base_url)))
         listing = listing_on(ground, cloud)
         gate = CreateGate(clock)
         async with database.connection() as connection:
@@ -183,6 +186,14 @@ async def _check_keys(ground: Ground) -> None:
             f"HOST={http.host} can be reached from other machines and there is no API key yet: "
             "make one with `corral keys create NAME --role admin`, or use HOST=127.0.0.1"
         )
+
+
+def probe_policy(settings: Settings, provider_url: str) -> AddressPolicy:
+    """Which addresses health checks may connect to: those of this machine only if the provider is there as well."""
+    host = urlsplit(provider_url).hostname or ""
+    address = read_address(host)
+    is_local = host == "localhost" or (address is not None and address.is_loopback)
+    return AddressPolicy(allow_private=settings.health_checks.allow_private, allow_loopback=is_local)
 
 
 def _connections(settings: Settings, role: Role) -> int:

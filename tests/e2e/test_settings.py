@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import aiohttp
 import asyncpg
@@ -33,11 +34,16 @@ from corral.clock import SystemClock
 from corral.cloud.local_ledger import LocalLedger
 from corral.cloud.novita.account import opened_account
 from corral.configuration import load
+from corral.domain.catalog import PortKind
 from corral.domain.errors import CircuitOpenError, CloudError
+from corral.domain.health import HealthCheckSpec
+from corral.domain.sighting import Endpoint
+from corral.health.probe import Prober
 from corral.jobs.tables import install, queries_of
 from corral.store.migrate import migrate
 from corral.store.target import DatabaseTarget
 from corral.telemetry import Metrics
+from corral.wiring import probe_policy
 from novitasim.instance import Instance
 from novitasim.testing import Simulated, start_simulator
 
@@ -356,6 +362,27 @@ async def _an_order_without_checks_gets_those(scene: Scene) -> None:
         "retry_attempts": 1,
         "retry_delay_ms": 234,
         "max_wait_ms": 34567,
+    }
+
+
+@proves("CORRAL_HEALTH_CHECK_ALLOW_PRIVATE")
+async def _an_endpoint_at_an_inner_address_is_checked(scene: Scene) -> None:
+    """By default only if the provider itself is on this machine."""
+    place = urlsplit(scene.corral.address).netloc
+    endpoint = Endpoint(port=80, kind=PortKind.HTTP, address=f"http://{place}/health/live")
+    seen = {}
+    for value in ("false", "true"):
+        settings = load({"CORRAL_HEALTH_CHECK_ALLOW_PRIVATE": value}).settings
+        for provider in ("https://api.novita.ai", scene.sim.base_url):
+            async with Prober.open(clock=SystemClock(), policy=probe_policy(settings, provider)) as prober:
+                report = await prober.check([endpoint], HealthCheckSpec())
+            seen[value, provider] = [error.category.value for error in report.errors]
+
+    assert seen == {
+        ("false", "https://api.novita.ai"): ["address_refused"],
+        ("false", scene.sim.base_url): [],
+        ("true", "https://api.novita.ai"): [],
+        ("true", scene.sim.base_url): [],
     }
 
 

@@ -12,6 +12,7 @@ from collections.abc import AsyncGenerator
 
 import pytest
 from support.clocks import SteppedClock
+from support.names import Names
 from support.servers import CERTIFICATE, HttpAnswers, http_answer, serving, unused_port
 from support.waiting import until
 
@@ -20,6 +21,7 @@ from corral.domain.faults import FaultCategory
 from corral.domain.health import HealthCheckSpec, HealthReport, OverallHealth
 from corral.domain.sighting import Endpoint
 from corral.health.probe import Prober
+from corral.outbound.policy import AddressPolicy
 
 SPEC = HealthCheckSpec(timeout_ms=5000, retry_attempts=2, retry_delay_ms=1000, max_wait_ms=60_000)
 IMPATIENT = HealthCheckSpec(timeout_ms=100, retry_attempts=0)
@@ -34,7 +36,7 @@ def clock() -> SteppedClock:
 
 @pytest.fixture
 async def prober(clock: SteppedClock) -> AsyncGenerator[Prober]:
-    async with Prober.open(clock=clock) as prober:
+    async with Prober.open(clock=clock, policy=AddressPolicy(allow_private=False, allow_loopback=True)) as prober:
         yield prober
 
 
@@ -263,3 +265,57 @@ async def test_a_later_check_counts_on(prober: Prober, clock: SteppedClock) -> N
 
     assert (first.overall, second.overall) == (OverallHealth.UNHEALTHY, OverallHealth.HEALTHY)
     assert (second.checks, second.first_checked_at, second.last_checked_at) == (2, began_at, clock.now())
+
+
+METADATA = "169.254.169.254"
+
+
+@pytest.mark.parametrize(
+    "address", ["http://127.0.0.1:{port}", "http://metadata.example:{port}", "https://[::ffff:127.0.0.1]:{port}/latest"]
+)
+@pytest.mark.parametrize("kind", [PortKind.HTTP, PortKind.TCP])
+async def test_an_inner_address_from_the_provider_is_never_connected_to(
+    clock: SteppedClock, address: str, kind: PortKind
+) -> None:
+    """The provider says where an endpoint is; it must not lead us to our own network."""
+    answers = HttpAnswers(WELCOME)
+    public_only = AddressPolicy(allow_private=False)
+    async with (
+        serving(answers) as port,
+        Prober.open(clock=clock, policy=public_only, names=Names(["127.0.0.1", METADATA])) as prober,
+    ):
+        report = await prober.check([Endpoint(port=80, kind=kind, address=address.format(port=port))], SPEC)
+
+    (seen,) = report.endpoints
+    assert seen.error is not None
+    assert (seen.error.category, seen.error.retryable) == (FaultCategory.ADDRESS_REFUSED, False)
+    assert "is not connected to" in seen.error.message
+    assert answers.heads == []
+
+
+async def test_beside_a_provider_on_loopback_only_loopback_is_allowed(prober: Prober) -> None:
+    """The simulator's machines are here; a private address is not one of them."""
+    endpoints = [Endpoint(port=80, kind=kind, address=f"{METADATA}:80") for kind in (PortKind.HTTP, PortKind.TCP)]
+    report = await prober.check(endpoints, SPEC)
+
+    assert [error.category for error in report.errors] == [FaultCategory.ADDRESS_REFUSED] * 2
+
+
+async def test_tcp_connects_to_the_address_that_was_checked(clock: SteppedClock) -> None:
+    """One lookup: a name that answers differently the second time gains nothing. A dead address is passed over."""
+    names = Names(["127.0.0.9", "127.0.0.1"], [METADATA])
+    policy = AddressPolicy(allow_private=False, allow_loopback=True)
+    async with serving(HttpAnswers(WELCOME)) as port, Prober.open(clock=clock, policy=policy, names=names) as prober:
+        endpoint = Endpoint(port=22, kind=PortKind.TCP, address=f"machine.example:{port}")
+        assert (await prober.check([endpoint], SPEC)).overall is OverallHealth.HEALTHY
+        assert category(await prober.check([endpoint], SPEC)) is FaultCategory.ADDRESS_REFUSED
+
+    assert names.asked == 2
+
+
+async def test_a_name_without_an_address_is_a_failed_lookup(clock: SteppedClock) -> None:
+    """For TCP as for HTTP."""
+    async with Prober.open(clock=clock, policy=AddressPolicy(allow_private=True), names=Names([])) as prober:
+        endpoint = Endpoint(port=22, kind=PortKind.TCP, address="machine.example:22")
+
+        assert category(await prober.check([endpoint], SPEC)) is FaultCategory.DNS_RESOLUTION_FAILED

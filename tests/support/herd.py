@@ -44,6 +44,7 @@ from corral.engine.starts import Starts
 from corral.health.probe import Prober
 from corral.jobs.queue import JobQueue, Wanted
 from corral.jobs.registry import JobId, JobRun, LookAgainError, Priority, Registry
+from corral.outbound.policy import AddressPolicy
 from corral.settings import CacheSettings
 from corral.store import instances, looks, operations
 from corral.store.database import Database
@@ -223,7 +224,7 @@ async def herding(
             through.to, base_url = sim.base_url, through.address
         async with (
             HttpExchange(base_url=base_url, api_key=key, timeout_seconds=5, clock=clock) as exchange,
-            Prober.open(clock=clock) as prober,
+            Prober.open(clock=clock, policy=AddressPolicy(allow_private=False, allow_loopback=True)) as prober,
         ):
             cloud: Cloud = NovitaCloud(exchange)
             catalogue = Catalogue(

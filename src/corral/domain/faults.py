@@ -19,6 +19,8 @@ class FaultCategory(StrEnum):
     CLIENT_ERROR = "client_error"
     SSL_ERROR = "ssl_error"
     INVALID_RESPONSE = "invalid_response"
+    ADDRESS_REFUSED = "address_refused"
+    """The address is private, and Corral does not connect to it."""
     UNKNOWN = "unknown"
 
     @property
@@ -27,8 +29,15 @@ class FaultCategory(StrEnum):
         return self not in _LASTING
 
 
-_LASTING = frozenset({FaultCategory.CLIENT_ERROR, FaultCategory.SSL_ERROR, FaultCategory.INVALID_RESPONSE})
-"""Somebody answered, and the answer itself is wrong: the same question will get the same answer."""
+_LASTING = frozenset(
+    {
+        FaultCategory.CLIENT_ERROR,
+        FaultCategory.SSL_ERROR,
+        FaultCategory.INVALID_RESPONSE,
+        FaultCategory.ADDRESS_REFUSED,
+    }
+)
+"""The answer, or the address, is wrong: the same request will end the same way."""
 
 
 def status_category(status: int) -> FaultCategory:

@@ -2,19 +2,22 @@
 Asking the endpoints of an instance whether they work.
 
 The machines asked are not ours and may do anything: hang, drip, flood, redirect, send a compressed bomb. So every
-check ends within its time-out, at most 64 KiB of an answer are held, nothing is followed, and no answer raises.
+check ends within its time-out, at most 64 KiB of an answer are held, nothing is followed, and no answer raises. Where
+they are says the provider; addresses that the policy does not admit, such as a metadata service, are not connected to.
 Certificates are verified: an endpoint its users' browsers would warn of is not ready.
 """
 
 from __future__ import annotations
 
 import asyncio
+import socket
 import zlib
 from collections.abc import AsyncGenerator, Iterable
 from contextlib import asynccontextmanager
 from typing import Self
 
 import aiohttp
+from aiohttp.abc import AbstractResolver
 
 from corral import __version__
 from corral.clock import Clock
@@ -31,7 +34,10 @@ from corral.domain.health import (
 )
 from corral.domain.sighting import Endpoint
 from corral.health.target import http_url, tcp_place
-from corral.network import EXCHANGE_ERRORS, fault_category, fault_message
+from corral.network import EXCHANGE_ERRORS, AddressRefusedError, fault_category, fault_message
+from corral.outbound.addresses import read_address
+from corral.outbound.policy import AddressPolicy, PinnedResolver
+from corral.outbound.resolver import ThreadedResolver
 
 BODY_PATIENCE_SECONDS = 2.0
 """
@@ -45,17 +51,26 @@ much shorter, and an error page behind a slow proxy could be missed.
 class Prober:
     """Checks endpoints, for all instances at once. Made by `open`."""
 
-    def __init__(self, session: aiohttp.ClientSession, *, clock: Clock) -> None:
+    def __init__(
+        self, session: aiohttp.ClientSession, *, clock: Clock, policy: AddressPolicy, resolver: AbstractResolver
+    ) -> None:
         self._session = session
         self._clock = clock
+        self._policy = policy
+        self._resolver = resolver
 
     @classmethod
     @asynccontextmanager
-    async def open(cls, *, clock: Clock) -> AsyncGenerator[Self]:
-        """A prober for the length of the block."""
+    async def open(
+        cls, *, clock: Clock, policy: AddressPolicy, names: AbstractResolver | None = None
+    ) -> AsyncGenerator[Self]:
+        """A prober for the length of the block; *names* replaces the system's name lookups."""
+        resolver = PinnedResolver(policy, names or ThreadedResolver())
         async with aiohttp.ClientSession(
             # Every check proves a connection of its own, and none waits for a free one: jobs limit how many run.
-            connector=aiohttp.TCPConnector(force_close=True, limit=0),
+            connector=aiohttp.TCPConnector(
+                force_close=True, limit=0, resolver=resolver, socket_factory=policy.open_socket
+            ),
             cookie_jar=aiohttp.DummyCookieJar(),
             timeout=aiohttp.ClientTimeout(total=None),
             auto_decompress=False,  # `_unpacked` does it, and stops at the limit
@@ -65,7 +80,7 @@ class Prober:
                 "Accept-Encoding": "identity",
             },
         ) as session:
-            yield cls(session, clock=clock)
+            yield cls(session, clock=clock, policy=policy, resolver=resolver)
 
     async def check(
         self, endpoints: Iterable[Endpoint], spec: HealthCheckSpec, *, previous: HealthReport | None = None
@@ -104,11 +119,33 @@ class Prober:
         seconds = spec.timeout_ms / 1000
         try:
             if endpoint.kind is PortKind.TCP:
-                await _connect(*tcp_place(endpoint), seconds)
+                await self._connect(*tcp_place(endpoint), seconds)
                 return None
             return await self._get(http_url(endpoint, spec.path), seconds)
         except EXCHANGE_ERRORS as error:
             return ProbeFailure(category=fault_category(error), message=fault_message(error))
+
+    async def _connect(self, host: str, port: int, seconds: float) -> None:
+        """Connect to the first address of *host* that accepts, and to none that was not checked."""
+        errors: list[OSError] = []
+        async with asyncio.timeout(seconds):
+            for address in await self._addresses(host, port):
+                try:
+                    transport, _ = await asyncio.get_running_loop().create_connection(asyncio.Protocol, address, port)
+                except OSError as error:
+                    errors.append(error)
+                else:
+                    transport.close()
+                    return
+        raise errors[0] if errors else socket.gaierror(socket.EAI_NODATA, "the name has no address")
+
+    async def _addresses(self, host: str, port: int) -> list[str]:
+        """The addresses behind *host* that may be connected to; raises AddressRefusedError when none may."""
+        if read_address(host) is None:
+            return [found["host"] for found in await self._resolver.resolve(host, port, socket.AF_UNSPEC)]
+        if not self._policy.admits(host):
+            raise AddressRefusedError("the address")
+        return [host]
 
     async def _get(self, url: str, seconds: float) -> ProbeFailure | None:
         async with asyncio.timeout(seconds):
@@ -122,12 +159,6 @@ class Prober:
             response.headers.get("Content-Type"),
             _unpacked(body, response.headers.get("Content-Encoding", "")),
         )
-
-
-async def _connect(host: str, port: int, seconds: float) -> None:
-    async with asyncio.timeout(seconds):
-        transport, _ = await asyncio.get_running_loop().create_connection(asyncio.Protocol, host, port)
-    transport.close()
 
 
 async def _beginning(stream: aiohttp.StreamReader, seconds: float) -> bytes:

@@ -1,5 +1,5 @@
 """
-Which addresses connections to foreign machines may use: public ones, unless private ones are allowed.
+Which addresses connections to foreign machines may use: public ones, unless others are allowed.
 
 The URL of a webhook comes from a caller, the address of an endpoint from the provider. Without a check, either could
 make this process connect to what only this process can reach: the database, a metadata service, a neighbour.
@@ -12,34 +12,28 @@ What counts is the address *connected to*:
 
 from __future__ import annotations
 
-import errno
 import socket
 
 from aiohttp import AddrInfoType
 from aiohttp.abc import AbstractResolver, ResolveResult
 
+from corral.network import AddressRefusedError
 from corral.outbound.addresses import is_public, read_address
-
-REFUSED = "is a loopback, private, link-local or otherwise reserved address"
-
-
-class AddressRefusedError(OSError):
-    """The address must not be connected to; an OSError, because aiohttp's connector passes it on."""
-
-    def __init__(self, what: str) -> None:
-        super().__init__(errno.EACCES, f"{what} {REFUSED}")
 
 
 class AddressPolicy:
-    """Decides which addresses may be connected to."""
+    """Decides which addresses may be connected to; *allow_loopback* adds this machine's own, *allow_private* all."""
 
-    def __init__(self, *, allow_private: bool) -> None:
+    def __init__(self, *, allow_private: bool, allow_loopback: bool = False) -> None:
         self.allow_private = allow_private
+        self.allow_loopback = allow_loopback
 
     def admits(self, address: str) -> bool:
         """Whether a connection to the IP *address* is allowed; False for text that is not an address."""
         read = read_address(address)
-        return read is not None and (self.allow_private or is_public(read))
+        if read is None:
+            return False
+        return self.allow_private or is_public(read) or (self.allow_loopback and read.is_loopback)
 
     def open_socket(self, place: AddrInfoType) -> socket.socket:
         """Make the socket for one connection (aiohttp's `socket_factory`); raises AddressRefusedError."""

@@ -19,8 +19,9 @@ from yarl import URL
 
 from corral.clock import Clock
 from corral.domain.errors import FieldProblem
+from corral.network import REFUSED
 from corral.outbound.addresses import read_address
-from corral.outbound.policy import REFUSED, AddressPolicy, PinnedResolver
+from corral.outbound.policy import AddressPolicy, PinnedResolver
 from corral.outbound.resolver import ThreadedResolver
 from corral.webhooks.slots import Target
 
