@@ -351,7 +351,9 @@ async def _front(
         ground.queue,
         event_log,
         sender=sender,
-        describe=lambda instance, operation: showing.instance(Known(instance=instance, operation=operation)),
+        describe=lambda instance, operation, at: showing.as_of(at).instance(
+            Known(instance=instance, operation=operation)
+        ),
         clock=clock,
         metrics=ground.metrics,
         roll=random.random,

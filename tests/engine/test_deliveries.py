@@ -122,6 +122,33 @@ async def test_a_receiver_that_fails_gets_the_same_message_again_later(
     assert first.history[1].error == "service_unavailable: answered with status 503"
 
 
+async def test_the_instance_in_a_message_is_the_one_of_its_event(
+    room: Newsroom, deliveries: Deliveries, database: Database
+) -> None:
+    """However late it is sent: a receiver that was away reads what happened in order, each with its own picture."""
+    async with Receiver().serving() as receiver:
+        await risen(room, receiver.url)
+        await sent(deliveries)
+
+    assert [m.json["instance"]["status"] for m in receiver.messages] == [m.json["status"] for m in receiver.messages]
+    assert [m.json["instance"]["operationId"] for m in receiver.messages] == ["op_a1"] * 5
+    async with database.connection() as connection:
+        assert await connection.fetchval("SELECT count(snapshot) FROM corral_deliveries") == 0
+
+
+async def test_a_delivery_of_an_earlier_release_is_sent_with_the_instance_as_it_is(
+    room: Newsroom, deliveries: Deliveries, database: Database
+) -> None:
+    """It kept no picture of its event."""
+    async with Receiver().serving() as receiver:
+        await risen(room, receiver.url)
+        async with database.connection() as connection:
+            await connection.execute("UPDATE corral_deliveries SET snapshot = NULL")
+        await sent(deliveries)
+
+    assert [m.json["instance"]["status"] for m in receiver.messages] == ["ready"] * 5
+
+
 async def test_a_receiver_may_ask_for_patience(room: Newsroom, deliveries: Deliveries) -> None:
     """Its wish is longer than our pause, so it is obeyed."""
     async with Receiver(429, headers={"Retry-After": "120"}).serving() as receiver:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+import tracemalloc
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from datetime import timedelta
@@ -133,6 +134,41 @@ async def test_a_body_that_drips_does_not_delay_the_outcome() -> None:
 
     async with serving(drip) as port, sending() as sender:
         assert (await sender.send(f"http://127.0.0.1:{port}/", BODY, message_id="evt_1")).fate is Fate.DELIVERED
+
+
+@pytest.mark.parametrize(
+    ("beginning", "more", "fate"),
+    [
+        (b"", b"x", Fate.RETRY),
+        (b"HTTP/1.1 200 OK\r\n", b"X-Header: again\r\n" * 1000, Fate.RETRY),
+        (b"HTTP/1.1 200 OK\r\nX-Header: ", b"x" * 65_536, Fate.RETRY),
+        (b"", b"HTTP/1.1 100 Continue\r\n\r\n", Fate.RETRY),
+        (b"HTTP/1.1 200 OK\r\n\r\n", b"x" * 65_536, Fate.DELIVERED),
+    ],
+    ids=["status", "headers", "header", "continue", "body"],
+)
+async def test_an_answer_without_end_costs_little_time_and_memory(beginning: bytes, more: bytes, fate: Fate) -> None:
+    """Every part of an answer can be sent for ever, slowly or fast."""
+
+    async def flood(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(beginning)
+        while True:
+            writer.write(more)
+            await writer.drain()
+            if len(more) == 1:
+                await asyncio.wait({asyncio.get_running_loop().create_future()}, timeout=0.02)
+
+    tracemalloc.start()
+    try:
+        async with serving(flood) as port, sending(timeout_ms=300) as sender:
+            attempt = await asyncio.wait_for(sender.send(f"http://127.0.0.1:{port}/", BODY, message_id="evt_1"), 5)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+    assert attempt.fate is fate
+    assert peak < 8_000_000
 
 
 async def test_a_certificate_nobody_vouches_for_gets_no_message() -> None:

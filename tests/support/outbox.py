@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import msgspec
 
@@ -31,8 +31,9 @@ class Described(msgspec.Struct, rename="camel"):
     health_check: dict[str, str]
 
 
-async def described(instance: Instance, operation: Operation | None) -> Described:
+async def described(instance: Instance, operation: Operation | None, at: datetime) -> Described:
     """What the API would show."""
+    del at
     asked = None if operation is None else operation.id
     health = {"overallStatus": "healthy"}
     return Described(id=instance.id, status=instance.phase.value, operation_id=asked, health_check=health)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from corral.api.schemas import (
@@ -21,7 +21,7 @@ from corral.api.schemas import (
     TriedOffer,
 )
 from corral.api.times import iso
-from corral.clock import Clock
+from corral.clock import Clock, FixedClock
 from corral.domain.health import EndpointHealth, HealthReport
 from corral.domain.instance import Failure, Instance, Placement
 from corral.domain.lifecycle import COMING_UP, REACHABLE, Phase
@@ -49,6 +49,12 @@ class Showing:
     poll_interval: timedelta
     last_look_at: Callable[[], datetime | None]
     """When all of the provider's instances were last listed."""
+
+    def as_of(self, at: datetime) -> Showing:
+        """Shows instances as they were known at *at*."""
+        look = self.last_look_at()
+        then = None if look is None else min(look, at)
+        return replace(self, clock=FixedClock(at), last_look_at=lambda: then)
 
     def status(self, phase: Phase) -> str:
         """The public word for *phase*."""

@@ -13,7 +13,7 @@ receiver that remembers ids takes each event once.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import msgspec
 
@@ -35,8 +35,8 @@ from corral.webhooks.deliver import Attempt, Sender
 from corral.webhooks.schedule import Fate, next_delay
 from corral.webhooks.slots import SendSlots, Slot, SlotsTakenError
 
-Describe = Callable[[Instance, Operation | None], Awaitable[object]]
-"""An instance, with what was last asked of it, as the API shows it (InstanceDetails): anything that encodes as JSON."""
+Describe = Callable[[Instance, Operation | None, datetime], Awaitable[object]]
+"""An instance and its operation, as the API showed them then (InstanceDetails): anything that encodes as JSON."""
 
 BUSY_PAUSE = timedelta(seconds=1)
 """Another worker sends for the instance and will most likely send ours too; we look again, in case it was ending."""
@@ -181,13 +181,18 @@ class Deliveries:
         self._tell(instance_id, pending, attempt, status)
 
     async def _compose(self, connection: Connection, instance_id: InstanceId, pending: Pending) -> bytes:
-        """The message: the event as it happened, and the instance as it is at the first sending."""
-        details = self._log.shown(await events.one(connection, pending.event_row))
-        instance = await instances.load(connection, instance_id)
-        if instance is None:
+        """The message: the event, and the instance as it was then."""
+        event = await events.one(connection, pending.event_row)
+        details = self._log.shown(event)
+        if pending.snapshot is not None:
+            instance, operation = pending.snapshot.instance, pending.snapshot.operation
+            return message(details, await self._describe(instance, operation, event.at))
+        # A delivery of an earlier release, which kept no snapshot: the instance as it is now.
+        latest = await instances.load(connection, instance_id)
+        if latest is None:
             return message(details, None)
-        operation = await operations.load(connection, instance.operation_id)
-        return message(details, await self._describe(instance, operation))
+        operation = await operations.load(connection, latest.operation_id)
+        return message(details, await self._describe(latest, operation, self._clock.now()))
 
     def _tell(self, instance_id: InstanceId, pending: Pending, attempt: Attempt, status: DeliveryStatus) -> None:
         self._metrics.webhook_attempts.labels(attempt.fate.value).inc()

@@ -12,11 +12,12 @@ from urllib.parse import urlsplit
 
 from corral.domain.events import Change, EventType, Happening, happenings
 from corral.domain.instance import InstanceId
+from corral.domain.operation import Operation
 from corral.engine import tally
 from corral.jobs.queue import JobQueue, Wanted
-from corral.store import deliveries, events
+from corral.store import deliveries, events, operations
 from corral.store.database import Connection, whole
-from corral.store.deliveries import Outgoing
+from corral.store.deliveries import Outgoing, Snapshot
 from corral.store.together import Write, together
 from corral.telemetry import Metrics
 
@@ -81,13 +82,21 @@ class News:
 
     async def _post(self, connection: Connection, rows: Sequence[int], told: Sequence[Happening]) -> None:
         """Put what was told of into the outbox of those who are to be told."""
-        outgoing = [
-            Outgoing(event_row=row, instance_id=one.change.after.id, url=url, host=_host(url), at=one.change.at)
-            for row, one in zip(rows, told, strict=True)
-            if (url := self._url(one)) is not None
-        ]
-        if not outgoing:
+        addressed = [(row, one.change, url) for row, one in zip(rows, told, strict=True) if (url := self._url(one))]
+        if not addressed:
             return
+        asked = await _operations(connection, [change for _, change, _ in addressed])
+        outgoing = [
+            Outgoing(
+                event_row=row,
+                instance_id=change.after.id,
+                url=url,
+                host=_host(url),
+                at=change.at,
+                snapshot=Snapshot.of(change.after, operation),
+            )
+            for (row, change, url), operation in zip(addressed, asked, strict=True)
+        ]
         await deliveries.add(connection, outgoing)
         hosts = {out.instance_id: out.host for out in outgoing}
         await self._queue.enqueue(connection, [send_job(instance_id, host) for instance_id, host in hosts.items()])
@@ -95,6 +104,16 @@ class News:
     def _url(self, told: Happening) -> str | None:
         """Where a message about it goes."""
         return None if told.type is EventType.CHANGED else told.change.after.told_to or self._default_url
+
+
+async def _operations(connection: Connection, changes: Sequence[Change]) -> list[Operation | None]:
+    """The operation of each change, as it was after it: given with the change, or as this transaction recorded it."""
+    unknown = {change.after.operation_id for change in changes if change.progress is None}
+    recorded = await operations.of_many(connection, list(unknown)) if unknown else {}
+    return [
+        recorded.get(change.after.operation_id) if change.progress is None else change.progress.after
+        for change in changes
+    ]
 
 
 def _host(url: str) -> str:

@@ -13,23 +13,27 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+import msgspec
+
 from corral.domain.delivery import Delivery, DeliveryAttempt, DeliveryId, DeliveryStatus
 from corral.domain.events import EventType
-from corral.domain.instance import InstanceId
+from corral.domain.instance import Instance, InstanceId
+from corral.domain.operation import Operation
 from corral.store.database import SWEEP_SECONDS, Connection
+from corral.store.records import instance_of, record_of
 
 HISTORY = 20
 """Attempts shown of one delivery: two rounds of eight and some."""
 
 _ADD = """
-INSERT INTO corral_deliveries (event_id, instance_id, url, host, next_at, created_at)
-SELECT event_id, instance_id, url, host, at, at
-FROM unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::timestamptz[])
-  AS new (event_id, instance_id, url, host, at)
+INSERT INTO corral_deliveries (event_id, instance_id, url, host, next_at, created_at, snapshot)
+SELECT event_id, instance_id, url, host, at, at, snapshot
+FROM unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::timestamptz[], $6::text[])
+  AS new (event_id, instance_id, url, host, at, snapshot)
 ORDER BY event_id
 """
 _OLDEST = """
-SELECT d.id, d.event_id, e.key, d.url, d.body, d.tries, d.next_at,
+SELECT d.id, d.event_id, e.key, d.url, d.body, d.snapshot, d.tries, d.next_at,
        EXISTS (SELECT FROM corral_silenced_receivers AS s WHERE s.instance_id = d.instance_id AND s.url = d.url)
          AS silenced
 FROM corral_deliveries AS d JOIN corral_events AS e ON e.id = d.event_id
@@ -82,12 +86,33 @@ SELECT delivery_id, at, http_status, duration_ms, error, fate FROM (
 """
 
 
+class Snapshot(msgspec.Struct):
+    """An instance and its operation as they were at an event."""
+
+    record: str
+    operation: Operation | None
+
+    @classmethod
+    def of(cls, instance: Instance, operation: Operation | None) -> Snapshot:
+        """What is kept of *instance* and *operation*."""
+        return cls(record=record_of(instance), operation=operation)
+
+    @property
+    def instance(self) -> Instance:
+        """The instance as it was."""
+        return instance_of({"record": self.record, "generation": 0})
+
+
+_snapshots = msgspec.json.Decoder(Snapshot)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outgoing:
     """An event to be sent to a receiver."""
 
     event_row: int
     instance_id: InstanceId
+    snapshot: Snapshot
     url: str = field(repr=False)
     host: str
     at: datetime
@@ -103,6 +128,8 @@ class Pending:
     url: str = field(repr=False)
     body: bytes | None
     """None until it is first sent."""
+    snapshot: Snapshot | None
+    """None once there is a body, and for deliveries of earlier releases."""
     tries: int
     """Attempts since it was last asked for."""
     next_at: datetime
@@ -112,7 +139,9 @@ class Pending:
 
 async def add(connection: Connection, outgoing: Sequence[Outgoing]) -> None:
     """Put deliveries into the outbox, within the transaction of their events."""
-    rows = [(o.event_row, o.instance_id, o.url, o.host, o.at) for o in outgoing]
+    rows = [
+        (o.event_row, o.instance_id, o.url, o.host, o.at, msgspec.json.encode(o.snapshot).decode()) for o in outgoing
+    ]
     await connection.execute(_ADD, *(list(column) for column in zip(*rows, strict=True)))
 
 
@@ -143,6 +172,7 @@ async def oldest(connection: Connection, instance_id: InstanceId) -> Pending | N
         event_id=f"evt_{row['key'].hex}",
         url=row["url"],
         body=row["body"],
+        snapshot=None if row["snapshot"] is None else _snapshots.decode(row["snapshot"]),
         tries=row["tries"],
         next_at=row["next_at"],
         silenced=row["silenced"],
@@ -150,8 +180,8 @@ async def oldest(connection: Connection, instance_id: InstanceId) -> Pending | N
 
 
 async def keep_body(connection: Connection, delivery_id: DeliveryId, body: bytes) -> None:
-    """Remember what is sent, before it is."""
-    await connection.execute("UPDATE corral_deliveries SET body = $2 WHERE id = $1", delivery_id, body)
+    """Remember what is sent, before it is; the snapshot it was made from is not needed any more."""
+    await connection.execute("UPDATE corral_deliveries SET body = $2, snapshot = NULL WHERE id = $1", delivery_id, body)
 
 
 async def record(
