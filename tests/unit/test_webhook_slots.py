@@ -81,17 +81,17 @@ async def test_quick_answers_earn_more_slots_but_never_all() -> None:
     assert await flight.sent([target("other")] * 60) == NEW_SHARE
 
 
-async def test_receivers_that_hang_leave_half_of_the_slots() -> None:
+async def test_receivers_that_hang_leave_slots_to_those_that_work() -> None:
     """However many there are; a receiver that works is served."""
     flight = Flight()
     await flight.prove(target("good"))
 
     assert await flight.sent([target(f"hangs{number}") for number in range(60)]) == MOST_NEW
-    assert await flight.sent([target("good")] * 60) == SEND_SLOTS - MOST_NEW
+    assert await flight.sent([target("good")] * 60) == LARGEST_SHARE <= SEND_SLOTS - MOST_NEW
 
 
 async def test_receivers_that_did_not_answer_leave_slots_to_new_ones() -> None:
-    """One slot each, a quarter of all together."""
+    """One slot each, and a few of all together."""
     flight = Flight()
     failing = [target(f"hangs{number}") for number in range(20)]
     for one in failing:

@@ -3,8 +3,8 @@ Which messages may be sent at the same time, so that receivers that hang delay n
 
 Every message in flight takes one of `SEND_SLOTS`. How many of them one receiver (host and port) may take depends on how
 it has answered: a new or slow one gets a few, each quick answer allows one more, a message without an answer leaves it
-one. Receivers that are new or slow share half of the slots, those that did not answer last time a quarter; so the rest
-stays free for receivers that work. One address never gets more than the largest share, however many names it has.
+one. Receivers that are new or slow share a quarter of the slots, those that did not answer last time half of that; so
+the rest stays free for receivers that work. One address never gets more than the largest share, whatever its names.
 """
 
 from __future__ import annotations
@@ -30,8 +30,15 @@ NEW_SHARE: Final = 2
 """Messages to a receiver that is new or slow; more, and each unknown host that hangs takes more slots."""
 LARGEST_SHARE: Final = 10
 """Messages to one receiver or address. More, and one that begins to hang leaves too few for the others."""
-MOST_NEW: Final = SEND_SLOTS // 2
-MOST_FAILING: Final = SEND_SLOTS // 4
+MOST_NEW: Final = SEND_SLOTS // 4
+"""
+Messages to new and slow receivers together.
+
+More, and while callers crowd the API, when a worker runs a fifth of its jobs, receivers that hang could hold all of
+them; fewer, and receivers that always take more than a second fall behind.
+"""
+MOST_FAILING: Final = MOST_NEW // 2
+"""Messages to receivers that did not answer; fewer than MOST_NEW, so that new receivers are not locked out."""
 
 SLOW_SECONDS: Final = 1.0
 """
