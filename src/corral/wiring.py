@@ -307,6 +307,7 @@ def _workers(ground: Ground, presence: Presence) -> list[Worker]:
             clock=ground.clock,
             metrics=ground.metrics,
             concurrency=concurrency,
+            pool=pool,
             process_id=presence.id,
             is_crowded=lambda: ground.vitals.is_crowded,
         )

@@ -39,6 +39,7 @@ from corral.domain.errors import CircuitOpenError, CloudError
 from corral.domain.health import HealthCheckSpec
 from corral.domain.sighting import Endpoint
 from corral.health.probe import Prober
+from corral.jobs.registry import JobPool
 from corral.jobs.tables import install, queries_of
 from corral.store.migrate import migrate
 from corral.store.target import DatabaseTarget
@@ -344,8 +345,9 @@ async def _the_worker_runs_so_many_at_once(scene: Scene) -> None:
     def told() -> list[str]:
         return [line for line in scene.corral.lines if "worker.started" in line]
 
-    await until(told, what="a worker")
-    assert [msgspec.json.decode(line)["concurrency"] for line in told()] == [3]
+    await until(lambda: len(told()) == len(JobPool), what="the workers")
+    started = map(msgspec.json.decode, told())
+    assert {line["pool"]: line["concurrency"] for line in started} == {"main": 3, "webhooks": 32}
 
 
 @proves(

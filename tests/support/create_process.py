@@ -25,6 +25,7 @@ from corral.engine.starts import Starts
 from corral.health.probe import Prober
 from corral.jobs.queue import JobQueue
 from corral.jobs.registry import JobId, JobRun, LookAgainError, Registry
+from corral.outbound.policy import AddressPolicy
 from corral.settings import CacheSettings
 from corral.store import instances
 from corral.store.database import Database
@@ -41,7 +42,7 @@ async def main(host: str, name: str, base_url: str, instance_id: str) -> None:
     database = await Database.connect(DatabaseTarget(host=host, user=SUPERUSER, database=name), most_connections=4)
     async with (
         HttpExchange(base_url=base_url, api_key=SecretStr("key"), timeout_seconds=5, clock=clock) as exchange,
-        Prober.open(clock=clock) as prober,
+        Prober.open(clock=clock, policy=AddressPolicy(allow_private=False, allow_loopback=True)) as prober,
         database.connection() as connection,
     ):
         cloud = NovitaCloud(exchange)

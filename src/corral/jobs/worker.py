@@ -22,7 +22,7 @@ from corral.domain.backoff import delay
 from corral.domain.errors import StoreUnavailableError
 from corral.jobs.execution import Executor, RunningJobs
 from corral.jobs.queue import JobQueue, Wanted
-from corral.jobs.registry import JobType, Priority, Registry
+from corral.jobs.registry import JobPool, JobType, Priority, Registry
 from corral.jobs.seats import URGENT_PLACES, Seats
 from corral.jobs.tables import CHANNEL, queries_of_pool
 from corral.jobs.takeover import release
@@ -56,6 +56,7 @@ class Worker:
         clock: Clock,
         metrics: Metrics,
         concurrency: int,
+        pool: JobPool = JobPool.MAIN,
         is_crowded: Callable[[], bool] = lambda: False,
         process_id: UUID | None = None,
         heartbeat_timeout: timedelta = HEARTBEAT_TIMEOUT,
@@ -69,6 +70,7 @@ class Worker:
         self._clock = clock
         self._metrics = metrics
         self._concurrency = concurrency
+        self._pool = pool
         self._heartbeat_timeout = heartbeat_timeout
         self._dequeue_timeout = dequeue_timeout
         self._manager: QueueManager | None = None
@@ -137,7 +139,7 @@ class Worker:
         # `RunningJobs` holds the limit. PgQueuer may take twice as many, so that the next ones are at hand when a seat
         # is free (half as many round trips a job); more would keep them from other workers.
         most = 2 * self._concurrency
-        log.info("worker.started", concurrency=self._concurrency)
+        log.info("worker.started", pool=self._pool.value, concurrency=self._concurrency)
         await manager.run(
             dequeue_timeout=self._dequeue_timeout,
             batch_size=self._concurrency,
