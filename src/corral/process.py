@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import signal
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 
 from corral.api.server import HttpServer
@@ -21,6 +21,8 @@ from corral.cloud.guarded import Reachability
 from corral.cloud.simulated import SimulatedProvider
 from corral.domain.errors import CloudTransientError, StoreUnavailableError
 from corral.domain.liveness import is_observing, observation_limit
+from corral.jobs import pause
+from corral.jobs.pause import Pause
 from corral.jobs.worker import Worker
 from corral.store import looks, presence
 from corral.store.database import Database
@@ -89,6 +91,8 @@ class Watch:
     clock: Clock
     poll_interval: timedelta = timedelta(seconds=30)
     """How often the provider is observed when nothing moves."""
+    pause: Pause = field(default_factory=Pause)
+    """Told whether the processing of jobs is paused."""
 
     async def run(self) -> None:
         """Look for ever."""
@@ -118,6 +122,10 @@ class Watch:
         """Whether jobs are taken and the provider is observed, by this process or another."""
         async with self.database.connection() as connection:
             last, workers = await looks.last(connection), await presence.workers_alive(connection)
+            paused = await pause.read(connection)
+        self.pause.note(paused)
+        self.vitals.report("jobQueue", up=True, paused=paused.is_paused, pausedAt=iso(paused.at))
+        self.metrics.jobs_paused.set(paused.is_paused)
         self.vitals.last_look_at = last.at
         self.vitals.report("workers", up=workers > 0, alive=workers)
         limit = observation_limit(self.poll_interval, last.every)

@@ -174,6 +174,7 @@ class Metrics:
         self.request_seconds = self._histogram("corral_http_request_seconds", "Time to answer a request.", "route")
         self.event_streams = self._gauge("corral_event_streams", "Clients that follow the event stream.")
         self.jobs = self._counter("corral_jobs_total", "Job runs by how they ended.", "type", "outcome")
+        self.jobs_paused = self._gauge("corral_jobs_paused", "1 while the processing of jobs is paused.")
         self.job_seconds = self._histogram("corral_job_seconds", "Time one job run took.", "type")
         self.webhook_attempts = self._counter(
             "corral_webhook_attempts_total", "Webhook messages sent, by what came of it.", "fate"

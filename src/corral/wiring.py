@@ -55,6 +55,7 @@ from corral.engine.request_counts import SharedRequestCounts
 from corral.engine.starts import Starts
 from corral.ground import Ground, adopting_on, lay_ground, listing_on, register_sweeps
 from corral.health.probe import Prober
+from corral.jobs.pause import Pause
 from corral.jobs.registry import JobPool
 from corral.jobs.seats import URGENT_PLACES
 from corral.jobs.takeover import release
@@ -133,9 +134,10 @@ async def serve(settings: Settings, role: Role, *, on_ready: Callable[[str], Non
             await gate.start(connection)
         engine = _engine(ground, cloud, catalogue, prober, listing, presence=presence, gate=gate)
         front = await _front(stack, ground, cloud, catalogue, listing)
+        pause = Pause()
         process = Process(
             server=HttpServer(front.app, listener, clock=clock, limits=ground.limits),
-            workers=_workers(ground, presence),
+            workers=_workers(ground, presence, pause),
             watch=Watch(
                 database=database,
                 embedded=embedded,
@@ -145,6 +147,7 @@ async def serve(settings: Settings, role: Role, *, on_ready: Callable[[str], Non
                 metrics=ground.metrics,
                 clock=clock,
                 poll_interval=timedelta(seconds=settings.instances.poll_interval_seconds),
+                pause=pause,
             ),
             vitals=ground.vitals,
             end_streams=front.hub.stop,
@@ -294,7 +297,7 @@ def _engine(
     return [BackgroundTask("observer", observer.run)]
 
 
-def _workers(ground: Ground, presence: Presence) -> list[Worker]:
+def _workers(ground: Ground, presence: Presence, pause: Pause) -> list[Worker]:
     """One worker for each pool of jobs; jobs that send may be twice the slots, because some wait for one."""
     if ground.role is Role.API:
         return []
@@ -309,6 +312,7 @@ def _workers(ground: Ground, presence: Presence) -> list[Worker]:
             concurrency=concurrency,
             pool=pool,
             process_id=presence.id,
+            pause=pause,
             is_crowded=lambda: ground.vitals.is_crowded,
         )
         for pool, concurrency in slots.items()

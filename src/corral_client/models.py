@@ -345,6 +345,18 @@ class JobStats(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     failed_jobs: int
     jobs_by_type: dict[str, int] = {}
     oldest_pending_age_ms: int | None = None
+    paused: bool = False
+    """Whether no job begins until processing is resumed."""
+    paused_at: datetime | None = None
+    paused_by: str | None = None
+
+
+class Processing(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Whether jobs are processed."""
+
+    paused: bool
+    paused_at: datetime | None = None
+    paused_by: str | None = None
 
 
 class Health(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

@@ -12,6 +12,7 @@ from corral_client.models import (
     ListedTemplate,
     Operation,
     Plan,
+    Processing,
     Product,
     ProductList,
     Template,
@@ -122,3 +123,11 @@ class AsyncJobs:
     async def stats(self) -> JobStats:
         """The queue in numbers."""
         return await self._transport.get(JobStats, "/api/jobs/stats")
+
+    async def pause(self) -> Processing:
+        """Let no job begin until `resume`; creates, stops, deletes and webhooks wait, and machines are billed."""
+        return await self._transport.act("POST", Processing, "/api/jobs/pause", key=None)
+
+    async def resume(self) -> Processing:
+        """Let jobs begin again."""
+        return await self._transport.act("POST", Processing, "/api/jobs/resume", key=None)

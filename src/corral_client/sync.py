@@ -18,6 +18,7 @@ from corral_client.models import (
     ListedTemplate,
     Operation,
     Plan,
+    Processing,
     Product,
     Template,
 )
@@ -200,6 +201,26 @@ class Jobs:
             True
         """
         return self._loop.run(self._inner.stats())
+
+    def pause(self) -> Processing:
+        """
+        Let no job begin until `resume`; creates, stops, deletes and webhooks wait, and machines are billed.
+
+            >>> client.jobs.pause().paused
+            True
+            >>> client.jobs.resume().paused
+            False
+        """
+        return self._loop.run(self._inner.pause())
+
+    def resume(self) -> Processing:
+        """
+        Let jobs begin again.
+
+            >>> client.jobs.resume().paused
+            False
+        """
+        return self._loop.run(self._inner.resume())
 
 
 class Client:

@@ -14,6 +14,10 @@ from corral.api.vitals import Vitals
 from corral.clock import SystemClock
 from corral.cloud.breaker import BreakerState
 from corral.cloud.guarded import Reachability
+from corral.domain.times import iso
+from corral.jobs.pause import Pause
+from corral.jobs.queue import JobQueue
+from corral.jobs.registry import Registry
 from corral.jobs.tables import install
 from corral.process import Watch
 from corral.store import premises
@@ -106,3 +110,32 @@ async def test_health_says_when_nothing_is_observed_or_no_worker_is_alive(databa
     assert not await healthy_after("UPDATE corral_last_look SET noted_at = now() - interval '95 s'")
     assert vitals.up["observation"] is False
     assert await healthy_after("UPDATE corral_last_look SET every = interval '60 s'")
+
+
+async def test_a_pause_of_another_process_is_read_and_shown(database: Database) -> None:
+    """In health, which stays 200: somebody wanted it; and in the metrics."""
+    clock, pause, metrics = SystemClock(), Pause(), Metrics()
+    vitals = Vitals(started_at=clock.now())
+    watch = Watch(
+        database=database,
+        embedded=None,
+        simulated=None,
+        reachability=reachable,
+        vitals=vitals,
+        metrics=metrics,
+        clock=clock,
+        pause=pause,
+    )
+    queue = JobQueue(database, Registry())
+
+    paused = await queue.pause("ops")
+    await watch.look()
+    assert pause.is_on
+    assert vitals.up["jobQueue"]
+    assert vitals.notes["jobQueue"] == {"paused": True, "pausedAt": iso(paused.at)}
+    assert metrics.registry.get_sample_value("corral_jobs_paused") == 1
+
+    await queue.resume()
+    await watch.look()
+    assert not pause.is_on
+    assert vitals.notes["jobQueue"] == {"paused": False, "pausedAt": None}

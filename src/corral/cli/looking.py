@@ -106,6 +106,28 @@ def jobs(
 
 
 @commands.command()
+def pause(json: Json = False, url: Url = DEFAULT_URL) -> None:
+    """Pause the processing of jobs, in every process: creates, stops, deletes and webhooks wait for `corral resume`."""
+    with connect(url) as client:
+        state = client.jobs.pause()
+    if json:
+        print_json(state)
+        return
+    print_line(f"paused since {clock_time(state.paused_at)} by {state.paused_by}; what runs is billed meanwhile")
+
+
+@commands.command()
+def resume(json: Json = False, url: Url = DEFAULT_URL) -> None:
+    """Resume the processing of jobs."""
+    with connect(url) as client:
+        state = client.jobs.resume()
+    if json:
+        print_json(state)
+        return
+    print_line("jobs are processed")
+
+
+@commands.command()
 def products(
     name: Annotated[str | None, typer.Argument(help="Part of the name.")] = None,
     region: Annotated[str | None, typer.Option(help="Only what this region sells.")] = None,

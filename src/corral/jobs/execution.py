@@ -21,6 +21,7 @@ from pgqueuer.models import Context, Job
 from corral.clock import Clock
 from corral.domain.backoff import delay
 from corral.domain.errors import CloudTransientError, StoreUnavailableError
+from corral.jobs.pause import Pause
 from corral.jobs.registry import JobId, JobRun, JobType, LookAgainError, Priority
 from corral.jobs.seats import Seats
 from corral.jobs.tables import Postponed
@@ -35,8 +36,9 @@ OUTAGE_PAUSE_SECONDS = 5.0
 class RunningJobs:
     """The handlers running now: so many at once, and called off together at the end."""
 
-    def __init__(self, seats: Seats) -> None:
+    def __init__(self, seats: Seats, pause: Pause | None = None) -> None:
         self._seats = seats
+        self._pause = pause or Pause()
         self._tasks: set[asyncio.Task[object]] = set()
         self._abandoned = False
 
@@ -55,6 +57,8 @@ class RunningJobs:
         self._tasks.add(task)
         try:
             async with self._seats.place(is_urgent=is_urgent):
+                if self._pause.is_on:
+                    raise Postponed(timedelta(0), "processing is paused")
                 yield
         except asyncio.CancelledError:
             if not self._abandoned:

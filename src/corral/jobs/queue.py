@@ -15,7 +15,9 @@ from typing import Any
 
 import msgspec
 
-from corral.jobs.registry import JobId, Payload, Priority, Registry
+from corral.jobs import pause, views
+from corral.jobs.pause import PauseState
+from corral.jobs.registry import JobId, JobPool, Payload, Priority, Registry
 from corral.jobs.tables import LOG, QUEUE, queries_of
 from corral.store.database import SWEEP_SECONDS, Connection, Database
 from corral.store.rows import Adding
@@ -92,50 +94,6 @@ _ADD = Adding(
     shared={"priority": "int", "entrypoint": "text"},
 )
 
-_ALL_JOBS = f"""
-SELECT id, entrypoint AS type, status::text AS status, priority, attempts, created AS created_at,
-       convert_from(coalesce(payload, '{{}}'), 'UTF8')::jsonb AS payload,
-       CASE WHEN status = 'failed' THEN updated END AS completed_at,
-       CASE WHEN status = 'queued' AND execute_after > created THEN execute_after END AS next_retry_at
-FROM {QUEUE}
-UNION ALL
-SELECT id, type, 'successful', priority, attempts, created_at, payload, finished_at, NULL FROM corral_finished_jobs
-"""  # noqa: S608  # constants
-
-_LIST = f"""
-SELECT job.*, picked.created AS processed_at, failure.traceback ->> 'exception_message' AS error
-FROM (
-    SELECT * FROM ({_ALL_JOBS}) AS every
-    WHERE ($1::bigint IS NULL OR id = $1)
-      AND ($2::text IS NULL OR type = $2)
-      AND ($3::text IS NULL OR status = $3)
-      AND ($4::int IS NULL OR least(priority, {Priority.HIGH:d}) = $4)
-      AND ($5::text IS NULL OR payload ->> 'instanceId' = $5)
-    ORDER BY id DESC LIMIT $6 OFFSET $7
-) AS job
-LEFT JOIN LATERAL (
-    SELECT created FROM {LOG} WHERE job_id = job.id AND status = 'picked' ORDER BY created DESC LIMIT 1
-) AS picked ON true
-LEFT JOIN LATERAL (
-    SELECT traceback FROM {LOG} WHERE job_id = job.id AND traceback IS NOT NULL ORDER BY created DESC LIMIT 1
-) AS failure ON true
-ORDER BY job.id DESC
-"""  # noqa: S608  # constants
-
-_STATS = f"""
-SELECT status::text AS status, entrypoint AS type, count(*) AS jobs,
-       min(greatest(created, execute_after)) FILTER (WHERE status = 'queued' AND execute_after <= now()) AS oldest_due
-FROM {QUEUE} GROUP BY 1, 2
-UNION ALL
-SELECT 'successful', type, count(*), NULL FROM corral_finished_jobs GROUP BY 2
-"""  # noqa: S608  # constants
-
-_BACKLOG = f"""
-SELECT status::text AS status, count(*) AS jobs,
-       now() - min(greatest(created, execute_after)) FILTER (WHERE status = 'queued' AND execute_after <= now()) AS age
-FROM {QUEUE} GROUP BY 1
-"""  # noqa: S608  # a constant
-
 _CLEANUP = f"""
 WITH finished AS (
     DELETE FROM corral_finished_jobs WHERE finished_at < now() - $1::interval RETURNING id
@@ -203,19 +161,21 @@ class JobQueue:
             else {**{v: k for k, v in _STATUSES.items()}, JobStatus.COMPLETED: "successful"}[status]
         )
         async with self._database.connection() as connection:
-            rows = await connection.fetch(_LIST, None, type, word, priority, instance_id, limit, offset)
+            rows = await connection.fetch(
+                views.LIST, None, type, word, priority, instance_id, limit, offset, self._main_types()
+            )
         return [self._view(row) for row in rows]
 
     async def get(self, job_id: JobId) -> JobView | None:
         """One job, whatever became of it, until it is cleaned up."""
         async with self._database.connection() as connection:
-            rows = await connection.fetch(_LIST, job_id, None, None, None, None, 1, 0)
+            rows = await connection.fetch(views.LIST, job_id, None, None, None, None, 1, 0, self._main_types())
         return self._view(rows[0]) if rows else None
 
     async def stats(self) -> QueueStats:
         """Counts over all jobs, and how late the queue runs."""
         async with self._database.connection() as connection:
-            rows = await connection.fetch(_STATS)
+            rows = await connection.fetch(views.STATS, self._main_types())
             now = await connection.fetchval("SELECT now()")
         by_status, by_type = dict.fromkeys(JobStatus, 0), dict[str, int]()
         for row in rows:
@@ -228,15 +188,33 @@ class JobQueue:
     async def backlog(self) -> Backlog:
         """What is not finished; unlike `stats` it costs the same however many have finished."""
         async with self._database.connection() as connection:
-            rows = await connection.fetch(_BACKLOG)
+            rows = await connection.fetch(views.BACKLOG, self._main_types())
         by_status = dict.fromkeys(_STATUSES.values(), 0) | {_STATUSES[row["status"]]: row["jobs"] for row in rows}
         return Backlog(by_status=by_status, oldest_pending_age=next((r["age"] for r in rows if r["age"]), None))
+
+    async def pause(self, by: str) -> PauseState:
+        """Let no job begin, in any process, until `resume`; each process reads that within a second."""
+        async with self._database.connection() as connection:
+            return await pause.pause(connection, by)
+
+    async def resume(self) -> PauseState:
+        """Let jobs begin again."""
+        async with self._database.connection() as connection:
+            return await pause.resume(connection)
+
+    async def paused(self) -> PauseState:
+        """Whether processing is paused."""
+        async with self._database.connection() as connection:
+            return await pause.read(connection)
 
     async def cleanup(self, older_than: timedelta) -> int:
         """Remove jobs that finished or failed more than *older_than* ago; answers how many."""
         async with self._database.connection() as connection:
             removed: int = await connection.fetchval(_CLEANUP, older_than, timeout=SWEEP_SECONDS)
         return removed
+
+    def _main_types(self) -> list[str]:
+        return [job_type.name for job_type in self._registry if job_type.pool is JobPool.MAIN]
 
     def _priority(self, wanted: Wanted) -> int:
         job_type = self._registry.get(wanted.type)

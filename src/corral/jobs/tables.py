@@ -24,6 +24,7 @@ from pgqueuer.ports.driver import Driver, NotifyCallback
 from pgqueuer.ports.repository import EntrypointExecutionParameter
 from pgqueuer.queries import Queries
 
+from corral.jobs.pause import Pause
 from corral.jobs.registry import Priority
 from corral.store.database import UNREACHABLE, Connection, Pool
 from corral.telemetry import log
@@ -131,10 +132,13 @@ class CorralQueries(Queries):
     PgQueuer's statements, with a retry that is free of charge or on time, and that survives an absent database.
 
     *urgent* names job types of which a worker may take *spare* more than its limit allows: jobs that hang or wait for
-    the rate limit then do not keep it from taking a stop or a delete.
+    the rate limit then do not keep it from taking a stop or a delete. While *pause* is on the queue looks empty.
     """
 
-    def __init__(self, driver: Driver, *, urgent: Collection[str] = (), spare: int = 0) -> None:
+    def __init__(
+        self, driver: Driver, *, urgent: Collection[str] = (), spare: int = 0, pause: Pause | None = None
+    ) -> None:
+        self._pause = pause or Pause()
         self._urgent = frozenset(urgent)
         self._spare = spare
         super().__init__(
@@ -153,6 +157,8 @@ class CorralQueries(Queries):
         heartbeat_timeout: timedelta,
     ) -> list[Job]:
         """Take jobs; when the limit allows none, urgent ones within the spare places."""
+        if self._pause.is_on:
+            return []
         taken = await super().dequeue(
             batch_size, entrypoints, queue_manager_id, global_concurrency_limit, heartbeat_timeout
         )
@@ -162,6 +168,18 @@ class CorralQueries(Queries):
         return await super().dequeue(
             self._spare, urgent, queue_manager_id, global_concurrency_limit + self._spare, heartbeat_timeout
         )
+
+    async def queued_work(self, entrypoints: list[QueueEntrypoint]) -> int:
+        """How many jobs wait; a paused worker need not look for them again soon."""
+        return 0 if self._pause.is_on else await super().queued_work(entrypoints)
+
+    async def eligible_queued_work(self, entrypoints: list[QueueEntrypoint]) -> int:
+        """How many jobs could run."""
+        return 0 if self._pause.is_on else await super().eligible_queued_work(entrypoints)
+
+    async def next_deferred_eta(self, entrypoints: list[QueueEntrypoint]) -> timedelta | None:
+        """How long until the next job could run."""
+        return None if self._pause.is_on else await super().next_deferred_eta(entrypoints)
 
     async def retry_job(self, job: Job, delay: timedelta, traceback_record: TracebackRecord | None) -> None:
         """
@@ -178,6 +196,10 @@ class CorralQueries(Queries):
         except UNREACHABLE:
             log.warning("job.unsaved", job_id=job.id, job_type=job.entrypoint)
             return
+        self.wake_after(delay)
+
+    def wake_after(self, delay: timedelta) -> None:
+        """Have the worker of this process look for jobs once *delay* has passed."""
         if isinstance(self.driver, PatientDriver):
             self.driver.wake_after(delay)
 
@@ -187,9 +209,11 @@ def queries_of(connection: Connection | asyncpg.Connection) -> CorralQueries:
     return CorralQueries(AsyncpgDriver(cast("asyncpg.Connection", connection)))
 
 
-def queries_of_pool(pool: Pool, *, urgent: Collection[str] = (), spare: int = 0) -> CorralQueries:
-    """Statements on any connection of the pool; see `CorralQueries` for *urgent* and *spare*."""
-    return CorralQueries(PatientDriver(pool), urgent=urgent, spare=spare)
+def queries_of_pool(
+    pool: Pool, *, urgent: Collection[str] = (), spare: int = 0, pause: Pause | None = None
+) -> CorralQueries:
+    """Statements on any connection of the pool; see `CorralQueries` for *urgent*, *spare* and *pause*."""
+    return CorralQueries(PatientDriver(pool), urgent=urgent, spare=spare, pause=pause)
 
 
 async def install(connection: asyncpg.Connection) -> None:

@@ -21,10 +21,11 @@ from corral.clock import Clock, is_set_within
 from corral.domain.backoff import delay
 from corral.domain.errors import StoreUnavailableError
 from corral.jobs.execution import Executor, RunningJobs
+from corral.jobs.pause import Pause
 from corral.jobs.queue import JobQueue, Wanted
 from corral.jobs.registry import JobPool, JobType, Priority, Registry
 from corral.jobs.seats import URGENT_PLACES, Seats
-from corral.jobs.tables import CHANNEL, queries_of_pool
+from corral.jobs.tables import CHANNEL, CorralQueries, queries_of_pool
 from corral.jobs.takeover import release
 from corral.store.database import Database
 from corral.supervision import BackgroundTask, supervise
@@ -59,6 +60,7 @@ class Worker:
         pool: JobPool = JobPool.MAIN,
         is_crowded: Callable[[], bool] = lambda: False,
         process_id: UUID | None = None,
+        pause: Pause | None = None,
         heartbeat_timeout: timedelta = HEARTBEAT_TIMEOUT,
         dequeue_timeout: timedelta = DEQUEUE_TIMEOUT,
     ) -> None:
@@ -77,7 +79,10 @@ class Worker:
         self._stopping = asyncio.Event()
         self._ended = asyncio.Event()
         self._ended.set()
-        self._running = RunningJobs(Seats(concurrency, is_crowded=is_crowded))
+        self._pause = pause or Pause()
+        self._pause.on_resume(self._wake)
+        self._queries: CorralQueries | None = None
+        self._running = RunningJobs(Seats(concurrency, is_crowded=is_crowded), self._pause)
 
     async def run(self) -> None:
         """Take jobs until `stop` is called; comes back by itself when the database was away."""
@@ -122,6 +127,11 @@ class Worker:
             return False
         return True
 
+    def _wake(self) -> None:
+        """Look for jobs now."""
+        if self._queries is not None:
+            self._queries.wake_after(timedelta(0))
+
     async def _take_jobs(self) -> None:
         # Nothing runs here at this moment, so what is ours in the queue was left by an interruption.
         async with self._database.connection() as connection:
@@ -129,7 +139,8 @@ class Worker:
         if self._stopping.is_set():  # meanwhile: `stop` found no manager that it could end
             return
         urgent = [job_type.name for job_type in self._registry if job_type.priority >= Priority.URGENT]
-        queries = queries_of_pool(self._database.pool, urgent=urgent, spare=URGENT_PLACES)
+        queries = queries_of_pool(self._database.pool, urgent=urgent, spare=URGENT_PLACES, pause=self._pause)
+        self._queries = queries
         manager = QueueManager(queries, CHANNEL)
         manager.queue_manager_id = QueueManagerId(self.id)
         for job_type in self._registry:

@@ -8,13 +8,15 @@ from enum import StrEnum
 from typing import Annotated
 
 import msgspec
-from litestar import get, post
+from litestar import Request, get, post
+from litestar.datastructures import State
 from litestar.handlers import HTTPRouteHandler
 from litestar.params import FromPath, FromQuery, JSONBody, QueryParameter
 
 from corral.api.access import ADMIN, VIEWER
 from corral.api.times import iso
 from corral.domain.errors import NotFoundError
+from corral.jobs.pause import PauseState
 from corral.jobs.queue import JobQueue, JobStatus, JobView
 from corral.jobs.registry import JobId, Priority
 
@@ -66,6 +68,17 @@ class JobStats(msgspec.Struct, rename="camel"):
     failed_jobs: int
     jobs_by_type: dict[str, int]
     oldest_pending_age_ms: int | None
+    paused: bool
+    paused_at: str | None
+    paused_by: str | None
+
+
+class Processing(msgspec.Struct, rename="camel"):
+    """Whether jobs are processed."""
+
+    paused: bool
+    paused_at: str | None
+    paused_by: str | None
 
 
 class CleanupWish(msgspec.Struct, rename="camel"):
@@ -106,7 +119,7 @@ def handlers(queue: JobQueue) -> list[HTTPRouteHandler]:
     @get("/api/jobs/stats", summary="The queue in numbers", tags=["jobs"], opt=VIEWER)
     async def job_stats() -> JobStats:
         """Counts over waiting, running, failed and (until they are cleaned up) finished jobs."""
-        stats = await queue.stats()
+        stats, paused = await queue.stats(), await queue.paused()
         age = stats.oldest_pending_age
         return JobStats(
             total_jobs=sum(stats.by_status.values()),
@@ -116,6 +129,9 @@ def handlers(queue: JobQueue) -> list[HTTPRouteHandler]:
             failed_jobs=stats.by_status[JobStatus.FAILED],
             jobs_by_type=dict(stats.by_type),
             oldest_pending_age_ms=None if age is None else int(age / timedelta(milliseconds=1)),
+            paused=paused.is_paused,
+            paused_at=iso(paused.at),
+            paused_by=paused.by,
         )
 
     @get("/api/jobs/{job_id:str}", summary="One job", tags=["jobs"], opt=VIEWER)
@@ -135,7 +151,28 @@ def handlers(queue: JobQueue) -> list[HTTPRouteHandler]:
         wish = data or CleanupWish()
         return Removed(removed=await queue.cleanup(timedelta(milliseconds=wish.older_than_ms)))
 
-    return [list_jobs, job_stats, get_job, clean_up]
+    @post("/api/jobs/pause", summary="Pause the processing of jobs", tags=["jobs"], status_code=200, opt=ADMIN)
+    async def pause(request: Request[object, object, State]) -> Processing:
+        """
+        Let no job begin, in any process on this database, until it is resumed; also after a restart.
+
+        Every process follows within a second, and jobs that run may end. What waits: creates, starts, **stops and
+        deletes** (machines go on running and are billed), health checks and webhook deliveries. Requests are still
+        accepted and recorded, and the provider is still observed.
+        """
+        caller = request.scope["state"]["identity"].caller
+        return _processing(await queue.pause("unknown" if caller is None else caller.name))
+
+    @post("/api/jobs/resume", summary="Resume the processing of jobs", tags=["jobs"], status_code=200, opt=ADMIN)
+    async def resume() -> Processing:
+        """What waited begins within a second, the most urgent first."""
+        return _processing(await queue.resume())
+
+    return [list_jobs, job_stats, get_job, clean_up, pause, resume]
+
+
+def _processing(state: PauseState) -> Processing:
+    return Processing(paused=state.is_paused, paused_at=iso(state.at), paused_by=state.by)
 
 
 def _details(view: JobView) -> JobDetails:

@@ -1,0 +1,81 @@
+"""
+Pausing the processing of jobs, in all processes on one database.
+
+The switch is one row, so it survives restarts. Every process reads it each second. While it is on, no job begins:
+creates, stops, deletes, health checks and webhook deliveries wait in the queue. Jobs that run may end. Observation goes
+on, because it is no job.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from corral.store.database import Connection
+
+_READ: Final = "SELECT paused_at, paused_by FROM corral_job_pause"
+_PAUSE: Final = """
+UPDATE corral_job_pause SET paused_by = CASE WHEN paused_at IS NULL THEN $1 ELSE paused_by END,
+                            paused_at = coalesce(paused_at, now())
+RETURNING paused_at, paused_by
+"""
+_RESUME: Final = "UPDATE corral_job_pause SET paused_at = NULL, paused_by = NULL RETURNING paused_at, paused_by"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PauseState:
+    """Whether processing is paused."""
+
+    at: datetime | None = None
+    """Since when; None: it is not paused."""
+    by: str | None = None
+    """Who paused it."""
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether no job may begin."""
+        return self.at is not None
+
+
+async def read(connection: Connection) -> PauseState:
+    """The switch as it is."""
+    row = await connection.fetchrow(_READ)
+    return PauseState(at=row["paused_at"], by=row["paused_by"])
+
+
+async def pause(connection: Connection, by: str) -> PauseState:
+    """Pause processing; if it is paused already, it stays as it is."""
+    row = await connection.fetchrow(_PAUSE, by)
+    return PauseState(at=row["paused_at"], by=row["paused_by"])
+
+
+async def resume(connection: Connection) -> PauseState:
+    """Go on; nothing happens if it is not paused."""
+    await connection.fetchrow(_RESUME)
+    return PauseState()
+
+
+class Pause:
+    """The switch as this process last read it."""
+
+    def __init__(self) -> None:
+        self.state = PauseState()
+        self._on_resume: list[Callable[[], object]] = []
+
+    @property
+    def is_on(self) -> bool:
+        """Whether no job may begin here."""
+        return self.state.is_paused
+
+    def on_resume(self, resumed: Callable[[], object]) -> None:
+        """Call *resumed* whenever processing goes on."""
+        self._on_resume.append(resumed)
+
+    def note(self, state: PauseState) -> None:
+        """Take over what was read."""
+        was_paused, self.state = self.state.is_paused, state
+        if was_paused and not state.is_paused:
+            for resumed in self._on_resume:
+                resumed()
