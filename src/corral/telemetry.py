@@ -294,6 +294,12 @@ def configure_logging(level: str, *, stream: TextIO | None = None) -> None:
     root.setLevel(max(threshold, logging.WARNING))  # what libraries say below a warning is noise to an operator
 
 
+def correlation_id() -> str | None:
+    """The correlation id that log lines carry here: of the request, or of the request that caused the job."""
+    found = structlog.contextvars.get_contextvars().get("correlation_id")
+    return found if isinstance(found, str) else None
+
+
 def is_debugging() -> bool:
     """Whether a line at debug level would be written; where every microsecond counts, ask before making one."""
     return _level.isEnabledFor(logging.DEBUG)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncGenerator
 from typing import Any
 
@@ -234,7 +235,9 @@ async def test_a_start_is_checked_and_told_as_it_says(front: Front) -> None:
         "novitaInstanceId": "p-trainer",
         "startTime": job.payload["startTime"],
         "maxWaitTime": 600_000,
+        "correlationId": job.payload["correlationId"],
     }
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", str(job.payload["startTime"]))
 
 
 async def test_a_start_with_a_key_happens_once(front: Front) -> None:

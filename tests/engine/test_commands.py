@@ -66,6 +66,8 @@ async def test_a_wish_is_an_instance_an_operation_an_event_and_a_job(desk: Desk)
         "gpuNum": 1,
         "rootfsSize": 60,
         "region": "CN-HK-01",
+        "startTime": "2030-01-01T00:00:00.000Z",
+        "maxWaitTime": 20 * 60 * 1000,
     }
 
 

@@ -112,7 +112,11 @@ class _Exchange:
         began = self._edge.clock.monotonic()
         self._scope.setdefault("state", {})["ids"] = self._ids
         self._edge.vitals.callers_waiting += 1
-        structlog.contextvars.bind_contextvars(request_id=self._ids.request_id)  # the server gives each its own context
+        structlog.contextvars.bind_contextvars(  # the server gives each request a context of its own
+            request_id=self._ids.request_id,
+            correlation_id=self._ids.correlation_id,
+            operation=f"{self._scope['method']} {self._scope['path']}",
+        )
         try:
             identity = await self._identify()
             _admit(self._edge, self._scope, self._headers, identity)

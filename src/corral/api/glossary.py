@@ -137,9 +137,9 @@ WORDS: Final[Mapping[str, tuple[str, object]]] = {
     "responseTime": ("Milliseconds until the answer.", 85),
     "olderThanMs": ("Milliseconds ago; a day when left out.", 86_400_000),
     "oldestPendingAgeMs": ("How long the oldest job that could run has waited to; null: none.", 12),
-    "paused": ("Whether no job begins until processing is resumed.", False),
-    "pausedAt": ("Since when processing is paused; null: it is not.", None),
-    "pausedBy": ("Who paused it; null: it is not paused.", None),
+    "paused": ("Whether no job begins until processing is resumed.", True),
+    "pausedAt": ("Since when processing is paused; null: it is not.", _TIME),
+    "pausedBy": ("Who paused it; null: it is not paused.", "ops"),
     # where
     "region": ("The region's code.", "CN-HK-01"),
     "regions": ("Region codes.", ["CN-HK-01"]),

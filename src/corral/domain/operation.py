@@ -80,6 +80,8 @@ class Operation:
     stamps: dict[str, datetime] = field(default_factory=dict[str, datetime])
     """When each step was reached, by its public name."""
     error: Failure | None = None
+    correlation_id: str | None = None
+    """Of the request that asked for it; log lines of all that follows from it carry it."""
 
 
 def asked_for(kind: OperationKind, instance: Instance, now: datetime) -> Operation:

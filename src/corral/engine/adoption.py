@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from corral.cache.book import CacheBook, CacheName
@@ -19,11 +19,13 @@ from corral.domain.sighting import ProviderInstance, Sighting
 from corral.engine.catalog import Catalogue
 from corral.engine.commands import REMIND_AFTER
 from corral.engine.ids import is_id, no_such_instance
+from corral.engine.payloads import about
 from corral.engine.reading import Known
 from corral.engine.record import Tell
 from corral.jobs.queue import JobQueue, Wanted
 from corral.store import instances, operations, orphans
 from corral.store.database import Database
+from corral.telemetry import correlation_id
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,9 +109,8 @@ class Adopting:
                 raise GoalRefusedError(f"{seen_id} is being deleted as an orphan")
             if not await instances.add_unless_known(connection, instance, look_at=now + REMIND_AFTER):
                 return False
-            await operations.add(connection, [operation])
-            payload = {"instanceId": instance.id, "novitaInstanceId": instance.provider_id}
-            await self.queue.enqueue(connection, [Wanted(type="monitor_instance", payload=payload)])
+            await operations.add(connection, [replace(operation, correlation_id=correlation_id())])
+            await self.queue.enqueue(connection, [Wanted(type="monitor_instance", payload=about(instance))])
             await self.tell(connection, [Change(before=None, after=instance, because="adopted", at=now)])
         return True
 

@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final, overload
+
+import structlog
 
 from corral.cache.book import CacheBook, CacheName
 from corral.clock import Clock
@@ -28,11 +30,14 @@ from corral.engine.catalog import Catalogue
 from corral.engine.estimates import Estimates
 from corral.engine.group_commit import GroupCommit
 from corral.engine.keyed import Keyed
+from corral.engine.payloads import about
 from corral.engine.record import News
 from corral.jobs.queue import JobQueue, Wanted
+from corral.jobs.registry import CORRELATION
 from corral.store import audit, idempotency, instances, operations
 from corral.store.database import Connection, Database
 from corral.store.idempotency import KeyRow
+from corral.telemetry import correlation_id
 
 REMIND_AFTER: Final = timedelta(minutes=1)
 """
@@ -140,11 +145,17 @@ class Commands:
             deadline_at=now + wait + CREATE_WITHIN,
             placement=placement,
         )
-        asked = asked_for(OperationKind.CREATE, instance, now)
+        asked = replace(asked_for(OperationKind.CREATE, instance, now), correlation_id=correlation_id())
         return Created(instance=instance, operation=asked, estimated_ready_at=ready_at)
 
     async def _record(self, wished: Sequence[_Wished]) -> list[Created | KeyRow]:
         """Write a group of wishes down, except those whose key turns out to be taken."""
+        # The group is written in the context of one of its requests, whose id the others' jobs must not carry.
+        caused_by = wished[0].created.operation.correlation_id if len(wished) == 1 else None
+        with structlog.contextvars.bound_contextvars(correlation_id=caused_by):
+            return await self._record_group(wished)
+
+    async def _record_group(self, wished: Sequence[_Wished]) -> list[Created | KeyRow]:
         outcomes: list[Created | KeyRow]
         if any(wish.row is not None for wish in wished):
             async with self._database.transaction() as connection:
@@ -167,7 +178,7 @@ class Commands:
             instances.adding(new, look_at=now + REMIND_AFTER),
             *([audit.appending(lines)] if lines else []),
             operations.adding([wish.created.operation for wish in fresh]),
-            self._queue.adding([_create_job(instance) for instance in new]),
+            self._queue.adding([_create_job(wish.created) for wish in fresh]),
         ]
         await self._news.write(
             connection, writes, [Change(before=None, after=i, because="wanted", at=now) for i in new]
@@ -184,17 +195,16 @@ class Commands:
         return outcomes
 
 
-def _create_job(instance: Instance) -> Wanted:
+def _create_job(created: Created) -> Wanted:
+    instance, caused_by = created.instance, created.operation.correlation_id
     order, placement = instance.order, instance.placement
-    return Wanted(
-        type="create_instance",
-        payload={
-            "instanceId": instance.id,
-            "name": order.name,
-            "productName": order.product_name,
-            "templateId": order.template_id,
-            "gpuNum": order.gpu_num,
-            "rootfsSize": order.rootfs_gb,
-            "region": order.regions[0] if placement is None else placement.region,
-        },
-    )
+    payload = {
+        **about(instance),
+        "name": order.name,
+        "productName": order.product_name,
+        "templateId": order.template_id,
+        "gpuNum": order.gpu_num,
+        "rootfsSize": order.rootfs_gb,
+        "region": order.regions[0] if placement is None else placement.region,
+    }
+    return Wanted(type="create_instance", payload=payload | ({} if caused_by is None else {CORRELATION: caused_by}))

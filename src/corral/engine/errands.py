@@ -17,17 +17,20 @@ from corral.domain.asking import Asked, Terms, granted, is_done_already
 from corral.domain.events import Change, Progress
 from corral.domain.instance import Instance, InstanceId, OperationId
 from corral.domain.operation import ENDED, STARTUPS, Operation, OperationKind, OperationStatus, asked_for
+from corral.domain.times import iso
 from corral.engine.commands import REMIND_AFTER
 from corral.engine.estimates import Estimates
 from corral.engine.ids import is_id, name_ambiguous, no_instance_named, no_such_instance
 from corral.engine.keyed import Keyed
 from corral.engine.namesakes import Namesakes
+from corral.engine.payloads import about
 from corral.engine.record import Tell
 from corral.jobs.queue import JobQueue, Wanted
 from corral.jobs.registry import RELEASE
 from corral.store import idempotency, instances, operations
 from corral.store.database import Connection, Database
 from corral.store.idempotency import KeyRow
+from corral.telemetry import correlation_id
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,7 +150,7 @@ class Errands:
         await instances.write(connection, after, look_at=now + REMIND_AFTER)
         if current is not None and current.status not in ENDED:
             await operations.write(connection, replace(current, status=OperationStatus.CANCELLED))
-        asked = asked_for(accepted.kind, after, now)
+        asked = replace(asked_for(accepted.kind, after, now), correlation_id=correlation_id())
         await operations.add(connection, [asked])
         await self._queue.enqueue(connection, [self._job(accepted, now)])
         because = f"its {accepted.kind} was asked for"
@@ -155,9 +158,8 @@ class Errands:
         await self._tell(connection, [Change(before=before, after=after, because=because, at=now, progress=progress)])
 
     def _job(self, accepted: Accepted, now: datetime) -> Wanted:
-        instance = accepted.instance
-        payload: dict[str, object] = {"instanceId": instance.id, "novitaInstanceId": instance.provider_id}
+        payload = about(accepted.instance)
         if accepted.kind not in STARTUPS:
             return Wanted(type=RELEASE, payload=payload)
-        limits = {"startTime": now.isoformat(), "maxWaitTime": int(self._start_within.total_seconds() * 1000)}
+        limits = {"startTime": iso(now), "maxWaitTime": self._start_within // timedelta(milliseconds=1)}
         return Wanted(type="monitor_startup", payload=payload | limits, first=True)

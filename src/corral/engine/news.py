@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Final
-from urllib.parse import urlsplit
 
 from corral.domain.events import Change, EventType, Happening, happenings
 from corral.domain.instance import InstanceId
 from corral.domain.operation import Operation
 from corral.engine import tally
+from corral.engine.payloads import host_of
 from corral.jobs.queue import JobQueue, Wanted
 from corral.store import deliveries, events, operations
 from corral.store.database import Connection, whole
@@ -91,7 +91,7 @@ class News:
                 event_row=row,
                 instance_id=change.after.id,
                 url=url,
-                host=_host(url),
+                host=host_of(url),
                 at=change.at,
                 snapshot=Snapshot.of(change.after, operation),
             )
@@ -114,11 +114,3 @@ async def _operations(connection: Connection, changes: Sequence[Change]) -> list
         recorded.get(change.after.operation_id) if change.progress is None else change.progress.after
         for change in changes
     ]
-
-
-def _host(url: str) -> str:
-    """The part of *url* that may be shown."""
-    try:
-        return urlsplit(url).hostname or ""
-    except ValueError:
-        return ""

@@ -20,6 +20,7 @@ from corral.domain.decision import Policy
 from corral.domain.errors import StaleError
 from corral.domain.instance import Instance, InstanceId
 from corral.domain.lifecycle import Action
+from corral.domain.operation import Operation
 from corral.engine.acts import Acts
 from corral.engine.record import Hold, Recorder, Step
 from corral.jobs.registry import RELEASE, JobRun, JobType, LookAgainError, Priority
@@ -65,7 +66,7 @@ class Reconciler:
                     self.metrics.passes.labels(PassEnd.BUSY).inc()
                     raise LookAgainError(BUSY_PAUSE, "another pass has it")
                 try:
-                    with self._counted():
+                    with structlog.contextvars.bound_contextvars(**_log_fields(taken.operation)), self._counted():
                         hold = Hold(
                             connection=connection,
                             operation=taken.operation,
@@ -139,3 +140,13 @@ class Reconciler:
         if after < SOON:
             raise LookAgainError(after, f"still {instance.phase}")
         await hold.remind(instance, self.clock.now() + after)
+
+
+def _log_fields(operation: Operation | None) -> dict[str, object]:
+    """What every log line of a pass carries: a reminder's pass too belongs to the request that asked for all this."""
+    if operation is None:
+        return {}
+    fields: dict[str, object] = {"operation": operation.kind.value}
+    if operation.correlation_id is not None:
+        fields["correlation_id"] = operation.correlation_id
+    return fields

@@ -8,7 +8,7 @@ somebody else changed meanwhile is left as it is; the next look compares anew.
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from corral.clock import Clock
@@ -20,6 +20,7 @@ from corral.domain.matching import GOING, Match, matched
 from corral.domain.orphans import orphan_event, orphan_of
 from corral.domain.sighting import ProviderInstance, Sighting
 from corral.domain.survey import Survey, followed, found_unlisted, marked, peeked, survey, unnamed
+from corral.engine.payloads import about
 from corral.engine.record import Tell
 from corral.jobs.queue import JobQueue, Wanted
 from corral.jobs.registry import RELEASE
@@ -129,7 +130,7 @@ class Sightings:
         look_at = [*(due[i.id] for i in changed), *(now for _ in counted)]
         written = await instances.write_many(connection, [*changed, *counted], look_at)
         wanted = [i for i in changed if i.id in written and not due[i.id]]
-        await self.queue.enqueue(connection, [a_pass(i.id, i.phase, first=_waits_for_us(i)) for i in wanted])
+        await self.queue.enqueue(connection, [_a_pass_over(i) for i in wanted])
 
     async def _write(self, connection: Connection, found: Survey) -> None:
         given = {match.record.id: match for match in found.matches}
@@ -189,6 +190,11 @@ def a_pass(instance_id: InstanceId, phase: Phase, *, first: bool = False) -> Wan
     if phase in ENDING:
         return Wanted(type=RELEASE, payload=payload)
     return Wanted(type="monitor_instance", payload=payload, first=first)
+
+
+def _a_pass_over(instance: Instance) -> Wanted:
+    wanted = a_pass(instance.id, instance.phase, first=_waits_for_us(instance))
+    return replace(wanted, payload=about(instance))
 
 
 def _waits_for_us(instance: Instance) -> bool:

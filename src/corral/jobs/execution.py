@@ -22,7 +22,7 @@ from corral.clock import Clock
 from corral.domain.backoff import delay
 from corral.domain.errors import CloudTransientError, StoreUnavailableError
 from corral.jobs.pause import Pause
-from corral.jobs.registry import JobId, JobRun, JobType, LookAgainError, Priority
+from corral.jobs.registry import CORRELATION, JobId, JobRun, JobType, LookAgainError, Priority
 from corral.jobs.seats import Seats
 from corral.jobs.tables import Postponed
 from corral.telemetry import Metrics, log
@@ -97,7 +97,7 @@ class Executor(AbstractEntrypointExecutor):
         if task is None:  # pragma: no cover  # a coroutine always runs in a task
             raise RuntimeError("a job must run in a task")
         began = self._clock.monotonic()
-        with structlog.contextvars.bound_contextvars(job_id=job.id, job_type=self._type.name):
+        with structlog.contextvars.bound_contextvars(**_log_fields(run)):
             try:
                 async with self._running.seat(task, is_urgent=job.priority >= Priority.URGENT):
                     await self._type.handler(run)
@@ -130,6 +130,12 @@ class Executor(AbstractEntrypointExecutor):
     def _count(self, outcome: str, began: float) -> None:
         self._metrics.jobs.labels(self._type.name, outcome).inc()
         self._metrics.job_seconds.labels(self._type.name).observe(self._clock.monotonic() - began)
+
+
+def _log_fields(run: JobRun) -> dict[str, object]:
+    """What every log line of this run carries."""
+    caused_by = run.payload.get(CORRELATION)
+    return {"job_id": run.id, "job_type": run.type} | ({} if caused_by is None else {"correlation_id": caused_by})
 
 
 async def _unused(_job: Job) -> None:

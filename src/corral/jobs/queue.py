@@ -17,11 +17,12 @@ import msgspec
 
 from corral.jobs import pause, views
 from corral.jobs.pause import PauseState
-from corral.jobs.registry import JobId, JobPool, Payload, Priority, Registry
+from corral.jobs.registry import CORRELATION, JobId, JobPool, Payload, Priority, Registry
 from corral.jobs.tables import LOG, QUEUE, queries_of
 from corral.store.database import SWEEP_SECONDS, Connection, Database
 from corral.store.rows import Adding
 from corral.store.together import Write
+from corral.telemetry import correlation_id
 
 
 class JobStatus(StrEnum):
@@ -108,6 +109,13 @@ SELECT count(*) FROM gone
 """  # noqa: S608  # constants
 
 
+def _payload(wanted: Wanted) -> bytes:
+    """What is stored; a job names the request that caused it, unless it names another."""
+    caused_by = correlation_id()
+    named = {} if caused_by is None else {CORRELATION: caused_by}
+    return msgspec.json.encode(named | dict(wanted.payload))
+
+
 class JobQueue:
     """The durable queue of one database."""
 
@@ -125,7 +133,7 @@ class JobQueue:
             return []
         ids = await queries_of(connection).enqueue(
             [w.type for w in wanted],
-            [msgspec.json.encode(dict(w.payload)) for w in wanted],
+            [_payload(w) for w in wanted],
             [self._priority(w) for w in wanted],
             [w.after for w in wanted],
             [w.only_one for w in wanted],
@@ -141,7 +149,7 @@ class JobQueue:
         """
         if any(w.after or w.only_one for w in wanted):
             raise ValueError("jobs that wait, or of which there is to be one, are added by `enqueue`")
-        rows = [(msgspec.json.encode(dict(w.payload)), self._priority(w), w.type) for w in wanted]
+        rows = [(_payload(w), self._priority(w), w.type) for w in wanted]
         return Write("queued", *_ADD.statement(rows))
 
     async def find(

@@ -17,6 +17,9 @@ from typing import Final, NewType
 JobId = NewType("JobId", int)
 Payload = Mapping[str, object]
 
+CORRELATION: Final = "correlationId"
+"""The field of a payload that names the request which caused the job; its log lines carry the same id."""
+
 
 RELEASE: Final = "release_instance"
 """The job type of passes that stop or delete: urgent, and a type of its own so that workers keep places for it."""

@@ -14,10 +14,16 @@ from corral.store.database import Connection
 from corral.store.rows import Adding
 from corral.store.together import Write
 
-COLUMNS = "id, instance_id, kind, status, phases, error, created_at"
+COLUMNS = "id, instance_id, kind, status, phases, error, created_at, correlation_id"
 _ADD = Adding(
     "INSERT INTO corral_operations ({columns}) SELECT {columns} FROM {rows}",
-    own={"id": "text", "instance_id": "text", "phases": "jsonb", "created_at": "timestamptz"},
+    own={
+        "id": "text",
+        "instance_id": "text",
+        "phases": "jsonb",
+        "created_at": "timestamptz",
+        "correlation_id": "text",
+    },
     shared={"kind": "text", "status": "text", "error": "jsonb"},
 )
 _UPDATE = "UPDATE corral_operations SET status = $2, phases = $3::jsonb, error = $4::jsonb WHERE id = $1"
@@ -70,7 +76,7 @@ async def of_many(connection: Connection, ids: Sequence[OperationId]) -> dict[Op
 
 
 def _changed(operation: Operation) -> tuple[Any, ...]:
-    _, _, phases, _, _, status, error = _row(operation)
+    _, _, phases, _, _, _, status, error = _row(operation)
     return operation.id, status, phases, error
 
 
@@ -81,6 +87,7 @@ def _row(operation: Operation) -> tuple[Any, ...]:
         operation.instance_id,
         msgspec.json.encode(operation.stamps).decode(),
         operation.created_at,
+        operation.correlation_id,
         operation.kind.value,
         operation.status.value,
         error,
@@ -98,4 +105,5 @@ def operation_of(row: Any) -> Operation:
         stamps=from_json(row["phases"], type=dict[str, datetime]),
         error=None if row["error"] is None else from_json(row["error"], type=Failure),
         created_at=row["created_at"],
+        correlation_id=row["correlation_id"],
     )
