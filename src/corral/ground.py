@@ -64,12 +64,23 @@ class Ground:
 
 
 def lay_ground(
-    settings: Settings, role: Role, *, clock: Clock, target: DatabaseTarget, database: Database, installation: str
+    settings: Settings,
+    role: Role,
+    *,
+    clock: Clock,
+    target: DatabaseTarget,
+    database: Database,
+    installation: str,
+    application_name: str,
 ) -> Ground:
     """The ground of one process, with the jobs that keep its tables small."""
     metrics, registry, book = Metrics(), Registry(), CacheBook(settings.caches, clock)
     metrics.registry.register(CacheCollector(book))
-    queue, caches, notices = JobQueue(database, registry), SharedCaches(book, database), Notices(target, clock)
+    queue, caches, notices = (
+        JobQueue(database, registry),
+        SharedCaches(book, database),
+        Notices(target, clock, application_name=application_name),
+    )
     caches.listen(notices)
     for job_type in (retention.sweep(queue), retention.sweep_answers(database, clock), audit.sweep(database, clock)):
         registry.add(job_type)

@@ -111,7 +111,15 @@ async def serve(settings: Settings, role: Role, *, on_ready: Callable[[str], Non
         stack.push_async_callback(database.close)
         async with database.connection() as connection:
             installation = await instances.mark(connection)
-        ground = lay_ground(settings, role, clock=clock, target=target, database=database, installation=installation)
+        ground = lay_ground(
+            settings,
+            role,
+            clock=clock,
+            target=target,
+            database=database,
+            installation=installation,
+            application_name=presence.application_name,
+        )
         await _check_keys(ground)
         stack.push_async_callback(ground.keys.note_uses)
         simulated, base_url, api_key = await stack.enter_async_context(opened_provider(settings, clock))

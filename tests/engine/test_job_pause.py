@@ -68,7 +68,7 @@ async def test_a_pause_is_one_for_all_processes_and_keeps_who_and_when(database:
     """A second pause does not take the place of the first."""
     queue = JobQueue(database, Registry())
     first = await queue.pause("ops")
-    second = await queue.pause("somebody else")
+    second = await queue.pause("other")
 
     assert (first.by, first.is_paused) == ("ops", True)
     assert second == first == await JobQueue(database, Registry()).paused()

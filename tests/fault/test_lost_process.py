@@ -100,7 +100,7 @@ async def _is_pending(queue: JobQueue) -> bool:
 async def test_a_frozen_process_loses_its_lead_its_jobs_and_its_locks(
     database: Database, target: DatabaseTarget, queue: JobQueue
 ) -> None:
-    """SIGSTOP keeps every session open, so without a limit nobody would ever lead again."""
+    """SIGSTOP keeps every session open, so without a limit no other process would ever lead."""
     clock = SystemClock()
     presence = Presence(target, clock, role="worker", release=release, patience=SHORT)
     leadership = Leadership(target, clock, matter="test")
@@ -190,3 +190,16 @@ async def test_a_process_that_only_lost_its_connection_keeps_its_jobs(
 
     async with database.connection() as connection:
         assert await presence.workers_alive(connection) == 0
+
+
+async def test_every_session_asks_the_server_to_notice_a_dead_host(database: Database, target: DatabaseTarget) -> None:
+    """By a statement, as PgBouncer refuses such startup parameters; on a Unix socket the values read as zero."""
+    pool = await Database.connect(target, most_connections=1, application_name="corral keepalives")
+    async with database.connection() as connection:
+        first = await connection.fetchval(
+            "SELECT query FROM pg_stat_activity WHERE application_name = 'corral keepalives'"
+        )
+    await pool.close()
+
+    for setting in ("tcp_keepalives_idle", "tcp_keepalives_interval", "tcp_keepalives_count", "tcp_user_timeout"):
+        assert f"set_config('{setting}'" in str(first)

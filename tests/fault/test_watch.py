@@ -113,7 +113,7 @@ async def test_health_says_when_nothing_is_observed_or_no_worker_is_alive(databa
 
 
 async def test_a_pause_of_another_process_is_read_and_shown(database: Database) -> None:
-    """In health, which stays 200: somebody wanted it; and in the metrics."""
+    """In health, which stays 200 because an admin asked for it; and in the metrics."""
     clock, pause, metrics = SystemClock(), Pause(), Metrics()
     vitals = Vitals(started_at=clock.now())
     watch = Watch(

@@ -15,7 +15,7 @@ def about(instance: Instance) -> dict[str, object]:
     if instance.provider_id is not None:
         shown["novitaInstanceId"] = instance.provider_id
     if instance.deadline_at is not None:
-        shown["maxWaitTime"] = (instance.deadline_at - instance.phase_since) // timedelta(milliseconds=1)
+        shown["maxWaitTime"] = max(0, (instance.deadline_at - instance.phase_since) // timedelta(milliseconds=1))
     if instance.told_to is not None:
         shown["webhookHost"] = host_of(instance.told_to)
     return shown

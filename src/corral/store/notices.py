@@ -52,8 +52,9 @@ def notice(topic: str, key: str = "NULL") -> str:
 class Notices:
     """The notices of one database, for those in this process who subscribed; their functions must be quick."""
 
-    def __init__(self, target: DatabaseTarget, clock: Clock) -> None:
+    def __init__(self, target: DatabaseTarget, clock: Clock, *, application_name: str = CHANNEL) -> None:
         self._target = target
+        self._application_name = application_name
         self._clock = clock
         self._subscribers: dict[str, list[Callable[[str | None], object]]] = {}
         self._after_gap: list[Callable[[], object]] = []
@@ -102,7 +103,7 @@ class Notices:
             **self._target.arguments(),
             timeout=CONNECT_TIMEOUT_SECONDS,  # pyright: ignore[reportArgumentType]  # its default, 60, is no type
             command_timeout=CONNECT_TIMEOUT_SECONDS,
-            server_settings={"application_name": CHANNEL},
+            server_settings={"application_name": self._application_name},
         )
 
         def on_end(_connection: object) -> None:

@@ -8,7 +8,7 @@ A process keeps one session of its own. On it, it holds an advisory lock named b
   another process ends all its sessions. With them go its locks on instances, its lead and its open transactions. If it
   wakes up later, its sessions are dead: it cannot record what it decided before, and it does not lead any more.
 
-All times are the database's, and nobody judges others before it has itself reported on time for as long: after an
+All times are the database's. A process judges others only after it has itself reported on time for as long: after an
 outage of the database every process is late.
 """
 
@@ -38,7 +38,7 @@ GONE_AFTER = timedelta(seconds=2)
 connection has its jobs run a second time; longer, and jobs wait after a crash (5 s are promised)."""
 SILENT_AFTER = timedelta(seconds=15)
 """A process whose session is there but that has not reported for this long is frozen or cut off. Shorter, and a busy
-machine's processes lose their sessions; longer, and nobody leads meanwhile (30 s are promised)."""
+machine's processes lose their sessions; longer, and no process leads meanwhile (30 s are promised)."""
 STATEMENT_SECONDS = 5.0
 """How long one report may take; one that hangs is on a dead connection."""
 LEAVE_SECONDS = 1.0
@@ -46,7 +46,7 @@ LEAVE_SECONDS = 1.0
 
 _KEY = "hashtextextended('corral process ' || {id}::text, 0)"
 _CLAIM = f"SELECT pg_try_advisory_lock({_KEY.format(id='$1::uuid')})"
-# Nobody waits for the disk: a crash of PostgreSQL forgets at most the last report.
+# A report does not wait for the disk: a crash of PostgreSQL forgets at most the last report.
 _PREPARE = "SELECT set_config('synchronous_commit', 'off', false)"
 _BEAT = """
 WITH before AS (
@@ -65,7 +65,8 @@ FOR UPDATE SKIP LOCKED
 """  # noqa: S608  # constants
 _END_SESSIONS = """
 SELECT pg_terminate_backend(pid) FROM pg_stat_activity
-WHERE datname = current_database() AND usename = current_user AND application_name = ANY($1) AND pid <> pg_backend_pid()
+WHERE datname = current_database() AND usename = current_user AND pid <> pg_backend_pid()
+  AND application_name LIKE ANY($1)  -- PgBouncer may add the client's address
 """
 _FORGET = "DELETE FROM corral_processes WHERE id = ANY($1)"
 
@@ -181,7 +182,7 @@ class Presence:
             if not lost:
                 return
             ids = [row["id"] for row in lost]
-            await connection.execute(_END_SESSIONS, [session_name(each) for each in ids])
+            await connection.execute(_END_SESSIONS, [f"{session_name(each)}%" for each in ids])
             released = await self._release(connection, ids)
             await connection.execute(_FORGET, ids)
         for row in lost:
