@@ -29,8 +29,9 @@ from corral.configuration import Configuration
 from corral.domain.errors import CloudError, SettingsError, StoreError
 from corral.settings import Settings
 from corral.store.embedded import EmbeddedServer
-from corral.store.migrate import report
+from corral.store.migrate import SchemaReport, report
 from corral.store.premises import find_binaries
+from corral.store.server_check import check_server
 from corral.store.target import DatabaseTarget
 from corral_client import AsyncClient, CorralApiError
 
@@ -61,12 +62,12 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Provider:
-    """What one question to the provider told."""
+class _Answer:
+    """What one question to the provider or the database showed."""
 
     finding: Finding
-    ahead: timedelta | None
-    """How far our clock is ahead of the provider's; None when that was not told."""
+    ahead: timedelta | None = None
+    """How far our clock is ahead of theirs; None when that is not known."""
 
 
 async def examine(configuration: Callable[[], Configuration], clock: Clock, *, url: str | None) -> list[Finding]:
@@ -83,9 +84,9 @@ async def examine(configuration: Callable[[], Configuration], clock: Clock, *, u
     return [
         _ok("settings", "every one is accepted"),
         _data_directory(settings.store.data_dir.absolute()),
-        database,
+        database.finding,
         provider.finding,
-        _clock(provider.ahead),
+        _clock(provider=provider.ahead, database=database.ahead),
         service,
     ]
 
@@ -115,7 +116,7 @@ def _data_directory(path: Path) -> Finding:
     return _ok(name, told)
 
 
-async def _database(settings: Settings, clock: Clock) -> Finding:
+async def _database(settings: Settings, clock: Clock) -> _Answer:
     name, url = "database", settings.store.database_url
     if url is not None:
         target, what = DatabaseTarget(url=url.get_secret_value()), "the server named by DATABASE_URL"
@@ -127,17 +128,23 @@ async def _database(settings: Settings, clock: Clock) -> Finding:
         try:
             find_binaries()
         except StoreError as error:
-            return _failed(name, "there is no PostgreSQL to run", error.message)
+            return _Answer(finding=_failed(name, "there is no PostgreSQL to run", error.message))
         if running is None:
-            return _ok(name, f"{what} is not running; `corral serve` starts it")
+            return _Answer(finding=_ok(name, f"{what} is not running; `corral serve` starts it"))
         target = running
     try:
+        if url is not None:
+            await check_server(target)
         seen = await report(target)
-    except StoreError as error:
-        return _failed(name, error.message, step)
-    except Exception as error:  # noqa: BLE001  # a driver's refusal, such as of the password, is what is looked for
-        return _failed(name, f"{what} refuses: {type(error).__name__}", step)
-    told = f"{what}, version {seen.server_version}"
+    except (StoreError, SettingsError) as error:
+        return _Answer(finding=_failed(name, error.message, step))
+    except Exception as error:  # noqa: BLE001  # a refusal of the driver's, whatever it is, is a finding
+        return _Answer(finding=_failed(name, f"{what} refuses: {type(error).__name__}", step))
+    return _Answer(finding=_schema(seen, f"{what}, version {seen.server_version}"), ahead=clock.now() - seen.at)
+
+
+def _schema(seen: SchemaReport, told: str) -> Finding:
+    name = "database"
     if seen.unknown:
         return _failed(name, f"{told}, was used by a newer Corral", "run that release, or restore an older database")
     if seen.missing:
@@ -145,17 +152,17 @@ async def _database(settings: Settings, clock: Clock) -> Finding:
     return _ok(name, f"{told}, schema up to date")
 
 
-async def _provider(settings: Settings, clock: Clock) -> _Provider:
+async def _provider(settings: Settings, clock: Clock) -> _Answer:
     name, key = "provider", settings.provider.api_key
     if key is None:
         address = SimulatedProvider(settings.store.data_dir, clock).running()
         if address is None:
-            return _Provider(finding=_ok(name, "the simulator; not running, `corral serve` starts it"), ahead=None)
+            return _Answer(finding=_ok(name, "the simulator; not running, `corral serve` starts it"), ahead=None)
         return await _ask(address, SecretStr(API_KEY), "the simulator: nothing is real, nothing is billed", clock)
     return await _ask(settings.provider.base_url, key, f"the real one, at {settings.provider.base_url}", clock)
 
 
-async def _ask(base_url: str, key: SecretStr, what: str, clock: Clock) -> _Provider:
+async def _ask(base_url: str, key: SecretStr, what: str, clock: Clock) -> _Answer:
     name = "provider"
     async with AsyncExitStack() as stack:
         exchange = HttpExchange(base_url=base_url, api_key=key, timeout_seconds=ASK_WITHIN_SECONDS, clock=clock)
@@ -167,25 +174,30 @@ async def _ask(base_url: str, key: SecretStr, what: str, clock: Clock) -> _Provi
             refused = error.code == "AUTHENTICATION_FAILED"
             step = "set a valid NOVITA_API_KEY" if refused else f"check that {base_url} can be reached from here"
             told = "refused the key" if refused else error.message
-            return _Provider(finding=_failed(name, f"{what}: {told}", step), ahead=_ahead(exchange, clock.now()))
+            return _Answer(finding=_failed(name, f"{what}: {told}", step), ahead=_ahead(exchange, clock.now()))
         seconds = clock.monotonic() - began
         told = f"{what}; it took the key and listed {len(clusters)} clusters in {seconds * 1000:.0f} ms"
-        return _Provider(finding=_ok(name, told), ahead=_ahead(exchange, clock.now()))
+        return _Answer(finding=_ok(name, told), ahead=_ahead(exchange, clock.now()))
 
 
 def _ahead(exchange: HttpExchange, now: datetime) -> timedelta | None:
     return None if exchange.provider_time is None else now - exchange.provider_time
 
 
-def _clock(ahead: timedelta | None) -> Finding:
-    name = "clock"
-    if ahead is None:
+def _clock(*, provider: timedelta | None, database: timedelta | None) -> Finding:
+    name, step = "clock", "set the clock of this machine (by NTP); signatures and deadlines depend on it"
+    if provider is not None and abs(provider) > MOST_SKEW:
+        return _failed(name, _told_skew(provider, "the provider's"), step)
+    if database is not None and abs(database) > MOST_SKEW:
+        return _failed(name, f"{_told_skew(database, 'the database')}'s, which is used instead", step)
+    if provider is None:
         return Finding(check=name, verdict=Verdict.SKIPPED, found="no answer of the provider told its time")
+    return _ok(name, f"within {max(1, round(abs(provider.total_seconds())))} s of the provider's")
+
+
+def _told_skew(ahead: timedelta, whose: str) -> str:
     seconds = ahead.total_seconds()
-    if abs(ahead) <= MOST_SKEW:
-        return _ok(name, f"within {max(1, round(abs(seconds)))} s of the provider's")
-    told = f"{abs(seconds):.0f} s {'ahead of' if seconds > 0 else 'behind'} the provider's"
-    return _failed(name, told, "set the clock of this machine (by NTP); signatures and deadlines depend on it")
+    return f"{abs(seconds):.0f} s {'ahead of' if seconds > 0 else 'behind'} {whose}"
 
 
 async def _service(settings: Settings, address: str) -> Finding:

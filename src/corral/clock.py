@@ -9,8 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import time
-from datetime import UTC, datetime
-from typing import Protocol
+from datetime import UTC, datetime, timedelta
+from typing import Final, Protocol
+
+MOST_SKEW: Final = timedelta(seconds=2)
+"""How far this machine's clock may be from the database's before the database's is used. Smaller, and the time a
+statement takes counts as a difference; larger, and processes disagree on deadlines, some of which are seconds."""
+MOST_SAMPLE: Final = timedelta(seconds=1)
+"""A reading of the database's clock that took longer says too little."""
 
 
 class Clock(Protocol):
@@ -76,3 +82,40 @@ class SystemClock:
     async def sleep(self, seconds: float) -> None:
         """Return after *seconds* of real time."""
         await asyncio.sleep(seconds)  # noqa: TID251  # the one place
+
+
+class SharedClock(SystemClock):
+    """
+    The machine's clock, corrected by the database's where they differ by more than MOST_SKEW.
+
+    Deadlines are written by one process and judged by another. With one process an hour ahead, every new instance would
+    be past its deadline at once. All processes on one database share its clock, so they agree.
+    """
+
+    def __init__(self) -> None:
+        self._correction = timedelta(0)
+
+    @property
+    def ahead(self) -> timedelta:
+        """How far this machine's clock is ahead of the one in use; zero while it is right."""
+        return -self._correction
+
+    def now(self) -> datetime:
+        """The present instant, in UTC."""
+        return super().now() + self._correction
+
+    def compare(self, *, asked: datetime, reference: datetime, answered: datetime) -> bool:
+        """
+        Correct by *reference*, read between *asked* and *answered* by this clock; returns whether time changed.
+
+        A difference within MOST_SKEW of the present correction changes nothing, so that time does not jitter.
+        """
+        took = answered - asked
+        if not timedelta(0) <= took <= MOST_SAMPLE:
+            return False
+        off = reference - (asked + took / 2)
+        if abs(off) <= MOST_SKEW:
+            return False
+        correction = self._correction + off
+        self._correction = correction if abs(correction) > MOST_SKEW else timedelta(0)
+        return True

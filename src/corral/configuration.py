@@ -18,7 +18,8 @@ from pydantic import SecretStr, ValidationError
 from pydantic.fields import FieldInfo
 
 from corral.domain.errors import SettingsError
-from corral.settings import Group, Settings
+from corral.settings import HOLDS_TOKEN, Group, Settings
+from corral.urls import MASK, host_only, without_user
 
 OWN_PREFIX = "CORRAL_"
 """Unknown names with this prefix are errors: a typing mistake must not be a silent default."""
@@ -44,7 +45,7 @@ class SettingShown:
         return cls(
             name=name,
             group=group,
-            value=_shown(value),
+            value=host_only(value) if _holds_token(field) and isinstance(value, str) else _shown(value),
             default=_shown(field.default),
             origin=origin,
             accepts=field.title or "",
@@ -70,21 +71,26 @@ def load(
     once; secrets are named but never quoted.
     """
     sources: dict[str, tuple[str, str]] = {}
+    overridden: list[tuple[str, str]] = []
     file_values = {k: v or "" for k, v in dotenv_values(stream=io.StringIO(dotenv), interpolate=False).items()}
     for origin, values in ((".env", file_values), ("environment", environ), ("command line", command_line or {})):
-        sources |= {name: (value, origin) for name, value in values.items() if value != ""}
+        stronger = {name: (value, origin) for name, value in values.items() if value != ""}
+        overridden += [(name, sources[name][0]) for name in stronger if name in sources]
+        sources |= stronger
 
     complaints: list[str] = _unknown_names(sources)
     groups: dict[str, Group] = {}
     shown: list[SettingShown] = []
     for group_name, group in _groups().items():
         aliases = {field.alias or name: name for name, field in group.model_fields.items()}
+        for alias, value in overridden:
+            complaints += _validated(group, aliases, {alias: value})[1] if alias in aliases else []
         given = {alias: sources[alias][0] for alias in aliases if alias in sources}
-        try:
-            groups[group_name] = group.model_validate(given)
-        except ValidationError as error:
-            complaints += _complaints(group, aliases, given, error)
+        validated, bad = _validated(group, aliases, given)
+        complaints += bad
+        if validated is None:
             continue
+        groups[group_name] = validated
         for alias, name in aliases.items():
             value = getattr(groups[group_name], name)
             origin = sources[alias][1] if alias in given else "default"
@@ -112,6 +118,27 @@ def _unknown_names(names: Mapping[str, object]) -> list[str]:
     return complaints
 
 
+def _validated(
+    group: type[Group], aliases: Mapping[str, str], given: Mapping[str, str]
+) -> tuple[Group | None, list[str]]:
+    """The group with the values *given*, or None and what is wrong with each bad one."""
+    unprintable = [alias for alias, value in given.items() if _has_control_characters(value)]
+    if unprintable:
+        fields = {alias: group.model_fields[aliases[alias]] for alias in unprintable}
+        return None, [
+            f"{alias}={_quoted(field, given[alias])}: accepted is {field.title}, without control characters"
+            for alias, field in fields.items()
+        ]
+    try:
+        return group.model_validate(given), []
+    except ValidationError as error:
+        return None, _complaints(group, aliases, given, error)
+
+
+def _has_control_characters(value: str) -> bool:
+    return any(ord(character) < ord(" ") or character == "\x7f" for character in value)
+
+
 def _complaints(
     group: type[Group], aliases: Mapping[str, str], given: Mapping[str, str], error: ValidationError
 ) -> list[str]:
@@ -124,7 +151,16 @@ def _complaints(
 
 
 def _quoted(field: FieldInfo, value: str) -> str:
-    return "(secret, not shown)" if _is_secret(field) else repr(value)
+    if _is_secret(field):
+        return "(secret, not shown)"
+    if _holds_token(field):
+        return repr(host_only(value))
+    return repr(without_user(value) if "://" in value else value)
+
+
+def _holds_token(field: FieldInfo) -> bool:
+    extra = field.json_schema_extra
+    return isinstance(extra, dict) and bool(extra.get(HOLDS_TOKEN))
 
 
 def _is_secret(field: FieldInfo) -> bool:
@@ -138,7 +174,7 @@ def _shown(value: object) -> str:
         case bool():
             return "true" if value else "false"
         case SecretStr():
-            return "********"
+            return MASK
         case tuple():
             return ",".join(str(part) for part in value)
         case _:

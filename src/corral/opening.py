@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager, contextmanager
 
 from corral.clock import Clock
+from corral.domain.errors import SettingsError
 from corral.jobs import tables
 from corral.settings import Settings
 from corral.store.embedded import EmbeddedServer
 from corral.store.migrate import Migration, migrate
+from corral.store.server_check import check_server
 from corral.store.target import DatabaseTarget
 
 
@@ -22,13 +24,31 @@ async def migrate_database(target: DatabaseTarget) -> list[Migration]:
 async def opened_database(
     settings: Settings, clock: Clock
 ) -> AsyncGenerator[tuple[DatabaseTarget, EmbeddedServer | None]]:
-    """The database these settings name: a server's address, or an embedded one for as long as this is open."""
+    """
+    The database these settings name: a server's address, or an embedded one for as long as this is open.
+
+    Raises SettingsError when it can never be used as it is set, and StoreUnavailableError when it is away.
+    """
     url = settings.store.database_url
     if url is not None:
-        yield DatabaseTarget(url=url.get_secret_value()), None
+        target = DatabaseTarget(url=url.get_secret_value())
+        await check_server(target)
+        yield target, None
         return
     embedded = EmbeddedServer(settings.store.data_dir, clock)
     try:
-        yield await embedded.ensure(), embedded
+        with usable_data_dir(settings):
+            target = await embedded.ensure()
+        yield target, embedded
     finally:
         await embedded.stop()
+
+
+@contextmanager
+def usable_data_dir(settings: Settings) -> Generator[None]:
+    """Raise SettingsError in place of what the operating system says to a directory that cannot be written."""
+    try:
+        yield
+    except OSError as error:
+        path = settings.store.data_dir.absolute()
+        raise SettingsError(f"CORRAL_DATA_DIR={path} cannot be used: {error.strerror or error}") from error

@@ -11,12 +11,12 @@ import contextlib
 import signal
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from corral.api.server import HttpServer
 from corral.api.times import iso
 from corral.api.vitals import Vitals
-from corral.clock import Clock
+from corral.clock import Clock, SharedClock
 from corral.cloud.guarded import Reachability
 from corral.cloud.simulated import SimulatedProvider
 from corral.domain.errors import CloudTransientError, StoreUnavailableError
@@ -93,6 +93,7 @@ class Watch:
     """How often the provider is observed when nothing moves."""
     pause: Pause = field(default_factory=Pause)
     """Told whether the processing of jobs is paused."""
+    dropped_log_lines: Callable[[], int] = lambda: 0
 
     async def run(self) -> None:
         """Look for ever."""
@@ -102,6 +103,7 @@ class Watch:
 
     async def look(self) -> None:
         """Start again what died, and report."""
+        self.metrics.log_lines_dropped.inc(self.dropped_log_lines())
         await self._look_at_database()
         await self._look_at_provider()
 
@@ -112,7 +114,10 @@ class Watch:
             )  # starting it takes seconds, in which nobody should be told it is up
             with contextlib.suppress(StoreUnavailableError):
                 await self.embedded.ensure()
+        asked = self.clock.now()
         seen = await self.database.probe()
+        if seen.at is not None and isinstance(self.clock, SharedClock):
+            self._compare_clocks(self.clock, asked, seen.at)
         self._report_database(problem=seen.problem)
         if seen.at is not None:
             with contextlib.suppress(StoreUnavailableError):
@@ -137,6 +142,16 @@ class Watch:
             limitSeconds=limit.total_seconds(),
         )
 
+    def _compare_clocks(self, clock: SharedClock, asked: datetime, reference: datetime) -> None:
+        if clock.compare(asked=asked, reference=reference, answered=clock.now()):
+            seconds = round(clock.ahead.total_seconds(), 1)
+            log.warning("clock.corrected", ahead_of_database_seconds=seconds)
+
+    def _clock_notes(self) -> dict[str, object]:
+        if not isinstance(self.clock, SharedClock) or not self.clock.ahead:
+            return {}
+        return {"clockAheadSeconds": round(self.clock.ahead.total_seconds(), 1)}
+
     def _report_database(self, *, problem: str | None) -> None:
         up = problem is None
         match self.vitals.up.get("database"), up:
@@ -148,7 +163,7 @@ class Watch:
                 log.warning("database.lost", problem=problem)
             case _:
                 pass
-        notes = {} if problem is None else {"problem": problem}
+        notes = {**({} if problem is None else {"problem": problem}), **self._clock_notes()}
         self.vitals.report("database", up=up, kind="server" if self.embedded is None else "embedded", **notes)
         self.vitals.report("jobQueue", up=up)
         self.metrics.database_up.set(up)

@@ -7,12 +7,14 @@ and keep its meaning. The docstring under each field is what `corral config` and
 
 from __future__ import annotations
 
-import ipaddress
+from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr
+
+from corral import urls
 
 
 def _whole(name: str, default: int, least: int, most: int) -> Any:
@@ -27,8 +29,8 @@ def _text(name: str, default: str) -> Any:
     return Field(default, alias=name, min_length=1, title="text")
 
 
-def _secret(name: str, *, least: int) -> Any:
-    return Field(None, alias=name, min_length=least, title=f"text of at least {least} characters")
+def _secret(name: str, *, accepts: str, least: int = 1) -> Any:
+    return Field(None, alias=name, min_length=least, title=accepts)
 
 
 def _choice(name: str, default: str, options: tuple[str, ...]) -> Any:
@@ -39,14 +41,34 @@ def _words(name: str, default: tuple[str, ...], *, least: int = 0) -> Any:
     return Field(default, alias=name, min_length=least, title="a comma-separated list")
 
 
-def _address(name: str, default: str | None) -> Any:
-    return Field(default, alias=name, pattern="^https?://.", title="an http:// or https:// address")
+def _address(name: str, default: str | None, *, accepts: str, holds_token: bool = False) -> Any:
+    return Field(default, alias=name, title=accepts, json_schema_extra={HOLDS_TOKEN: holds_token})
+
+
+def _accepted(is_right: Callable[[str], bool]) -> AfterValidator:
+    """Refuses a text, also a secret one, unless *is_right* says that it is accepted."""
+
+    def check(value: Any) -> Any:
+        text = value.get_secret_value() if isinstance(value, SecretStr) else value
+        if text is not None and not is_right(text):
+            raise ValueError("not accepted")
+        return value
+
+    return AfterValidator(check)
+
+
+def _is_header_value(text: str) -> bool:
+    """Whether *text* can be sent in a header: an HTTP library refuses others in every request."""
+    return text.isascii() and text.isprintable() and " " not in text
 
 
 def _split(value: object) -> object:
     """Read a comma-separated list; spaces around its members do not count."""
     return tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value
 
+
+HOLDS_TOKEN = "x-shown-up-to-host"  # noqa: S105  # the name of a mark
+"""Marks an address that is shown only up to its host."""
 
 Words = Annotated[tuple[str, ...], BeforeValidator(_split)]
 
@@ -89,21 +111,22 @@ class HttpSettings(Group):
     @property
     def is_loopback(self) -> bool:
         """Whether only this machine can connect."""
-        if self.host == "localhost":
-            return True
-        try:
-            return ipaddress.ip_address(self.host.strip("[]")).is_loopback
-        except ValueError:
-            return False
+        return urls.is_loopback(self.host)
 
 
 class ProviderSettings(Group):
     """The account at novita.ai, and how hard it may be asked."""
 
-    api_key: SecretStr | None = _secret("NOVITA_API_KEY", least=1)
+    api_key: Annotated[SecretStr | None, _accepted(_is_header_value)] = _secret(
+        "NOVITA_API_KEY", accepts="printable ASCII characters without spaces"
+    )
     """Key of the novita.ai account. Unset: the built-in simulator stands in for the provider."""
-    base_url: str = _address("NOVITA_API_BASE_URL", "https://api.novita.ai/gpu-instance/openapi")
-    """Where the provider's API is, without the version."""
+    base_url: Annotated[str, _accepted(urls.is_provider_address)] = _address(
+        "NOVITA_API_BASE_URL",
+        "https://api.novita.ai/gpu-instance/openapi",
+        accepts="an https:// address, or http:// on this machine",
+    )
+    """Where the provider's API is, without the version, a user name or a password."""
     request_timeout_ms: int = _whole("REQUEST_TIMEOUT", 30_000, 100, 600_000)
     """Milliseconds until a call to the provider is given up."""
     max_retry_attempts: int = _whole("MAX_RETRY_ATTEMPTS", 3, 1, 10)
@@ -112,6 +135,9 @@ class ProviderSettings(Group):
         "auto", alias="NOVITA_RATE_LIMIT_PER_MINUTE", title="auto, or a whole number from 1 to 100000"
     )
     """Calls a minute the provider may be asked, by all processes together; `auto` learns it from its answers."""
+    breaker_threshold: int = _whole("CIRCUIT_BREAKER_THRESHOLD", 0, 0, 1000)
+    """Failures in a row after which the provider is left alone for a while. 0: 2 more than MAX_RETRY_ATTEMPTS, at
+    least 5."""
     breaker_recovery_ms: int = _whole("CIRCUIT_BREAKER_RECOVERY_MS", 60_000, 5000, 3_600_000)
     """Longest pause, in milliseconds, before a failing provider is tried again; the first pause is 5 s."""
 
@@ -119,7 +145,9 @@ class ProviderSettings(Group):
 class StoreSettings(Group):
     """Where Corral remembers."""
 
-    database_url: SecretStr | None = _secret("DATABASE_URL", least=1)
+    database_url: Annotated[SecretStr | None, _accepted(urls.is_database_address)] = _secret(
+        "DATABASE_URL", accepts="a postgresql:// address"
+    )
     """A PostgreSQL server to use (postgresql://...). Unset: an embedded one in the data directory."""
     data_dir: Path = Field(Path(".corral"), alias="CORRAL_DATA_DIR", title="a path")
     """Directory for the embedded database and the simulator's account."""
@@ -172,9 +200,11 @@ class HealthCheckSettings(Group):
 class WebhookSettings(Group):
     """Where changes are told."""
 
-    url: str | None = _address("WEBHOOK_URL", None)
+    url: Annotated[str | None, _accepted(urls.is_address)] = _address(
+        "WEBHOOK_URL", None, accepts="an http:// or https:// address", holds_token=True
+    )
     """Receiver of every event of every instance that names none of its own. Unset: none."""
-    secret: SecretStr | None = _secret("WEBHOOK_SECRET", least=8)
+    secret: SecretStr | None = _secret("WEBHOOK_SECRET", accepts="text of at least 8 characters", least=8)
     """Signs webhooks; at least 8 characters, `whsec_...` is read as base64. Unset: unsigned."""
     timeout_ms: int = _whole("WEBHOOK_TIMEOUT", 10_000, 100, 300_000)
     """Milliseconds a receiver may take to answer."""
@@ -187,6 +217,8 @@ class CacheSettings(Group):
 
     timeout_seconds: int = _whole("CACHE_TIMEOUT", 300, 1, 86_400)
     """Seconds products (and the best of them) are remembered."""
+    cleanup_interval_seconds: int = _whole("CACHE_CLEANUP_INTERVAL", 60, 1, 86_400)
+    """Seconds between removals of expired values from all caches; until then they only take memory."""
     listing_ttl_seconds: int = _whole("COMPREHENSIVE_CACHE_TTL", 30, 0, 3600)
     """Seconds the merged listing is remembered. 0: not at all."""
 

@@ -8,13 +8,14 @@ Metrics belong to a registry that is handed around, so that two services in one 
 
 from __future__ import annotations
 
+import atexit
 import logging
 import sys
 import traceback
 from collections.abc import Mapping, MutableMapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Final, Literal, TextIO
+from typing import Any, Final, Literal, TextIO, cast
 
 import structlog
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
@@ -24,6 +25,7 @@ from pydantic import SecretStr
 from corral.domain.events import EventType
 from corral.domain.lifecycle import FORESEEN, Action, Phase
 from corral.domain.operation import OperationKind
+from corral.log_writer import QueuedWriter
 
 LOG_EVENTS: Final[dict[str, str]] = {
     "service.starting": "The process begins; says which version, role and data it uses.",
@@ -31,6 +33,8 @@ LOG_EVENTS: Final[dict[str, str]] = {
     "service.stopping": "A stop was asked for; running work may end.",
     "service.stopped": "The process ends.",
     "task.failed": "A long-lived task met an unexpected error; it is started again after the pause that is named.",
+    "clock.corrected": "This machine's clock differs from the database's by the seconds named; the database's is used.",
+    "log.dropped": "Standard output was not read for so long that lines of the log were dropped; says how many.",
     "server.full": "There are as many connections as this process can take; more are refused until some end.",
     "simulator.started": "No provider key is set; the built-in simulator stands in for the provider.",
     "simulator.ended": "The simulator ended unasked; it is started again.",
@@ -185,6 +189,9 @@ class Metrics:
             "Calls missing in the audit log: `strangers` were too many a minute, or writing `failed`.",
             "reason",
         )
+        self.log_lines_dropped = self._counter(
+            "corral_log_lines_dropped_total", "Lines of the log dropped because standard output was not read."
+        )
         self.database_up = self._gauge("corral_database_up", "1 when the database answers.")
 
     def _count_life(self) -> None:
@@ -267,9 +274,18 @@ class Metrics:
         counters[1].observe(seconds)
 
 
-def configure_logging(level: str, *, stream: TextIO | None = None) -> None:
-    """Log to *stream* (standard output): for reading on a terminal, as JSON lines elsewhere."""
+def configure_logging(level: str, *, stream: TextIO | None = None, queued: bool = False) -> QueuedWriter | None:
+    """
+    Log to *stream* (standard output): for reading on a terminal, as JSON lines elsewhere.
+
+    With *queued*, lines are written by a thread, through the writer that is returned, and the end of the process waits
+    briefly for it: for a service, which must not stop when its output is not read.
+    """
     output = stream or sys.stdout
+    writer = QueuedWriter(output.fileno(), on_dropped=_report_dropped) if queued else None
+    if writer is not None:
+        output.flush()
+        atexit.register(writer.drain)
     threshold = logging.getLevelNamesMapping()[level.upper()]
     processors: list[structlog.typing.Processor] = [
         structlog.contextvars.merge_contextvars,
@@ -285,13 +301,18 @@ def configure_logging(level: str, *, stream: TextIO | None = None) -> None:
     structlog.configure(
         processors=processors,
         wrapper_class=structlog.make_filtering_bound_logger(threshold),
-        logger_factory=structlog.PrintLoggerFactory(output),
+        logger_factory=structlog.WriteLoggerFactory(cast("TextIO", writer or output)),
         cache_logger_on_first_use=False,
     )
     _level.setLevel(threshold)
     root = logging.getLogger()
     root.handlers[:] = [_LibraryHandler()]
     root.setLevel(max(threshold, logging.WARNING))  # what libraries say below a warning is noise to an operator
+    return writer
+
+
+def _report_dropped(lines: int) -> None:
+    log.warning("log.dropped", lines=lines)
 
 
 def correlation_id() -> str | None:

@@ -22,7 +22,7 @@ from corral.api.routes.listing import ListingDesk
 from corral.api.routes.orphans import OrphanDesk
 from corral.api.server import HttpServer, listen
 from corral.api.warm import WarmAnswers
-from corral.clock import SystemClock
+from corral.clock import SharedClock
 from corral.cloud.novita.account import GuardedCloud, opened_account
 from corral.cloud.simulated import opened_provider
 from corral.dashboard import files
@@ -90,9 +90,19 @@ OPEN_CONNECTIONS = 6
 """Opened before the first request: a new one takes as long as the request itself, and a burst would wait for each."""
 
 
-async def serve(settings: Settings, role: Role, *, on_ready: Callable[[str], None]) -> None:
-    """Run one process of Corral until SIGTERM or SIGINT; *on_ready* is told the address once requests are served."""
-    clock = SystemClock()
+async def serve(
+    settings: Settings,
+    role: Role,
+    *,
+    on_ready: Callable[[str], None],
+    dropped_log_lines: Callable[[], int] = lambda: 0,
+) -> None:
+    """
+    Run one process of Corral until SIGTERM or SIGINT; *on_ready* is told the address once requests are served.
+
+    *dropped_log_lines* returns how many lines of the log were lost since it was last called.
+    """
+    clock = SharedClock()
     if role is not Role.WORKER:
         _check_origins(settings.http)
     log.info("service.starting", version=__version__, role=role.value)
@@ -156,12 +166,14 @@ async def serve(settings: Settings, role: Role, *, on_ready: Callable[[str], Non
                 clock=clock,
                 poll_interval=timedelta(seconds=settings.instances.poll_interval_seconds),
                 pause=pause,
+                dropped_log_lines=dropped_log_lines,
             ),
             vitals=ground.vitals,
             end_streams=front.hub.stop,
             background=(
                 BackgroundTask("notices", ground.notices.run),
                 BackgroundTask("key uses", ground.keys.run),
+                BackgroundTask("cache clean-up", ground.caches.book.clean_up_repeatedly),
                 *front.background,
                 *engine,
             ),

@@ -73,6 +73,7 @@ ODD = {
     "WEBHOOK_TIMEOUT": "345",
     "CORRAL_WEBHOOK_ALLOW_PRIVATE": "true",
     "CACHE_TIMEOUT": "1",
+    "CACHE_CLEANUP_INTERVAL": "1",
     "COMPREHENSIVE_CACHE_TTL": "0",
     "DEFAULT_INCLUDE_NOVITA_ONLY": "false",
     "LOG_LEVEL": "debug",
@@ -252,6 +253,19 @@ async def _the_provider_is_asked_within_that_budget(scene: Scene) -> None:
     assert health["dependencies"]["novitaApi"]["callsPerMinute"] == 2345
 
 
+@proves("CIRCUIT_BREAKER_THRESHOLD")
+async def _a_failing_provider_is_left_alone_after_so_many_failures(scene: Scene) -> None:
+    """Counted from the first failure to the first call that is not sent."""
+    for threshold in (2, 7):
+        settings = load({"CIRCUIT_BREAKER_THRESHOLD": str(threshold), "MAX_RETRY_ATTEMPTS": "1"}).settings.provider
+        metrics = Metrics()
+        assert await _pauses(settings, scene, 1, metrics) == [5]
+        failed = metrics.registry.get_sample_value(
+            "corral_provider_calls_total", {"endpoint": "clusters", "outcome": "did_not_happen"}
+        )
+        assert failed == threshold
+
+
 @proves("CIRCUIT_BREAKER_RECOVERY_MS")
 async def _a_failing_provider_is_tried_again_after_that_pause(scene: Scene) -> None:
     """The pause doubles with each failed trial, up to that."""
@@ -260,7 +274,7 @@ async def _a_failing_provider_is_tried_again_after_that_pause(scene: Scene) -> N
         assert await _pauses(settings, scene, len(pauses)) == pauses
 
 
-async def _pauses(settings: Any, scene: Scene, count: int) -> list[int]:
+async def _pauses(settings: Any, scene: Scene, count: int, metrics: Metrics | None = None) -> list[int]:
     clock, found = _Racing(), list[int]()
     async with opened_account(
         settings,
@@ -268,7 +282,7 @@ async def _pauses(settings: Any, scene: Scene, count: int) -> list[int]:
         api_key=SecretStr(KEY),
         ledger=LocalLedger(clock),
         clock=clock,
-        metrics=Metrics(),
+        metrics=metrics or Metrics(),
         roll=lambda: 0.5,
     ) as account:
         while len(found) < count:
@@ -423,6 +437,19 @@ async def _products_are_forgotten_after_a_second(scene: Scene) -> None:
         return bool((await scene.get("/api/cache/products/stats")).json["evictions"] >= 1)
 
     await until(is_asked_again, what="a second question")
+
+
+@proves("CACHE_CLEANUP_INTERVAL")
+async def _expired_values_are_removed_without_a_question(scene: Scene) -> None:
+    """Values live for a second here, and are looked for every second."""
+    await scene.get("/api/products")
+
+    async def are_gone() -> bool:
+        return bool((await scene.get("/api/cache/products/stats")).json["size"] == 0)
+
+    before = (await scene.get("/api/cache/products/stats")).json
+    assert before["sets"] > 0
+    await until(are_gone, what="the removal of expired values")
 
 
 @proves("COMPREHENSIVE_CACHE_TTL", "DEFAULT_INCLUDE_NOVITA_ONLY")

@@ -12,7 +12,7 @@ from datetime import datetime
 from pydantic import SecretStr
 from support.waiting import until
 
-from corral.cache.book import CacheBook
+from corral.cache.book import CacheBook, CacheName
 from corral.clock import SystemClock
 from corral.cloud.breaker import BreakerState
 from corral.cloud.local_ledger import LocalLedger
@@ -42,6 +42,7 @@ class Roll:
     cloud: GuardedCloud
     sim: Simulated
     clock: SystemClock
+    caches: CacheBook
 
     async def read(self) -> tuple[Sequence[int], str | None, float]:
         """How many of each source, the warning, and how long it took."""
@@ -85,16 +86,17 @@ async def calling(database: Database, *, ttl_seconds: int, retries: int = 3) -> 
             policy=Policy(),
             installation="0a1b2c",
         )
+        caches = CacheBook(CacheSettings.model_validate({"COMPREHENSIVE_CACHE_TTL": ttl_seconds}), clock)
         listing = MergedListing(
             cloud=cloud,
             database=database,
-            caches=CacheBook(CacheSettings.model_validate({"COMPREHENSIVE_CACHE_TTL": ttl_seconds}), clock),
+            caches=caches,
             sightings=sightings,
             clock=clock,
             show=ids,
         )
         await sim.create("somebody-elses")
-        yield Roll(listing=listing, cloud=cloud, sim=sim, clock=clock)
+        yield Roll(listing=listing, cloud=cloud, sim=sim, clock=clock, caches=caches)
 
 
 async def test_a_provider_that_hangs_is_not_waited_for(database: Database) -> None:
@@ -165,9 +167,21 @@ async def test_the_observers_look_saves_one(database: Database) -> None:
         roll.listing.heard(await roll.cloud.instances(), began)
         before = roll.sim.calls()["endpoints"]["list"]["total"]
         shown, warning, _ = await roll.read()
+        used = roll.caches[CacheName.INSTANCE_STATES].stats()
 
         assert (shown, warning) == ([0, 1, 0], None)
         assert roll.sim.calls()["endpoints"]["list"]["total"] == before
+        assert (used.hits, used.misses, used.sets) == (1, 0, 1)
+
+
+async def test_a_look_of_its_own_counts_as_a_miss(database: Database) -> None:
+    """The statistics of `instanceStates` say how often the provider was asked for want of a recent look."""
+    async with calling(database, ttl_seconds=0) as roll:
+        await roll.read()
+        await roll.read()
+        used = roll.caches[CacheName.INSTANCE_STATES].stats()
+
+        assert (used.hits, used.misses) == (0, 2)
 
 
 async def test_an_older_look_does_not_replace_a_newer_one(database: Database) -> None:

@@ -115,6 +115,30 @@ async def test_deleting_what_is_gone_is_done() -> None:
     assert parts.guard.snapshot().breaker is BreakerState.CLOSED
 
 
+async def test_an_outage_is_reported_before_the_breaker_opens() -> None:
+    """`/health` called the provider up for the first 33 s of an outage; one failure that passes is none, though."""
+    async with provider(refusing(500), refusing(500), good, most_retries=0) as (parts, _):
+        reachable = [parts.guard.snapshot().is_reachable]
+        for _ in range(2):
+            with pytest.raises(CloudTransientError):
+                await parts.cloud.clusters()
+            reachable.append(parts.guard.snapshot().is_reachable)
+        await parts.cloud.clusters()
+        reachable.append(parts.guard.snapshot().is_reachable)
+
+    assert reachable == [True, True, False, True]
+
+
+async def test_a_pause_of_minutes_is_left_to_the_caller() -> None:
+    """The provider's wish is obeyed in full, and no request hangs here meanwhile."""
+    async with provider(refusing(429, Retry_After="600"), good) as (parts, clock):
+        with pytest.raises(CloudTransientError) as caught:
+            await parts.cloud.clusters()
+
+        assert clock.monotonic() < 1
+    assert (parts.counted.sent, caught.value.retry_after_seconds) == (1, 600.0)
+
+
 async def test_a_failing_provider_is_left_alone_and_tried_again() -> None:
     """Five failures open the breaker; nothing is sent for 5 s; one success closes it."""
     responses = [refusing(500)] * 5 + [good]
@@ -126,14 +150,19 @@ async def test_a_failing_provider_is_left_alone_and_tried_again() -> None:
             await parts.cloud.clusters()
         sent = parts.counted.sent
         await clock.sleep(5.0)
-        half_open = parts.guard.snapshot().breaker
+        half_open = parts.guard.snapshot()
         await parts.cloud.clusters()
         closed = parts.guard.snapshot()
 
     assert (opened.breaker, opened.is_reachable, opened.last_failure) == (BreakerState.OPEN, False, "HTTP 500")
     assert sent == 5
     assert caught.value.retry_after_seconds == pytest.approx(5.0)
-    assert (half_open, closed.breaker, closed.is_reachable) == (BreakerState.HALF_OPEN, BreakerState.CLOSED, True)
+    assert (half_open.breaker, closed.breaker, closed.is_reachable) == (
+        BreakerState.HALF_OPEN,
+        BreakerState.CLOSED,
+        True,
+    )
+    assert not half_open.is_reachable, "nothing has succeeded yet"
     assert closed.last_answer_at is not None
 
 

@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from corral.cloud.breaker import FAILURES_TO_OPEN, FIRST_PAUSE_SECONDS, MOST_TRIALS, Breaker, BreakerState, Ticket
+from corral.cloud.breaker import (
+    FAILURES_TO_OPEN,
+    FIRST_PAUSE_SECONDS,
+    MOST_TRIALS,
+    Breaker,
+    BreakerState,
+    Ticket,
+    default_threshold,
+)
+from corral.configuration import load
 
 MOST_PAUSE = 60.0
 
@@ -125,3 +135,19 @@ def test_the_late_end_of_an_old_call_changes_nothing() -> None:
     breaker.leave(old, healthy=True, now=1.0)
 
     assert breaker.state(1.0) is BreakerState.OPEN
+
+
+@pytest.mark.parametrize(
+    ("setting", "retries", "threshold"), [("0", "3", 5), ("0", "1", 5), ("0", "10", 12), ("2", "10", 2), ("9", "3", 9)]
+)
+def test_the_threshold_is_a_setting_and_else_follows_the_retries(setting: str, retries: str, threshold: int) -> None:
+    """The retries of one call alone must not open it, however many are allowed."""
+    settings = load({"CIRCUIT_BREAKER_THRESHOLD": setting, "MAX_RETRY_ATTEMPTS": retries}).settings.provider
+    chosen = settings.breaker_threshold or default_threshold(settings.max_retry_attempts)
+    breaker = Breaker(most_pause_seconds=60.0, threshold=chosen)
+    failures = 0
+    while (ticket := breaker.enter(0.0)) is not None:
+        breaker.leave(ticket, healthy=False, now=0.0)
+        failures += 1
+
+    assert failures == chosen == threshold

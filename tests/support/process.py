@@ -17,6 +17,7 @@ import aiohttp
 from support.service import Answer
 
 CORRAL = Path(sys.executable).with_name("corral")
+SKEWED = Path(__file__).with_name("skewed_serve.py")
 
 
 def clean_environment(**settings: str) -> dict[str, str]:
@@ -72,18 +73,18 @@ class Running:
 
 @asynccontextmanager
 async def serving(
-    data_dir: Path, *arguments: str, port: str = "--port=0", handles: str = "", **settings: str
+    data_dir: Path, *arguments: str, port: str = "--port=0", handles: str = "", ahead: str = "", **settings: str
 ) -> AsyncGenerator[Running]:
     """
     `corral serve` on a free port, from the moment it says where until the end of the block.
 
-    It may have so many *handles* of files and sockets, if that is said.
+    It may have so many *handles* of files and sockets, if that is said; its clock is *ahead* by so many seconds.
     """
     data_dir.parent.mkdir(parents=True, exist_ok=True)
     limited = () if not handles else ("sh", "-c", f'ulimit -n {handles} && exec "$@"', "sh")
     process = await asyncio.create_subprocess_exec(
         *limited,
-        str(CORRAL),
+        *((str(CORRAL),) if not ahead else (sys.executable, str(SKEWED), ahead)),
         "serve",
         *filter(None, (port, *arguments)),
         cwd=data_dir.parent,

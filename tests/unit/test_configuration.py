@@ -48,7 +48,7 @@ def test_every_bad_setting_is_named_with_its_value_and_what_is_accepted() -> Non
         "ENABLE_COMPREHENSIVE_LISTING='perhaps': accepted is true or false",
         "LOG_LEVEL='loud': accepted is one of debug, info, warning, error",
         "MAX_CONCURRENT_JOBS='1000': accepted is a whole number from 1 to 100",
-        "NOVITA_API_BASE_URL='ftp://example': accepted is an http:// or https:// address",
+        "NOVITA_API_BASE_URL='ftp://example': accepted is an https:// address, or http:// on this machine",
         "NOVITA_RATE_LIMIT_PER_MINUTE='many': accepted is auto, or a whole number from 1 to 100000",
         "PORT='http': accepted is a whole number from 0 to 65535",
     ]
@@ -61,6 +61,93 @@ def test_a_bad_secret_is_named_but_not_quoted() -> None:
 
     assert "WEBHOOK_SECRET" in caught.value.message
     assert "hunter2" not in caught.value.message
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "http://api.novita.ai/gpu-instance/openapi",
+        "https://user:hunter2@api.novita.ai/openapi",
+        "https://hunter2@api.novita.ai/openapi",
+        "https://api.novita.ai:99999/openapi",
+        "https://api.novita.ai:http/openapi",
+        "https://[api.novita.ai/openapi",
+        "https:///openapi",
+        "https://api.novita.ai/open api",
+        "http://127.0.0.1.example.com/openapi",
+    ],
+)
+def test_the_key_travels_only_encrypted_and_to_a_whole_address(address: str) -> None:
+    """The key is in every request: plain HTTP shows it to everyone on the way, and a bad address fails every call."""
+    with pytest.raises(SettingsError, match="NOVITA_API_BASE_URL") as caught:
+        load({"NOVITA_API_BASE_URL": address})
+
+    assert "hunter2" not in caught.value.message
+
+
+@pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "127.8.9.1:8080", "[::1]:8080"])
+def test_a_provider_on_this_machine_may_speak_plain_http(host: str) -> None:
+    """The simulator does."""
+    address = f"http://{host}/gpu-instance/openapi"
+
+    assert load({"NOVITA_API_BASE_URL": address}).settings.provider.base_url == address
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("NOVITA_API_KEY", "sk-secret\n"),
+        ("NOVITA_API_KEY", "sk-\rsecret"),
+        ("NOVITA_API_KEY", "sk secret"),
+        ("NOVITA_API_KEY", "sk-secret\u00e9"),
+        ("WEBHOOK_SECRET", "secret-\x00-secret"),
+        ("DATABASE_URL", "postgresql://u:secret@db/corral\n"),
+        ("DATABASE_URL", "mysql://u:secret@db/corral"),
+        ("DATABASE_URL", "db.example secret"),
+        ("HOST", "local\thost"),
+        ("WEBHOOK_URL", "https://hooks.example/secret\n"),
+        ("WEBHOOK_URL", "https://hooks.example:port/secret"),
+        ("CORRAL_DATA_DIR", "data\x00dir"),
+    ],
+)
+def test_a_value_that_would_fail_every_use_is_refused_at_the_start(name: str, value: str) -> None:
+    """A key with a newline raised an error in every call to the provider, and ended one worker after another."""
+    with pytest.raises(SettingsError, match=name) as caught:
+        load({name: value})
+
+    assert "secret-" not in caught.value.message
+    assert "secret@" not in caught.value.message
+    assert "/secret" not in caught.value.message
+
+
+def test_a_bad_value_is_refused_also_where_a_stronger_one_stands() -> None:
+    """`PORT=x` with `--port` is a mistake that the next start without the option would meet."""
+    with pytest.raises(SettingsError) as caught:
+        load({"PORT": "x"}, dotenv="PORT=y\nLOG_LEVEL=loud\n", command_line={"PORT": "3000"})
+
+    assert sorted(caught.value.message.splitlines()) == [
+        "LOG_LEVEL='loud': accepted is one of debug, info, warning, error",
+        "PORT='x': accepted is a whole number from 0 to 65535",
+        "PORT='y': accepted is a whole number from 0 to 65535",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("https://hooks.example/services/T0/B0/token", "https://hooks.example/********"),
+        ("https://hooks.example:8443?token=abc", "https://hooks.example:8443/********"),
+        ("https://user:token@hooks.example/", "https://hooks.example/"),
+        ("http://10.0.0.1", "http://10.0.0.1"),
+    ],
+)
+def test_a_webhook_address_is_shown_without_its_token(url: str, shown: str) -> None:
+    """Many receivers know their senders by a token in the address."""
+    loaded = load({"WEBHOOK_URL": url})
+    values = {setting.name: setting.value for setting in loaded.shown}
+
+    assert values["WEBHOOK_URL"] == shown
+    assert loaded.settings.webhooks.url == url
 
 
 @pytest.mark.parametrize(

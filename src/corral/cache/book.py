@@ -76,6 +76,8 @@ class CacheBook:
             CacheName.CLUSTERS: CLUSTERS_SECONDS,
             CacheName.API_KEYS: API_KEYS_SECONDS,
         }
+        self._clock = clock
+        self._cleanup_interval_seconds = settings.cleanup_interval_seconds
         self._caches: dict[CacheName, Cache[Any]] = {
             name: Cache(ttl_seconds=seconds[name], most_entries=MOST_ENTRIES[name], clock=clock) for name in CacheName
         }
@@ -115,6 +117,12 @@ class CacheBook:
         removed = self[name].clear()
         self._clear_made_from(name)
         return removed
+
+    async def clean_up_repeatedly(self) -> None:
+        """Forget what has expired, at the interval the settings name, until cancelled."""
+        while True:
+            await self._clock.sleep(self._cleanup_interval_seconds)
+            self.cleanup()
 
     def cleanup(self) -> int:
         """Forget what has expired, everywhere; answers how many values that were."""

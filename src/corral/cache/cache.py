@@ -96,6 +96,13 @@ class Cache(Generic[V]):
         entry = self._fresh(key)
         return None if entry is None else entry.value
 
+    def count(self, *, hit: bool) -> None:
+        """Count a question that was answered with a `peek` (*hit*) or had to be answered otherwise."""
+        if hit:
+            self._hits += 1
+        else:
+            self._misses += 1
+
     def put(self, key: str, value: V) -> None:
         """Hold *value*, whatever is being loaded for *key*."""
         self._disown(key)

@@ -65,10 +65,23 @@ def serve(
     given = {"HOST": host, "PORT": None if port is None else str(port)}
     configured = configuration({name: value for name, value in given.items() if value is not None})
     settings = configured.settings
-    configure_logging(settings.log.level)
+    output = configure_logging(settings.log.level, queued=True)
+
+    def say(message: str) -> None:
+        """Print through the log's queue: in order, and without blocking."""
+        if output is not None:
+            output.write(message + "\n")
+
     if settings.provider.api_key is None:
-        _say("NOVITA_API_KEY is not set: instances of the built-in provider simulator are managed, nothing is billed.")
-    uvloop.run(wiring.serve(settings, role, on_ready=lambda address: _say(f"Corral {__version__} serves on {address}")))
+        say("NOVITA_API_KEY is not set: instances of the built-in provider simulator are managed, nothing is billed.")
+    uvloop.run(
+        wiring.serve(
+            settings,
+            role,
+            on_ready=lambda address: say(f"Corral {__version__} serves on {address}"),
+            dropped_log_lines=lambda: 0 if output is None else output.take_dropped(),
+        )
+    )
 
 
 @cli.command()

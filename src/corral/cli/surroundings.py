@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from corral.configuration import Configuration
+    from corral.log_writer import QueuedWriter
 
 
 def configuration(command_line: Mapping[str, str]) -> Configuration:
@@ -25,8 +26,8 @@ def configuration(command_line: Mapping[str, str]) -> Configuration:
     return load(os.environ, dotenv=text, command_line=command_line)  # noqa: TID251  # the one place
 
 
-def configure_logging(level: str) -> None:
-    """Log from *level* on."""
+def configure_logging(level: str, *, queued: bool = False) -> QueuedWriter | None:
+    """Log from *level* on; *queued* for a service, see `telemetry.configure_logging`."""
     from corral import telemetry  # noqa: PLC0415  # see above
 
-    telemetry.configure_logging(level)
+    return telemetry.configure_logging(level, queued=queued)

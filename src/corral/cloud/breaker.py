@@ -1,7 +1,7 @@
 """
 A circuit breaker: when the provider keeps failing, it is left alone for a while.
 
-Pure: time is an argument. CLOSED lets everything through and opens after five failures in a row. OPEN lets nothing
+Pure: time is an argument. CLOSED lets everything through and opens after so many failures in a row. OPEN lets nothing
 through until its pause is over. HALF_OPEN lets three at a time try: the first success closes it, a failure opens it
 again for twice as long. The end of a call that began before the last change of state says nothing about the present
 one, so it is ignored; tickets tell.
@@ -14,6 +14,9 @@ from enum import StrEnum
 from typing import Final
 
 FAILURES_TO_OPEN: Final = 5
+RETRIES_OF_OTHERS: Final = 2
+"""One call fails once more than it is retried; a breaker that opened on the failures of one call alone would be wrong
+about all the others."""
 FIRST_PAUSE_SECONDS: Final = 5.0
 MOST_TRIALS: Final = 3
 
@@ -26,17 +29,23 @@ class BreakerState(StrEnum):
     HALF_OPEN = "HALF_OPEN"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Ticket:
     """The right to one call; hand it back with how the call ended."""
 
     era: int
 
 
-class Breaker:
-    """The breaker of one process. *most_pause_seconds* is its longest pause."""
+def default_threshold(max_retries: int) -> int:
+    """How many failures in a row open the breaker where no setting says so."""
+    return max(FAILURES_TO_OPEN, max_retries + RETRIES_OF_OTHERS)
 
-    def __init__(self, *, most_pause_seconds: float) -> None:
+
+class Breaker:
+    """The breaker of one process. *threshold* failures in a row open it; *most_pause_seconds* is its longest pause."""
+
+    def __init__(self, *, most_pause_seconds: float, threshold: int = FAILURES_TO_OPEN) -> None:
+        self._threshold = threshold
         self._most_pause = max(most_pause_seconds, FIRST_PAUSE_SECONDS)
         self._pause = 0.0
         self._open_until: float | None = None
@@ -90,7 +99,7 @@ class Breaker:
                 self._close()
             return
         self._failures += 1
-        if self._half_open or self._failures >= FAILURES_TO_OPEN:
+        if self._half_open or self._failures >= self._threshold:
             self._open(now)
 
     def _open(self, now: float) -> None:

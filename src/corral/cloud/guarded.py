@@ -14,7 +14,7 @@ from datetime import datetime
 from typing import Final
 
 from corral.clock import Clock
-from corral.cloud.breaker import Breaker, BreakerState
+from corral.cloud.breaker import Breaker, BreakerState, Ticket
 from corral.cloud.exchange import Answer, Call, Exchange, Fate, FaultError
 from corral.cloud.gate import Gate
 from corral.domain.backoff import delay, jittered
@@ -30,8 +30,18 @@ The longest pause before a stop or delete that was not carried out is sent again
 Longer, and a machine is billed for so long after throttling ended; shorter, and a provider that throttles is asked more
 often than it takes to find out that it no longer does.
 """
+MOST_WAIT_SECONDS: Final = 60.0
+"""A provider that asks for a longer pause gets it from the caller, who comes back later; nobody waits here for it."""
 JITTER: Final = 0.25
 """A quarter either way keeps callers that failed together from coming back together."""
+
+
+FAILURES_OF_AN_OUTAGE: Final = 2
+"""One failed request happens to every provider and is repeated after a second; reported at once, it would make
+`/health` flap. More would report an outage late: the breaker opens only after five."""
+SILENCE_SECONDS: Final = 10.0
+"""A provider that answers nothing for this long is down, although no request has timed out yet (30 s by default).
+Shorter, and one slow listing counts as an outage."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,11 +56,21 @@ class Reachability:
     last_failure_at: datetime | None
     """When a request last failed by its fault."""
     last_failure: str | None
+    failures_in_a_row: int = 0
+    """Requests that failed by its fault since it last answered."""
+    silent_seconds: float = 0.0
+    """For how long requests have been under way while it answered nothing."""
 
     @property
     def is_reachable(self) -> bool:
-        """Whether it can be asked, as far as we know; before the first call nothing speaks against it."""
-        return self.breaker is not BreakerState.OPEN
+        """
+        Whether the provider works, as far as is known; it counts as reachable before the first call.
+
+        A breaker that is half open proves nothing: only an answer does.
+        """
+        if self.breaker is not BreakerState.CLOSED:
+            return False
+        return self.failures_in_a_row < FAILURES_OF_AN_OUTAGE and self.silent_seconds < SILENCE_SECONDS
 
 
 class GuardedExchange:
@@ -77,6 +97,9 @@ class GuardedExchange:
         self._last_answer_at: datetime | None = None
         self._last_failure_at: datetime | None = None
         self._last_failure: str | None = None
+        self._failures_in_a_row = 0
+        self._answered_at = clock.monotonic()
+        self._under_way: dict[Ticket, float] = {}
         self._shown_state: BreakerState | None = None
         self._show_breaker()
 
@@ -92,9 +115,9 @@ class GuardedExchange:
             try:
                 return await self._once(call, answer)
             except FaultError as fault:
-                if attempt > self._most_retries or not call.may_repeat(fault.fate):
-                    raise
                 pause = self._pause(attempt, fault, URGENT_DELAY_SECONDS if call.is_urgent else MOST_DELAY_SECONDS)
+                if attempt > self._most_retries or not call.may_repeat(fault.fate) or pause > MOST_WAIT_SECONDS:
+                    raise
                 log.debug(
                     "cloud.retried", endpoint=call.endpoint, attempt=attempt, seconds=pause, because=fault.because
                 )
@@ -110,7 +133,15 @@ class GuardedExchange:
             last_answer_at=self._last_answer_at,
             last_failure_at=self._last_failure_at,
             last_failure=self._last_failure,
+            failures_in_a_row=self._failures_in_a_row,
+            silent_seconds=self._silent_seconds(),
         )
+
+    def _silent_seconds(self) -> float:
+        if not self._under_way:
+            return 0.0
+        waiting_since = min(self._under_way.values())
+        return self._clock.monotonic() - max(waiting_since, self._answered_at)
 
     async def _once(self, call: Call, answer: type[Answer]) -> Answer:
         # Looked at before the wait, to fail fast; entered after it, because the world may have changed meanwhile.
@@ -129,6 +160,7 @@ class GuardedExchange:
             self._show_breaker()
             healthy: bool | None = None
             began = self._clock.monotonic()
+            self._under_way[ticket] = began
             try:
                 found = await self._bare.ask(call, answer)
                 healthy = True
@@ -140,6 +172,10 @@ class GuardedExchange:
                 raise
             finally:
                 ended = self._clock.monotonic()
+                del self._under_way[ticket]
+                if healthy is not None:
+                    self._failures_in_a_row = 0 if healthy else self._failures_in_a_row + 1
+                    self._answered_at = ended if healthy else self._answered_at
                 self._metrics.provider_call_seconds.labels(call.endpoint).observe(ended - began)
                 self._breaker.leave(ticket, healthy=healthy, now=ended)
                 self._show_breaker()

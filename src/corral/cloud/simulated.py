@@ -18,7 +18,7 @@ from pathlib import Path
 from pydantic import SecretStr
 
 from corral.clock import Clock
-from corral.domain.errors import CloudTransientError
+from corral.domain.errors import CloudTransientError, SettingsError
 from corral.ownership import Ownership
 from corral.settings import Settings
 from corral.telemetry import log
@@ -47,12 +47,13 @@ class SimulatedProvider:
         Raises CloudTransientError, naming its log, when it does not come up.
         """
         self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        deadline = self._clock.monotonic() + START_WITHIN_SECONDS
-        while self._clock.monotonic() < deadline:
-            if self._ownership.claim() and not self._is_alive():
+        began = self._clock.monotonic()
+        while self._clock.monotonic() < began + START_WITHIN_SECONDS:
+            is_ours = self._ownership.claim()
+            if is_ours and not self._is_alive() and await self._has_left(began + _STOP_WITHIN_SECONDS):
                 self._address_file.unlink(missing_ok=True)
                 self._child = self._spawn()
-            address = self._address()
+            address = self._address() if self._is_alive() or not is_ours else None
             if address is not None:
                 self._port_file.write_text(address.rsplit(":", 1)[-1], encoding="utf-8")
                 return address + API_PATH
@@ -65,8 +66,13 @@ class SimulatedProvider:
         return None if address is None else address + API_PATH
 
     def needs_attention(self) -> bool:
-        """Whether `ensure` would have something to do: ours died, or its owner left."""
-        return not self._is_alive() if self._ownership.held else self._address() is None
+        """
+        Whether `ensure` would have something to do: ours died, or its owner left.
+
+        An owner that was killed leaves its address behind but not its lock, so the lock decides: whoever gets it owns
+        the simulator from here on.
+        """
+        return self._ownership.claim() and not self._is_alive()
 
     async def stop(self) -> None:
         """End it if it is ours."""
@@ -87,6 +93,23 @@ class SimulatedProvider:
     @property
     def _port_file(self) -> Path:
         return self._directory / "port"
+
+    async def _has_left(self, deadline: float) -> bool:
+        """
+        Whether the simulator of an owner that was killed listens no more, or *deadline* has passed.
+
+        It ends by itself within moments; started before that, ours would find its port taken and its account in use.
+        """
+        address = self._address()
+        if address is None or self._child is not None or self._clock.monotonic() > deadline:
+            return True
+        host, _, port = address.rpartition("//")[2].rpartition(":")
+        try:
+            _, writer = await asyncio.wait_for(asyncio.open_connection(host, int(port)), _STOP_WITHIN_SECONDS)
+        except (OSError, ValueError):
+            return True
+        writer.close()
+        return False
 
     def _is_alive(self) -> bool:
         return self._child is not None and self._child.poll() is None
@@ -140,6 +163,11 @@ async def opened_provider(
         return
     simulated = SimulatedProvider(settings.store.data_dir, clock)
     try:
-        yield simulated, await simulated.ensure(), SecretStr(API_KEY)
+        try:
+            base_url = await simulated.ensure()
+        except OSError as error:
+            path = settings.store.data_dir.absolute()
+            raise SettingsError(f"CORRAL_DATA_DIR={path} cannot be used: {error.strerror or error}") from error
+        yield simulated, base_url, SecretStr(API_KEY)
     finally:
         await simulated.stop()

@@ -190,7 +190,9 @@ class MergedListing:
     async def _look(self, *, fresh: bool) -> tuple[_Look | None, str | None]:
         """What the provider lists, and a warning when that is old or missing."""
         held = self._looks.peek(_ALL)
-        if held is not None and not fresh and self._clock.monotonic() - held.began_at < self._answers.ttl_seconds:
+        is_recent = held is not None and self._clock.monotonic() - held.began_at < self._answers.ttl_seconds
+        self._looks.count(hit=is_recent and not fresh)
+        if is_recent and not fresh:
             return held, None
         if self._flight is None or self._flight.done():
             self._asked_at = self._clock.monotonic()

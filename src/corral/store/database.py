@@ -21,8 +21,11 @@ from typing import Any, Final, TypeAlias
 import asyncpg
 
 from corral.domain.errors import StoreUnavailableError
-from corral.store import sessions
+from corral.store.connections import PROBE_SECONDS, ClosingConnection, Sessions
+from corral.store.driver_errors import READ_ONLY, RETRY_AFTER_SECONDS, UNREACHABLE, NoSessionError, translated
 from corral.store.target import DatabaseTarget
+
+__all__ = ["UNREACHABLE", "Connection", "Database", "Pool", "Probe", "translated", "whole"]
 
 Connection: TypeAlias = asyncpg.pool.PoolConnectionProxy
 Pool: TypeAlias = asyncpg.Pool
@@ -34,38 +37,8 @@ STATEMENT_SECONDS: Final = 6.0
 frozen server takes more than 10 s. Statements take milliseconds; the largest group of creates takes 0.3 s."""
 SWEEP_SECONDS: Final = 120.0
 """For statements that remove old rows, of which there may be millions; no request waits for them."""
-PROBE_SECONDS: Final = 4.0
-"""Shorter than STATEMENT_SECONDS: when the first statements against a frozen server end, those waiting behind them for
-a connection are refused at once instead of waiting as long again."""
-RETRY_AFTER_SECONDS: Final = 2.0
-
-UNREACHABLE: tuple[type[BaseException], ...] = (
-    OSError,
-    asyncpg.PostgresConnectionError,
-    asyncpg.InterfaceError,
-    asyncpg.InternalClientError,
-    asyncio.TimeoutError,
-    asyncpg.OperatorInterventionError,  # class 57: cancelled, shut down, starting up
-    asyncpg.InsufficientResourcesError,  # class 53: disk full, out of memory, too many connections
-    asyncpg.TransactionRollbackError,  # class 40: deadlock, serialization failure
-    asyncpg.LockNotAvailableError,
-    asyncpg.ReadOnlySQLTransactionError,
-    asyncpg.IdleInTransactionSessionTimeoutError,
-    asyncpg.TransactionTimeoutError,
-    asyncpg.PostgresSystemError,  # class 58: I/O errors of the server
-)
-"""What asyncpg raises when the server is the trouble and not the statement: the same one may succeed later."""
-
-_REASONS: Final[tuple[tuple[type[BaseException], str], ...]] = (
-    (asyncpg.ReadOnlySQLTransactionError, "the database is read-only at the moment"),
-    (asyncpg.DiskFullError, "the database's disk is full"),
-    (asyncpg.TooManyConnectionsError, "the database has no connection left"),
-    (asyncpg.InsufficientResourcesError, "the database lacks resources"),
-    (asyncpg.QueryCanceledError, "the database cancelled the statement"),
-    (asyncpg.TransactionRollbackError, "the database rolled the transaction back"),
-    (asyncpg.LockNotAvailableError, "the database did not get a lock in time"),
-    (asyncio.TimeoutError, "the database did not answer in time"),
-)
+OWN_CONNECTIONS: Final = 3
+"""Beside the pool: one each to listen for notices, to report that the process lives, and to campaign for the lead."""
 FROZEN: Final = "the database does not answer"
 
 _PROBE: Final = """
@@ -86,8 +59,9 @@ class Probe:
 class Database:
     """One PostgreSQL database, reached through a pool."""
 
-    def __init__(self, pool: Pool) -> None:
+    def __init__(self, pool: Pool, sessions: Sessions | None = None) -> None:
         self.pool = pool
+        self._sessions = sessions
         self._frozen = False
 
     @classmethod
@@ -105,6 +79,7 @@ class Database:
 
         A statement may take *statement_seconds*, unless it names a time-out of its own; None: any time.
         """
+        sessions = Sessions(target, most=most_connections + OWN_CONNECTIONS)
         with translated():
             pool = await asyncpg.create_pool(
                 **target.arguments(),
@@ -116,10 +91,10 @@ class Database:
                 # The default reset costs a round trip at every release; no code here leaves session state behind
                 # (a point read takes 145 us without it, 260 us with).
                 reset=_keep_session,
-                init=sessions.prepare,
+                init=sessions.greet,
                 server_settings={"application_name": application_name, "timezone": "UTC"},
             )
-        return cls(pool)
+        return cls(pool, sessions)
 
     @asynccontextmanager
     async def connection(self) -> AsyncGenerator[Connection]:
@@ -152,10 +127,15 @@ class Database:
                     if row["read_only"]:
                         await self.pool.expire_connections()
         except StoreUnavailableError as error:
-            self._frozen = isinstance(error.__cause__, TimeoutError) and not self._is_exhausted()
+            cause = error.__cause__
+            is_silent = isinstance(cause, TimeoutError) and not isinstance(cause, NoSessionError)
+            self._frozen = is_silent and not self._is_exhausted()
             return Probe(problem=FROZEN if self._frozen else error.message)
         self._frozen = False
-        return Probe(problem=_REASONS[0][1] if row["read_only"] else None, at=row["at"])
+        problem = READ_ONLY if row["read_only"] else None
+        if problem is None and self._sessions is not None:
+            problem = await self._sessions.shortage()
+        return Probe(problem=problem, at=row["at"])
 
     async def answers(self) -> bool:
         """Whether a trivial statement succeeds."""
@@ -178,55 +158,6 @@ class Database:
         return bool(pool.get_size() >= pool.get_max_size() and pool.get_idle_size() == 0)
 
 
-class ClosingConnection(asyncpg.Connection):  # type: ignore[misc]  # asyncpg has no types for mypy
-    """
-    A connection that closes itself when a statement takes too long.
-
-    asyncpg would ask the server to cancel the statement and wait for that; every ROLLBACK after it would wait as well.
-    """
-
-    async def execute(self, query: str, *args: Any, timeout: float | None = None) -> Any:  # noqa: ASYNC109  # asyncpg's
-        """Execute *query*; see asyncpg."""
-        with _closed_after_timeout(self):
-            return await super().execute(query, *args, timeout=timeout)
-
-    async def executemany(self, command: str, args: Any, *, timeout: float | None = None) -> None:  # noqa: ASYNC109
-        """Execute *command* for each of *args*; see asyncpg."""
-        with _closed_after_timeout(self):
-            await super().executemany(command, args, timeout=timeout)
-
-    async def fetch(self, *args: Any, **options: Any) -> Any:
-        """Return all rows; see asyncpg."""
-        with _closed_after_timeout(self):
-            return await super().fetch(*args, **options)
-
-    async def fetchrow(self, *args: Any, **options: Any) -> Any:
-        """Return the first row; see asyncpg."""
-        with _closed_after_timeout(self):
-            return await super().fetchrow(*args, **options)
-
-    async def fetchval(self, *args: Any, **options: Any) -> Any:
-        """Return one value; see asyncpg."""
-        with _closed_after_timeout(self):
-            return await super().fetchval(*args, **options)
-
-
-class _closed_after_timeout:  # noqa: N801  # reads as a word where it is used
-    """Closes *connection* when the block ends with a time-out."""
-
-    __slots__ = ("_connection",)
-
-    def __init__(self, connection: asyncpg.Connection) -> None:
-        self._connection = connection
-
-    def __enter__(self) -> None:
-        """Begin."""
-
-    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
-        if isinstance(error, TimeoutError):
-            self._connection.terminate()
-
-
 @asynccontextmanager
 async def whole(connection: Connection) -> AsyncGenerator[None]:
     """Make what follows on *connection* one transaction, or a part of the one that is open."""
@@ -235,22 +166,6 @@ async def whole(connection: Connection) -> AsyncGenerator[None]:
     else:
         async with connection.transaction():
             yield
-
-
-class translated:  # noqa: N801  # reads as a word where it is used: `with translated():`
-    """Turns errors of the driver that may pass into StoreUnavailableError; errors of statements pass unchanged."""
-
-    def __enter__(self) -> None:
-        """Begin."""
-
-    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
-        """Raise our error in place of the driver's."""
-        if isinstance(error, UNREACHABLE):
-            raise StoreUnavailableError(_reason(error), retry_after_seconds=RETRY_AFTER_SECONDS) from error
-
-
-def _reason(error: BaseException) -> str:
-    return next((words for kind, words in _REASONS if isinstance(error, kind)), "the database cannot be reached")
 
 
 async def _keep_session(_connection: Any) -> None:

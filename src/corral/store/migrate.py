@@ -12,6 +12,7 @@ import math
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from importlib import resources
 
 import asyncpg
@@ -59,24 +60,32 @@ class SchemaReport:
     """Names of migrations that are still to be applied."""
     unknown: tuple[int, ...]
     """Numbers of migrations that only a newer release knows."""
+    at: datetime
+    """The time by the server's clock."""
 
 
 async def report(target: DatabaseTarget) -> SchemaReport:
     """Look at the schema and change nothing; raises StoreUnavailableError when the server cannot be reached."""
     steps = migrations()
     with translated():
-        connection = await asyncpg.connect(**target.arguments(), timeout=math.ceil(CONNECT_TIMEOUT_SECONDS))
+        connection = await asyncpg.connect(
+            **target.arguments(),
+            timeout=math.ceil(CONNECT_TIMEOUT_SECONDS),
+            command_timeout=CONNECT_TIMEOUT_SECONDS,
+        )
         try:
             version = str(await connection.fetchval("SHOW server_version"))
             known = set[int]()
             if await connection.fetchval("SELECT to_regclass('corral_migrations') IS NOT NULL"):
                 known = {row["number"] for row in await connection.fetch("SELECT number FROM corral_migrations")}
+            at = await connection.fetchval("SELECT clock_timestamp()")
         finally:
-            await connection.close()
+            await connection.close(timeout=CONNECT_TIMEOUT_SECONDS)
     return SchemaReport(
         server_version=version.split(" ", maxsplit=1)[0],
         missing=tuple(step.name for step in steps if step.number not in known),
         unknown=tuple(sorted(known - {step.number for step in steps})),
+        at=at,
     )
 
 

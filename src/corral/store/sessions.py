@@ -26,6 +26,10 @@ SELECT set_config('tcp_keepalives_idle', '{KEEPALIVE_IDLE_SECONDS}', false),
 """
 
 
-async def prepare(connection: Any) -> None:
-    """Make a new session end soon after its client; *connection* is asyncpg's, pooled or not."""
-    await connection.execute(_PREPARE)
+async def prepare(connection: Any, *, seconds: float | None = None) -> None:
+    """
+    Make a new session end soon after its client; *connection* is asyncpg's, pooled or not.
+
+    Raises TimeoutError when the server does not answer within *seconds*, or else within the connection's own limit.
+    """
+    await connection.execute(_PREPARE, timeout=seconds)

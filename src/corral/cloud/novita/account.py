@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from pydantic import SecretStr
 
 from corral.clock import Clock
-from corral.cloud.breaker import Breaker
+from corral.cloud.breaker import Breaker, default_threshold
 from corral.cloud.budget import BudgetLedger
 from corral.cloud.gate import Gate
 from corral.cloud.guarded import GuardedExchange, Reachability
@@ -49,7 +49,8 @@ async def opened_account(
     """
     limit = settings.rate_limit_per_minute
     gate = Gate(ledger, fixed=None if limit == "auto" else limit, clock=clock, metrics=metrics)
-    breaker = Breaker(most_pause_seconds=settings.breaker_recovery_ms / 1000)
+    threshold = settings.breaker_threshold or default_threshold(settings.max_retry_attempts)
+    breaker = Breaker(most_pause_seconds=settings.breaker_recovery_ms / 1000, threshold=threshold)
     timeout_seconds = settings.request_timeout_ms / 1000
     async with HttpExchange(base_url=base_url, api_key=api_key, timeout_seconds=timeout_seconds, clock=clock) as bare:
         guard = GuardedExchange(

@@ -26,8 +26,9 @@ from corral.domain.errors import (
     CloudUnknownError,
 )
 
-MOST_RETRY_AFTER_SECONDS: Final = 60.0
-"""Longest pause the provider may impose: a longer one would be a mistake of its clock or ours, and stop everything."""
+MOST_RETRY_AFTER_SECONDS: Final = 3600.0
+"""Longest pause the provider may impose. Shorter, and a provider that asks for minutes is asked again too early, which
+may lengthen its limit; longer, and one wrong header stops deletes for as long, while machines are billed."""
 
 FATE_BY_REASON: Final[Mapping[str, Fate]] = {
     # general

@@ -1,0 +1,63 @@
+"""What cannot work is refused at the start: one sentence, an exit code, never a traceback."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+
+import pytest
+from support.pooler import pooling
+from support.process import run
+
+from corral.store.target import DatabaseTarget
+
+
+def free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port: int = free.getsockname()[1]
+    return port
+
+
+@pytest.mark.parametrize(
+    ("settings", "code", "words"),
+    [
+        ({"DATABASE_URL": "postgresql://u:hunter2@127.0.0.1:{port}/x"}, 3, "cannot be reached"),
+        ({"DATABASE_URL": "postgresql://u:hunter2@127.0.0.1:port/x"}, 2, "DATABASE_URL cannot be read"),
+        ({"DATABASE_URL": "postgresql://{user}@/missing?host={host}"}, 2, 'database "missing" does not exist'),
+        ({"DATABASE_URL": "postgresql://missing@/{name}?host={host}"}, 2, "the server refuses the login"),
+        ({"CORRAL_DATA_DIR": "/proc/corral"}, 2, "CORRAL_DATA_DIR=/proc/corral cannot be used"),
+        ({"CORRAL_DATA_DIR": "{file}/data"}, 2, "/data cannot be used: Not a directory"),
+        ({"NOVITA_API_KEY": "sk-hunter2\nX: y"}, 2, "NOVITA_API_KEY=(secret, not shown)"),
+        ({"NOVITA_API_KEY": "sk", "NOVITA_API_BASE_URL": "http://provider.example"}, 2, "accepted is an https://"),
+        ({"PORT": "x"}, 2, "PORT='x'"),
+    ],
+    ids=lambda value: next(iter(value)) if isinstance(value, dict) else None,
+)
+async def test_it_refuses_to_start(
+    tmp_path: Path, server: DatabaseTarget, settings: dict[str, str], code: int, words: str
+) -> None:
+    """`corral serve` with a setting that can never work."""
+    file = tmp_path / "file"
+    file.touch()
+    names = {"port": free_port(), "user": server.user, "name": "postgres", "host": server.host, "file": file}
+    given = {name: value.format(**names) for name, value in settings.items()}
+    found, output, errors = await run("serve", "--port=0", cwd=tmp_path, **given)
+
+    assert found == code, errors
+    assert words in errors
+    assert errors.startswith("corral: ")
+    assert errors.count("\n") == 1
+    assert "Traceback" not in output + errors
+    assert "hunter2" not in output + errors
+
+
+async def test_it_refuses_transaction_pooling(tmp_path: Path, target: DatabaseTarget) -> None:
+    """Every command that opens the database does."""
+    async with pooling(target, "transaction", 5) as url:
+        served = await run("serve", "--port=0", cwd=tmp_path, DATABASE_URL=url)
+        migrated = await run("migrate", cwd=tmp_path, DATABASE_URL=url)
+
+    assert (served[0], migrated[0]) == (2, 2)
+    assert "transaction pooling" in served[2]
+    assert served[2].count("\n") == 1

@@ -1,0 +1,88 @@
+"""Standard output that takes no more: the service goes on, and the lines lost are counted."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+from pathlib import Path
+
+import aiohttp
+from support.process import CORRAL, clean_environment
+from support.waiting import until
+
+from corral.log_writer import QueuedWriter
+
+
+async def test_a_reader_that_stops_reading_does_not_stop_the_service(short_dir: Path) -> None:
+    """A paused terminal or a log collector that hangs froze every request, job and health check."""
+    out, into = os.pipe()
+    os.set_blocking(out, False)
+    process = await asyncio.create_subprocess_exec(
+        str(CORRAL),
+        *("serve", "--port=0"),
+        env=clean_environment(CORRAL_DATA_DIR=str(short_dir / "blocked"), LOG_LEVEL="debug"),
+        stdout=into,
+        stderr=into,
+    )
+    os.close(into)
+    try:
+        address = await _address(out)
+        async with aiohttp.ClientSession() as client:
+            for _ in range(600):  # a pipe holds 64 KiB, a line at debug level some 250 bytes
+                async with client.get(f"{address}/health/live") as response:
+                    assert response.status == 200
+    finally:
+        process.terminate()
+        code = await asyncio.wait_for(process.wait(), 30)
+        os.close(out)
+
+    assert code == 0
+
+
+async def _address(out: int) -> str:
+    text = bytearray()
+
+    def is_told() -> bool:
+        with contextlib.suppress(BlockingIOError):
+            text.extend(os.read(out, 4096))
+        return b" serves on " in text and text.endswith(b"\n")
+
+    await until(is_told)
+    return text.decode().split(" serves on ")[1].split()[0]
+
+
+async def test_lines_beyond_the_limit_are_dropped_counted_and_reported() -> None:
+    """Else memory would grow for as long as nothing reads."""
+    out, into = os.pipe()
+    os.set_blocking(out, False)
+    reported = list[int]()
+    writer = QueuedWriter(into, most_lines=10, on_dropped=reported.append)
+    try:
+        writer.write(f"{0:0200000}\n")  # more than a pipe holds: the thread waits from here on
+        for n in range(1, 3000):
+            writer.write(f"{n}\n")
+        assert not writer.drain(0.05)
+        dropped = writer.take_dropped()
+        read = bytearray()
+
+        def is_read() -> bool:
+            try:
+                read.extend(os.read(out, 65536))
+            except BlockingIOError:
+                return writer.drain(0)
+            return False
+
+        await until(is_read)
+        await until(lambda: bool(reported))
+    finally:
+        os.close(into)
+        os.close(out)
+
+    lines = read.decode().splitlines()
+    assert dropped > 0
+    assert sum(reported) == dropped
+    assert len(lines) + dropped == 3000
+    written = [int(line) for line in lines[1:]]
+    assert written == sorted(written)
+    assert writer.take_dropped() == 0

@@ -1,0 +1,38 @@
+"""A worker whose clock is an hour ahead: it says so, and works by the database's clock."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from support.process import quicken, serving
+from support.waiting import until
+
+from corral.store.target import DatabaseTarget
+
+ORDER = {"name": "punctual", "productName": "RTX 4090 24GB", "templateId": "107672"}
+
+
+async def test_a_worker_an_hour_ahead_fails_no_create(target: DatabaseTarget, short_dir: Path) -> None:
+    """Every create was past its deadline of 20 minutes the moment that worker looked at it."""
+    data_dir = short_dir / "skewed"
+    url = f"postgresql://{target.user}@/{target.database}?host={target.host}"
+    async with (
+        serving(data_dir, "--role=api", DATABASE_URL=url) as api,
+        serving(data_dir, "--role=worker", DATABASE_URL=url, ahead="3600") as worker,
+    ):
+        await quicken(data_dir)
+        created = (await api.ask("POST", "/api/instances", json=ORDER)).json["instanceId"]
+
+        async def shown() -> str:
+            return str((await api.ask("GET", f"/api/instances/{created}")).json["status"])
+
+        async def has_settled() -> bool:
+            return await shown() in {"ready", "failed"}
+
+        await until(has_settled, what="the end of the create")
+        status = await shown()
+        told = (await worker.ask("GET", "/health")).json["dependencies"]["database"]
+
+    assert status == "ready"
+    assert 3590 < told["clockAheadSeconds"] < 3610
+    assert any("clock.corrected" in line for line in worker.lines)

@@ -1,0 +1,20 @@
+"""`corral serve` on a machine whose clock is off by the seconds in the first argument; the others are its own."""
+
+from __future__ import annotations
+
+import sys
+from datetime import UTC, datetime, timedelta
+
+from corral.cli.main import main
+from corral.clock import SystemClock
+
+AHEAD = timedelta(seconds=float(sys.argv.pop(1)))
+
+
+def skewed(_clock: SystemClock) -> datetime:
+    return datetime.now(UTC) + AHEAD  # noqa: TID251  # the machine's clock, as it is in this test
+
+
+if __name__ == "__main__":
+    SystemClock.now = skewed  # type: ignore[assignment, method-assign]
+    main()
