@@ -90,7 +90,7 @@ def _restarted(instance: Instance, seen: ProviderInstance) -> bool:
     return None not in (seen.started_at, instance.booted_at) and seen.started_at != instance.booted_at
 
 
-def given(match: Match, times: Times) -> Instance:
+def with_machine(match: Match, times: Times) -> Instance:
     """
     The record with the machine that was found for it.
 

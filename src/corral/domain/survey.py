@@ -15,7 +15,7 @@ from corral.domain.instance import Instance, InstanceId, ProviderId
 from corral.domain.lifecycle import Goal, Phase
 from corral.domain.marks import Mark, read_mark
 from corral.domain.matching import Match, Unmatched, matched
-from corral.domain.observations import CLOCK_SKEW, Times, given, is_too_new, knows_better, not_seen, seen_as
+from corral.domain.observations import CLOCK_SKEW, Times, is_too_new, knows_better, not_seen, seen_as, with_machine
 from corral.domain.sighting import ProviderInstance, Sighting
 
 SAMPLE: Final = 5
@@ -69,7 +69,7 @@ def peeked(
 
 def followed(match: Match, *, began: datetime, now: datetime, settle: timedelta) -> Instance:
     """The record after a lookup that *began* then showed that its machine is gone: it has moved."""
-    return given(match, Times(began=began, now=now, settle=settle))
+    return with_machine(match, Times(began=began, now=now, settle=settle))
 
 
 def unnamed(instance: Instance, *, began: datetime, settle: timedelta) -> Instance | None:
@@ -119,7 +119,7 @@ def survey(
     unseen = [i for i in remembered.values() if i.id not in after] if complete else []
     lacking = [i for i in unseen if _is_expected(i, times)]
     matches, unmatched, to_confirm = matched({**remembered, **after}, free, {i.id for i in lacking})
-    after |= {match.record.id: given(match, times) for match in matches}
+    after |= {match.record.id: with_machine(match, times) for match in matches}
     settled = {match.record.id for match in (*matches, *to_confirm)}
     unseen, lacking = [i for i in unseen if i.id not in after], [i for i in lacking if i.id not in after]
     trusted = complete and all(i.missing_checks > 0 for i in lacking)
