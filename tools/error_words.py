@@ -85,6 +85,7 @@ FIELDS: Final[Mapping[str, str]] = {
 """The codes of single fields, with what is accepted."""
 
 FAILURES: Final[Mapping[str, str]] = {
+    "ACCOUNT_NOT_LISTED": "No complete, right listing of the provider account could be read since the service started.",
     "NO_OPTIMAL_PRODUCT_ANY_REGION": "No region listed the product until the deadline, or for `waitForCapacity`.",
     "RESOURCE_CONSTRAINTS": "No offer could be had until the deadline, or for `waitForCapacity`; or, of a start, its "
     "host has no GPU free until the deadline.",

@@ -105,15 +105,15 @@ async def test_nothing_is_created_before_a_listing_was_compared_since_the_start(
             again.sim.fault("error_500", on="list", count=None)
             wish = await again.wish()
             await again.steps(10)
-            assert await again.phase(wish) is Phase.CREATING
+            waiting = await again.get(wish)
+            assert (waiting.phase, waiting.waiting is not None and waiting.waiting.code) == (
+                Phase.CREATING,
+                "ACCOUNT_NOT_LISTED",
+            )
             assert herd.sim.instances() == []
 
             again.sim.no_more_faults()
-            await again.observer.look()
-            again.clock.advance(5)
-            await again.work()
-
-            assert (await again.get(wish)).provider_id is not None
+            await again.until(wish, Phase.READY)
 
 
 async def test_a_listing_that_lacks_a_machine_which_was_not_looked_up_does_not_let_creates_through(

@@ -18,7 +18,16 @@ from typing import Final
 from corral.clock import Clock
 from corral.cloud.port import Cloud, CreateOrder, Credentials
 from corral.domain.catalog import Template
-from corral.domain.creation import created, in_doubt, intended, not_created, retried_until, waited_in_vain, waiting
+from corral.domain.creation import (
+    NOT_LISTED,
+    created,
+    in_doubt,
+    intended,
+    not_created,
+    retried_until,
+    waited_in_vain,
+    waiting,
+)
 from corral.domain.decide import Policy
 from corral.domain.errors import (
     CloudRefusedError,
@@ -72,7 +81,12 @@ class Births:
 
         Raises CloudTransientError, with nothing in doubt, when the provider cannot be asked now.
         """
-        await self.gate.check(hold.connection, hold.server)
+        try:
+            await self.gate.check(hold.connection, hold.server)
+        except CloudTransientError as error:
+            if not self.gate.is_slow:
+                raise
+            return await self._give_up(hold, instance, Failure(code=NOT_LISTED, message=error.message))
         refused: dict[Offer, Refusal] = {}
         while True:
             max_age = WAITING_MAX_AGE_SECONDS if instance.waiting is not None else None

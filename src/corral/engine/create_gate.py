@@ -28,7 +28,8 @@ LAST_PAUSE_SECONDS: Final = 5.0
 """The pause grows with the wait, up to this: the provider may be unreachable for hours while thousands wait."""
 
 WARN_AFTER_SECONDS: Final = 5.0
-"""A listing usually takes less; after this long the log says that creates wait for it."""
+"""A listing usually takes less; after this long the log and the instances say that creates wait for it. Shorter, and
+every start of a busy service causes events; longer, and a provider that cannot be listed is noticed later."""
 
 
 class CreateGate:
@@ -47,6 +48,11 @@ class CreateGate:
         now = await looks.listings(connection)
         self._server, self._begun = now.server, now.begun
         self._since, self._is_open, self._has_warned = self._clock.monotonic(), False, False
+
+    @property
+    def is_slow(self) -> bool:
+        """Whether creates have waited for so long that their instances should say why."""
+        return not self._is_open and self._clock.monotonic() - self._since >= WARN_AFTER_SECONDS
 
     async def check(self, connection: Connection, server: datetime | None) -> None:
         """
