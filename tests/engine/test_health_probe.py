@@ -303,7 +303,7 @@ async def test_beside_a_provider_on_loopback_only_loopback_is_allowed(prober: Pr
 
 async def test_tcp_connects_to_the_address_that_was_checked(clock: SteppedClock) -> None:
     """One lookup: a name that answers differently the second time gains nothing. A dead address is passed over."""
-    names = Names(["127.0.0.9", "127.0.0.1"], [METADATA])
+    names = Names(["::1", "127.0.0.1"], [METADATA])
     policy = AddressPolicy(allow_private=False, allow_loopback=True)
     async with serving(HttpAnswers(WELCOME)) as port, Prober.open(clock=clock, policy=policy, names=names) as prober:
         endpoint = Endpoint(port=22, kind=PortKind.TCP, address=f"machine.example:{port}")
