@@ -20,13 +20,21 @@ async def ground(target: DatabaseTarget) -> AsyncGenerator[Ground]:
     await ground.close()
 
 
+async def listed(ground: Ground, **quirks: object) -> Paddock:
+    """A paddock whose first listing was compared, without which nothing is created."""
+    paddock = await ground.paddock(**quirks)
+    with paddock.script.silently():
+        await paddock.look()
+    return paddock
+
+
 async def disturbed(ground: Ground, mishap: Mishap, **quirks: object) -> tuple[Paddock, InstanceId]:
     """A create with *mishap* at its call or, if it is one of commits, at the commit of its intent right before."""
-    calm = await ground.paddock()
+    calm = await listed(ground)
     await calm.wish()
     await calm.work()
     place = calm.script.steps.index("create") - (mishap in OF_COMMITS)
-    paddock = await ground.paddock(**quirks)
+    paddock = await listed(ground, **quirks)
     paddock.script.write([*[Mishap.NONE] * place, mishap])
     instance_id = await paddock.wish()
     await paddock.work()
@@ -89,10 +97,10 @@ async def test_an_id_returned_after_the_deletion_is_recorded(ground: Ground) -> 
 
 async def test_an_id_is_recorded_through_a_new_connection_when_its_own_is_lost(ground: Ground) -> None:
     """The database closed the connection while the provider was asked; with a lagging list only the id finds it."""
-    calm = await ground.paddock()
+    calm = await listed(ground)
     await calm.wish()
     await calm.work()
-    paddock = await ground.paddock(list_lag_seconds=90)
+    paddock = await listed(ground, list_lag_seconds=90)
     paddock.script.write([*[Mishap.NONE] * (calm.script.steps.index("create") + 1), Mishap.AWAY_BEFORE])
     instance_id = await paddock.wish()
     await paddock.work()
@@ -103,7 +111,7 @@ async def test_an_id_is_recorded_through_a_new_connection_when_its_own_is_lost(g
 
 async def test_the_deadline_of_a_create_is_kept_in_doubt(ground: Ground) -> None:
     """A provider that cannot be listed does not keep an instance `creating` for ever; a late machine is still found."""
-    paddock = await ground.paddock(list_lag_seconds=240)
+    paddock = await listed(ground, list_lag_seconds=240)
     instance_id = await paddock.wish(minutes=2)
     paddock.exchange.lose_next = "create"
     await paddock.work()
