@@ -72,6 +72,8 @@ NEEDED: Final[Mapping[str, tuple[str, ...]]] = {
     "admin": (
         "GET /api/audit",
         "POST /api/jobs/cleanup",
+        "POST /api/jobs/pause",
+        "POST /api/jobs/resume",
         "POST /api/cache/clear",
         "POST /api/cache/cleanup",
         "DELETE /api/cache/{name}/{key}",
@@ -216,7 +218,9 @@ async def test_the_shell_uses_the_key_of_its_environment(
     listed = await run("keys", "ls", "--json", cwd=home, CORRAL_API_KEY=keys["viewer"])
     both = {"CORRAL_URL": corral.address, "CORRAL_API_KEY": keys["viewer"]}
     by_environment = await run("ls", "--json", cwd=home, **both)
-    by_sdk = await run_python("from corral_client import Client; print(list(Client().instances.list()))", home, both)
+    by_sdk = await run_python(
+        "from corral_client import Client; c = Client(); print(list(c.instances.list())); c.close()", home, both
+    )
 
     assert (by_environment[0], json.loads(by_environment[1])) == (0, [])
     assert by_sdk == (0, "[]\n")
