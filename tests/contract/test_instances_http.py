@@ -297,11 +297,13 @@ async def test_a_product_that_is_sold_out_is_accepted_by_a_request_that_waits(fr
 
 async def test_what_it_waits_for_is_shown_while_it_is_not_created(front: Front) -> None:
     """And no time at which it will be ready, which nobody knows."""
-    made = (await front.wish()).json["instanceId"]
-    await front.change(made, waiting=Failure(code="RESOURCE_CONSTRAINTS", message="waiting for capacity"))
-    waits = (await front.get(f"/api/instances/{made}")).json
-    await front.change(made, phase=Phase.STARTING)
-    starts = (await front.get(f"/api/instances/{made}")).json
+    obstacle = Failure(code="RESOURCE_CONSTRAINTS", message="waiting for capacity")
+    shown = []
+    for phase in (Phase.CREATING, Phase.STARTING):
+        made = (await front.wish(name=phase.value)).json["instanceId"]
+        await front.change(made, phase=phase, waiting=obstacle)
+        shown.append((await front.get(f"/api/instances/{made}")).json)
+    waits, starts = shown
 
     assert (waits["reason"], waits["estimatedReadyTime"]) == ("waiting for capacity", None)
     assert (starts["reason"], starts["estimatedReadyTime"] is None) == (None, False)
@@ -324,9 +326,7 @@ async def test_a_template_that_cannot_be_used_is_the_providers_fault(front: Fron
 async def test_a_dry_run_shows_the_plan_and_does_nothing(front: Front) -> None:
     """Candidates in order with their price, the rest with the reason."""
     query = "/api/instances?dryRun=true"
-    answer = await front.service.ask(
-        "POST", query, json={**WISH, "region": "AS-IN-01"}, headers={"Idempotency-Key": "k"}
-    )
+    answer = await front.service.ask("POST", query, json={**WISH, "region": "AS-IN-01"})
     wrong = await front.service.ask("POST", query, json={})
 
     assert answer.status == 200

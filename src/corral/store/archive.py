@@ -42,6 +42,7 @@ LEARNT: Final = frozenset(
         "corral_orphans",  # seen again at the next look, and spared for as long again
         "corral_processes",
         "corral_provider_budget",
+        "corral_request_counts",
         "corral_shortages",
     }
 )
