@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Final
@@ -65,7 +66,8 @@ def read_settings(data: bytes) -> None:
     try:
         found = load({}, dotenv=text)
     except SettingsError as error:
-        told = str(error)
+        # What is accepted is our own text: a value cut short, "postgresql:/", may be a part of it.
+        told = re.sub(r": accepted is .*", "", str(error))
     else:
         told = "\n".join(f"{one.name}={one.value}" for one in found.shown)
         assert all(one.value in {"", "********"} for one in found.shown if one.name in _SECRET_SETTINGS)
