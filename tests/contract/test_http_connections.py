@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import select
 import socket
 from collections.abc import AsyncGenerator
@@ -40,6 +41,11 @@ async def service(database: Database) -> AsyncGenerator[Service]:
 
 def statuses(answer: bytes) -> list[int]:
     return [int(part[:3]) for part in answer.split(b"HTTP/1.1 ")[1:]]
+
+
+def header_of(head: bytes, name: bytes) -> str:
+    [value] = [line.partition(b": ")[2] for line in head.splitlines() if line.startswith(name + b": ")]
+    return value.decode()
 
 
 async def test_empty_lines_after_a_response_do_not_keep_a_connection(service: Service) -> None:
@@ -100,6 +106,25 @@ async def test_endless_trailers_are_refused(service: Service, trailer: bytes) ->
 async def test_too_many_headers_are_refused(service: Service, header: bytes) -> None:
     """Each costs far more memory than its bytes on the wire; the request need not even be complete."""
     answer = await service.raw(b"GET /health/live HTTP/1.1\r\nhost: localhost\r\n" + header * 101)
+
+    assert statuses(answer) == [400]
+    assert b"INVALID_REQUEST" in answer
+
+
+@pytest.mark.parametrize("request_", [b"garbage\r\n\r\n", LAST[:-2] + b"host: localhost\r\n\r\n"])
+async def test_a_refused_request_has_ids_like_every_other(service: Service, request_: bytes) -> None:
+    """A user who reports the error quotes them."""
+    first, second = [(await service.raw(request_)).partition(b"\r\n\r\n") for _ in range(2)]
+
+    ids = [header_of(head, b"x-request-id") for head, _, _ in (first, second)]
+    assert ids[0] != ids[1]
+    assert json.loads(first[2])["error"]["requestId"] == ids[0]
+    assert header_of(first[0], b"x-correlation-id") == ids[0]
+
+
+async def test_a_body_in_another_coding_is_refused(service: Service) -> None:
+    """It would be read as JSON although it is compressed."""
+    answer = await service.raw(CHUNKED.replace(b": chunked", b": gzip, chunked") + b"\r\n")
 
     assert statuses(answer) == [400]
     assert b"INVALID_REQUEST" in answer

@@ -18,8 +18,9 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 
 from corral.api.bodies import IS_HERE
 from corral.api.connections import Door
+from corral.api.edge import request_ids
 from corral.api.limits import Limits
-from corral.api.problems import RequestIds, problem
+from corral.api.problems import problem
 from corral.api.security import SECURITY_HEADERS
 from corral.api.writes import JoinedWrites
 from corral.clock import Clock
@@ -28,9 +29,10 @@ from corral.domain.errors import CorralError, CrowdedError, MalformedError
 if TYPE_CHECKING:
     from asyncio import TimerHandle
 
-UNIQUE: Final = frozenset(
-    {b"host", b"origin", b"authorization", b"x-api-key", b"content-type", b"content-length", b"idempotency-key"}
-)
+UNIQUE: Final = frozenset({
+    b"host", b"origin", b"authorization", b"x-api-key", b"content-type", b"content-length", b"transfer-encoding",
+    b"idempotency-key",
+})  # fmt: skip
 """Headers that a request may carry once: of two values a proxy may check one, and the service use the other."""
 HEADER_COST: Final = 300
 """Bytes of memory that a header takes beside its text; a request that is queued takes about ten times as much."""
@@ -227,9 +229,10 @@ class PatientProtocol(HttpToolsProtocol):
 
     def _hang_up(self, error: CorralError) -> None:
         """Send *error*, which belongs to no request, and close."""
-        ids = RequestIds(request_id="unreadable", correlation_id="unreadable")
+        ids = request_ids({})  # not those it sent: they may be of the request before
         answer = problem(error, ids, self._clock.now())
         headers = {**answer.headers, **SECURITY_HEADERS}
+        headers |= {"x-request-id": ids.request_id, "x-correlation-id": ids.correlation_id}
         headers |= {"content-length": str(len(answer.body)), "connection": "close"}
         lines = [f"HTTP/1.1 {answer.status:d} {HTTPStatus(answer.status).phrase}"]
         lines += [f"{name}: {value}" for name, value in headers.items()]
@@ -280,5 +283,8 @@ def _check_headers(headers: list[tuple[bytes, bytes]], version: str) -> None:
                 raise _RefusedError(_unreadable(f"the header {name.decode()} was sent more than once"))
     if version == "1.1" and b"host" not in names:
         raise _RefusedError(_unreadable("the header host is missing"))
-    if version == "1.0" and b"transfer-encoding" in names:
-        raise _RefusedError(_unreadable("HTTP/1.0 has no transfer-encoding"))
+    if b"transfer-encoding" in names:
+        if version == "1.0":
+            raise _RefusedError(_unreadable("HTTP/1.0 has no transfer-encoding"))
+        if dict(headers)[b"transfer-encoding"].strip().lower() != b"chunked":
+            raise _RefusedError(_unreadable("the transfer-encoding must be chunked, and nothing else"))
