@@ -98,7 +98,9 @@ async def test_every_replica_tells_prometheus_the_same_of_the_fleet(front: Front
     answer = await front.get("/metrics")
     told = samples(answer.body)
 
-    assert answer.headers["content-type"].startswith("text/plain")
+    kind, *parameters = answer.headers["content-type"].split("; ")
+    assert kind == "text/plain"
+    assert sorted(parameters) == ["charset=utf-8", "version=1.0.0"], "a scraper refuses a parameter that is repeated"
     assert told["corral_instances", "starting"] == 1
     assert told["corral_instances", "ready"] == 0
     assert told["corral_usd_per_hour",] == made["price"]

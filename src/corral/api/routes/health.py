@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from http import HTTPStatus
+from typing import Final
 
 import msgspec
 from litestar import Response, get
@@ -17,6 +18,9 @@ from corral.api.vitals import Vitals
 from corral.clock import Clock
 from corral.engine.fleet_gauges import FleetGauges
 from corral.telemetry import Metrics
+
+_PROMETHEUS_TEXT: Final = CONTENT_TYPE_LATEST.removesuffix("; charset=utf-8")
+"""The framework adds the charset; named twice, the type is not valid."""
 
 
 class Liveness(msgspec.Struct):
@@ -85,6 +89,6 @@ def handlers(clock: Clock, vitals: Vitals, metrics: Metrics, gauges: FleetGauges
         """
         if gauges is not None:
             await gauges.refresh()
-        return Response(generate_latest(metrics.registry), media_type=CONTENT_TYPE_LATEST)
+        return Response(generate_latest(metrics.registry), media_type=_PROMETHEUS_TEXT)
 
     return [health, live, ready, numbers]
