@@ -5,8 +5,12 @@ from __future__ import annotations
 import signal
 from pathlib import Path
 
+import pytest
 from support.process import Running, serving
 from support.waiting import until
+
+from corral.clock import SystemClock
+from corral.cloud.simulated import SimulatedProvider
 
 
 async def is_reached(service: Running) -> bool:
@@ -28,3 +32,25 @@ async def test_the_simulator_returns_when_its_owner_was_killed(short_dir: Path) 
         assert second.process.returncode is None
 
     assert after == before, "addresses handed out stay true"
+
+
+async def test_the_simulator_sees_nothing_of_our_environment(short_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It needs no setting of the service, and a process listing may show its environment."""
+    monkeypatch.setenv("WEBHOOK_SECRET", "a-secret-of-ours")
+    simulated = SimulatedProvider(short_dir, SystemClock())
+    try:
+        await simulated.ensure()
+        [process] = [found for found in Path("/proc").glob("[0-9]*") if _runs_for(found, short_dir)]
+        environment = (process / "environ").read_bytes()
+    finally:
+        await simulated.stop()
+
+    assert {line.split(b"=")[0] for line in environment.split(b"\0") if line} == {b"PATH", b"LC_ALL"}
+
+
+def _runs_for(process: Path, data_dir: Path) -> bool:
+    try:
+        command = (process / "cmdline").read_bytes().split(b"\0")
+    except OSError:  # it has ended meanwhile
+        return False
+    return b"novitasim" in command and any(part.startswith(bytes(data_dir)) for part in command)

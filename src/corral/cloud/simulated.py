@@ -29,6 +29,8 @@ API_PATH = "/gpu-instance/openapi"
 START_WITHIN_SECONDS = 15.0
 _POLL_SECONDS = 0.05
 _STOP_WITHIN_SECONDS = 5.0
+_ENVIRONMENT = {"PATH": "/usr/bin:/bin", "LC_ALL": "C.UTF-8"}
+"""All that the simulator gets to see of ours: it needs none of it, and ours may hold WEBHOOK_SECRET."""
 
 
 class SimulatedProvider:
@@ -147,6 +149,7 @@ class SimulatedProvider:
                 stdin=subprocess.PIPE,
                 stdout=output,
                 stderr=output,
+                env=_ENVIRONMENT,
                 start_new_session=True,  # a Ctrl-C in the terminal is for us alone
             )
         log.info("simulator.started", state=str(state))
