@@ -52,7 +52,9 @@ from corral.engine.reading import Known, Reading
 from corral.engine.reconcile import Reconciler
 from corral.engine.record import Recorder
 from corral.engine.request_counts import SharedRequestCounts
+from corral.engine.sightings import Sightings
 from corral.engine.starts import Starts
+from corral.engine.unmade import Unmade
 from corral.ground import Ground, adopting_on, lay_ground, listing_on, register_sweeps
 from corral.health.probe import Prober
 from corral.jobs.pause import Pause
@@ -267,11 +269,20 @@ def _engine(
     """Register what jobs do; answers what runs beside them."""
     clock, policy, installation = ground.clock, ground.policy, ground.installation
     recorder = Recorder(news=ground.news)
+    sightings = Sightings(
+        database=ground.database,
+        queue=ground.queue,
+        clock=clock,
+        policy=policy,
+        installation=installation,
+        tell=ground.news.tell,
+    )
     births = Births(
         cloud=cloud,
         database=ground.database,
         catalogue=catalogue,
         gate=gate,
+        unmade=Unmade.of(cloud, sightings),
         recorder=recorder,
         clock=clock,
         installation=installation,

@@ -9,9 +9,9 @@ from contextlib import asynccontextmanager
 import asyncpg
 import pytest
 from conftest import TEMPLATE
+from support.backups import OURS, ready, restore, rows
 from support.herd import Herd, herding
 
-from corral.domain.instance import InstanceId
 from corral.domain.lifecycle import Phase
 from corral.domain.operation import OperationKind
 from corral.domain.orphans import GRACE, Orphan
@@ -19,32 +19,7 @@ from corral.store import looks, orphans
 from corral.store.database import Database
 from corral.store.target import DatabaseTarget
 
-OURS = r"corral-[0-9a-f]{6}-(inst-[0-9a-z]+)-\d+"
-COPIED = ("corral_instances", "corral_operations", "corral_last_look")
 HOUR = GRACE.total_seconds()
-
-
-async def rows(database: Database) -> dict[str, list[str]]:
-    """What a backup has."""
-    async with database.connection() as connection:
-        return {
-            table: [row["row"] for row in await connection.fetch(f"SELECT row_to_json(t)::text AS row FROM {table} t")]  # noqa: S608
-            for table in COPIED
-        }
-
-
-async def restore(database: Database, backup: dict[str, list[str]]) -> None:
-    """Everything as it was, and a look at every instance, as `corral import` leaves it."""
-    async with database.transaction() as connection:
-        await connection.execute("DELETE FROM corral_pgqueuer")
-        for table, kept in backup.items():
-            await connection.execute(f"DELETE FROM {table}")  # noqa: S608
-            await connection.execute(
-                f"INSERT INTO {table} OVERRIDING SYSTEM VALUE"  # noqa: S608
-                f" SELECT * FROM json_populate_recordset(NULL::{table}, $1::json)",
-                f"[{','.join(kept)}]",
-            )
-        await connection.execute("UPDATE corral_instances SET look_at = now() - interval '40 years'")
 
 
 @asynccontextmanager
@@ -69,11 +44,6 @@ async def copied(server: DatabaseTarget, original: Database) -> AsyncGenerator[t
 async def noted(database: Database) -> list[Orphan]:
     async with database.connection() as connection:
         return await orphans.all_of_them(connection)
-
-
-async def ready(herd: Herd, wishes: list[InstanceId]) -> dict[InstanceId, str]:
-    """Step until all are ready; their machines."""
-    return {wish: str((await herd.until(wish, Phase.READY)).provider_id) for wish in wishes}
 
 
 async def test_an_older_database_adopts_the_machines_it_has_forgotten(

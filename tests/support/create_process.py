@@ -21,7 +21,9 @@ from corral.engine.create_gate import CreateGate
 from corral.engine.news import News
 from corral.engine.reconcile import Reconciler
 from corral.engine.record import Recorder
+from corral.engine.sightings import Sightings
 from corral.engine.starts import Starts
+from corral.engine.unmade import Unmade
 from corral.health.probe import Prober
 from corral.jobs.queue import JobQueue
 from corral.jobs.registry import JobId, JobRun, LookAgainError, Registry
@@ -46,19 +48,30 @@ async def main(host: str, name: str, base_url: str, instance_id: str) -> None:
         database.connection() as connection,
     ):
         cloud = NovitaCloud(exchange)
-        recorder = Recorder(news=News(JobQueue(database, Registry())))
+        queue, installation = JobQueue(database, Registry()), await instances.mark(connection)
+        news = News(queue)
+        recorder = Recorder(news=news)
         caches = CacheBook(CacheSettings(), clock)
         catalogue = Catalogue(
             cloud, caches, FailedOffers(database), clock, default_region="CN-HK-01", regions=("AS-SGP-02",)
+        )
+        sightings = Sightings(
+            database=database,
+            queue=queue,
+            clock=clock,
+            policy=policy,
+            installation=installation,
+            tell=news.tell,
         )
         births = Births(
             cloud=cloud,
             database=database,
             gate=CreateGate(clock),
+            unmade=Unmade.of(cloud, sightings),
             catalogue=catalogue,
             recorder=recorder,
             clock=clock,
-            installation=await instances.mark(connection),
+            installation=installation,
             policy=policy,
         )
         starts = Starts(cloud=cloud, recorder=recorder, clock=clock, policy=policy)

@@ -40,7 +40,9 @@ from corral.engine.news import News
 from corral.engine.observe import Observer
 from corral.engine.reconcile import Reconciler
 from corral.engine.record import Recorder
+from corral.engine.sightings import Sightings
 from corral.engine.starts import Starts
+from corral.engine.unmade import Unmade
 from corral.health.probe import Prober
 from corral.jobs.queue import JobQueue, Wanted
 from corral.jobs.registry import JobId, JobRun, LookAgainError, Priority, Registry
@@ -245,11 +247,20 @@ async def herding(
                 await gate.start(connection)
                 if listed:
                     await looks.compared(connection, await looks.begin(connection))
+            sightings = Sightings(
+                database=database,
+                queue=queue,
+                clock=clock,
+                policy=policy,
+                installation=installation,
+                tell=news.tell,
+            )
             births = Births(
                 cloud=cloud,
                 database=database,
                 catalogue=catalogue,
                 gate=gate,
+                unmade=Unmade.of(cloud, sightings),
                 recorder=recorder,
                 clock=clock,
                 installation=installation,

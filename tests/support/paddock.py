@@ -41,8 +41,10 @@ from corral.engine.news import News
 from corral.engine.observe import Observer
 from corral.engine.reconcile import Reconciler
 from corral.engine.record import Recorder
+from corral.engine.sightings import Sightings
 from corral.engine.starts import Starts
 from corral.engine.sweeps.orphans import OrphanSweep
+from corral.engine.unmade import Unmade
 from corral.health.probe import Prober
 from corral.jobs.execution import FIRST_RETRY_SECONDS, LAST_RETRY_SECONDS, OUTAGE_PAUSE_SECONDS
 from corral.jobs.queue import JobQueue, Wanted
@@ -187,11 +189,20 @@ class Paddock:
             default_region=ORDER.regions[0],
             regions=ORDER.regions[1:],
         )
+        sightings = Sightings(
+            database=self.database,
+            queue=self.queue,
+            clock=clock,
+            policy=policy,
+            installation=ground.installation,
+            tell=self.news.tell,
+        )
         births = Births(
             cloud=cloud,
             database=self.database,
             catalogue=catalogue,
             gate=self.gate,
+            unmade=Unmade.of(cloud, sightings),
             recorder=self.recorder,
             clock=clock,
             installation=ground.installation,

@@ -106,6 +106,9 @@ class Shop:
     async def named(self, name: str) -> Listing:
         raise NotImplementedError
 
+    async def named_like(self, start: str) -> Listing:
+        raise NotImplementedError
+
     async def instances(self) -> Listing:
         raise NotImplementedError
 

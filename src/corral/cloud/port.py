@@ -96,6 +96,10 @@ class Cloud(Protocol):
         """The instances called *name*, by one call; complete unless the provider had more that fit."""
         ...
 
+    async def named_like(self, start: str) -> Listing:
+        """The same for names that begin with *start*; an empty one gives the first page of the account."""
+        ...
+
     async def start(self, provider_id: str) -> None:
         """Ask for a start."""
         ...

@@ -27,7 +27,12 @@ class Mark:
 
 def provider_name(mark: Mark) -> str:
     """The name of the attempt at the provider."""
-    return f"corral-{mark.installation}-{mark.instance_id.replace('_', '-')}-{mark.attempt}"
+    return f"{name_start(mark.installation, mark.instance_id)}-{mark.attempt}"
+
+
+def name_start(installation: str, instance_id: InstanceId) -> str:
+    """How the names of all attempts for the instance begin."""
+    return f"corral-{installation}-{instance_id.replace('_', '-')}"
 
 
 def read_mark(name: str) -> Mark | None:

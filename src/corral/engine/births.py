@@ -49,6 +49,7 @@ from corral.engine.catalog import Catalogue
 from corral.engine.create_gate import CreateGate
 from corral.engine.record import Hold, Recorder, Step
 from corral.engine.send_check import SendCheck
+from corral.engine.unmade import Unmade
 from corral.store import instances, operations
 from corral.store.database import Database, translated
 from corral.telemetry import log
@@ -70,6 +71,7 @@ class Births:
     database: Database
     catalogue: Catalogue
     gate: CreateGate
+    unmade: Unmade
     recorder: Recorder
     clock: Clock
     installation: str
@@ -86,7 +88,9 @@ class Births:
         except CloudTransientError as error:
             if not self.gate.is_slow:
                 raise
-            return await self._give_up(hold, instance, Failure(code=NOT_LISTED, message=error.message))
+            # A machine that this finds is recorded; what follows is stale then, and the next pass has the machine.
+            if not self.gate.is_stuck or not await self.unmade.is_unmade(instance):
+                return await self._give_up(hold, instance, Failure(code=NOT_LISTED, message=error.message))
         refused: dict[Offer, Refusal] = {}
         while True:
             max_age = WAITING_MAX_AGE_SECONDS if instance.waiting is not None else None

@@ -5,6 +5,9 @@ A database can be older than the account: restored from a backup, or taken over 
 last commits. Then a request that is recorded as not created may have a machine, and a create call would make a second
 one. The first listing shows that machine, and its record gets it (`domain/matching.py`).
 
+Some accounts never have a right listing: thousands of machines that come and go while it is read, or a machine that the
+list never shows. There, after a while, a lookup by name allows single creates (`unmade.py`).
+
 The leader numbers its listings in the database (`store/looks.py`), so that every process knows when one was compared.
 What counts is a listing that began after this process first used the database server it uses now: a restored database
 carries the numbers of its past, and a server that was restarted may have lost commits while this process went on.
@@ -32,6 +35,11 @@ WARN_AFTER_SECONDS: Final = 5.0
 every start of a busy service causes events; longer, and a provider that cannot be listed is noticed later."""
 
 
+STUCK_AFTER_SECONDS: Final = 30.0
+"""After this long without a right listing, single creates are allowed by a lookup of their names. Shorter, and every
+start costs such lookups, also against a list that lags; longer, and creates wait where no listing is ever right."""
+
+
 class CreateGate:
     """Whether this process may send creates."""
 
@@ -53,6 +61,11 @@ class CreateGate:
     def is_slow(self) -> bool:
         """Whether creates have waited for so long that their instances should say why."""
         return not self._is_open and self._clock.monotonic() - self._since >= WARN_AFTER_SECONDS
+
+    @property
+    def is_stuck(self) -> bool:
+        """Whether listings have failed for so long that single creates may go by other evidence."""
+        return not self._is_open and self._clock.monotonic() - self._since >= STUCK_AFTER_SECONDS
 
     async def check(self, connection: Connection, server: datetime | None) -> None:
         """

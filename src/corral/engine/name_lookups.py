@@ -2,8 +2,7 @@
 Looking for creates in doubt by their names, where listings of the whole account take long or are not to be trusted.
 
 The provider's list takes a name: one call answers for one create, however large the account is. What it finds is ours.
-That it finds nothing counts like a listing without the name, but only if the same question about a machine that is
-known to exist finds that one: how the filter works is not documented, and a list that is wrong is wrong under a filter.
+That it finds nothing counts like a listing without the name, if the filter is known to work (`name_filter.py`).
 """
 
 from __future__ import annotations
@@ -13,12 +12,10 @@ from datetime import datetime
 from typing import Final
 
 from corral.clock import Clock
-from corral.cloud.port import Cloud
 from corral.domain.errors import CloudError
 from corral.domain.instance import Instance, InstanceId
-from corral.domain.marks import Mark, provider_name
-from corral.domain.matching import attempt_of
 from corral.engine.doubts import DoubtWatch
+from corral.engine.name_filter import NameFilter
 from corral.engine.sightings import Sightings
 from corral.store import instances
 from corral.store.database import Database
@@ -39,12 +36,11 @@ _Doubt = tuple[InstanceId, int]
 class NameLookups:
     """Resolves creates in doubt; a new leader starts its pauses again."""
 
-    cloud: Cloud
+    filter: NameFilter
     database: Database
     sightings: Sightings
     clock: Clock
     doubts: DoubtWatch
-    installation: str
     _asked: dict[_Doubt, tuple[float, float]] = field(default_factory=dict[_Doubt, tuple[float, float]], init=False)
     """When the name was first and last looked up."""
 
@@ -68,24 +64,15 @@ class NameLookups:
             now = self.clock.monotonic()
             first, _ = self._asked.get((instance.id, instance.attempt), (now, now))
             self._asked[instance.id, instance.attempt] = first, now
-            began, name = self.clock.now(), self._name(instance, instance.attempt)
-            found = await self.cloud.named(name)
+            began = self.clock.now()
+            found = await self.filter.attempt(instance, instance.attempt)
             if found.instances:
                 await self.sightings.record_named(instance, found.instances[0], began=began)
             elif found.complete and instance.id in outlasted:
                 absent.append((instance, began))
-        if absent and await self._finds_what_exists():
+        if absent and await self.filter.finds_names():
             for instance, began in absent:
                 await self.sightings.record_unnamed(instance, began=began)
-
-    async def _finds_what_exists(self) -> bool:
-        """Whether a lookup by name finds a machine of ours that is ready."""
-        async with self.database.connection() as connection:
-            control = await instances.one_ready(connection)
-        if control is None or control.unlisted_since is not None:
-            return False
-        found = await self.cloud.named(self._name(control, attempt_of(control)))
-        return any(seen.id == control.provider_id for seen in found.instances)
 
     def _is_due(self, instance: Instance, now: float) -> bool:
         asked = self._asked.get((instance.id, instance.attempt))
@@ -93,6 +80,3 @@ class NameLookups:
             return True
         first, last = asked
         return now - last >= min(max(last - first, FIRST_PAUSE_SECONDS), LAST_PAUSE_SECONDS)
-
-    def _name(self, instance: Instance, attempt: int) -> str:
-        return provider_name(Mark(installation=self.installation, instance_id=instance.id, attempt=attempt))

@@ -21,6 +21,7 @@ from corral.domain.lifecycle import IN_MOTION
 from corral.domain.matching import Match
 from corral.engine.doubts import DoubtWatch
 from corral.engine.glimpses import Glimpses
+from corral.engine.name_filter import NameFilter
 from corral.engine.name_lookups import NameLookups
 from corral.engine.outcome import provider_id
 from corral.engine.peeks import Peeks
@@ -104,12 +105,11 @@ class Observer:
         )
 
         self._names = NameLookups(
-            cloud=self.cloud,
+            filter=NameFilter(cloud=self.cloud, database=self.database, installation=self.installation),
             database=self.database,
             sightings=self._sightings,
             clock=self.clock,
             doubts=self._doubts,
-            installation=self.installation,
         )
 
     def wake(self) -> None:

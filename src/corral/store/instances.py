@@ -147,14 +147,26 @@ async def in_doubt(connection: Connection) -> list[Instance]:
     return [instance_of(row) for row in rows]
 
 
-async def one_ready(connection: Connection) -> Instance | None:
-    """One that we created and that is ready, the latest request first; None if there is none."""
-    row = await connection.fetchrow(
+async def listed_ready(connection: Connection, limit: int) -> list[Instance]:
+    """Some that we created, that are ready and that the provider's list is not known to lack, newest first."""
+    rows = await connection.fetch(
         "SELECT record, generation FROM corral_instances WHERE phase = $1 AND record->'order'->>'template_id' <> ''"
-        " ORDER BY created_at DESC LIMIT 1",
+        " AND record->>'unlisted_since' IS NULL ORDER BY created_at DESC LIMIT $2",
         Phase.READY.value,
+        limit,
     )
-    return None if row is None else instance_of(row)
+    return [instance_of(row) for row in rows]
+
+
+async def unlisted(connection: Connection) -> tuple[int, int]:
+    """How many machines the provider's list is known to lack although they exist, and how many are ready in all."""
+    row = await connection.fetchrow(
+        "SELECT count(*) FILTER (WHERE record->>'unlisted_since' IS NOT NULL) AS lacking,"
+        " count(*) FILTER (WHERE phase = $1) AS ready FROM corral_instances WHERE phase <> $2",
+        Phase.READY.value,
+        Phase.TERMINATED.value,
+    )
+    return row["lacking"], row["ready"]
 
 
 async def belonging(

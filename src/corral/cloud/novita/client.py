@@ -8,6 +8,7 @@ is the exchange's matter.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 from typing import Final
@@ -145,8 +146,15 @@ class NovitaCloud:
         The provider's filter is fuzzy, and how is not documented: an empty answer means something only if the filter
         finds what is known to exist.
         """
-        page = await self._page(self._first_page or 0, PAGE_SIZE, name=name)
-        found = tuple(seen for _, seen in page.items if seen.name == name)
+        found = await self.named_like(name)
+        return replace(found, instances=tuple(seen for seen in found.instances if seen.name == name))
+
+    async def named_like(self, start: str) -> Listing:
+        """The same for names that begin with *start*; an empty one gives the first page of the account."""
+        page = await self._page(self._first_page or 0, PAGE_SIZE, name=start)
+        if not page.items and page.total and self._first_page is None:  # this process has not listed the account yet
+            page = await self._page(1, PAGE_SIZE, name=start)
+        found = tuple(seen for _, seen in page.items if seen.name.startswith(start))
         return Listing(instances=found, complete=page.total == len(page.items), pages=1)
 
     async def start(self, provider_id: str) -> None:

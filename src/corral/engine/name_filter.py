@@ -1,0 +1,93 @@
+"""
+Asking the provider's list for names, and whether such a question can be relied upon.
+
+How the list's name filter works is not documented, and a list that is wrong is wrong under a filter. So that it finds
+nothing means something only if the same kind of question about a machine that is known to exist finds that one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+from corral.cloud.port import Cloud, Listing
+from corral.domain.instance import Instance, InstanceId
+from corral.domain.marks import Mark, name_start, provider_name, read_mark
+from corral.domain.matching import attempt_of
+from corral.domain.sighting import ProviderInstance
+from corral.store import instances
+from corral.store.database import Database
+
+KNOWN_ASKED: Final = 3
+"""How many known machines are asked for until one is found. Fewer, and one that has just gone says that the filter
+does not work; more, and a filter that does not work costs more calls."""
+SHORTEST_NAME: Final = 6
+"""Of a machine that is not ours, to ask for it by the beginning of its name."""
+MOST_LACKING: Final = 4
+"""More machines than this that exist and are not listed: the list is wrong about any machine, not about single ones."""
+LISTED_FOR_ONE_LACKING: Final = 25
+"""And so is a list that lacks more than one of so many."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NameFilter:
+    """The provider's list, asked for names."""
+
+    cloud: Cloud
+    database: Database
+    installation: str
+
+    async def attempt(self, instance: Instance, attempt: int) -> Listing:
+        """The machines that one create attempt made."""
+        mark = Mark(installation=self.installation, instance_id=instance.id, attempt=attempt)
+        return await self.cloud.named(provider_name(mark))
+
+    async def attempts(self, instance_id: InstanceId) -> Listing:
+        """The machines that any create attempt for the instance made."""
+        listing = await self.cloud.named_like(name_start(self.installation, instance_id))
+        found = tuple(seen for seen in listing.instances if self._made_for(seen) == instance_id)
+        return replace(listing, instances=found)
+
+    async def finds_names(self) -> bool:
+        """Whether the question for one attempt finds a machine of ours that is ready."""
+        for known in await self._known():
+            found = await self.attempt(known, attempt_of(known))
+            if any(seen.id == known.provider_id for seen in found.instances):
+                return True
+        return False
+
+    async def finds_beginnings(self) -> bool:
+        """
+        Whether the question for all attempts finds a machine that is known to exist.
+
+        If the records have none, one from the first page of the account will do, also of somebody else: the question is
+        whether the filter finds names by their beginnings. A list that is known to lack several machines, or one of a
+        few, fails: such an account is not listed by the filter either.
+        """
+        async with self.database.connection() as connection:
+            lacking, ready = await instances.unlisted(connection)
+        if lacking > min(MOST_LACKING, max(1, ready // LISTED_FOR_ONE_LACKING)):
+            return False
+        known = await self._known()
+        for each in known:
+            found = await self.attempts(each.id)
+            if any(seen.id == each.provider_id for seen in found.instances):
+                return True
+        return False if known or lacking else await self._finds_a_listed_one()
+
+    async def _finds_a_listed_one(self) -> bool:
+        page = await self.cloud.named_like("")
+        named = [seen for seen in page.instances if len(seen.name) >= SHORTEST_NAME]
+        if not named:
+            return False
+        example = max(named, key=lambda seen: self._made_for(seen) is not None)
+        found = await self.cloud.named_like(example.name[:-2])
+        return any(seen.id == example.id for seen in found.instances)
+
+    async def _known(self) -> list[Instance]:
+        async with self.database.connection() as connection:
+            return await instances.listed_ready(connection, KNOWN_ASKED)
+
+    def _made_for(self, seen: ProviderInstance) -> InstanceId | None:
+        mark = read_mark(seen.name)
+        return None if mark is None or mark.installation != self.installation else mark.instance_id

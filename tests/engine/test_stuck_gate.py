@@ -1,0 +1,111 @@
+"""After a start where no listing is ever right: creates go by a lookup of their names, and by nothing less."""
+
+from __future__ import annotations
+
+import pytest
+from support.backups import OURS, ready, restore, rows
+from support.herd import Herd, herding
+
+from corral.domain.instance import InstanceId
+from corral.domain.lifecycle import Phase
+from corral.engine.create_gate import STUCK_AFTER_SECONDS
+from corral.store.database import Database
+from corral.store.target import DatabaseTarget
+
+HIDES_ONE = {"list_shows": "half"}
+"""Every other machine is listed, under a filter too: of two, one is not."""
+
+
+async def waits(herd: Herd, wish: InstanceId) -> bool:
+    instance = await herd.get(wish)
+    return (instance.phase, instance.provider_id) == (Phase.CREATING, None)
+
+
+def listings(herd: Herd) -> int:
+    return int(herd.sim.calls()["endpoints"]["list"]["total"])
+
+
+async def test_a_machine_that_the_list_never_shows_does_not_stop_creates_for_ever(
+    database: Database, target: DatabaseTarget
+) -> None:
+    """The list stays wrong; the filter finds the other machine, and none of the new request."""
+    async with herding(database, target) as herd:
+        await ready(herd, [await herd.wish(), await herd.wish()])
+        herd.sim.set(**HIDES_ONE)
+        async with herding(database, target, after=herd, listed=False) as again:
+            wish = await again.wish()
+            await again.steps(int(STUCK_AFTER_SECONDS) // 2 - 2)
+            assert await waits(again, wish), "a list that lags is given the same time"
+
+            await again.until(wish, Phase.READY)
+        assert herd.sim.ledger(OURS).most_at_once == 1
+
+
+async def test_a_machine_that_the_filter_finds_is_adopted_and_not_made_again(
+    database: Database, target: DatabaseTarget
+) -> None:
+    """The database is older than the account, and no listing comes to its end."""
+    async with herding(database, target) as herd:
+        await ready(herd, [await herd.wish()])
+        lost = await herd.wish()
+        backup = await rows(database)
+        originals = await ready(herd, [lost])
+        await restore(database, backup)
+        async with herding(database, target, after=herd, listed=False) as again:
+            for _ in range(40):
+                again.clock.advance(2)
+                again.sim.advance(2)
+                await again.observer.sweep()
+                await again.work()
+            found = await again.get(lost)
+
+        assert found.provider_id == originals[lost]
+        assert len(herd.sim.instances(OURS)) == 2
+
+
+@pytest.mark.parametrize(
+    "quirk", [{"name_filter": "nothing"}, {"name_filter": "exact"}, {"list_shows": "nothing"}, {"list_shows": "half"}]
+)
+async def test_a_filter_that_does_not_find_what_exists_allows_nothing(
+    database: Database, target: DatabaseTarget, quirk: dict[str, str]
+) -> None:
+    """Nor does a list that lacks several of a few machines; and asking costs little."""
+    async with herding(database, target) as herd:
+        await ready(herd, [await herd.wish() for _ in range(4)])
+        herd.sim.set(**quirk)
+        async with herding(database, target, after=herd, listed=False) as again:
+            wishes = [await again.wish() for _ in range(10)]
+            if "name_filter" in quirk:  # the list itself is right: it never comes to an end
+                before = listings(again)
+                for _ in range(60):
+                    again.clock.advance(2)
+                    again.sim.advance(2)
+                    await again.observer.sweep()
+                    await again.work()
+                assert listings(again) - before <= 40
+            else:
+                await again.steps(60)
+            assert all([await waits(again, wish) for wish in wishes])
+            assert len(herd.sim.instances(OURS)) == 4
+
+
+async def test_without_a_known_machine_one_of_the_account_shows_that_the_filter_works(
+    database: Database, target: DatabaseTarget
+) -> None:
+    """A new database on a large account: nothing of ours is known, but others have machines with names."""
+    async with herding(database, target) as herd, herding(database, target, after=herd, listed=False) as again:
+        wish = await again.wish()
+        for name in (None, "somebody-elses-machine"):
+            if name is not None:
+                await make_foreign(again, name)
+            for _ in range(35):
+                again.clock.advance(2)
+                again.sim.advance(2)
+                await again.observer.sweep()
+                await again.work()
+            assert await waits(again, wish) == (name is None)
+
+
+async def make_foreign(herd: Herd, name: str) -> None:
+    order = {"name": name, "productId": "4090.16c62g", "gpuNum": 1, "rootfsSize": 60, "imageUrl": "a/b:1"}
+    await herd.sim.ask("/gpu/instance/create", order | {"kind": "gpu", "billingMode": "onDemand"})
