@@ -270,3 +270,20 @@ async def test_every_field_is_described(counter: Counter) -> None:
     assert all(parameter.get("description") for parameter in parameters)
     assert all(field.get("description") for field in numbers.values())
     assert (await counter.service.ask("GET", "/docs")).status == 200
+
+
+@pytest.mark.parametrize(
+    ("query", "accepted"),
+    [
+        ("?name=x&maxPrice=0", "must be a number above 0 and at most 10000"),
+        ("?name=x&spotFallback=2", "must be true or false"),
+        ("?name=x&billingMode=monthly", "must be one of spot, onDemand"),
+        ("?name=", "must have 1 to 200 characters"),
+        ("", "is required"),
+    ],
+)
+async def test_a_bad_query_says_what_is_accepted(counter: Counter, query: str, accepted: str) -> None:
+    """All of it, in plain words."""
+    error = error_of(await counter.service.ask("GET", f"/api/products/optimal{query}"), 400, "VALIDATION_ERROR")
+
+    assert [each["message"] for each in error["validationErrors"]] == [accepted]

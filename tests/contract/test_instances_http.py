@@ -387,6 +387,23 @@ async def test_a_bad_word_in_a_query_names_those_that_are_accepted(front: Front)
     assert "must be one of pending" in jobs["validationErrors"][0]["message"]
 
 
+@pytest.mark.parametrize(
+    ("query", "accepted"),
+    [
+        ("instances?limit=501", "must be a whole number from 1 to 500"),
+        ("instances?limit=x", "must be a whole number from 1 to 500"),
+        ("instances?offset=-1", "must be a whole number from 0 to 1000000000"),
+        ("instances?name=%00", "must have 0 to 100 printable ASCII characters"),
+        ("instances/comprehensive?includeNovitaOnly=x", "must be true or false"),
+    ],
+)
+async def test_a_bad_query_says_what_is_accepted(front: Front, query: str, accepted: str) -> None:
+    """All of it, and not in the words of the language we are written in."""
+    error = error_of(await front.get(f"/api/{query}"), 400, "VALIDATION_ERROR")
+
+    assert [each["message"] for each in error["validationErrors"]] == [accepted]
+
+
 async def test_old_clients_read_running_where_others_read_ready(database: Database) -> None:
     """CORRAL_READY_STATUS=running; the filter takes the word that is shown."""
     async with opened(database, ready_word="running") as front:

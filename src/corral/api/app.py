@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from functools import partial
 from http import HTTPStatus
 from typing import Any
@@ -17,7 +15,6 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.middleware import DefineMiddleware
 from litestar.openapi.config import OpenAPIConfig
 from litestar.openapi.spec import License
-from litestar.params import ParameterKwarg
 from litestar.routes import HTTPRoute
 from litestar.types import ASGIApp
 
@@ -27,6 +24,7 @@ from corral.api.edge import Edge
 from corral.api.idempotency import OncePerKey
 from corral.api.limits import Limits
 from corral.api.openapi import CompletedJson, keep_steady
+from corral.api.parameters import field_problems
 from corral.api.plain_wishes import PlainWishes
 from corral.api.problems import RequestIds, problem
 from corral.api.quota import Quota
@@ -222,7 +220,7 @@ def _ours(request: Request[Any, Any, Any], error: Exception) -> Exception:
     path = request.scope["path"]
     match error:
         case ValidationException():
-            return errors.SpecInvalidError([_field_problem(request, e) for e in error.extra or [_missing(error)]])
+            return errors.SpecInvalidError(field_problems(request, error))
         case HTTPException(status_code=HTTPStatus.NOT_FOUND):
             return errors.NotFoundError(f"there is no {path}; /docs lists what there is")
         case HTTPException(status_code=HTTPStatus.METHOD_NOT_ALLOWED):
@@ -237,43 +235,6 @@ def _ours(request: Request[Any, Any, Any], error: Exception) -> Exception:
             return errors.MalformedError("the body is nested too deeply")
         case _:
             return error
-
-
-def _field_problem(request: Request[Any, Any, Any], entry: Any) -> errors.FieldProblem:
-    """One of the framework's complaints; the value is not at hand, so it is not echoed."""
-    entry = entry if isinstance(entry, dict) else {}
-    code = "INVALID_QUERY" if entry.get("source") in {"query", "path"} else "VALIDATION_ERROR"
-    name = str(entry.get("key", "(request)"))
-    accepted = _accepted_words(request, name)
-    message = str(entry.get("message", "is not valid"))
-    return errors.FieldProblem(
-        field=_written_name(request, name),
-        code=code,
-        message=f"must be one of {', '.join(accepted)}" if accepted else message,
-        shows_value=False,
-    )
-
-
-def _accepted_words(request: Request[Any, Any, Any], name: str) -> list[str]:
-    """The values that the parameter *name* accepts, where it accepts only certain words."""
-    parameter = request.route_handler.parsed_fn_signature.parameters.get(name)
-    if parameter is None:
-        return []
-    kinds = [parameter.annotation, *(inner.annotation for inner in parameter.inner_types)]
-    return [str(word.value) for kind in kinds if isinstance(kind, type) and issubclass(kind, StrEnum) for word in kind]
-
-
-def _written_name(request: Request[Any, Any, Any], name: str) -> str:
-    """What callers call the parameter that our function calls *name*."""
-    parameter = request.route_handler.parsed_fn_signature.parameters.get(name)
-    definition = parameter.kwarg_definition if parameter is not None else None
-    return definition.name or name if isinstance(definition, ParameterKwarg) else name
-
-
-def _missing(error: ValidationException) -> dict[str, str]:
-    """A required parameter that was left out: the framework names it in its message only."""
-    named = re.match(r"Missing required (\w+) parameter '(.+?)'", error.detail)
-    return {"source": named[1], "key": named[2], "message": "is required"} if named else {}
 
 
 def _framework_headers(error: Exception) -> dict[str, str]:

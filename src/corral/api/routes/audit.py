@@ -11,6 +11,7 @@ from litestar.params import QueryParameter
 from msgspec import Meta
 
 from corral.api.access import ADMIN
+from corral.api.parameters import PRINTABLE
 from corral.api.routes.events import After, InstanceFilter, Limit
 from corral.domain.access import Access
 from corral.domain.audit import AuditLine
@@ -53,7 +54,7 @@ def handlers(trail: AuditTrail) -> list[HTTPRouteHandler]:
         limit: Limit = 100,
         instance_id: InstanceFilter = None,
         who: Annotated[
-            str | None, QueryParameter(max_length=100, pattern="^[ -~]*$", description="Name or id of a key.")
+            str | None, QueryParameter(max_length=100, pattern=PRINTABLE, description="Name or id of a key.")
         ] = None,
     ) -> AuditPage:
         """Every POST, PUT, PATCH and DELETE of the last 90 days, also the refused ones; no bodies."""

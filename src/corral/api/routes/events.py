@@ -14,6 +14,7 @@ from litestar.response import Stream
 from msgspec import Meta
 
 from corral.api.access import VIEWER, Identity
+from corral.api.parameters import ID_CHARACTERS
 from corral.engine.event_hub import EventHub
 from corral.engine.event_log import EventDetails, EventLog
 from corral.engine.keyring import KeyRing
@@ -32,7 +33,7 @@ Last = Annotated[
 ]
 InstanceFilter = Annotated[
     str | None,
-    QueryParameter(name="instanceId", max_length=100, pattern="^[A-Za-z0-9_-]*$", description="Corral's id."),
+    QueryParameter(name="instanceId", max_length=100, pattern=ID_CHARACTERS, description="Corral's id."),
 ]
 
 

@@ -25,6 +25,7 @@ from corral.api.idempotency import (
 )
 from corral.api.order_form import CreateOperation
 from corral.api.orders import OrderReader
+from corral.api.parameters import PRINTABLE
 from corral.api.plans import PlanDetails, plan_details
 from corral.api.schemas import InstanceCreated, InstanceDetails, InstanceList
 from corral.api.showing import Showing
@@ -96,10 +97,10 @@ def handlers(desk: InstanceDesk) -> list[HTTPRouteHandler]:
     async def list_instances(  # Litestar calls it by name
         status: FromQuery[StatusFilter | None] = None,
         name: Annotated[
-            str | None, QueryParameter(max_length=100, pattern="^[ -~]*$", description="The whole name.")
+            str | None, QueryParameter(max_length=100, pattern=PRINTABLE, description="The whole name.")
         ] = None,
         region: Annotated[
-            str | None, QueryParameter(max_length=100, pattern="^[ -~]*$", description="Region code.")
+            str | None, QueryParameter(max_length=100, pattern=PRINTABLE, description="Region code.")
         ] = None,
         limit: Annotated[int, QueryParameter(ge=1, le=500)] = 100,
         offset: Annotated[int, QueryParameter(ge=0, le=1_000_000_000)] = 0,

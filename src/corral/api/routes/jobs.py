@@ -14,14 +14,13 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.params import FromPath, FromQuery, JSONBody, QueryParameter
 
 from corral.api.access import ADMIN, VIEWER
+from corral.api.parameters import PRINTABLE
 from corral.api.times import iso
 from corral.domain.errors import NotFoundError
 from corral.jobs.pause import PauseState
 from corral.jobs.queue import JobQueue, JobStatus, JobView
 from corral.jobs.registry import JobId, Priority
 
-PRINTABLE = "^[ -~]*$"
-"""What a filter may hold; PostgreSQL cannot be asked for a NUL."""
 DEFAULT_AGE_MS = 24 * 60 * 60 * 1000
 
 
