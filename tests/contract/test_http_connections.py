@@ -277,8 +277,10 @@ async def test_a_client_that_never_reads_is_cut_off(database: Database) -> None:
             await until(partial(poller.poll, 0), within=20, what="the end of the connection")
 
 
-async def test_a_stream_ends_whose_client_never_reads() -> None:
-    """The application that feeds it is told that the client is gone."""
+@pytest.mark.parametrize("requests", [1, 2])
+@pytest.mark.parametrize("leaves", [False, True])
+async def test_a_stream_ends_whose_client_leaves_or_never_reads(requests: int, *, leaves: bool) -> None:
+    """The application that feeds it is told that the client is gone, also when another request waits behind it."""
     told: list[str] = []
 
     async def endless(scope: Any, receive: Any, send: Any) -> None:
@@ -299,8 +301,11 @@ async def test_a_stream_ends_whose_client_never_reads() -> None:
     server = HttpServer(endless, listener, clock=SystemClock(), limits=limits)
     serving_task = asyncio.create_task(server.serve())
     with socket.create_connection(listener.getsockname()) as client:
-        client.sendall(ALIVE)
-        await until(lambda: told == ["http.disconnect"], within=20, what="the end of the stream")
+        client.sendall(ALIVE * requests)
+        if leaves:
+            await asyncio.to_thread(client.recv, 1)
+            client.close()
+        await until(lambda: told == ["http.disconnect"], within=5, what="the end of the stream")
     server.stop()
     await serving_task
 

@@ -119,3 +119,16 @@ async def test_a_watch_ends_when_there_is_room_again() -> None:
     await until(lambda: wire.checks > checks + 1)
 
     assert not wire.aborted
+
+
+async def test_nothing_is_written_to_a_closed_connection() -> None:
+    """Neither what comes later nor what was held back: the event loop raises, and its log fills with tracebacks."""
+    wire, writes = opened()
+    writes.write(b"held back")
+    wire.close()
+    await turn()
+    for part in (b"head ", b"body", b"more"):
+        writes.write(part)
+    await turn()
+
+    assert wire.sent == [b"(closed)"]

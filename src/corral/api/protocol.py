@@ -75,9 +75,12 @@ class PatientProtocol(HttpToolsProtocol):
             self._refuse(CrowdedError("this Corral has too many connections; ask again later", retry_after_seconds=5))
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Stop every timer and release what was held."""
+        """Stop every timer, release what was held, and end the response under way and the requests behind it."""
         self._headers_arrived()
         self._unset_keepalive_if_required()
+        self.pipeline.clear()
+        if self._running is not None and not self._running.response_complete:
+            _disconnect(self._running)  # uvicorn does this only to the newest request
         self._joined.unwatch()
         self._hold(-self._held)
         self._door.unsent.change(self._unsent, 0)
@@ -221,8 +224,7 @@ class PatientProtocol(HttpToolsProtocol):
         if running is None or running.response_complete:
             self._hang_up(error)
         elif running is newest and running.more_body and not running.response_started:
-            running.disconnected = True
-            running.message_event.set()
+            _disconnect(running)
             self._hang_up(error)
         else:
             self.flow.pause_reading()
@@ -268,6 +270,12 @@ class _RefusedError(Exception):
     def __init__(self, error: CorralError) -> None:
         super().__init__(error.message)
         self.error = error
+
+
+def _disconnect(cycle: RequestResponseCycle) -> None:
+    """Make the application that serves *cycle* see that its client is gone."""
+    cycle.disconnected = True
+    cycle.message_event.set()
 
 
 def _unreadable(message: str) -> MalformedError:

@@ -39,8 +39,10 @@ class JoinedWrites:
         self._check: asyncio.TimerHandle | None = None
 
     def write(self, data: bytes) -> None:
-        """Send *data*, with what was written just before it."""
-        if self._held is None:
+        """Send *data*, with what was written just before it; nothing once the connection is closed."""
+        if self._transport.is_closing():
+            self._held = None  # some event loops raise when a closed connection is written to
+        elif self._held is None:
             self._held = data
             self._loop.call_soon(self._flush)
         else:
@@ -85,7 +87,8 @@ class JoinedWrites:
     def _flush(self) -> None:
         if self._held is not None:
             held, self._held = self._held, None
-            self._transport.write(held)
+            if not self._transport.is_closing():
+                self._transport.write(held)
 
     def __getattr__(self, name: str) -> Any:
         """All else is the transport's own."""
