@@ -56,6 +56,9 @@ async def test_a_frozen_database_is_503_within_ten_seconds_and_reported(short_di
         await service.ask("GET", "/api/products?name=RTX 4090 24GB")
         with frozen(_family(data_dir)):
             answers = await asyncio.gather(
+                # First, while the pool still has connections: the lookup of the key itself must end as well.
+                _timed(service, "POST", "/api/instances", json=order, headers={"Idempotency-Key": "order"}),
+                _timed(service, "POST", "/api/jobs/pause", headers={"Idempotency-Key": "pause"}),
                 *(_timed(service, "GET", f"/api/instances?offset={n}") for n in range(30)),
                 *(_timed(service, "POST", "/api/instances", json=order) for _ in range(5)),
             )

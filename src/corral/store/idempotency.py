@@ -78,7 +78,6 @@ async def find(connection: Connection, keys: Sequence[str], now: datetime) -> di
         keys,
         now,
         now - KEPT_FOR,
-        timeout=SWEEP_SECONDS,
     )
     return {row["key"]: _read(row) for row in rows}
 
@@ -100,7 +99,6 @@ async def keep(connection: Connection, wanted: Sequence[KeyRow], now: datetime) 
         [answer.body for answer in answers],
         now,
         now - KEPT_FOR,
-        timeout=SWEEP_SECONDS,
     )
     kept = {row["key"] for row in taken}
     # A claim may be given back between the two statements; who then asks again will find the key free.
