@@ -10,7 +10,7 @@ import pytest
 from support.clocks import SteppedClock
 from support.waiting import until
 
-from corral.cloud.gate import MOST_IN_FLIGHT, MOST_READS_IN_FLIGHT, URGENT_IN_FLIGHT, Gate, Permit
+from corral.cloud.gate import LOCAL_SECONDS, MOST_IN_FLIGHT, MOST_READS_IN_FLIGHT, URGENT_IN_FLIGHT, Gate, Permit
 from corral.cloud.local_ledger import LocalLedger
 from corral.domain.errors import CloudTransientError, StoreUnavailableError
 from corral.store.budget import DatabaseLedger
@@ -231,6 +231,25 @@ async def test_without_the_ledger_a_part_is_given_and_charged_later(clock: Stepp
     assert (without, limit_without, asked) == (9, 10, 1)  # a tenth is kept for reads
     assert metrics.provider_permits_unshared._value.get() == 9
     assert len(crowd.through) == 35  # and one for stops and deletes
+
+
+async def test_a_ledger_that_was_away_for_a_moment_delays_nobody_for_long(clock: SteppedClock) -> None:
+    """Our copy may be used up for a minute; the ledger is asked again after a few seconds, and has room."""
+    ledger = CrankyLedger(clock)
+    crowd = Crowd(Gate(ledger, fixed=100, clock=clock, metrics=Metrics()))
+    for n in range(40):
+        crowd.come(f"{n}", change=True)
+    await settle()
+    ledger.away = True
+    crowd.come("late", change=True)
+    await settle()
+    ledger.away = False
+    assert "late" not in crowd.through, "a quarter of the limit is used up"
+    clock.advance(LOCAL_SECONDS + 1)
+    await settle()
+    await crowd.gate.close()
+
+    assert crowd.through[-1] == "late"
 
 
 async def test_what_broke_reaches_those_who_wait(clock: SteppedClock) -> None:

@@ -181,8 +181,12 @@ class Gate:
         self._hand_out(Lane.URGENT, count=grant.urgent, granted_at=grant.at)
         self._hand_out(Lane.CHANGE, count=grant.changes, granted_at=grant.at)
         self._hand_out(Lane.READ, count=grant.reads, granted_at=grant.at)
-        unserved = grant.total < urgent + changes + reads
-        return max(grant.wait_seconds, budget.EPSILON) if unserved else None
+        if grant.total == urgent + changes + reads:
+            return None
+        wait = grant.wait_seconds
+        if self._ledger_away_until is not None:  # our copy may be used up for a minute; the ledger may be back sooner
+            wait = min(wait, self._ledger_away_until - self._clock.monotonic())
+        return max(wait, budget.EPSILON)
 
     def _admissible(self) -> tuple[int, int, int]:
         """How many of those who wait may be sent, by lane, as far as requests in flight allow."""
