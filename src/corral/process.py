@@ -119,9 +119,13 @@ class Watch:
         if seen.at is not None and isinstance(self.clock, SharedClock):
             self._compare_clocks(self.clock, asked, seen.at)
         self._report_database(problem=seen.problem)
-        if seen.at is not None:
-            with contextlib.suppress(StoreUnavailableError):
-                await self._look_at_work()
+        if seen.at is None:
+            return
+        try:
+            await self._look_at_work()
+        except StoreUnavailableError as error:
+            # The probe is the smallest statement there is: a database that answers no other is of no use.
+            self._report_database(problem=error.message)
 
     async def _look_at_work(self) -> None:
         """Whether jobs are taken and the provider is observed, by this process or another."""

@@ -24,6 +24,7 @@ from corral.store import premises
 from corral.store.database import Database
 from corral.store.embedded import EmbeddedServer
 from corral.store.migrate import migrate
+from corral.store.target import DatabaseTarget
 from corral.telemetry import Metrics
 
 
@@ -110,6 +111,35 @@ async def test_health_says_when_nothing_is_observed_or_no_worker_is_alive(databa
     assert not await healthy_after("UPDATE corral_last_look SET noted_at = now() - interval '95 s'")
     assert vitals.up["observation"] is False
     assert await healthy_after("UPDATE corral_last_look SET every = interval '60 s'")
+
+
+async def test_a_database_that_answers_only_the_probe_is_not_healthy(
+    database: Database, target: DatabaseTarget
+) -> None:
+    """Else `/health` would repeat for ever what was last read about workers and observations."""
+    clock = SystemClock()
+    hurried = await Database.connect(target, most_connections=2, statement_seconds=0.1)
+    vitals = Vitals(started_at=clock.now())
+    watch = Watch(
+        database=hurried,
+        embedded=None,
+        simulated=None,
+        reachability=reachable,
+        vitals=vitals,
+        metrics=Metrics(),
+        clock=clock,
+    )
+    await watch.look()
+    before = vitals.up["database"]
+    async with database.transaction() as other:
+        await other.execute("LOCK TABLE corral_processes")
+        await watch.look()
+        meanwhile, problem = vitals.up["database"], vitals.notes["database"].get("problem")
+    await watch.look()
+    await hurried.close()
+
+    assert (before, meanwhile, vitals.up["database"]) == (True, False, True)
+    assert problem == "the database did not answer in time"
 
 
 async def test_a_pause_of_another_process_is_read_and_shown(database: Database) -> None:
