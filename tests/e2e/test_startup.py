@@ -61,3 +61,11 @@ async def test_it_refuses_transaction_pooling(tmp_path: Path, target: DatabaseTa
     assert (served[0], migrated[0]) == (2, 2)
     assert "transaction pooling" in served[2]
     assert served[2].count("\n") == 1
+
+
+async def test_a_dotenv_file_that_is_not_text_is_refused(tmp_path: Path) -> None:
+    """An editor may have saved it in another encoding."""
+    (tmp_path / ".env").write_bytes("PORT=0\nDEFAULT_REGION=é\n".encode("latin-1"))
+    found, _, errors = await run("config", cwd=tmp_path)
+
+    assert (found, errors) == (2, "corral: .env cannot be read: byte 23 is not UTF-8\n")

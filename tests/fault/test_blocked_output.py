@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import socket
+from functools import partial
 from pathlib import Path
 
 import aiohttp
@@ -38,6 +40,35 @@ async def test_a_reader_that_stops_reading_does_not_stop_the_service(short_dir: 
         os.close(out)
 
     assert code == 0
+
+
+async def test_it_serves_without_standard_streams(short_dir: Path) -> None:
+    """Some supervisors start a service with them closed; that was a traceback, and sockets got their numbers."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    process = await asyncio.create_subprocess_exec(
+        *("sh", "-c", 'exec "$@" <&- >&- 2>&-', "sh", str(CORRAL), "serve", f"--port={port}"),
+        env=clean_environment(CORRAL_DATA_DIR=str(short_dir / "closed")),
+    )
+    try:
+        await until(partial(_is_served, port), what="the service")
+        streams = [Path(f"/proc/{process.pid}/fd/{number}").readlink() for number in range(3)]
+    finally:
+        if process.returncode is None:
+            process.terminate()
+        code = await asyncio.wait_for(process.wait(), 30)
+
+    assert streams == [Path("/dev/null")] * 3
+    assert code == 0
+
+
+async def _is_served(port: int) -> bool:
+    try:
+        async with aiohttp.ClientSession() as client, client.get(f"http://127.0.0.1:{port}/health/live") as response:
+            return response.status == 200
+    except aiohttp.ClientError:
+        return False
 
 
 async def _address(out: int) -> str:

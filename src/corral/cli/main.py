@@ -18,7 +18,7 @@ from corral import __version__
 from corral.cli import acting, backup, doctor, instances, keys, looking, rebuild
 from corral.cli.exits import INTERRUPTED, MEANINGS, exit_code, explain
 from corral.cli.output import print_note
-from corral.cli.surroundings import configuration, configure_logging
+from corral.cli.surroundings import configuration, configure_logging, open_standard_streams
 from corral.clock import SystemClock
 from corral.domain import errors
 from corral.role import Role
@@ -126,6 +126,7 @@ def version() -> None:
 
 def main() -> None:
     """Run the command line; every error of ours is one message and an exit code, never a stack trace."""
+    open_standard_streams()
     sys.exit(_exit_code(cli))
 
 

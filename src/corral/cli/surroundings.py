@@ -8,9 +8,12 @@ time that they take would go into what they do not use.
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from corral.domain.errors import SettingsError
 
 if TYPE_CHECKING:
     from corral.configuration import Configuration
@@ -21,9 +24,17 @@ def configuration(command_line: Mapping[str, str]) -> Configuration:
     """Every setting; raises SettingsError that names each bad one."""
     from corral.configuration import load  # noqa: PLC0415  # see above
 
-    file = Path(".env")
-    text = file.read_text(encoding="utf-8") if file.is_file() else ""
-    return load(os.environ, dotenv=text, command_line=command_line)  # noqa: TID251  # the one place
+    return load(os.environ, dotenv=_dotenv(Path(".env")), command_line=command_line)  # noqa: TID251  # the one place
+
+
+def _dotenv(file: Path) -> str:
+    """The text of *file*, empty when there is none; raises SettingsError when it cannot be read."""
+    try:
+        return file.read_text(encoding="utf-8") if file.is_file() else ""
+    except UnicodeDecodeError as error:
+        raise SettingsError(f"{file} cannot be read: byte {error.start + 1} is not UTF-8") from error
+    except OSError as error:
+        raise SettingsError(f"{file} cannot be read: {error.strerror}") from error
 
 
 def configure_logging(level: str, *, queued: bool = False) -> QueuedWriter | None:
@@ -31,3 +42,19 @@ def configure_logging(level: str, *, queued: bool = False) -> QueuedWriter | Non
     from corral import telemetry  # noqa: PLC0415  # see above
 
     return telemetry.configure_logging(level, queued=queued)
+
+
+def open_standard_streams() -> None:
+    """
+    Open `/dev/null` in place of each standard stream that this process was started without.
+
+    Else the next file or socket would get its number, and processes that we start would inherit it as their output.
+    """
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest free number, which is this one
+    # Python has no object for a stream that was closed at its start.
+    sys.stdout = sys.stdout or open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115  # open until the end
+    sys.stderr = sys.stderr or open(2, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
