@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
-from corral.cloud.budget import LEAST_LIMIT, MOST_LIMIT, Budget, BudgetState, Grant, decoded, encoded
+from corral.cloud.budget import LEAST_LIMIT, MOST_LIMIT, URGENT_SECONDS, Budget, BudgetState, Grant, decoded, encoded
 
 START = 1_890_000_000.0
 MINUTE = 60.0
@@ -23,10 +23,12 @@ class BudgetMachine(RuleBasedStateMachine):
         self.state = BudgetState()
         self.now = START
         self.given: list[tuple[float, int]] = []
+        self.fixed: int | None = None
+        self.on_top_at: float | None = None
 
     @initialize(fixed=st.one_of(st.none(), st.sampled_from([1, 2, 7, 30, 100, 3000])))
     def begin(self, fixed: int | None) -> None:
-        self.budget = Budget(fixed)
+        self.budget, self.fixed = Budget(fixed), fixed
 
     @rule(
         urgent=st.sampled_from([0, 0, 1, 5, 500]),
@@ -45,8 +47,14 @@ class BudgetMachine(RuleBasedStateMachine):
         if grant.total:
             self.given.append((self.now, grant.total))
         in_the_last_minute = sum(count for at, count in self.given if at > self.now - MINUTE - 1)
-        if grant.total:
-            assert in_the_last_minute <= grant.limit
+        # One stop or delete may be sent on top of a limit that is an estimate, every two seconds.
+        on_top = 1 if self.fixed is None and grant.urgent else 0
+        if grant.total > on_top:
+            assert in_the_last_minute <= grant.limit + on_top
+        if grant.total and in_the_last_minute > grant.limit:
+            assert on_top
+            assert self.on_top_at is None or self.now - self.on_top_at >= URGENT_SECONDS - 0.01
+            self.on_top_at = self.now
 
     @rule(seconds=st.one_of(st.floats(0, 2), st.sampled_from([0.5, 1.0, 20.0, 59.0, 60.0, 61.0, 62.0, 300.0])))
     def wait(self, seconds: float) -> None:
@@ -121,6 +129,33 @@ def test_a_crowd_of_creates_leaves_room_for_stops_and_deletes() -> None:
     assert (creates.changes, urgent.urgent, urgent.changes) == (86, 4, 0)
     assert (still.urgent, still.changes) == (0, 0)
     assert freed.urgent == 2
+
+
+def test_stops_and_deletes_are_sent_right_after_a_spell_of_throttling() -> None:
+    """Calls of the last minute, sent under a higher limit or refused, do not keep them back for another minute."""
+    budget, state, sent = Budget(None), BudgetState(), []
+    state, _ = budget.take(state, START, changes=100, reads=50)
+    for tenth in range(400):
+        now = START + 1 + tenth / 10
+        state, grant = budget.take(state, now, urgent=2, changes=5, reads=5)
+        if grant.urgent:
+            sent.append(tenth / 10)
+            if tenth < 300:
+                state = budget.throttled(state, now, granted_at=grant.at, retry_after_seconds=None)
+    gaps = [later - earlier for earlier, later in itertools.pairwise(sent)]
+
+    assert budget.limit(state) == LEAST_LIMIT
+    assert max(gaps) <= 2.1
+    assert len(sent) <= 25, "a provider that throttles is not asked at every chance"
+
+
+def test_a_limit_that_was_set_is_kept_by_stops_and_deletes() -> None:
+    """A number that a person gave is not an estimate."""
+    budget, state = Budget(30), BudgetState()
+    state, first = budget.take(state, START, urgent=100, changes=0, reads=0)
+    state, then = budget.take(state, START + 30, urgent=100, changes=0, reads=0)
+
+    assert (first.urgent, then.urgent) == (27, 0)
 
 
 def test_reads_wait_for_their_share_when_changes_took_the_rest() -> None:

@@ -8,7 +8,9 @@ Pure: a state, a time, and functions from one to the next; `BudgetLedger` keeps 
 way from the permit to the wire. A token bucket would allow its capacity on top of its rate.
 
 *Stops and deletes overtake other changes.* They are *urgent*: every second they wait is billed. One call in 25 is kept
-for them, so that a stop or delete is sent at once however many creates wait for the rate limit.
+for them, so that a stop or delete is sent at once however many creates wait for the rate limit. With *auto*, whose
+limit is an estimate, one of them may be sent every two seconds on top of it: after a spell of 429 the calls of the last
+minute are more than the new limit, and a delete would wait for a minute after the spell is over.
 
 *Changes overtake reads.* Reads take two thirds of the limit at most, spaced evenly after a small burst, so that a
 create finds room at any time and a look at the world never waits for a minute to pass. When changes must wait
@@ -47,6 +49,13 @@ One part in 25 is for stops and deletes alone: 12 of 300 calls a minute, 1 of 30
 Smaller, and a stop or delete waits up to a minute behind a crowd of creates; larger, and creates and reads lose
 calls that are seldom needed.
 """
+URGENT_SECONDS: Final = 2.0
+"""
+How often, with `auto`, a stop or delete is sent although the limit is used up.
+
+Shorter, and calls to a provider that throttles are many more than the limit; longer, and machines are billed for longer
+after the provider is ready to stop them.
+"""
 BURST_SHARE: Final = 10
 """One part in ten may be read at once: a listing of thousands of instances fits."""
 YIELD_SECONDS: Final = 1.0
@@ -74,6 +83,8 @@ class BudgetState(msgspec.Struct, frozen=True, omit_defaults=True):
     """The provider asked for a pause (Retry-After) until then."""
     changes_first_until: float = 0.0
     """Until then reads stand back, because a change waits."""
+    urgent_from: float = 0.0
+    """When the next stop or delete may be sent although the limit is used up."""
     halved_at: float = 0.0
     grown_at: float = 0.0
 
@@ -125,13 +136,14 @@ class Budget:
             return state, Grant(0, 0, now, state.shut_until - now, limit)
         kept = limit // KEPT_SHARE
         for_changes = limit - kept - limit // URGENT_SHARE
-        given_urgent = max(0, min(urgent, limit - kept - sum(state.counts)))
-        state = _counted(state, given_urgent)
+        state, given_urgent = self._take_urgent(state, now, limit - kept, urgent)
         given_changes = max(0, min(changes, for_changes - sum(state.counts)))
         state = _counted(state, given_changes)
         wait = 0.0
         if given_urgent < urgent or given_changes < changes:
             wait = self._wait_for_room(state, limit - kept if given_urgent < urgent else for_changes, now)
+            if given_urgent < urgent and self._fixed is None:
+                wait = min(wait, max(EPSILON, state.urgent_from - now))
             state = msgspec.structs.replace(
                 state, changes_first_until=max(state.changes_first_until, now + wait + YIELD_SECONDS)
             )
@@ -194,6 +206,13 @@ class Budget:
             limit=grown,
             grown_at=grown_at + minutes * GROWTH_SECONDS,
         )
+
+    def _take_urgent(self, state: BudgetState, now: float, allowed: int, urgent: int) -> tuple[BudgetState, int]:
+        given = max(0, min(urgent, allowed - sum(state.counts)))
+        if given < urgent and self._fixed is None and now >= state.urgent_from - EPSILON:
+            given += 1
+            state = msgspec.structs.replace(state, urgent_from=now + URGENT_SECONDS)
+        return _counted(state, given), given
 
     def _take_reads(
         self, state: BudgetState, now: float, limit: int, shared: int, reads: int
@@ -268,6 +287,7 @@ def _shifted(state: BudgetState, now: float) -> BudgetState:
         kept_from=state.kept_from + by,
         shut_until=state.shut_until + by,
         changes_first_until=state.changes_first_until + by,
+        urgent_from=state.urgent_from + by,
         halved_at=state.halved_at + by,
         grown_at=state.grown_at + by if state.grown_at else 0.0,
     )
