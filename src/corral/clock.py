@@ -90,10 +90,14 @@ class SharedClock(SystemClock):
 
     Deadlines are written by one process and judged by another. With one process an hour ahead, every new instance would
     be past its deadline at once. All processes on one database share its clock, so they agree.
+
+    A clock that is set back is noticed at once, by the monotonic clock: a request accepted before the next comparison
+    would be past its deadline right after it. One that is set ahead cannot be told from a host that was suspended.
     """
 
     def __init__(self) -> None:
         self._correction = timedelta(0)
+        self._last = super().now(), self.monotonic()
 
     @property
     def ahead(self) -> timedelta:
@@ -102,7 +106,13 @@ class SharedClock(SystemClock):
 
     def now(self) -> datetime:
         """The present instant, in UTC."""
-        return super().now() + self._correction
+        wall, monotonic = super().now(), self.monotonic()
+        last_wall, last_monotonic = self._last
+        self._last = wall, monotonic
+        set_back_by = last_wall + timedelta(seconds=monotonic - last_monotonic) - wall
+        if set_back_by > MOST_SKEW:
+            self._correction += set_back_by
+        return wall + self._correction
 
     def compare(self, *, asked: datetime, reference: datetime, answered: datetime) -> bool:
         """

@@ -52,3 +52,19 @@ def test_a_slow_reading_says_too_little() -> None:
 
     assert not compared(clock, datetime(2000, 1, 1, tzinfo=UTC), took=timedelta(seconds=3))
     assert clock.ahead == timedelta(0)
+
+
+def test_a_clock_that_is_set_back_goes_on_until_it_is_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Time does not run backwards in between; the database's clock then says whether it was right to set it."""
+    wall, monotonic = datetime(2030, 1, 1, 12, tzinfo=UTC), 100.0
+    monkeypatch.setattr(SystemClock, "now", lambda _self: wall)
+    monkeypatch.setattr(SystemClock, "monotonic", lambda _self: monotonic)
+    clock = SharedClock()
+    began = clock.now()
+    wall, monotonic = wall - timedelta(hours=2), 101.0
+
+    assert clock.now() == began + timedelta(seconds=1)
+    assert clock.now() == began + timedelta(seconds=1), "it is corrected once"
+
+    assert compared(clock, wall), "the database's clock was set back, too"
+    assert clock.now() == wall
