@@ -20,7 +20,15 @@ import aiohttp
 import msgspec
 from yarl import URL
 
-from corral_client.errors import UNREADABLE, ConnectionFailed, CorralApiError, ServerError, error_of
+from corral_client.errors import (
+    UNREADABLE,
+    ConnectionFailed,
+    CorralApiError,
+    Invalid,
+    ServerError,
+    Unauthorised,
+    error_of,
+)
 
 LONGEST_RETRY_AFTER: Final = 60.0
 """Seconds; a service that asks for more is not waited for, because the caller may have something better to do."""
@@ -61,7 +69,7 @@ class Transport:
         self._timeout = timeout
         self._headers = {"Accept": "application/json", "User-Agent": "corral-client"}
         if api_key is not None:
-            self._headers["Authorization"] = f"Bearer {api_key}"
+            self._headers["Authorization"] = f"Bearer {api_key.strip()}"
         self._session: aiohttp.ClientSession | None = None
 
     async def close(self) -> None:
@@ -78,6 +86,8 @@ class Transport:
         self, method: str, kind: type[T], path: str, *, query: Query | None = None, body: object = None, key: str | None
     ) -> T:
         """Change something, once, however often it must be asked; *key* is the caller's idempotency key, if any."""
+        if key is not None and not _can_be_sent(key):
+            raise Invalid("an idempotency key has printable ASCII characters only", code="VALIDATION_ERROR")
         headers = {"Idempotency-Key": key or f"sdk-{secrets.token_hex(16)}"}
         data = None if body is None else msgspec.json.encode(body)
         return await self._insist(method, kind, path, query=query, headers=headers, data=data)
@@ -161,6 +171,8 @@ class Transport:
             raise ConnectionFailed(message, code="CONNECTION_FAILED", retryable=True) from error
 
     def _open(self) -> aiohttp.ClientSession:
+        if not _can_be_sent(self._headers.get("Authorization", "")):
+            raise Unauthorised("an API key has printable ASCII characters only", code="UNAUTHORIZED")
         if self._session is None:
             self._session = aiohttp.ClientSession(headers=self._headers)
         return self._session
@@ -171,6 +183,11 @@ class Transport:
         except ValueError as error:
             raise aiohttp.InvalidURL(self.base_url) from error
         return url.with_query({name: _text(value) for name, value in query.items() if value is not None})
+
+
+def _can_be_sent(value: str) -> bool:
+    """Whether a header can carry *value*; the HTTP library raises an error of its own otherwise."""
+    return value.isascii() and value.isprintable()
 
 
 def _cause(error: Exception) -> str:

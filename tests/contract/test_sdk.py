@@ -30,6 +30,7 @@ from corral_client import (
     NotFound,
     Progress,
     ServerError,
+    Unauthorised,
     WaitTimeout,
 )
 from corral_client.orders import Order
@@ -299,6 +300,26 @@ async def test_a_service_that_is_not_there_is_told_so() -> None:
             await client.health()
 
     assert len(made) == 1
+
+
+async def test_a_key_that_no_header_can_carry_is_an_error_of_ours() -> None:
+    """As read from a file with other line ends; spaces and line ends around it do not count."""
+    server = HttpAnswers(http_answer(200, b'{"templates": []}'))
+    async with answering(server) as port:
+        url = f"http://127.0.0.1:{port}"
+        async with AsyncClient(url, "corral_abc\r\n") as client:
+            await client.templates.list()
+        for key in ("corral_a\nb", "corral_\u00e9"):
+            async with AsyncClient(url, key) as client:
+                with pytest.raises(Unauthorised, match="printable ASCII") as refused:
+                    await client.templates.list()
+            assert key not in str(refused.value)
+        async with AsyncClient(url) as client:
+            with pytest.raises(Invalid, match="idempotency key"):
+                await client.instances.create(idempotency_key="a\nb", name="a", product_name=GPU, template_id=UBUNTU)
+
+    assert server.header("authorization") == "Bearer corral_abc"
+    assert len(server.heads) == 1
 
 
 async def test_health_is_told_also_when_it_is_bad() -> None:
