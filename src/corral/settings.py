@@ -7,6 +7,7 @@ and keep its meaning. The docstring under each field is what `corral config` and
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
@@ -37,8 +38,8 @@ def _choice(name: str, default: str, options: tuple[str, ...]) -> Any:
     return Field(default, alias=name, title="one of " + ", ".join(options))
 
 
-def _words(name: str, default: tuple[str, ...], *, least: int = 0) -> Any:
-    return Field(default, alias=name, min_length=least, title="a comma-separated list")
+def _words(name: str, default: tuple[str, ...], *, least: int = 0, accepts: str = "a comma-separated list") -> Any:
+    return Field(default, alias=name, min_length=least, title=accepts)
 
 
 def _address(name: str, default: str | None, *, accepts: str, holds_token: bool = False) -> Any:
@@ -67,10 +68,21 @@ def _split(value: object) -> object:
     return tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value
 
 
+_ORIGIN = re.compile(r"\*|null|[a-z][a-z0-9+.-]*://[a-z0-9*.:\[\]_-]+")
+
+
+def _checked_origins(words: tuple[str, ...]) -> tuple[str, ...]:
+    """Refuse what no browser ever sends, such as an origin with a path, a capital or no scheme."""
+    if not all(_ORIGIN.fullmatch(word) for word in words):
+        raise ValueError("not accepted")
+    return words
+
+
 HOLDS_TOKEN = "x-shown-up-to-host"  # noqa: S105  # the name of a mark
 """Marks an address that is shown only up to its host."""
 
 Words = Annotated[tuple[str, ...], BeforeValidator(_split)]
+Origins = Annotated[Words, AfterValidator(_checked_origins)]
 
 
 class LogLevel(StrEnum):
@@ -100,7 +112,9 @@ class HttpSettings(Group):
     """Address to listen on. Any address but loopback needs an API key to exist first."""
     port: int = _whole("PORT", 3000, 0, 65535)
     """TCP port to listen on; 0 takes any free one and says which."""
-    allowed_origins: Words = _words("ALLOWED_ORIGINS", ())
+    allowed_origins: Origins = _words(
+        "ALLOWED_ORIGINS", (), accepts="a comma-separated list of origins, as in https://ops.example"
+    )
     """Browser origins allowed to call the API (CORS), comma-separated. Empty: none. `*` and patterns with it are
     refused on a loopback address, where no key is needed."""
     rate_limit_window_ms: int = _whole("RATE_LIMIT_WINDOW_MS", 900_000, 1000, 86_400_000)

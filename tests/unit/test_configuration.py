@@ -120,6 +120,15 @@ def test_a_value_that_would_fail_every_use_is_refused_at_the_start(name: str, va
     assert "/secret" not in caught.value.message
 
 
+@pytest.mark.parametrize(
+    "origin", ["https://ops.example/", "https://ops.example/page", "ops.example", "https://Ops.example", "https://"]
+)
+def test_an_origin_that_no_browser_sends_is_refused(origin: str) -> None:
+    """It would match nothing, and the page would be refused without a word about the setting."""
+    with pytest.raises(SettingsError, match=r"ALLOWED_ORIGINS=.*as in https://ops.example"):
+        load({"ALLOWED_ORIGINS": f"https://other.example:8443,{origin}"})
+
+
 def test_a_bad_value_is_refused_also_where_a_stronger_one_stands() -> None:
     """`PORT=x` with `--port` is a mistake that the next start without the option would meet."""
     with pytest.raises(SettingsError) as caught:
