@@ -57,8 +57,15 @@ def test_a_slow_reading_says_too_little() -> None:
 def test_a_clock_that_is_set_back_goes_on_until_it_is_compared(monkeypatch: pytest.MonkeyPatch) -> None:
     """Time does not run backwards in between; the database's clock then says whether it was right to set it."""
     wall, monotonic = datetime(2030, 1, 1, 12, tzinfo=UTC), 100.0
-    monkeypatch.setattr(SystemClock, "now", lambda _self: wall)
-    monkeypatch.setattr(SystemClock, "monotonic", lambda _self: monotonic)
+
+    def read_wall(_clock: SystemClock) -> datetime:
+        return wall
+
+    def read_monotonic(_clock: SystemClock) -> float:
+        return monotonic
+
+    monkeypatch.setattr(SystemClock, "now", read_wall)
+    monkeypatch.setattr(SystemClock, "monotonic", read_monotonic)
     clock = SharedClock()
     began = clock.now()
     wall, monotonic = wall - timedelta(hours=2), 101.0
