@@ -11,7 +11,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 import asyncpg
 import pytest
-from support.pooler import pooling
+from support.pooler import cut, pooling
 
 from corral.domain.errors import SettingsError, StoreUnavailableError
 from corral.store.database import Database
@@ -22,8 +22,10 @@ from corral.store.target import DatabaseTarget
 @asynccontextmanager
 async def _answering(answer: bytes) -> AsyncGenerator[int]:
     """A server that answers every first message with *answer* and hangs up; yields its port."""
+    writers = set[asyncio.StreamWriter]()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writers.add(writer)
         await reader.read(1024)
         writer.write(answer)
         await reader.read(1024)
@@ -32,6 +34,7 @@ async def _answering(answer: bytes) -> AsyncGenerator[int]:
     server = await asyncio.start_server(serve, "127.0.0.1", 0)
     async with server:
         yield server.sockets[0].getsockname()[1]
+    await cut(writers)
 
 
 def refusing_tls() -> AbstractAsyncContextManager[int]:

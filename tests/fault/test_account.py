@@ -95,7 +95,12 @@ async def test_the_breaker_s_longest_pause_is_the_setting_s() -> None:
     """CIRCUIT_BREAKER_RECOVERY_MS=5000 never waits longer than 5 s."""
     answer, requests = answering(failing)
     clock = RacingClock()
-    async with account(answer, clock, CIRCUIT_BREAKER_RECOVERY_MS=5000, MAX_RETRY_ATTEMPTS=4) as cloud, clock.racing():
+    async with (
+        account(
+            answer, clock, CIRCUIT_BREAKER_RECOVERY_MS=5000, CIRCUIT_BREAKER_THRESHOLD=5, MAX_RETRY_ATTEMPTS=4
+        ) as cloud,
+        clock.racing(),
+    ):
         for _ in range(4):
             with pytest.raises(CloudTransientError):
                 await cloud.clusters()

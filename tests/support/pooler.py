@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import struct
 from collections import deque
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Collection
 from contextlib import asynccontextmanager
 from typing import Literal
 
@@ -48,16 +48,27 @@ class Pooler:
         self._idle: deque[Session] = deque()
         self._round_robin = round_robin
         self._open_ends: set[asyncio.StreamWriter] = set()
+        self._serving: set[asyncio.Task[None]] = set()
+        self._is_closed = False
 
     async def close(self) -> None:
-        """Hang up on everybody."""
-        for writer in self._open_ends:
-            writer.close()
-        await asyncio.gather(*(writer.wait_closed() for writer in self._open_ends), return_exceptions=True)
+        """Close every connection; a client that still waits for a session gets none."""
+        self._is_closed = True
+        for task in self._serving:
+            task.cancel()
+        await asyncio.gather(*self._serving, return_exceptions=True)
+        await cut(self._open_ends)
 
-    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        client = _Client(writer)
+    def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Serve one client in a task that `close` can end; a client that comes later is refused."""
+        if self._is_closed:
+            writer.close()
+            return
         self._open_ends.add(writer)
+        self._serving.add(asyncio.create_task(self._serve(reader, writer)))
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        client = _Client(writer)
         try:
             await self._greet(reader, writer)
             while (message := await _message(reader))[:1] != b"X":
@@ -124,6 +135,13 @@ class Pooler:
 async def _message(reader: asyncio.StreamReader) -> bytes:
     head = await reader.readexactly(5)
     return head + await reader.readexactly(struct.unpack("!i", head[1:])[0] - 4)
+
+
+async def cut(writers: Collection[asyncio.StreamWriter]) -> None:
+    """Close these connections without waiting for what their peers have not read."""
+    for writer in writers:
+        writer.transport.abort()
+    await asyncio.gather(*(writer.wait_closed() for writer in writers), return_exceptions=True)
 
 
 @asynccontextmanager
