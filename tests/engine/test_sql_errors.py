@@ -44,3 +44,16 @@ async def test_a_read_only_session_is_replaced(database: Database) -> None:
 
     async with database.connection() as connection:
         await connection.execute("CREATE TABLE accepted (n int)")
+
+
+async def test_a_full_disk_is_reported_for_a_while(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reads and small writes still succeed on a full disk, so the probe alone said that all is well."""
+    before = (await database.probe()).problem
+    with pytest.raises(StoreUnavailableError):
+        async with database.connection() as connection:
+            await connection.execute("DO $$ BEGIN RAISE EXCEPTION 'no' USING ERRCODE = '53100'; END $$")
+    meanwhile = (await database.probe()).problem
+    monkeypatch.setattr("corral.store.database.FULL_SECONDS", 0.0)
+    after = (await database.probe()).problem
+
+    assert (before, meanwhile, after) == (None, "the database's disk is full", None)

@@ -12,6 +12,7 @@ probe succeeds.
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -22,7 +23,14 @@ import asyncpg
 
 from corral.domain.errors import StoreUnavailableError
 from corral.store.connections import PROBE_SECONDS, ClosingConnection, Sessions
-from corral.store.driver_errors import READ_ONLY, RETRY_AFTER_SECONDS, UNREACHABLE, NoSessionError, translated
+from corral.store.driver_errors import (
+    DISK_FULL,
+    READ_ONLY,
+    RETRY_AFTER_SECONDS,
+    UNREACHABLE,
+    NoSessionError,
+    translated,
+)
 from corral.store.target import DatabaseTarget
 
 __all__ = ["UNREACHABLE", "Connection", "Database", "Pool", "Probe", "translated", "whole"]
@@ -39,6 +47,9 @@ SWEEP_SECONDS: Final = 120.0
 """For statements that remove old rows, of which there may be millions; no request waits for them."""
 OWN_CONNECTIONS: Final = 3
 """Beside the pool: one each to listen for notices, to report that the process lives, and to campaign for the lead."""
+FULL_SECONDS: Final = 15.0
+"""For how long after a statement met a full disk the database counts as down: reads and small writes still succeed, so
+a probe does not notice. Shorter, and health changes with every request; longer, and it lags once there is room."""
 FROZEN: Final = "the database does not answer"
 
 _PROBE: Final = """
@@ -63,6 +74,7 @@ class Database:
         self.pool = pool
         self._sessions = sessions
         self._frozen = False
+        self._full_at = -math.inf
 
     @classmethod
     async def connect(
@@ -105,6 +117,9 @@ class Database:
                 self._check_frozen()  # it may have been noticed while we waited
                 try:
                     yield connection
+                except asyncpg.DiskFullError:
+                    self._full_at = asyncio.get_running_loop().time()
+                    raise
                 except asyncpg.ReadOnlySQLTransactionError:
                     # After a failover the old primary stays read-only: a new connection may lead to the new one.
                     await self.pool.expire_connections()
@@ -132,7 +147,8 @@ class Database:
             self._frozen = is_silent and not self._is_exhausted()
             return Probe(problem=FROZEN if self._frozen else error.message)
         self._frozen = False
-        problem = READ_ONLY if row["read_only"] else None
+        is_full = asyncio.get_running_loop().time() < self._full_at + FULL_SECONDS
+        problem = READ_ONLY if row["read_only"] else DISK_FULL if is_full else None
         if problem is None and self._sessions is not None:
             problem = await self._sessions.shortage()
         return Probe(problem=problem, at=row["at"])

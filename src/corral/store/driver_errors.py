@@ -28,12 +28,13 @@ UNREACHABLE: tuple[type[BaseException], ...] = (
 )
 """What asyncpg raises when the server is the trouble and not the statement: the same one may succeed later."""
 
+DISK_FULL: Final = "the database's disk is full"
 READ_ONLY: Final = "the database is read-only at the moment"
 NO_SESSION: Final = "the database has no session left for a new connection (is the pool of a pooler too small?)"
 
 _REASONS: Final[tuple[tuple[type[BaseException], str], ...]] = (
     (asyncpg.ReadOnlySQLTransactionError, READ_ONLY),
-    (asyncpg.DiskFullError, "the database's disk is full"),
+    (asyncpg.DiskFullError, DISK_FULL),
     (asyncpg.TooManyConnectionsError, "the database has no connection left"),
     (asyncpg.InsufficientResourcesError, "the database lacks resources"),
     (asyncpg.QueryCanceledError, "the database cancelled the statement"),
