@@ -41,7 +41,8 @@ async def opened_database(
             target = await embedded.ensure()
         yield target, embedded
     finally:
-        await embedded.stop()
+        with usable_data_dir(settings):
+            await embedded.stop()
 
 
 @contextmanager

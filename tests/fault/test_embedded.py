@@ -17,7 +17,7 @@ import pytest
 from support.waiting import until
 
 from corral.clock import SystemClock
-from corral.domain.errors import StoreUnavailableError
+from corral.domain.errors import SettingsError, StoreUnavailableError
 from corral.store import premises
 from corral.store.embedded import EmbeddedServer
 from corral.store.target import DatabaseTarget
@@ -258,3 +258,16 @@ async def test_a_server_that_dies_is_noticed(short_dir: Path) -> None:
 
     assert await ask(await server.ensure(), "SELECT 1") == 1
     await server.stop()
+
+
+def test_root_does_not_replace_the_database_of_a_user(short_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It started an empty one elsewhere and left a note of it in the directory: the user's was never used again."""
+    data_dir = short_dir / "users"
+    (data_dir / "postgres").mkdir(parents=True)
+    if os.getuid() == 0:
+        os.chown(data_dir / "postgres", 4242, 4242)
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+
+    with pytest.raises(SettingsError, match="belongs to the account"):
+        premises.settle(data_dir)
+    assert [path.name for path in data_dir.iterdir()] == ["postgres"]

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
-from corral.domain.errors import StoreUnavailableError
+from corral.domain.errors import SettingsError, StoreUnavailableError
 
 PRIVATE_PLACE = Path("/var/lib/corral")
 ACCOUNTS = ("corral", "postgres", "nobody")
@@ -49,7 +49,8 @@ def settle(data_dir: Path) -> Premises:
     Choose (and create, but for the cluster itself) the premises for *data_dir*.
 
     The choice is remembered in the data directory, so that the same cluster is found again, and removing the data
-    directory really starts afresh. Raises StoreUnavailableError with the way out when there is no PostgreSQL to run.
+    directory really starts afresh. Raises StoreUnavailableError with the way out when there is no PostgreSQL to run,
+    and SettingsError when another account's database is there.
     """
     data_dir = data_dir.absolute()
     binaries = find_binaries()
@@ -57,6 +58,7 @@ def settle(data_dir: Path) -> Premises:
         _make_directory(data_dir, 0o700)
         return Premises(cluster=data_dir / "postgres", binaries=binaries, uid=os.geteuid(), gid=os.getegid())
     account = _account()
+    _refuse_foreign_cluster(data_dir, account)
     _make_directory(data_dir, 0o711)  # the account must be able to pass through; the cluster itself is 700
     if not (data_dir / _POINTER).exists() and not _can_enter(data_dir, account):
         draft = data_dir / f"{_POINTER}.draft"
@@ -65,6 +67,25 @@ def settle(data_dir: Path) -> Premises:
     if not _can_run(binaries, account):
         binaries = _copy_binaries(binaries)
     return Premises(cluster=locate(data_dir), binaries=binaries, uid=account.pw_uid, gid=account.pw_gid)
+
+
+def _refuse_foreign_cluster(data_dir: Path, account: pwd.struct_passwd) -> None:
+    """Raise SettingsError when a user's database is in *data_dir*: root would put an empty one in its place."""
+    cluster = locate(data_dir)
+    if not cluster.exists():
+        return
+    owner = cluster.stat().st_uid
+    if owner not in (account.pw_uid, 0):
+        raise SettingsError(
+            f"the database in {data_dir} belongs to the account {_name_of(owner)}: run Corral as that one"
+        )
+
+
+def _name_of(uid: int) -> str:
+    try:
+        return repr(pwd.getpwuid(uid).pw_name)
+    except KeyError:
+        return f"number {uid}"
 
 
 def find_binaries() -> Path:
