@@ -102,6 +102,19 @@ async def test_all_offers_short_waits_visibly_and_creates_once_one_is_left(herd:
     assert creates(herd) <= 10, "the shortage is remembered; waiting costs few create calls"
 
 
+async def test_an_offer_that_the_call_refused_is_tried_again_soon_after_it_is_in_stock(herd: Herd) -> None:
+    """The catalogue said all the time that it can be had: only a create call shows it."""
+    herd.sim.set(spot_create="INSUFFICIENT_RESOURCE")
+    wish = await herd.wish()
+    await herd.steps(3)
+    refused = creates(herd)
+    assert (await herd.get(wish)).waiting is not None
+    herd.sim.set(spot_create="accepted")
+    await herd.until(wish, Phase.READY, steps=35)
+
+    assert creates(herd) == refused + 1
+
+
 async def test_it_fails_at_the_deadline_with_what_it_waited_for(herd: Herd) -> None:
     """Not with a time-out that says nothing."""
     wish = await herd.wish(minutes=20)

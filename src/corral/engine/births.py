@@ -58,8 +58,8 @@ WHATEVER_THE_OFFER: Final = frozenset({"INSUFFICIENT_BALANCE", "AUTHENTICATION_F
 """Refusals that no other offer would change."""
 WAITING_MAX_AGE_SECONDS: Final = 20.0
 """
-How old the catalogue may be that a waiting create looks at. Longer, and it misses what came into stock; shorter, and
-many that wait use up the rate limit with reading it.
+How old the catalogue, and a refusal, may be that a waiting create goes by. Longer, and it misses what came into stock;
+shorter, and many that wait use up the rate limit with reading it and with refused calls.
 """
 
 

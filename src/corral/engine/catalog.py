@@ -13,7 +13,7 @@ import asyncio
 import difflib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 
 from corral.cache.book import CacheBook, CacheName
@@ -113,11 +113,12 @@ class Catalogue:
         """
         All that is considered for *wish*, also when nothing of it can be had; raises for an unknown product only.
 
-        With *max_age_seconds* products that were read longer ago are read again.
+        With *max_age_seconds* products read longer ago are read again, and offers refused longer ago are considered.
         """
-        is_any_age = max_age_seconds is None
-        ranking = await self._ranking(wish) if is_any_age else (await self._rank(wish, max_age_seconds)).ranking
-        return ranking.without(await self._failed.add(self._clock.now()), wish.gpu_num)
+        if max_age_seconds is None:
+            return (await self._ranking(wish)).without(await self._failed.add(self._clock.now()), wish.gpu_num)
+        failed = await self._offers.recent(self._clock.now(), timedelta(seconds=max_age_seconds))
+        return (await self._rank(wish, max_age_seconds)).ranking.without(failed, wish.gpu_num)
 
     async def current_price(self, offer: Offer) -> int | None:
         """What *offer* costs now, in micro-USD per GPU-hour; None when it is not sold any more."""

@@ -50,13 +50,13 @@ class FailedOffers:
             await connection.execute(_REMEMBER, offer.product_id, offer.cluster_id, mode, gpu_num, now, reason)
             await connection.execute(_FORGET, now - REMEMBERED_FOR)
 
-    async def recent(self, now: datetime) -> dict[Offer, int]:
-        """Every offer that failed less than three minutes before *now*, and the fewest GPUs that were refused of it."""
+    async def recent(self, now: datetime, within: timedelta = REMEMBERED_FOR) -> dict[Offer, int]:
+        """Every offer that failed *within* this time before *now*, and the fewest GPUs that were refused of it."""
         async with self._database.connection() as connection:
             rows = await connection.fetch(
                 "SELECT product_id, cluster_id, billing_mode, min(gpu_num) AS fewest FROM corral_shortages"
                 " WHERE failed_at > $1 GROUP BY product_id, cluster_id, billing_mode",
-                now - REMEMBERED_FOR,
+                now - within,
             )
         return {
             Offer(
