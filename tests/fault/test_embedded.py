@@ -271,3 +271,26 @@ def test_root_does_not_replace_the_database_of_a_user(short_dir: Path, monkeypat
     with pytest.raises(SettingsError, match="belongs to the account"):
         premises.settle(data_dir)
     assert [path.name for path in data_dir.iterdir()] == ["postgres"]
+
+
+async def test_a_killed_server_is_replaced_once_its_sessions_have_ended(short_dir: Path) -> None:
+    """PostgreSQL refuses to start while a session of the killed server holds its shared memory, as on a busy host."""
+    data_dir = short_dir / "sessions"
+    server = EmbeddedServer(data_dir, SystemClock())
+    target = await server.ensure()
+    connection = await asyncpg.connect(**target.arguments())
+    session, postmaster = await connection.fetchval("SELECT pg_backend_pid()"), server_pid(data_dir)
+    assert postmaster is not None
+
+    os.kill(session, signal.SIGSTOP)
+    os.kill(postmaster, signal.SIGKILL)
+    await until(server.needs_attention)
+    starting = asyncio.create_task(server.ensure())
+    try:
+        await until(lambda: "pre-existing shared memory block" in server.log_path.read_text() or starting.done())
+    finally:
+        os.kill(session, signal.SIGCONT)
+
+    assert await ask(await starting, "SELECT 1") == 1
+    connection.terminate()
+    await server.stop()

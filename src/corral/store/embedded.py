@@ -40,6 +40,9 @@ SOCKET_PATH_LIMIT = 100
 """The kernel refuses socket paths over 107 bytes, of which PostgreSQL's file name takes some."""
 
 _POLL_SECONDS = 0.02
+_RESTART_PAUSE_SECONDS = 0.2
+_SESSIONS_REMAIN = b"pre-existing shared memory block"
+"""What a new server says, and ends, while sessions of one that was killed are still ending; it is started again."""
 _LOG_LIMIT_BYTES = 10_000_000
 _SERVER_OPTIONS = {
     "listen_addresses": "",
@@ -141,11 +144,16 @@ class EmbeddedServer:
         # Whatever serves this cluster and is not our child outlived its owner. It may be on its way out already, and
         # would not end with us: it is stopped, and ours takes its place.
         await self._stop_server(premises.cluster)
-        self._child = self._spawn(premises)
-        while self._clock.monotonic() < deadline and self._child.poll() is None:
-            if _is_accepting(premises.cluster):
-                return _target(premises.cluster)
-            await self._clock.sleep(_POLL_SECONDS)
+        is_blocked = True
+        while is_blocked and self._clock.monotonic() < deadline:
+            seen = self.log_path.stat().st_size if self.log_path.exists() else 0
+            self._child = self._spawn(premises)
+            while self._clock.monotonic() < deadline and self._child.poll() is None:
+                if _is_accepting(premises.cluster):
+                    return _target(premises.cluster)
+                await self._clock.sleep(_POLL_SECONDS)
+            is_blocked = _SESSIONS_REMAIN in _since(self.log_path, seen)
+            await self._clock.sleep(_RESTART_PAUSE_SECONDS if is_blocked else 0)
         raise StoreUnavailableError(f"PostgreSQL did not start; the end of {self.log_path}:\n{_tail(self.log_path)}")
 
     async def _stop_server(self, cluster: Path) -> None:
@@ -312,6 +320,13 @@ def _is_accepting(cluster: Path) -> bool:
 
 def _target(cluster: Path) -> DatabaseTarget:
     return DatabaseTarget(host=_pid_file(cluster)[4].strip(), user=SUPERUSER, database="postgres")
+
+
+def _since(path: Path, size: int) -> bytes:
+    """What was written to the log at *path* since it had this *size*; all of it if it was replaced meanwhile."""
+    with path.open("rb") as file:
+        file.seek(size if size <= path.stat().st_size else 0)
+        return file.read()
 
 
 def _tail(path: Path) -> str:
