@@ -27,9 +27,9 @@ from corral.cli.exits import MEANINGS
 from corral.cli.main import cli
 from corral.configuration import load
 from corral.domain.events import EventType
-from corral.domain.lifecycle import Action, Goal, Phase, mermaid
+from corral.domain.lifecycle.tables import Action, Goal, Phase, mermaid
+from corral.domain.observation.sighting import Sighting
 from corral.domain.operation import OperationKind, OperationStatus
-from corral.domain.sighting import Sighting
 from corral.engine import fleet_gauges
 from corral.telemetry import LOG_EVENTS, Family, Metrics
 
@@ -61,7 +61,7 @@ def lifecycle_page() -> str:
     ]
     return page(
         "The life of an instance",
-        "Drawn from the tables in `domain/lifecycle.py`, which are the only place that decides what follows what.",
+        "Drawn from the tables in `domain/lifecycle/tables.py`, which alone decide what follows what.",
         [
             "```mermaid",
             mermaid(),

@@ -15,7 +15,7 @@ from corral.cache.book import CacheBook
 from corral.cache.numbers import CacheCollector
 from corral.clock import Clock
 from corral.cloud.novita.account import GuardedCloud
-from corral.domain.decide import Policy
+from corral.domain.lifecycle.decide import Policy
 from corral.engine import audit
 from corral.engine.adoption import Adopting
 from corral.engine.catalog import Catalogue

@@ -1,5 +1,5 @@
 """
-What a failed connection or HTTP exchange means, in the words of `domain/faults.py`.
+What a failed connection or HTTP exchange means, in the words of `domain/health/network_faults.py`.
 
 The one place that reads the exceptions of aiohttp and the operating system for those who talk to machines that are
 neither ours nor the provider's API: health probes and webhooks. A test walks aiohttp's exceptions and fails on one
@@ -18,7 +18,7 @@ from types import MappingProxyType
 import aiohttp
 from aiohttp.http_exceptions import HttpProcessingError
 
-from corral.domain.faults import FaultCategory as Category
+from corral.domain.health.network_faults import FaultCategory as Category
 
 REFUSED = "is a loopback, private, link-local or otherwise reserved address"
 

@@ -23,7 +23,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from pydantic import SecretStr
 
 from corral.domain.events import EventType
-from corral.domain.lifecycle import FORESEEN, Action, Phase
+from corral.domain.lifecycle.tables import FORESEEN, Action, Phase
 from corral.domain.operation import OperationKind
 from corral.log_writer import QueuedWriter
 

@@ -26,8 +26,8 @@ from corral.clock import SharedClock
 from corral.cloud.novita.account import GuardedCloud, opened_account
 from corral.cloud.simulated import opened_provider
 from corral.dashboard import files
-from corral.domain.adoption import Adoption
 from corral.domain.errors import SettingsError
+from corral.domain.observation.adoption import Adoption
 from corral.domain.rate_limit import RateLimit
 from corral.engine import delivery_sweep
 from corral.engine.acts import Acts

@@ -12,9 +12,9 @@ from support.front import Front, opened
 from support.service import Answer, error_of
 
 from corral.domain.instance import ProviderId
-from corral.domain.lifecycle import Goal, Phase
+from corral.domain.lifecycle.tables import Goal, Phase
+from corral.domain.observation.sighting import Sighting
 from corral.domain.operation import OperationStatus
-from corral.domain.sighting import Sighting
 from corral.store import operations
 from corral.store.database import Database
 

@@ -11,9 +11,9 @@ from support.scene import HONG_KONG, Scene, staged
 from support.service import Answer, error_of
 
 from corral.domain.instance import InstanceId
-from corral.domain.lifecycle import Goal
-from corral.domain.marks import Mark, provider_name
-from corral.domain.sighting import Sighting
+from corral.domain.lifecycle.tables import Goal
+from corral.domain.observation.provider_names import Mark, provider_name
+from corral.domain.observation.sighting import Sighting
 from corral.store.database import Database
 
 NOW = "2030-01-01T00:00:00.000Z"

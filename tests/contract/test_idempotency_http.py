@@ -14,9 +14,9 @@ from support.waiting import until
 from corral.api.limits import Limits
 from corral.domain.errors import CircuitOpenError
 from corral.domain.instance import ProviderId
-from corral.domain.lifecycle import Phase
+from corral.domain.lifecycle.tables import Phase
+from corral.domain.observation.sighting import Sighting
 from corral.domain.operation import OperationStatus
-from corral.domain.sighting import Sighting
 from corral.store.database import Database
 
 

@@ -13,14 +13,14 @@ from support.front import WISH, Front, opened
 from support.guarding import guarding
 from support.service import error_of
 
-from corral.domain.catalog import BillingMode, PortKind
 from corral.domain.errors import CircuitOpenError
-from corral.domain.faults import FaultCategory
-from corral.domain.health import EndpointHealth, HealthReport, ProbeFailure
+from corral.domain.health.checks import EndpointHealth, HealthReport, ProbeFailure
+from corral.domain.health.network_faults import FaultCategory
 from corral.domain.instance import Failure, ProviderId, Tried, Ways
-from corral.domain.lifecycle import Goal, Phase
-from corral.domain.sighting import Endpoint, Sighting
-from corral.domain.spot import Spot
+from corral.domain.lifecycle.tables import Goal, Phase
+from corral.domain.observation.sighting import Endpoint, Sighting
+from corral.domain.observation.spot import Spot
+from corral.domain.placement.catalog import BillingMode, PortKind
 from corral.store.database import Database
 from novitasim.testing import start_simulator
 

@@ -13,8 +13,8 @@ from support.service import error_of
 
 from corral.cache.book import CacheName
 from corral.domain.access import Access
-from corral.domain.lifecycle import Phase
-from corral.domain.sighting import Sighting
+from corral.domain.lifecycle.tables import Phase
+from corral.domain.observation.sighting import Sighting
 from corral.engine.keyring import issue
 from corral.store import instances
 from corral.store.database import Database

@@ -12,7 +12,7 @@ from support.front import Front, opened
 from support.service import error_of
 
 from corral.domain.instance import ProviderId
-from corral.domain.lifecycle import Phase
+from corral.domain.lifecycle.tables import Phase
 from corral.store.database import Database
 
 NOBODY = {"p50Ms": None, "p90Ms": None}

@@ -20,7 +20,7 @@ from corral.cache.book import CacheBook, CacheName
 from corral.clock import SystemClock
 from corral.configuration import load
 from corral.domain.access import Access
-from corral.domain.lifecycle import Phase
+from corral.domain.lifecycle.tables import Phase
 from corral.engine.event_hub import GREETING, HEARTBEAT_SECONDS, LEISURE_SECONDS, TOGETHER, EventHub
 from corral.engine.keyring import issue, withdraw
 from corral.store.database import Database

@@ -15,7 +15,6 @@ from support.guarding import KEY, Guarding, guarding
 from support.racing import RacingClock
 
 from corral.cloud.port import CreateOrder, Credentials
-from corral.domain.catalog import BillingMode, EnvironmentVariable, PortKind, Template, TemplateChannel, TemplatePort
 from corral.domain.errors import (
     CloudError,
     CloudRefusedError,
@@ -23,7 +22,15 @@ from corral.domain.errors import (
     CloudTransientError,
     CloudUnknownError,
 )
-from corral.domain.sighting import ProviderInstance, Sighting
+from corral.domain.observation.sighting import ProviderInstance, Sighting
+from corral.domain.placement.catalog import (
+    BillingMode,
+    EnvironmentVariable,
+    PortKind,
+    Template,
+    TemplateChannel,
+    TemplatePort,
+)
 from corral.telemetry import configure_logging
 from novitasim.testing import Simulated, start_simulator
 

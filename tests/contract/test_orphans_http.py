@@ -10,10 +10,10 @@ from support.scene import staged
 from support.sightings import shown
 
 from corral.cloud.port import Listing
-from corral.domain.decide import Policy
 from corral.domain.instance import ProviderId
-from corral.domain.lifecycle import Goal, Phase
-from corral.domain.sighting import Sighting
+from corral.domain.lifecycle.decide import Policy
+from corral.domain.lifecycle.tables import Goal, Phase
+from corral.domain.observation.sighting import Sighting
 from corral.engine.news import News
 from corral.engine.sightings import Sightings
 from corral.engine.sweeps.orphans import OrphanRule

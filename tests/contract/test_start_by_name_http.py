@@ -8,8 +8,8 @@ import pytest
 from support.scene import Scene, staged
 from support.service import Answer, error_of
 
-from corral.domain.lifecycle import Phase
-from corral.domain.sighting import Sighting
+from corral.domain.lifecycle.tables import Phase
+from corral.domain.observation.sighting import Sighting
 from corral.store.database import Database
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from corral.domain.rebuilding import Fate
+from corral.domain.observation.rebuild import Fate
 from corral.engine.rebuilding import unknowable
 
 PAGE = (Path(__file__).parents[2] / "docs/how-to/backup.md").read_text(encoding="utf-8")

@@ -18,9 +18,9 @@ from corral.cli.advice import NEXT_STEPS
 from corral.cli.main import cli
 from corral.configuration import load
 from corral.domain.events import EventType
-from corral.domain.lifecycle import Action, Goal, Phase
+from corral.domain.lifecycle.tables import Action, Goal, Phase
+from corral.domain.observation.sighting import Sighting
 from corral.domain.operation import OperationKind, OperationStatus
-from corral.domain.sighting import Sighting
 from corral.telemetry import LOG_EVENTS
 
 SOURCE = pages.ROOT / "src" / "corral"

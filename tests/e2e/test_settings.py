@@ -34,10 +34,10 @@ from corral.clock import SystemClock
 from corral.cloud.local_ledger import LocalLedger
 from corral.cloud.novita.account import opened_account
 from corral.configuration import load
-from corral.domain.catalog import PortKind
 from corral.domain.errors import CircuitOpenError, CloudError
-from corral.domain.health import HealthCheckSpec
-from corral.domain.sighting import Endpoint
+from corral.domain.health.checks import HealthCheckSpec
+from corral.domain.observation.sighting import Endpoint
+from corral.domain.placement.catalog import PortKind
 from corral.health.probe import Prober
 from corral.jobs.registry import JobPool
 from corral.jobs.tables import install, queries_of

@@ -8,9 +8,9 @@ import pytest
 from support.herd import Herd, herding
 
 from corral.cache.book import CacheBook
-from corral.domain.adoption import Adoption
 from corral.domain.instance import Instance, InstanceId
-from corral.domain.lifecycle import Phase
+from corral.domain.lifecycle.tables import Phase
+from corral.domain.observation.adoption import Adoption
 from corral.engine.adoption import Adopting
 from corral.engine.catalog import Catalogue
 from corral.engine.ids import random_id

@@ -16,7 +16,7 @@ from support.herd import ORDER, Herd, herding
 from corral.domain.access import Access
 from corral.domain.errors import GoalRefusedError, MalformedError
 from corral.domain.instance import InstanceId
-from corral.domain.lifecycle import Phase
+from corral.domain.lifecycle.tables import Phase
 from corral.engine import keyring
 from corral.jobs import tables
 from corral.jobs.registry import JobRun, JobType

@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 from support.herd import ORDER, Herd, herding
 
-from corral.domain.catalog import BillingMode
 from corral.domain.instance import Instance, InstanceId
-from corral.domain.lifecycle import Phase
+from corral.domain.lifecycle.tables import Phase
+from corral.domain.placement.catalog import BillingMode
 from corral.store.database import Database
 from corral.store.target import DatabaseTarget
 

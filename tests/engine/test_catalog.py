@@ -10,9 +10,9 @@ from support.clocks import SteppedClock
 from support.shop import RTX_4090, TEMPLATE, Shop
 
 from corral.cache.book import CacheBook, CacheName
-from corral.domain.catalog import BillingMode
 from corral.domain.errors import CloudRefusedError, CloudTransientError, NotFoundError, SpecInvalidError
-from corral.domain.placement import Offer, Ranking, Reason, Wish
+from corral.domain.placement.catalog import BillingMode
+from corral.domain.placement.rank import Offer, Ranking, Reason, Wish
 from corral.engine.catalog import Catalogue
 from corral.settings import CacheSettings
 from corral.store.database import Database

@@ -13,7 +13,7 @@ from support.wishing import Desk, an_order
 
 from corral.domain.errors import NotFoundError
 from corral.domain.instance import InstanceId, OperationId, Order, ProviderId
-from corral.domain.lifecycle import Goal, Phase
+from corral.domain.lifecycle.tables import Goal, Phase
 from corral.domain.operation import Operation, OperationKind, OperationStatus
 from corral.engine.commands import Created
 from corral.engine.errands import Accepted

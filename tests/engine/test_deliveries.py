@@ -19,7 +19,7 @@ from corral.clock import SystemClock
 from corral.domain.delivery import Delivery, DeliveryId, DeliveryStatus
 from corral.domain.errors import NotFoundError, StoreUnavailableError
 from corral.domain.instance import Failure, Instance
-from corral.domain.lifecycle import Phase
+from corral.domain.lifecycle.tables import Phase
 from corral.engine.deliveries import BUSY_PAUSE, Deliveries
 from corral.store.database import Database
 from corral.webhooks.schedule import MOST_TRIES

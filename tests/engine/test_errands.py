@@ -8,10 +8,10 @@ from collections.abc import AsyncGenerator
 import pytest
 from support.herd import Herd, herding
 
-from corral.domain.asking import Terms
 from corral.domain.errors import GoalRefusedError, NotFoundError
 from corral.domain.instance import InstanceId
-from corral.domain.lifecycle import Phase
+from corral.domain.lifecycle.commands import Terms
+from corral.domain.lifecycle.tables import Phase
 from corral.domain.operation import Operation, OperationKind
 from corral.engine.errands import Accepted
 from corral.store import operations

@@ -12,7 +12,7 @@ from support.waiting import until
 
 from corral.domain.events import Change
 from corral.domain.instance import Failure
-from corral.domain.lifecycle import Phase
+from corral.domain.lifecycle.tables import Phase
 from corral.store import events, instances
 from corral.store.database import Database
 from corral.store.notices import Notices

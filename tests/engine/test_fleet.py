@@ -10,7 +10,7 @@ from support.fleets import a_fleet
 from support.herd import ORDER, Herd, herding
 
 from corral.cloud.budget import Budget, BudgetState, encoded
-from corral.domain.lifecycle import Phase
+from corral.domain.lifecycle.tables import Phase
 from corral.engine.fleet import Fleet, History
 from corral.jobs.queue import JobStatus, Wanted
 from corral.store.budget import DatabaseLedger

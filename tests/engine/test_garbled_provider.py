@@ -10,7 +10,7 @@ from support.garbling import Garble, faithfully, garbling
 from support.herd import Herd, herding
 
 from corral.domain.instance import InstanceId
-from corral.domain.lifecycle import Phase
+from corral.domain.lifecycle.tables import Phase
 from corral.store.database import Database
 from corral.store.target import DatabaseTarget
 

@@ -16,10 +16,10 @@ from support.names import Names
 from support.servers import CERTIFICATE, HttpAnswers, http_answer, serving, unused_port
 from support.waiting import until
 
-from corral.domain.catalog import PortKind
-from corral.domain.faults import FaultCategory
-from corral.domain.health import HealthCheckSpec, HealthReport, OverallHealth
-from corral.domain.sighting import Endpoint
+from corral.domain.health.checks import HealthCheckSpec, HealthReport, OverallHealth
+from corral.domain.health.network_faults import FaultCategory
+from corral.domain.observation.sighting import Endpoint
+from corral.domain.placement.catalog import PortKind
 from corral.health.probe import Prober
 from corral.outbound.policy import AddressPolicy
 

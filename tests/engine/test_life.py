@@ -10,8 +10,8 @@ import msgspec
 import pytest
 from support.herd import ORDER, Herd, herding
 
-from corral.domain.decide import Policy
-from corral.domain.lifecycle import Phase
+from corral.domain.lifecycle.decide import Policy
+from corral.domain.lifecycle.tables import Phase
 from corral.domain.operation import OperationKind
 from corral.store import operations
 from corral.store.database import Database

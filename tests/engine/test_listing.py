@@ -17,8 +17,8 @@ from corral.clock import SystemClock
 from corral.cloud.breaker import BreakerState
 from corral.cloud.local_ledger import LocalLedger
 from corral.cloud.novita.account import GuardedCloud, opened_account
-from corral.domain.decide import Policy
-from corral.domain.listing import Merged, Source
+from corral.domain.lifecycle.decide import Policy
+from corral.domain.observation.merge import Merged, Source
 from corral.domain.operation import Operation
 from corral.engine.listing import LEAST_PATIENCE_SECONDS, MergedListing, Options
 from corral.engine.news import News

@@ -12,9 +12,9 @@ from conftest import TEMPLATE
 from support.backups import OURS, ready, restore, rows
 from support.herd import Herd, herding
 
-from corral.domain.lifecycle import Phase
+from corral.domain.lifecycle.tables import Phase
+from corral.domain.observation.orphans import GRACE, Orphan
 from corral.domain.operation import OperationKind
-from corral.domain.orphans import GRACE, Orphan
 from corral.store import looks, orphans
 from corral.store.database import Database
 from corral.store.target import DatabaseTarget

@@ -14,9 +14,9 @@ from support.herd import Herd, herding
 from support.waiting import until
 
 from corral.cloud.port import Cloud, Listing
-from corral.domain.lifecycle import Phase
+from corral.domain.lifecycle.tables import Phase
+from corral.domain.observation.sighting import Sighting
 from corral.domain.operation import OperationKind
-from corral.domain.sighting import Sighting
 from corral.store import instances
 from corral.store.database import Database
 from corral.store.target import DatabaseTarget

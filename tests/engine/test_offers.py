@@ -6,8 +6,8 @@ import asyncio
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-from corral.domain.catalog import BillingMode
-from corral.domain.placement import Offer
+from corral.domain.placement.catalog import BillingMode
+from corral.domain.placement.rank import Offer
 from corral.store.database import Database
 from corral.store.offers import FailedOffers
 

@@ -10,12 +10,12 @@ import pytest
 from support.herd import Herd, herding
 
 from corral.cache.book import CacheBook
-from corral.domain.adoption import Adoption
 from corral.domain.errors import GoalRefusedError
 from corral.domain.instance import InstanceId
-from corral.domain.lifecycle import Phase
-from corral.domain.marks import Mark, provider_name
-from corral.domain.orphans import GRACE, Orphan
+from corral.domain.lifecycle.tables import Phase
+from corral.domain.observation.adoption import Adoption
+from corral.domain.observation.orphans import GRACE, Orphan
+from corral.domain.observation.provider_names import Mark, provider_name
 from corral.engine.adoption import Adopting
 from corral.engine.catalog import Catalogue
 from corral.engine.ids import random_id

@@ -16,11 +16,11 @@ from corral.cloud.novita.client import NovitaCloud
 from corral.cloud.novita.http import HttpExchange
 from corral.cloud.port import Listing
 from corral.domain.errors import CloudTransientError
-from corral.domain.health import HealthCheckSpec
+from corral.domain.health.checks import HealthCheckSpec
 from corral.domain.instance import InstanceId
-from corral.domain.lifecycle import Phase
+from corral.domain.lifecycle.tables import Phase
+from corral.domain.observation.rebuild import Fate
 from corral.domain.operation import OperationKind
-from corral.domain.rebuilding import Fate
 from corral.engine.catalog import Catalogue
 from corral.engine.ids import random_id
 from corral.engine.rebuilding import Picture, Rebuilding

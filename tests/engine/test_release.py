@@ -11,9 +11,9 @@ from support.herd import Herd, herding
 from support.waiting import until
 
 from corral.domain.instance import InstanceId
-from corral.domain.lifecycle import Phase
+from corral.domain.lifecycle.release import reason, shown_failure
+from corral.domain.lifecycle.tables import Phase
 from corral.domain.operation import OperationKind
-from corral.domain.release import reason, shown_failure
 from corral.engine.sightings import Sightings
 from corral.store.database import Database
 from corral.store.target import DatabaseTarget

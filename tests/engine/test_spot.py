@@ -9,7 +9,7 @@ import pytest
 from support.herd import Herd, herding
 
 from corral.domain.instance import InstanceId
-from corral.domain.lifecycle import Phase
+from corral.domain.lifecycle.tables import Phase
 from corral.domain.operation import OperationKind
 from corral.store.database import Database
 from corral.store.target import DatabaseTarget

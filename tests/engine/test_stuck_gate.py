@@ -7,7 +7,7 @@ from support.backups import OURS, ready, restore, rows
 from support.herd import Herd, herding
 
 from corral.domain.instance import InstanceId
-from corral.domain.lifecycle import Phase
+from corral.domain.lifecycle.tables import Phase
 from corral.engine.create_gate import STUCK_AFTER_SECONDS
 from corral.store.database import Database
 from corral.store.target import DatabaseTarget

@@ -8,7 +8,7 @@ import pytest
 from support.herd import Herd, herding
 
 from corral.domain.events import EventType
-from corral.domain.lifecycle import Action, Phase
+from corral.domain.lifecycle.tables import Action, Phase
 from corral.store import operations
 from corral.store.database import Database
 from corral.store.target import DatabaseTarget

@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 from support.herd import ORDER, Herd, herding
 
-from corral.domain.asking import Terms
 from corral.domain.instance import InstanceId
-from corral.domain.lifecycle import Phase
+from corral.domain.lifecycle.commands import Terms
+from corral.domain.lifecycle.tables import Phase
 from corral.domain.operation import OperationKind
 from corral.store import operations
 from corral.store.database import Database

@@ -9,7 +9,7 @@ from support.paddock import Ground, Paddock
 from support.script import OF_COMMITS, Mishap
 
 from corral.domain.instance import InstanceId
-from corral.domain.lifecycle import Phase
+from corral.domain.lifecycle.tables import Phase
 from corral.store.target import DatabaseTarget
 
 

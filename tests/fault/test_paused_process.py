@@ -15,7 +15,7 @@ from support.create_process import LONGEST_CREATE_SECONDS
 from support.herd import Herd, herding
 from support.waiting import until
 
-from corral.domain.lifecycle import Phase
+from corral.domain.lifecycle.tables import Phase
 from corral.store.database import Database
 from corral.store.target import DatabaseTarget
 

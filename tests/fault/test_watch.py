@@ -14,7 +14,7 @@ from corral.api.vitals import Vitals
 from corral.clock import SystemClock
 from corral.cloud.breaker import BreakerState
 from corral.cloud.guarded import Reachability
-from corral.domain.times import iso
+from corral.domain.timestamps import iso
 from corral.jobs.pause import Pause
 from corral.jobs.queue import JobQueue
 from corral.jobs.registry import Registry

@@ -23,9 +23,9 @@ from support.paddock import Ground
 
 from corral.cloud.novita.client import NovitaCloud
 from corral.cloud.port import BeforeSend, CreateOrder
-from corral.domain import survey
-from corral.domain.decide import Policy
 from corral.domain.errors import CloudTransientError, CloudUnknownError
+from corral.domain.lifecycle.decide import Policy
+from corral.domain.observation import compare
 from corral.store.target import DatabaseTarget
 
 CI_HISTORIES = 2000
@@ -102,5 +102,5 @@ def test_doing_without_the_settle_time_is_found_out(server: DatabaseTarget) -> N
 @pytest.mark.timeout(900)
 def test_looking_up_by_provider_id_only_is_found_out(server: DatabaseTarget, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the name, a create whose answer was lost is never found."""
-    monkeypatch.setattr(survey, "marked", lambda _listed, _installation: [])
+    monkeypatch.setattr(compare, "marked", lambda _listed, _installation: [])
     _found_out(server)

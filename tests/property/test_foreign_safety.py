@@ -25,9 +25,9 @@ from corral.cache.book import CacheBook
 from corral.cloud.exchange import Call
 from corral.cloud.novita import wire
 from corral.cloud.novita.client import NovitaCloud
-from corral.domain.adoption import Adoption
 from corral.domain.errors import CallerError
-from corral.domain.marks import read_mark
+from corral.domain.observation.adoption import Adoption
+from corral.domain.observation.provider_names import read_mark
 from corral.engine.adoption import Adopting
 from corral.engine.catalog import Catalogue
 from corral.engine.ids import random_id

@@ -7,9 +7,7 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corral.domain.catalog import PortKind
-from corral.domain.faults import FaultCategory
-from corral.domain.health import (
+from corral.domain.health.checks import (
     CheckAgain,
     EndpointHealth,
     GivenUp,
@@ -21,6 +19,8 @@ from corral.domain.health import (
     judge,
     pause_seconds,
 )
+from corral.domain.health.network_faults import FaultCategory
+from corral.domain.placement.catalog import PortKind
 
 START = datetime(2030, 1, 1, tzinfo=UTC)
 SPECS = st.builds(

@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.sightings import shown
 
-from corral.domain.decide import Policy
 from corral.domain.instance import Instance, InstanceId, OperationId, Order, ProviderId
-from corral.domain.lifecycle import Goal, Phase
-from corral.domain.listing import Consistency, Heard, merge
-from corral.domain.sighting import ProviderInstance, Sighting
+from corral.domain.lifecycle.decide import Policy
+from corral.domain.lifecycle.tables import Goal, Phase
+from corral.domain.observation.merge import Consistency, Heard, merge
+from corral.domain.observation.sighting import ProviderInstance, Sighting
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 MINE = "0a1b2c"

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corral.domain.catalog import BillingMode
-from corral.domain.check_rules import read_health_check
 from corral.domain.errors import FieldProblem
-from corral.domain.health import HealthCheckSpec
+from corral.domain.health.checks import HealthCheckSpec
 from corral.domain.instance import Order
-from corral.domain.order_rules import OrderDefaults, read_order, wish_of
+from corral.domain.placement.catalog import BillingMode
+from corral.domain.requests.create import OrderDefaults, read_order, wish_of
+from corral.domain.requests.health_check import read_health_check
 
 DEFAULTS = OrderDefaults(
     region="CN-HK-01", regions=("AS-SGP-02", "CN-HK-01"), health=HealthCheckSpec(timeout_ms=1234, path="/up")

@@ -10,9 +10,9 @@ from random import Random
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from corral.domain.catalog import BillingMode, Cluster, Product
-from corral.domain.naming import find_cluster, has_name, region_order
-from corral.domain.placement import Offer, Shelf, Shortages, Wish, rank
+from corral.domain.placement.catalog import BillingMode, Cluster, Product
+from corral.domain.placement.rank import Offer, Shelf, Shortages, Wish, rank
+from corral.domain.placement.regions import find_cluster, has_name, region_order
 
 CLUSTERS = (
     Cluster(id="as-sgp-2", name="AS-SGP-02 (Singapore)"),

@@ -27,8 +27,8 @@ from support.upstream import upstream
 from corral.cloud.novita.client import NovitaCloud
 from corral.cloud.novita.http import HttpExchange
 from corral.cloud.port import CreateOrder
-from corral.domain.catalog import BillingMode, PortKind, Template, TemplateChannel, TemplatePort
 from corral.domain.errors import CloudError
+from corral.domain.placement.catalog import BillingMode, PortKind, Template, TemplateChannel, TemplatePort
 from novitasim.testing import start_simulator
 
 ORDER = CreateOrder(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from corral.domain.instance import InstanceId
-from corral.domain.lifecycle import Phase
+from corral.domain.lifecycle.tables import Phase
 from corral.store.database import Database
 from support.herd import Herd
 

@@ -12,8 +12,8 @@ from corral.cache.book import CacheBook
 from corral.clock import SystemClock
 from corral.cloud.novita.client import NovitaCloud
 from corral.cloud.novita.http import HttpExchange
-from corral.domain.decide import Policy
 from corral.domain.errors import CorralError
+from corral.domain.lifecycle.decide import Policy
 from corral.engine.acts import Acts
 from corral.engine.births import Births
 from corral.engine.catalog import Catalogue

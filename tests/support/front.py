@@ -18,10 +18,10 @@ from corral.api.routes.listing import ListingDesk
 from corral.api.routes.orphans import OrphanDesk
 from corral.api.showing import Showing
 from corral.cloud.port import Cloud
-from corral.domain.adoption import Adoption
-from corral.domain.decide import Policy
 from corral.domain.instance import Instance
-from corral.domain.order_rules import OrderDefaults
+from corral.domain.lifecycle.decide import Policy
+from corral.domain.observation.adoption import Adoption
+from corral.domain.requests.create import OrderDefaults
 from corral.engine.adoption import Adopting
 from corral.engine.ids import random_id
 from corral.engine.listing import MergedListing

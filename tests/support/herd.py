@@ -21,12 +21,12 @@ from corral.cache.book import CacheBook
 from corral.cloud.novita.client import NovitaCloud
 from corral.cloud.novita.http import HttpExchange
 from corral.cloud.port import Cloud
-from corral.domain.asking import Terms
-from corral.domain.decide import Policy
 from corral.domain.errors import CloudTransientError
 from corral.domain.events import Change
 from corral.domain.instance import Instance, InstanceId, OperationId, Order
-from corral.domain.lifecycle import Goal, Phase
+from corral.domain.lifecycle.commands import Terms
+from corral.domain.lifecycle.decide import Policy
+from corral.domain.lifecycle.tables import Goal, Phase
 from corral.domain.operation import Operation, OperationKind, OperationStatus
 from corral.engine.acts import Acts
 from corral.engine.births import Births

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 from corral.domain.instance import Instance, InstanceId, OperationId, Order
-from corral.domain.lifecycle import Goal, Phase
+from corral.domain.lifecycle.tables import Goal, Phase
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 FRESH = Instance(

@@ -6,11 +6,11 @@ from dataclasses import replace
 from datetime import timedelta
 
 from corral.clock import Clock
-from corral.domain.catalog import BillingMode
 from corral.domain.events import Change
 from corral.domain.instance import Failure, Instance, InstanceId, OperationId, Order, Placement, ProviderId
-from corral.domain.lifecycle import Goal, Phase
+from corral.domain.lifecycle.tables import Goal, Phase
 from corral.domain.operation import Operation, OperationKind, OperationStatus
+from corral.domain.placement.catalog import BillingMode
 from corral.engine.event_log import EventDetails, EventLog
 from corral.engine.news import SEND_WEBHOOK, News
 from corral.jobs.queue import JobQueue

@@ -19,17 +19,17 @@ import msgspec
 
 from corral.cache.book import CacheBook
 from corral.cloud.novita.client import NovitaCloud
-from corral.domain.asking import Terms
 from corral.domain.backoff import delay
-from corral.domain.decide import Policy
 from corral.domain.errors import CloudTransientError, CorralError, GoalRefusedError, StoreUnavailableError
 from corral.domain.events import Change
-from corral.domain.faults import FaultCategory
-from corral.domain.health import HealthCheckSpec, ProbeFailure
+from corral.domain.health.checks import HealthCheckSpec, ProbeFailure
+from corral.domain.health.network_faults import FaultCategory
 from corral.domain.instance import Instance, InstanceId, OperationId, Order
-from corral.domain.lifecycle import SETTLED, Goal, Phase
+from corral.domain.lifecycle.commands import Terms
+from corral.domain.lifecycle.decide import Policy
+from corral.domain.lifecycle.tables import SETTLED, Goal, Phase
+from corral.domain.observation.sighting import Endpoint
 from corral.domain.operation import Operation, OperationKind, OperationStatus
-from corral.domain.sighting import Endpoint
 from corral.engine.acts import Acts
 from corral.engine.births import Births
 from corral.engine.catalog import Catalogue

@@ -12,9 +12,9 @@ from pydantic import SecretStr
 from corral.cloud.novita.client import NovitaCloud
 from corral.cloud.novita.http import HttpExchange
 from corral.domain.instance import InstanceId, ProviderId
-from corral.domain.lifecycle import Phase
-from corral.domain.marks import Mark, provider_name
-from corral.domain.sighting import Sighting
+from corral.domain.lifecycle.tables import Phase
+from corral.domain.observation.provider_names import Mark, provider_name
+from corral.domain.observation.sighting import Sighting
 from corral.store.database import Database
 from novitasim.testing import Simulated, start_simulator
 from support.clocks import SteppedClock

@@ -8,7 +8,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from corral.cloud.port import BeforeSend, CreateOrder, Credentials, Listing
-from corral.domain.catalog import (
+from corral.domain.errors import CloudError, CloudRefusedError
+from corral.domain.observation.sighting import ProviderInstance
+from corral.domain.placement.catalog import (
     BillingMode,
     Cluster,
     EnvironmentVariable,
@@ -20,8 +22,6 @@ from corral.domain.catalog import (
     TemplatePort,
     TemplateTool,
 )
-from corral.domain.errors import CloudError, CloudRefusedError
-from corral.domain.sighting import ProviderInstance
 
 CLUSTERS = (
     Cluster(id="as-sgp-2", name="AS-SGP-02 (Singapore)"),

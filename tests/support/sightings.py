@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import Any
 
-from corral.domain.sighting import ProviderInstance, Sighting
+from corral.domain.observation.sighting import ProviderInstance, Sighting
 
 
 def shown(

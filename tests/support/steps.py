@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from corral.domain.lifecycle import Phase
+from corral.domain.lifecycle.tables import Phase
 from support.paddock import Ground, Paddock
 from support.script import OF_CALLS, OF_COMMITS, Mishap
 

@@ -8,9 +8,9 @@ from datetime import timedelta
 from corral.cache.book import CacheBook
 from corral.clock import Clock
 from corral.cloud.port import Cloud
-from corral.domain.asking import Terms
 from corral.domain.events import Change
 from corral.domain.instance import Order
+from corral.domain.lifecycle.commands import Terms
 from corral.domain.operation import OperationKind
 from corral.engine.catalog import Catalogue
 from corral.engine.commands import Commands

@@ -7,13 +7,13 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from corral.domain.asking import Asked, Terms, granted
 from corral.domain.errors import GoalRefusedError
-from corral.domain.health import HealthCheckSpec
+from corral.domain.health.checks import HealthCheckSpec
 from corral.domain.instance import Failure, Instance, InstanceId, OperationId, Order, ProviderId
-from corral.domain.lifecycle import Action, Goal, Phase
+from corral.domain.lifecycle.commands import Asked, Terms, granted
+from corral.domain.lifecycle.tables import Action, Goal, Phase
+from corral.domain.observation.sighting import Sighting
 from corral.domain.operation import Operation, OperationKind, OperationStatus
-from corral.domain.sighting import Sighting
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 WITHIN = timedelta(minutes=10)

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from corral.domain.errorpage import error_page_phrase
+from corral.domain.health.error_page import error_page_phrase
 
 NGINX = b"""<html>\r\n<head><title>502 Bad Gateway</title></head>\r\n<body>\r\n<center><h1>502 Bad Gateway</h1></center>
 <hr><center>nginx/1.25.3</center>\r\n</body>\r\n</html>"""

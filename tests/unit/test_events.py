@@ -9,7 +9,7 @@ from support.known import FRESH, NOW
 
 from corral.domain.events import Change, EventType, Progress, event_of, happenings
 from corral.domain.instance import Failure, OperationId
-from corral.domain.lifecycle import Phase
+from corral.domain.lifecycle.tables import Phase
 from corral.domain.operation import Operation, OperationKind, OperationStatus
 
 START = Operation(

@@ -10,8 +10,8 @@ from support.known import NOW
 from support.sightings import shown
 
 from corral.domain.instance import ProviderId
-from corral.domain.lifecycle import Phase
-from corral.domain.sighting import Connection, Sighting
+from corral.domain.lifecycle.tables import Phase
+from corral.domain.observation.sighting import Connection, Sighting
 from corral.engine.glimpses import FRESH, MOST, Glimpses
 
 SEEN = shown("p1", Sighting.RUNNING)

@@ -7,9 +7,7 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 import pytest
 
-from corral.domain.catalog import PortKind
-from corral.domain.faults import FaultCategory
-from corral.domain.health import (
+from corral.domain.health.checks import (
     CheckAgain,
     EndpointHealth,
     GivenUp,
@@ -23,7 +21,9 @@ from corral.domain.health import (
     judge,
     pause_seconds,
 )
-from corral.domain.sighting import Endpoint
+from corral.domain.health.network_faults import FaultCategory
+from corral.domain.observation.sighting import Endpoint
+from corral.domain.placement.catalog import PortKind
 
 START = datetime(2030, 1, 1, tzinfo=UTC)
 MIDDLE = 0.5

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from corral.domain.catalog import PortKind
-from corral.domain.sighting import Endpoint
+from corral.domain.observation.sighting import Endpoint
+from corral.domain.placement.catalog import PortKind
 from corral.health.target import http_url, tcp_place
 
 

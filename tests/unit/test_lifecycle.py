@@ -8,11 +8,11 @@ from datetime import timedelta
 import pytest
 from support.known import FRESH, NOW
 
-from corral.domain.decide import Decision, Policy, decide, recorded
 from corral.domain.instance import Failure, InstanceId, ProviderId
-from corral.domain.lifecycle import AFTER_SIGHTING, PLAN, Action, Goal, Phase
-from corral.domain.marks import Mark, provider_name, read_mark
-from corral.domain.sighting import Sighting
+from corral.domain.lifecycle.decide import Decision, Policy, decide, recorded
+from corral.domain.lifecycle.tables import AFTER_SIGHTING, PLAN, Action, Goal, Phase
+from corral.domain.observation.provider_names import Mark, provider_name, read_mark
+from corral.domain.observation.sighting import Sighting
 
 POLICY = Policy()
 BORN = replace(FRESH, provider_id=ProviderId("p1"), attempt=1, phase=Phase.STARTING, sighting=Sighting.BOOTING)

@@ -10,12 +10,12 @@ import pytest
 from support.known import FRESH, NOW
 from support.sightings import shown
 
-from corral.domain.catalog import BillingMode, PortKind
-from corral.domain.decide import Policy
 from corral.domain.instance import Instance, Placement, ProviderId
-from corral.domain.lifecycle import Action, Goal, Phase
-from corral.domain.listing import FOREIGN_PHASE, Consistency, Heard, Merged, Source, foreign_phase, merge
-from corral.domain.sighting import Endpoint, ProviderInstance, Sighting
+from corral.domain.lifecycle.decide import Policy
+from corral.domain.lifecycle.tables import Action, Goal, Phase
+from corral.domain.observation.merge import FOREIGN_PHASE, Consistency, Heard, Merged, Source, foreign_phase, merge
+from corral.domain.observation.sighting import Endpoint, ProviderInstance, Sighting
+from corral.domain.placement.catalog import BillingMode, PortKind
 
 WEB = Endpoint(port=8080, kind=PortKind.HTTP, address="https://one")
 OURS = replace(

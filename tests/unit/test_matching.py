@@ -9,10 +9,10 @@ from support.known import FRESH, NOW
 from support.sightings import shown
 
 from corral.domain.instance import Instance, ProviderId
-from corral.domain.lifecycle import Goal
-from corral.domain.marks import Mark, provider_name
-from corral.domain.matching import UnmatchedKind, matched
-from corral.domain.sighting import ProviderInstance, Sighting
+from corral.domain.lifecycle.tables import Goal
+from corral.domain.observation.matching import UnmatchedKind, matched
+from corral.domain.observation.provider_names import Mark, provider_name
+from corral.domain.observation.sighting import ProviderInstance, Sighting
 
 RUNNING, REMOVING, ABSENT = Sighting.RUNNING, Sighting.REMOVING, Sighting.ABSENT
 HAS = replace(FRESH, attempt=2, provider_id=ProviderId("p0"), sighting=RUNNING)

@@ -11,7 +11,7 @@ import aiohttp
 import pytest
 from aiohttp.client_reqrep import ConnectionKey
 
-from corral.domain.faults import FaultCategory
+from corral.domain.health.network_faults import FaultCategory
 from corral.network import EXCHANGE_ERRORS, NAMED_FAULTS, SYSTEM_FAULTS, fault_category, fault_message
 
 KEY = ConnectionKey(

@@ -7,10 +7,10 @@ from datetime import datetime
 
 from support.known import FRESH, NOW
 
-from corral.domain.decide import Policy
 from corral.domain.instance import Instance, ProviderId
-from corral.domain.lifecycle import Action, Goal, Phase
-from corral.domain.sighting import Sighting
+from corral.domain.lifecycle.decide import Policy
+from corral.domain.lifecycle.tables import Action, Goal, Phase
+from corral.domain.observation.sighting import Sighting
 from corral.engine.sightings import next_look
 
 BOOTING = replace(FRESH, phase=Phase.STARTING, provider_id=ProviderId("p1"), sighting=Sighting.BOOTING)

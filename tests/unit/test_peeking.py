@@ -8,10 +8,10 @@ from datetime import timedelta
 import pytest
 from support.known import FRESH, NOW
 
-from corral.domain.decide import Policy
 from corral.domain.instance import Instance, InstanceId, ProviderId
-from corral.domain.lifecycle import Action, Goal, Phase
-from corral.domain.peeking import worth_a_peek
+from corral.domain.lifecycle.decide import Policy
+from corral.domain.lifecycle.tables import Action, Goal, Phase
+from corral.domain.observation.direct_lookup import worth_a_peek
 
 STARTING = replace(FRESH, phase=Phase.STARTING, provider_id=ProviderId("p1"))
 DELETING = replace(STARTING, goal=Goal.GONE, phase=Phase.DELETING, acted_at=NOW)

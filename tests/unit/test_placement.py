@@ -6,10 +6,10 @@ from decimal import Decimal
 
 import pytest
 
-from corral.domain.catalog import BillingMode, Cluster, Product
-from corral.domain.money import micro_usd, usd, usd_text
-from corral.domain.naming import find_cluster, is_sold_in, region_order
-from corral.domain.placement import Offer, Reason, Shelf, Wish, rank
+from corral.domain.placement.catalog import BillingMode, Cluster, Product
+from corral.domain.placement.pricing import micro_usd, usd, usd_text
+from corral.domain.placement.rank import Offer, Reason, Shelf, Wish, rank
+from corral.domain.placement.regions import find_cluster, is_sold_in, region_order
 
 SPOT, ON_DEMAND = BillingMode.SPOT, BillingMode.ON_DEMAND
 SGP = Cluster(id="as-sgp-2", name="AS-SGP-02 (Singapore)")

@@ -10,9 +10,9 @@ from support.sightings import shown
 
 from corral.domain.errors import GoalRefusedError
 from corral.domain.instance import Instance, ProviderId
-from corral.domain.lifecycle import Phase
-from corral.domain.rebuilding import Claim, Fate, choose, findings, installations
-from corral.domain.sighting import ProviderInstance, Sighting
+from corral.domain.lifecycle.tables import Phase
+from corral.domain.observation.rebuild import Claim, Fate, choose, findings, installations
+from corral.domain.observation.sighting import ProviderInstance, Sighting
 
 OURS, THEIRS = "0a1b2c", "ffffff"
 NEW = Claim(own="999999", is_blank=True)

@@ -8,11 +8,11 @@ from datetime import datetime, timedelta
 import pytest
 from support.known import FRESH, NOW
 
-from corral.domain.decide import Policy, decide
 from corral.domain.instance import ProviderId
-from corral.domain.lifecycle import Action, Goal, Phase
-from corral.domain.release import is_first_without_effect
-from corral.domain.sighting import Sighting
+from corral.domain.lifecycle.decide import Policy, decide
+from corral.domain.lifecycle.release import is_first_without_effect
+from corral.domain.lifecycle.tables import Action, Goal, Phase
+from corral.domain.observation.sighting import Sighting
 
 POLICY = Policy()
 SENT = replace(

@@ -10,9 +10,9 @@ import pytest
 from support.known import FRESH, NOW
 
 from corral.domain.instance import ProviderId
-from corral.domain.lifecycle import Goal, Phase
-from corral.domain.sighting import Sighting
-from corral.domain.stuck import SHORTEST, stuck
+from corral.domain.lifecycle.tables import Goal, Phase
+from corral.domain.observation.sighting import Sighting
+from corral.domain.observation.stuck import SHORTEST, stuck
 
 
 def ago(minutes: float) -> datetime:

@@ -11,9 +11,9 @@ from support.known import FRESH, NOW
 from support.sightings import shown
 
 from corral.domain.instance import Instance, ProviderId
-from corral.domain.lifecycle import Goal, Phase
-from corral.domain.sighting import ProviderInstance, Sighting
-from corral.domain.survey import Survey, peeked, survey
+from corral.domain.lifecycle.tables import Goal, Phase
+from corral.domain.observation.compare import Survey, peeked, survey
+from corral.domain.observation.sighting import ProviderInstance, Sighting
 
 SETTLE = timedelta(seconds=60)
 BORN = replace(FRESH, phase=Phase.STARTING, attempt=1, provider_id=ProviderId("p1"), started_at=NOW)

@@ -16,11 +16,11 @@ from corral.api.schemas import (
 )
 from corral.api.showing import Showing, port_mappings
 from corral.api.times import iso
-from corral.domain.catalog import BillingMode
-from corral.domain.lifecycle import Phase
-from corral.domain.listing import Consistency, Merged, Source, foreign_phase
+from corral.domain.lifecycle.tables import Phase
+from corral.domain.observation.merge import Consistency, Merged, Source, foreign_phase
+from corral.domain.observation.sighting import ProviderInstance
 from corral.domain.operation import Operation
-from corral.domain.sighting import ProviderInstance
+from corral.domain.placement.catalog import BillingMode
 from corral.engine.listing import Answer
 from corral.engine.reading import Known
 

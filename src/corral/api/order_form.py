@@ -1,7 +1,7 @@
 """
 What the OpenAPI document says of requests that the framework does not read for us.
 
-The body of a create is read by `domain/order_rules.py`, so that all its errors are told at once; this describes the
+The body of a create is read by `domain/requests/create.py`, so that all its errors are told at once; this describes the
 same rules, from the same numbers.
 """
 
@@ -13,11 +13,11 @@ from typing import Any, Final
 from litestar.openapi.spec import OpenAPIMediaType, OpenAPIType, Operation, Parameter, Reference, RequestBody, Schema
 
 from corral.api.idempotency import HEADER
-from corral.domain import order_rules as rules
-from corral.domain.asking_rules import LONGEST_PROVIDER_NAME
-from corral.domain.catalog import BillingMode
-from corral.domain.forms import LONGEST_NAME
-from corral.domain.health import SPEC_RANGES, HealthCheckSpec
+from corral.domain.health.checks import SPEC_RANGES, HealthCheckSpec
+from corral.domain.placement.catalog import BillingMode
+from corral.domain.requests import create as rules
+from corral.domain.requests.action import LONGEST_PROVIDER_NAME
+from corral.domain.requests.fields import LONGEST_NAME
 
 
 def _whole(least: int, most: int, description: str, default: int | None = None) -> Schema:

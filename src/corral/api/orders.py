@@ -6,13 +6,13 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from corral.domain.adoption import Adoption
-from corral.domain.asking import Terms
-from corral.domain.asking_rules import read_terms
 from corral.domain.errors import FieldProblem, MalformedError, SpecInvalidError
-from corral.domain.health import HealthCheckSpec
+from corral.domain.health.checks import HealthCheckSpec
 from corral.domain.instance import Order
-from corral.domain.order_rules import OrderDefaults, read_adoption, read_order
+from corral.domain.lifecycle.commands import Terms
+from corral.domain.observation.adoption import Adoption
+from corral.domain.requests.action import read_terms
+from corral.domain.requests.create import OrderDefaults, read_adoption, read_order
 from corral.settings import Settings
 from corral.webhooks.guard import AddressGuard
 

@@ -7,9 +7,9 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from corral.domain.catalog import BillingMode
-from corral.domain.money import usd
-from corral.domain.placement import Candidate, Ranking, Reason, Rejection
+from corral.domain.placement.catalog import BillingMode
+from corral.domain.placement.pricing import usd
+from corral.domain.placement.rank import Candidate, Ranking, Reason, Rejection
 
 PricePerGpu = Annotated[float, Meta(description="USD per GPU-hour.")]
 

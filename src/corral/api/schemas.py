@@ -7,9 +7,9 @@ from typing import Annotated
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from corral.domain.catalog import BillingMode, PortKind
-from corral.domain.health import OverallHealth
+from corral.domain.health.checks import OverallHealth
 from corral.domain.operation import OperationKind, OperationStatus
+from corral.domain.placement.catalog import BillingMode, PortKind
 
 Time = Annotated[str, Meta(description="ISO 8601, UTC, with milliseconds.")]
 Price = Annotated[float, Meta(description="USD per hour for the whole instance.")]

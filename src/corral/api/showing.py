@@ -22,15 +22,15 @@ from corral.api.schemas import (
 )
 from corral.api.times import iso
 from corral.clock import Clock, FixedClock
-from corral.domain.health import EndpointHealth, HealthReport
+from corral.domain.health.checks import EndpointHealth, HealthReport
 from corral.domain.instance import Failure, Instance, Placement
-from corral.domain.lifecycle import COMING_UP, REACHABLE, Phase
-from corral.domain.money import usd
+from corral.domain.lifecycle.release import reason as release_reason
+from corral.domain.lifecycle.release import shown_failure
+from corral.domain.lifecycle.tables import COMING_UP, REACHABLE, Phase
+from corral.domain.observation.sighting import Endpoint, Sighting
+from corral.domain.observation.spot import Spot
 from corral.domain.operation import ENDED, Operation
-from corral.domain.release import reason as release_reason
-from corral.domain.release import shown_failure
-from corral.domain.sighting import Endpoint, Sighting
-from corral.domain.spot import Spot
+from corral.domain.placement.pricing import usd
 from corral.engine.estimates import Estimates
 from corral.engine.reading import Known
 

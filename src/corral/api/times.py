@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from corral.domain.times import iso
+from corral.domain.timestamps import iso
 
 __all__ = ["iso"]

@@ -13,7 +13,7 @@ from corral.cli.output import clock_time, print_json, print_line, print_note, pr
 from corral.cli.surroundings import configuration, configure_logging
 from corral.clock import SystemClock
 from corral.domain.access import Access, ApiKey
-from corral.domain.times import iso
+from corral.domain.timestamps import iso
 
 if TYPE_CHECKING:
     from corral.store.database import Database

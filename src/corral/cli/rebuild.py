@@ -10,8 +10,8 @@ import uvloop
 from corral.cli.options import Json
 from corral.cli.output import price, print_json, print_note, print_table
 from corral.cli.surroundings import configuration, configure_logging
-from corral.domain.money import usd
-from corral.domain.rebuilding import Fate
+from corral.domain.observation.rebuild import Fate
+from corral.domain.placement.pricing import usd
 
 if TYPE_CHECKING:
     from corral.engine.rebuilding import Found, Picture

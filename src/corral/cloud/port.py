@@ -12,8 +12,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from corral.domain.catalog import BillingMode, Cluster, ListedTemplate, Product, Template, TemplateChannel
-from corral.domain.sighting import ProviderInstance
+from corral.domain.observation.sighting import ProviderInstance
+from corral.domain.placement.catalog import BillingMode, Cluster, ListedTemplate, Product, Template, TemplateChannel
 
 BeforeSend = Callable[[], Awaitable[None]]
 

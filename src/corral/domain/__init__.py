@@ -1,7 +1,7 @@
 """
-What is true, and what follows: the pure core.
+What is true, and what follows from it: the pure core.
 
-Called by every other layer; calls nothing but the standard library's pure parts.
+Called by every other layer. Calls nothing but the standard library's pure parts.
 Rule: no await, no clock, no random number, no log, no I/O (import-linter proves it).
-Start at `errors.py` for the words failures are told in.
+Start with `lifecycle/tables.py`: goals, phases, actions and the two tables between them.
 """

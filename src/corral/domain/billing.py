@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from corral.domain.instance import Instance
-from corral.domain.lifecycle import Phase
-from corral.domain.sighting import Sighting
+from corral.domain.lifecycle.tables import Phase
+from corral.domain.observation.sighting import Sighting
 
 _UNBILLED = frozenset({Phase.CREATING, Phase.EXITED, Phase.TERMINATED})
 _IDLE = frozenset({Sighting.ABSENT, Sighting.EXITED})

@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import NewType
 
-from corral.domain.catalog import BillingMode
-from corral.domain.health import HealthCheckSpec, HealthReport
-from corral.domain.lifecycle import Action, Goal, Phase
-from corral.domain.sighting import Endpoint, Sighting
-from corral.domain.spot import Spot
+from corral.domain.health.checks import HealthCheckSpec, HealthReport
+from corral.domain.lifecycle.tables import Action, Goal, Phase
+from corral.domain.observation.sighting import Endpoint, Sighting
+from corral.domain.observation.spot import Spot
+from corral.domain.placement.catalog import BillingMode
 
 InstanceId = NewType("InstanceId", str)
 OperationId = NewType("OperationId", str)

@@ -12,7 +12,7 @@ from datetime import datetime
 from enum import StrEnum
 
 from corral.domain.instance import Failure, Instance, InstanceId, OperationId
-from corral.domain.lifecycle import Phase
+from corral.domain.lifecycle.tables import Phase
 
 
 class OperationKind(StrEnum):

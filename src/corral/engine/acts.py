@@ -15,17 +15,17 @@ from typing import assert_never
 
 from corral.clock import Clock
 from corral.cloud.port import Cloud
-from corral.domain import release
-from corral.domain.catalog import PortKind
-from corral.domain.decision import Policy
 from corral.domain.errors import CloudError, CloudRefusedError, CloudTransientError, CloudUnknownError, StaleError
-from corral.domain.health import CheckAgain, GivenUp, HealthReport, OverallHealth, Passed, judge, unmapped
+from corral.domain.health.checks import CheckAgain, GivenUp, HealthReport, OverallHealth, Passed, judge, unmapped
+from corral.domain.health.rechecks import check_time, until_recheck
 from corral.domain.instance import Failure, Instance, Ways
-from corral.domain.lifecycle import Action, Goal, Phase
-from corral.domain.rechecks import check_time, until_recheck
-from corral.domain.sighting import ProviderInstance, Sighting
-from corral.domain.spot import observed
-from corral.domain.survey import found_unlisted
+from corral.domain.lifecycle import release
+from corral.domain.lifecycle.decision import Policy
+from corral.domain.lifecycle.tables import Action, Goal, Phase
+from corral.domain.observation.compare import found_unlisted
+from corral.domain.observation.sighting import ProviderInstance, Sighting
+from corral.domain.observation.spot import observed
+from corral.domain.placement.catalog import PortKind
 from corral.engine.births import Births
 from corral.engine.glimpses import Glimpses
 from corral.engine.outcome import Outcome, provider_id

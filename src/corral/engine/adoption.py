@@ -9,13 +9,13 @@ from datetime import datetime
 from corral.cache.book import CacheBook, CacheName
 from corral.clock import Clock
 from corral.cloud.port import Cloud
-from corral.domain.adoption import Adoption, adopted, billing_mode, completed
 from corral.domain.errors import CloudError, GoalRefusedError
 from corral.domain.events import Change
 from corral.domain.instance import Instance, InstanceId, OperationId
-from corral.domain.marks import read_mark
+from corral.domain.observation.adoption import Adoption, adopted, billing_mode, completed
+from corral.domain.observation.provider_names import read_mark
+from corral.domain.observation.sighting import ProviderInstance, Sighting
 from corral.domain.operation import Operation, OperationKind, OperationStatus
-from corral.domain.sighting import ProviderInstance, Sighting
 from corral.engine.catalog import Catalogue
 from corral.engine.commands import REMIND_AFTER
 from corral.engine.ids import is_id, no_such_instance

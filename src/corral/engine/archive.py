@@ -23,8 +23,8 @@ from corral.domain.delivery import DeliveryStatus
 from corral.domain.errors import GoalRefusedError, MalformedError, StoreNewerError
 from corral.domain.events import EventType
 from corral.domain.instance import Failure, Instance, InstanceId
-from corral.domain.lifecycle import Goal, Phase
-from corral.domain.marks import is_installation
+from corral.domain.lifecycle.tables import Goal, Phase
+from corral.domain.observation.provider_names import is_installation
 from corral.domain.operation import OperationKind, OperationStatus
 from corral.engine.news import send_job
 from corral.jobs.queue import JobQueue

@@ -17,18 +17,6 @@ from typing import Final
 
 from corral.clock import Clock
 from corral.cloud.port import Cloud, CreateOrder, Credentials
-from corral.domain.catalog import Template
-from corral.domain.creation import (
-    NOT_LISTED,
-    created,
-    in_doubt,
-    intended,
-    not_created,
-    retried_until,
-    waited_in_vain,
-    waiting,
-)
-from corral.domain.decide import Policy
 from corral.domain.errors import (
     CloudRefusedError,
     CloudShortageError,
@@ -39,12 +27,24 @@ from corral.domain.errors import (
     StoreUnavailableError,
 )
 from corral.domain.instance import Failure, Instance
-from corral.domain.lifecycle import Phase
-from corral.domain.marks import Mark, provider_name
-from corral.domain.money import usd_text
-from corral.domain.order_rules import wish_of
-from corral.domain.placement import Candidate, Offer, Reason
-from corral.domain.refusals import Refusal, all_tried, nothing_left, refusal_of
+from corral.domain.lifecycle.creation import (
+    NOT_LISTED,
+    created,
+    in_doubt,
+    intended,
+    not_created,
+    retried_until,
+    waited_in_vain,
+    waiting,
+)
+from corral.domain.lifecycle.decide import Policy
+from corral.domain.lifecycle.refusals import Refusal, all_tried, nothing_left, refusal_of
+from corral.domain.lifecycle.tables import Phase
+from corral.domain.observation.provider_names import Mark, provider_name
+from corral.domain.placement.catalog import Template
+from corral.domain.placement.pricing import usd_text
+from corral.domain.placement.rank import Candidate, Offer, Reason
+from corral.domain.requests.create import wish_of
 from corral.engine.catalog import Catalogue
 from corral.engine.create_gate import CreateGate
 from corral.engine.record import Hold, Recorder, Step

@@ -20,11 +20,11 @@ from corral.cache.book import CacheBook, CacheName
 from corral.cache.cache import Cache
 from corral.clock import Clock
 from corral.cloud.port import Cloud, Credentials
-from corral.domain.catalog import BillingMode, Cluster, ListedTemplate, Product, Template, TemplateChannel
 from corral.domain.errors import CloudError, CloudRefusedError, FieldProblem, NotFoundError, SpecInvalidError
-from corral.domain.money import usd
-from corral.domain.naming import find_cluster, has_name, is_sold_in, region_order
-from corral.domain.placement import SHORT_FOR_NOW, Offer, Ranking, Rejection, Shelf, Shortages, Wish, rank
+from corral.domain.placement.catalog import BillingMode, Cluster, ListedTemplate, Product, Template, TemplateChannel
+from corral.domain.placement.pricing import usd
+from corral.domain.placement.rank import SHORT_FOR_NOW, Offer, Ranking, Rejection, Shelf, Shortages, Wish, rank
+from corral.domain.placement.regions import find_cluster, has_name, is_sold_in, region_order
 from corral.engine.group_commit import GroupCommit
 from corral.store.offers import FailedOffers
 

@@ -19,13 +19,13 @@ import structlog
 from corral.cache.book import CacheBook, CacheName
 from corral.clock import Clock
 from corral.domain.audit import AuditEntry
-from corral.domain.creation import CREATE_WITHIN, expected_placement
 from corral.domain.events import Change
 from corral.domain.instance import Instance, InstanceId, OperationId, Order, Placement
-from corral.domain.lifecycle import Goal, Phase
+from corral.domain.lifecycle.creation import CREATE_WITHIN, expected_placement
+from corral.domain.lifecycle.tables import Goal, Phase
 from corral.domain.operation import Operation, OperationKind, asked_for
-from corral.domain.order_rules import wish_of
-from corral.domain.placement import Ranking
+from corral.domain.placement.rank import Ranking
+from corral.domain.requests.create import wish_of
 from corral.engine.catalog import Catalogue
 from corral.engine.estimates import Estimates
 from corral.engine.group_commit import GroupCommit

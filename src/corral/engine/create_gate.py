@@ -3,7 +3,7 @@ No create is sent before a complete listing was compared with the records since 
 
 A database can be older than the account: restored from a backup, or taken over by a server that had not received the
 last commits. Then a request that is recorded as not created may have a machine, and a create call would make a second
-one. The first listing shows that machine, and its record gets it (`domain/matching.py`).
+one. The first listing shows that machine, and its record gets it (`domain/observation/matching.py`).
 
 Some accounts never have a right listing: thousands of machines that come and go while it is read, or a machine that the
 list never shows. There, after a while, a lookup by name allows single creates (`unmade.py`).

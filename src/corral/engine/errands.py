@@ -1,8 +1,8 @@
 """
 What users ask of instances that exist, written down: the goal, an operation, an event and a job, in one transaction.
 
-Whether it may be asked is decided by `domain/asking.py` on the row that the transaction holds, so of many who ask at
-once one is heard. Nothing is asked of the provider here; the job does that.
+Whether it may be asked is decided by `domain/lifecycle/commands.py` on the row that the transaction holds, so of many
+who ask at once one is heard. Nothing is asked of the provider here; the job does that.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from datetime import datetime, timedelta
 
 from corral.cache.book import CacheBook, CacheName
 from corral.clock import Clock
-from corral.domain.asking import Asked, Terms, granted, is_done_already
 from corral.domain.events import Change, Progress
 from corral.domain.instance import Instance, InstanceId, OperationId
+from corral.domain.lifecycle.commands import Asked, Terms, granted, is_done_already
 from corral.domain.operation import ENDED, STARTUPS, Operation, OperationKind, OperationStatus, asked_for
-from corral.domain.times import iso
+from corral.domain.timestamps import iso
 from corral.engine.commands import REMIND_AFTER
 from corral.engine.estimates import Estimates
 from corral.engine.ids import is_id, name_ambiguous, no_instance_named, no_such_instance

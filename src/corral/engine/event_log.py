@@ -11,8 +11,8 @@ from msgspec import Meta
 from corral.domain.errors import NotFoundError
 from corral.domain.events import Event, EventType
 from corral.domain.instance import InstanceId
-from corral.domain.lifecycle import Phase
-from corral.domain.times import iso
+from corral.domain.lifecycle.tables import Phase
+from corral.domain.timestamps import iso
 from corral.store import events, instances
 from corral.store.database import Database
 

@@ -10,7 +10,7 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from corral.domain.errors import StoreUnavailableError
-from corral.domain.money import usd
+from corral.domain.placement.pricing import usd
 from corral.engine.fleet import Fleet, FleetNumbers
 from corral.telemetry import Family, blank
 

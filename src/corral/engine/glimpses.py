@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from corral.domain.instance import Instance, ProviderId
-from corral.domain.sighting import ProviderInstance
+from corral.domain.observation.sighting import ProviderInstance
 
 FRESH: Final = timedelta(seconds=10)
 MOST: Final = 100

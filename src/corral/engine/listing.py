@@ -1,5 +1,7 @@
 """
-The merged listing: our records and the provider's list, read at the same time, merged by `domain/listing.py`, shown.
+The merged listing: our records and the provider's list, read at the same time.
+
+`domain/observation/merge.py` merges them.
 
 Three things are remembered: the shown answer, for each set of options; what the provider last listed, which the
 observer of this process refreshes as it looks; and how long a listing takes. A change of ours makes a new answer from
@@ -23,7 +25,7 @@ from corral.clock import Clock
 from corral.cloud.port import Cloud, Listing
 from corral.domain.errors import CloudError
 from corral.domain.instance import Instance, InstanceId, OperationId
-from corral.domain.listing import Heard, Merged, Source, merge
+from corral.domain.observation.merge import Heard, Merged, Source, merge
 from corral.domain.operation import Operation
 from corral.engine.sightings import Sightings, strangers
 from corral.store import instances, operations

@@ -12,9 +12,9 @@ from typing import Final
 
 from corral.cloud.port import Cloud, Listing
 from corral.domain.instance import Instance, InstanceId
-from corral.domain.marks import Mark, name_start, provider_name, read_mark
-from corral.domain.matching import attempt_of
-from corral.domain.sighting import ProviderInstance
+from corral.domain.observation.matching import attempt_of
+from corral.domain.observation.provider_names import Mark, name_start, provider_name, read_mark
+from corral.domain.observation.sighting import ProviderInstance
 from corral.store import instances
 from corral.store.database import Database
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from corral.cloud.port import Cloud
-from corral.domain.adoption import Adoption
 from corral.domain.errors import GoalRefusedError
 from corral.domain.instance import InstanceId
-from corral.domain.sighting import Sighting
+from corral.domain.observation.adoption import Adoption
+from corral.domain.observation.sighting import Sighting
 from corral.engine.adoption import Adopting
 from corral.engine.ids import name_ambiguous, no_instance_named
 

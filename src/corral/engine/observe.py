@@ -15,10 +15,10 @@ from functools import partial
 
 from corral.clock import Clock
 from corral.cloud.port import Cloud, Listing
-from corral.domain.decide import Policy
 from corral.domain.errors import CloudError, StoreUnavailableError
-from corral.domain.lifecycle import IN_MOTION
-from corral.domain.matching import Match
+from corral.domain.lifecycle.decide import Policy
+from corral.domain.lifecycle.tables import IN_MOTION
+from corral.domain.observation.matching import Match
 from corral.engine.doubts import DoubtWatch
 from corral.engine.glimpses import Glimpses
 from corral.engine.name_filter import NameFilter

@@ -1,5 +1,7 @@
 """
-Looking at what moves, one by one, where a listing of all takes long: `domain/peeking.py` says which and when.
+Lookups of single instances that change, where a listing of the account takes long.
+
+`domain/observation/direct_lookup.py` decides which and when.
 
 What was seen is recorded as if a listing had told it. The pages of a listing wait in the same line, so neither keeps
 the other from its turn. A look that fails changes nothing.
@@ -14,11 +16,11 @@ from typing import Final
 
 from corral.clock import Clock
 from corral.cloud.port import Cloud
-from corral.domain.decide import Policy
 from corral.domain.errors import CloudError
 from corral.domain.instance import Instance, InstanceId
-from corral.domain.peeking import AWAITED, worth_a_peek
-from corral.domain.sighting import Sighting
+from corral.domain.lifecycle.decide import Policy
+from corral.domain.observation.direct_lookup import AWAITED, worth_a_peek
+from corral.domain.observation.sighting import Sighting
 from corral.engine.glimpses import Glimpses
 from corral.engine.outcome import provider_id
 from corral.engine.sightings import Sightings

@@ -10,7 +10,7 @@ from corral.cache.book import CacheBook, CacheName
 from corral.cache.cache import Cache
 from corral.domain.errors import NotFoundError
 from corral.domain.instance import Instance
-from corral.domain.lifecycle import Phase
+from corral.domain.lifecycle.tables import Phase
 from corral.domain.operation import Operation
 from corral.engine.ids import is_id, no_such_instance
 from corral.store import instances, operations

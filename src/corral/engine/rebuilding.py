@@ -9,13 +9,13 @@ from datetime import datetime
 
 from corral.clock import Clock
 from corral.cloud.port import Cloud
-from corral.domain.adoption import Adoption, adopted
 from corral.domain.errors import CloudTransientError
 from corral.domain.events import Change
-from corral.domain.health import HealthCheckSpec
+from corral.domain.health.checks import HealthCheckSpec
 from corral.domain.instance import Instance, InstanceId, OperationId, ProviderId
-from corral.domain.rebuilding import Claim, Fate, Finding, choose, findings, installations
-from corral.domain.survey import marked
+from corral.domain.observation.adoption import Adoption, adopted
+from corral.domain.observation.compare import marked
+from corral.domain.observation.rebuild import Claim, Fate, Finding, choose, findings, installations
 from corral.engine.adoption import completed_create, todays_price
 from corral.engine.catalog import Catalogue
 from corral.engine.record import Tell

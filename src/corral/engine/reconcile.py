@@ -15,11 +15,11 @@ from datetime import timedelta
 import structlog
 
 from corral.clock import Clock
-from corral.domain.decide import decide, recorded, why
-from corral.domain.decision import Policy
 from corral.domain.errors import StaleError
 from corral.domain.instance import Instance, InstanceId
-from corral.domain.lifecycle import Action
+from corral.domain.lifecycle.decide import decide, recorded, why
+from corral.domain.lifecycle.decision import Policy
+from corral.domain.lifecycle.tables import Action
 from corral.domain.operation import Operation
 from corral.engine.acts import Acts
 from corral.engine.record import Hold, Recorder, Step

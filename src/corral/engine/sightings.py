@@ -13,13 +13,13 @@ from datetime import datetime
 
 from corral.clock import Clock
 from corral.cloud.port import Listing
-from corral.domain.decide import Policy, decide, recorded
 from corral.domain.instance import Instance, InstanceId
-from corral.domain.lifecycle import COMING_UP, ENDING, Phase
-from corral.domain.matching import GOING, Match, matched
-from corral.domain.orphans import orphan_event, orphan_of
-from corral.domain.sighting import ProviderInstance, Sighting
-from corral.domain.survey import Survey, followed, found_unlisted, marked, peeked, survey, unnamed
+from corral.domain.lifecycle.decide import Policy, decide, recorded
+from corral.domain.lifecycle.tables import COMING_UP, ENDING, Phase
+from corral.domain.observation.compare import Survey, followed, found_unlisted, marked, peeked, survey, unnamed
+from corral.domain.observation.matching import GOING, Match, matched
+from corral.domain.observation.orphans import orphan_event, orphan_of
+from corral.domain.observation.sighting import ProviderInstance, Sighting
 from corral.engine.payloads import about
 from corral.engine.record import Tell
 from corral.jobs.queue import JobQueue, Wanted

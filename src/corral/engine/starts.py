@@ -13,7 +13,6 @@ from typing import Final
 
 from corral.clock import Clock
 from corral.cloud.port import Cloud
-from corral.domain.decide import Policy
 from corral.domain.errors import (
     CloudError,
     CloudRefusedError,
@@ -22,6 +21,7 @@ from corral.domain.errors import (
     CloudUnknownError,
 )
 from corral.domain.instance import Failure, Instance
+from corral.domain.lifecycle.decide import Policy
 from corral.engine.outcome import Outcome, provider_id
 from corral.engine.record import Hold, Recorder, Step
 from corral.telemetry import log

@@ -10,7 +10,7 @@ from corral.clock import Clock
 from corral.cloud.port import Cloud
 from corral.domain.errors import CloudError
 from corral.domain.instance import Instance
-from corral.domain.matching import GOING
+from corral.domain.observation.matching import GOING
 from corral.engine.name_filter import NameFilter
 from corral.engine.sightings import Sightings
 from corral.telemetry import log

@@ -21,9 +21,7 @@ from aiohttp.abc import AbstractResolver
 
 from corral import __version__
 from corral.clock import Clock
-from corral.domain.catalog import PortKind
-from corral.domain.faults import FaultCategory
-from corral.domain.health import (
+from corral.domain.health.checks import (
     BODY_LIMIT,
     EndpointHealth,
     HealthCheckSpec,
@@ -32,7 +30,9 @@ from corral.domain.health import (
     answer_failure,
     checkable,
 )
-from corral.domain.sighting import Endpoint
+from corral.domain.health.network_faults import FaultCategory
+from corral.domain.observation.sighting import Endpoint
+from corral.domain.placement.catalog import PortKind
 from corral.health.target import http_url, tcp_place
 from corral.network import EXCHANGE_ERRORS, AddressRefusedError, fault_category, fault_message
 from corral.outbound.addresses import read_address

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from urllib.parse import SplitResult, urlsplit, urlunsplit
 
-from corral.domain.sighting import Endpoint
+from corral.domain.observation.sighting import Endpoint
 
 _WELL_KNOWN_PORTS = {"http": 80, "https": 443}
 

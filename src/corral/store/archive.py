@@ -14,7 +14,7 @@ from typing import Final
 
 import asyncpg
 
-from corral.domain.lifecycle import Phase
+from corral.domain.lifecycle.tables import Phase
 from corral.store.database import Connection, Database
 
 KEPT: Final[Mapping[str, str]] = {

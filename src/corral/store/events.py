@@ -18,8 +18,8 @@ import msgspec
 from corral.domain.billing import hourly_micro_usd
 from corral.domain.events import Event, EventType, Happening
 from corral.domain.instance import Failure, InstanceId, OperationId, ProviderId
-from corral.domain.lifecycle import Phase
-from corral.domain.release import shown_failure
+from corral.domain.lifecycle.release import shown_failure
+from corral.domain.lifecycle.tables import Phase
 from corral.store.database import Connection
 from corral.store.notices import notice
 from corral.store.rows import Adding

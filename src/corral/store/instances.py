@@ -15,7 +15,7 @@ from typing import Any, Final
 from corral.domain.billing import hourly_micro_usd
 from corral.domain.errors import StaleError
 from corral.domain.instance import Instance, InstanceId
-from corral.domain.lifecycle import Goal, Phase
+from corral.domain.lifecycle.tables import Goal, Phase
 from corral.store.database import Connection
 from corral.store.notices import notice
 from corral.store.records import instance_of, record_of

@@ -10,8 +10,8 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Final
 
-from corral.domain.catalog import BillingMode
-from corral.domain.placement import Offer
+from corral.domain.placement.catalog import BillingMode
+from corral.domain.placement.rank import Offer
 from corral.store.database import Database
 
 REMEMBERED_FOR: Final = timedelta(minutes=3)

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from corral.domain.catalog import BillingMode
 from corral.domain.instance import InstanceId, ProviderId
-from corral.domain.lifecycle import Phase
-from corral.domain.matching import UnmatchedKind
-from corral.domain.orphans import Orphan
+from corral.domain.lifecycle.tables import Phase
+from corral.domain.observation.matching import UnmatchedKind
+from corral.domain.observation.orphans import Orphan
+from corral.domain.placement.catalog import BillingMode
 from corral.store.database import Connection
 
 _NOTE = """

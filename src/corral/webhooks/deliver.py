@@ -19,7 +19,7 @@ import aiohttp
 
 from corral import __version__
 from corral.clock import Clock
-from corral.domain.faults import status_category
+from corral.domain.health.network_faults import status_category
 from corral.network import EXCHANGE_ERRORS, AddressRefusedError, fault_category, fault_message
 from corral.webhooks.guard import AddressGuard
 from corral.webhooks.schedule import Fate, fate

@@ -19,8 +19,8 @@ from corral.api.orders import OrderReader
 from corral.api.problems import RequestIds, problem
 from corral.domain.access import is_key_name, key_digest
 from corral.domain.errors import CorralError, MalformedError, SpecInvalidError
-from corral.domain.marks import is_installation, provider_name, read_mark
-from corral.domain.order_rules import OrderDefaults
+from corral.domain.observation.provider_names import is_installation, provider_name, read_mark
+from corral.domain.requests.create import OrderDefaults
 from corral.outbound.addresses import is_public
 from corral.webhooks.deliver import _wish
 from corral.webhooks.guard import AddressGuard

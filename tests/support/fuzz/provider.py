@@ -22,10 +22,10 @@ from corral.cloud.novita.paging import MOST_PAGES
 from corral.cloud.novita.translate import MOST_LABEL_LENGTH, MOST_PARTS
 from corral.cloud.novita.wire import MOST_ID_LENGTH
 from corral.cloud.port import CreateOrder, Credentials, Listing
-from corral.domain.catalog import BillingMode, TemplateChannel
 from corral.domain.errors import CloudError
-from corral.domain.marks import provider_name, read_mark
-from corral.domain.sighting import ProviderInstance
+from corral.domain.observation.provider_names import provider_name, read_mark
+from corral.domain.observation.sighting import ProviderInstance
+from corral.domain.placement.catalog import BillingMode, TemplateChannel
 from corral.health.target import http_url, tcp_place
 from support.clocks import SteppedClock
 from support.fuzz.laws import hidden, is_told_well, keeps

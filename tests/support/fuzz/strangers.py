@@ -14,7 +14,7 @@ from dotenv import dotenv_values
 
 from corral.configuration import load
 from corral.domain.errors import MalformedError, SettingsError
-from corral.domain.health import BODY_LIMIT, answer_failure
+from corral.domain.health.checks import BODY_LIMIT, answer_failure
 from corral.engine import archive
 from corral.health.probe import _unpacked
 from corral_client.errors import CorralApiError, ServerError, error_of

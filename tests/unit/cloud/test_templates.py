@@ -9,7 +9,8 @@ import pytest
 
 from corral.cloud.novita import templates, wire
 from corral.cloud.port import CreateOrder, Credentials
-from corral.domain.catalog import (
+from corral.domain.errors import CloudRefusedError
+from corral.domain.placement.catalog import (
     BillingMode,
     EnvironmentVariable,
     PortKind,
@@ -17,7 +18,6 @@ from corral.domain.catalog import (
     TemplatePort,
     TemplateTool,
 )
-from corral.domain.errors import CloudRefusedError
 
 GOOD: dict[str, Any] = {
     "Id": "204511",

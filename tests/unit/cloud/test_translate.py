@@ -8,8 +8,8 @@ import msgspec
 import pytest
 
 from corral.cloud.novita import translate, wire
-from corral.domain.catalog import BillingMode, PortKind, Product
-from corral.domain.sighting import Connection, Endpoint, ProviderInstance, Sighting
+from corral.domain.observation.sighting import Connection, Endpoint, ProviderInstance, Sighting
+from corral.domain.placement.catalog import BillingMode, PortKind, Product
 
 
 def instance(fields: dict[str, object] | None = None, *, detailed: bool = False, **more: object) -> ProviderInstance:

@@ -27,7 +27,7 @@ from corral.api.routes.instances import InstanceDesk
 from corral.api.schemas import InstanceAction
 from corral.api.showing import Showing
 from corral.api.times import iso
-from corral.domain.lifecycle import Phase
+from corral.domain.lifecycle.tables import Phase
 from corral.domain.operation import OperationKind
 from corral.engine.errands import Accepted
 from corral.store.idempotency import Answer

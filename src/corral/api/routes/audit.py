@@ -15,7 +15,7 @@ from corral.api.parameters import PRINTABLE
 from corral.api.routes.events import After, InstanceFilter, Limit
 from corral.domain.access import Access
 from corral.domain.audit import AuditLine
-from corral.domain.times import iso
+from corral.domain.timestamps import iso
 from corral.engine.audit import AuditTrail
 
 

@@ -13,11 +13,11 @@ from msgspec import Meta
 
 from corral.api.access import VIEWER
 from corral.api.plans import OfferDetails, PlanDetails, offer_details, plan_details
-from corral.domain.catalog import BillingMode, PortKind, Product, Template, TemplateChannel
 from corral.domain.errors import NotFoundError
-from corral.domain.money import micro_usd, usd
-from corral.domain.order_rules import LONGEST_TEMPLATE_ID
-from corral.domain.placement import Wish
+from corral.domain.placement.catalog import BillingMode, PortKind, Product, Template, TemplateChannel
+from corral.domain.placement.pricing import micro_usd, usd
+from corral.domain.placement.rank import Wish
+from corral.domain.requests.create import LONGEST_TEMPLATE_ID
 from corral.engine.catalog import Catalogue
 
 NAME_LENGTH = 200

@@ -33,9 +33,9 @@ from corral.api.times import iso
 from corral.api.witness import WRITTEN, entry
 from corral.domain.audit import AuditEntry
 from corral.domain.errors import FieldProblem
-from corral.domain.lifecycle import Phase
-from corral.domain.money import usd
-from corral.domain.placement import Ranking
+from corral.domain.lifecycle.tables import Phase
+from corral.domain.placement.pricing import usd
+from corral.domain.placement.rank import Ranking
 from corral.engine.commands import Commands, Created
 from corral.engine.errands import Errands
 from corral.engine.reading import Reading

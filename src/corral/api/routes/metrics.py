@@ -23,9 +23,9 @@ from corral.api.metric_schemas import (
 )
 from corral.api.times import iso
 from corral.cache.book import CacheBook
-from corral.domain.catalog import MICRO_USD
-from corral.domain.lifecycle import Phase
-from corral.domain.money import usd
+from corral.domain.lifecycle.tables import Phase
+from corral.domain.placement.catalog import MICRO_USD
+from corral.domain.placement.pricing import usd
 from corral.engine.fleet import MOST_HOURS, Fleet, FleetNumbers, History
 from corral.jobs.queue import JobStatus
 from corral.store.ready_times import Quantiles

@@ -14,10 +14,10 @@ from corral.api.access import VIEWER
 from corral.api.schemas import Time
 from corral.api.showing import Showing
 from corral.api.times import iso
-from corral.domain.matching import UnmatchedKind
-from corral.domain.money import usd
-from corral.domain.orphans import Orphan
-from corral.domain.stuck import Stuck
+from corral.domain.observation.matching import UnmatchedKind
+from corral.domain.observation.orphans import Orphan
+from corral.domain.observation.stuck import Stuck
+from corral.domain.placement.pricing import usd
 from corral.engine.sweeps.orphans import OrphanRule, is_deleted
 from corral.engine.sweeps.stuck import StuckSweep
 from corral.store import orphans

@@ -16,7 +16,7 @@ from corral.api.routes.events import InstanceFilter
 from corral.domain.delivery import Delivery, DeliveryAttempt, DeliveryId, DeliveryStatus
 from corral.domain.errors import NotFoundError
 from corral.domain.events import EventType
-from corral.domain.times import iso
+from corral.domain.timestamps import iso
 from corral.engine.deliveries import Deliveries
 
 

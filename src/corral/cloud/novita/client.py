@@ -20,9 +20,9 @@ from corral.cloud.novita import templates, translate, wire
 from corral.cloud.novita.faults import error_for
 from corral.cloud.novita.paging import PAGE_SIZE, Page, read_all
 from corral.cloud.port import BeforeSend, CreateOrder, Credentials, Listing
-from corral.domain.catalog import BillingMode, Cluster, ListedTemplate, Product, Template, TemplateChannel
 from corral.domain.errors import CloudRefusedError
-from corral.domain.sighting import ProviderInstance
+from corral.domain.observation.sighting import ProviderInstance
+from corral.domain.placement.catalog import BillingMode, Cluster, ListedTemplate, Product, Template, TemplateChannel
 from corral.telemetry import log
 
 MOST_LISTING_BYTES: Final = 32 * MEBIBYTE

@@ -14,7 +14,8 @@ import msgspec
 
 from corral.cloud.novita import wire
 from corral.cloud.port import CreateOrder
-from corral.domain.catalog import (
+from corral.domain.errors import CloudRefusedError
+from corral.domain.placement.catalog import (
     EnvironmentVariable,
     ListedTemplate,
     PortKind,
@@ -23,7 +24,6 @@ from corral.domain.catalog import (
     TemplatePort,
     TemplateTool,
 )
-from corral.domain.errors import CloudRefusedError
 
 HIGHEST_PORT: Final = 65_535
 RESERVED_PORTS: Final = frozenset({2222, 2223, 2224})

@@ -11,8 +11,8 @@ from datetime import UTC, datetime
 from typing import Final
 
 from corral.cloud.novita import wire
-from corral.domain.catalog import BillingMode, Cluster, PortKind, Product
-from corral.domain.sighting import Connection, Endpoint, ProviderInstance, Sighting
+from corral.domain.observation.sighting import Connection, Endpoint, ProviderInstance, Sighting
+from corral.domain.placement.catalog import BillingMode, Cluster, PortKind, Product
 
 SIGHTINGS: Final[Mapping[str, Sighting]] = {
     "pending": Sighting.BOOTING,

@@ -19,7 +19,7 @@ from typing import Literal
 from corral.clock import Clock
 from corral.cloud.port import Cloud
 from corral.domain.errors import CloudError
-from corral.domain.orphans import Orphan, may_delete, orphan_event
+from corral.domain.observation.orphans import Orphan, may_delete, orphan_event
 from corral.engine.catalog import Catalogue
 from corral.engine.record import Tell
 from corral.jobs.registry import JobRun, JobType, Priority

@@ -7,8 +7,8 @@ from datetime import datetime, timedelta
 
 from corral.clock import Clock
 from corral.domain.instance import InstanceId
-from corral.domain.lifecycle import IN_MOTION
-from corral.domain.stuck import SHORTEST, Stuck, stuck
+from corral.domain.lifecycle.tables import IN_MOTION
+from corral.domain.observation.stuck import SHORTEST, Stuck, stuck
 from corral.jobs.registry import JobRun, JobType, Priority
 from corral.store import instances
 from corral.store.database import Database

@@ -1,4 +1,4 @@
--- Why a machine that carries our mark belongs to no record; see domain/matching.py.
+-- Why a machine that carries our mark belongs to no record; see domain/observation/matching.py.
 ALTER TABLE corral_orphans ADD COLUMN kind text NOT NULL DEFAULT 'no_record';
 
 -- Listings of the whole account are numbered when they begin, and the last one that was complete, right and compared with

@@ -1,0 +1,121 @@
+"""What the record of an instance says before, during and after its create call. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Final
+
+from corral.domain.backoff import delay
+from corral.domain.instance import Failure, Instance, Placement, ProviderId
+from corral.domain.lifecycle.tables import Phase
+from corral.domain.placement.rank import SHORT_FOR_NOW, Candidate, Ranking
+
+CREATE_WITHIN: Final = timedelta(minutes=20)
+"""How long a create may take until the instance is ready."""
+OF_CAPACITY: Final = frozenset({"RESOURCE_CONSTRAINTS", "NO_OPTIMAL_PRODUCT_ANY_REGION"})
+"""Every offer is short, too dear or not listed at the moment."""
+NOT_LISTED: Final = "ACCOUNT_NOT_LISTED"
+"""No complete listing of the account was compared with the records since the start; see `engine/create_gate.py`."""
+PASSING: Final = OF_CAPACITY | {"AUTHENTICATION_FAILED", "INSUFFICIENT_BALANCE", "PRODUCT_NOT_FOUND", NOT_LISTED}
+"""
+What an accepted create may meet without failing at once. A rejected key and an empty account are put right by a person;
+a product that was for sale when the request was accepted is missing in a catalogue that was read at a bad moment.
+"""
+FIRST_RETRY_SECONDS: Final = 5.0
+LAST_RETRY_SECONDS: Final = 60.0
+"""Pauses between tries: the first, doubling to the last. Shorter, and creates that wait use up the rate limit; longer,
+and a machine that came free goes to somebody else."""
+_ONCE_CREATED = {Phase.CREATING: Phase.STARTING, Phase.TERMINATED: Phase.DELETING}
+"""The phases that an id from the provider ends; an instance that is to go, or failed, stays so."""
+
+
+def retried_until(instance: Instance, obstacle: Failure) -> datetime | None:
+    """Until when a create that met *obstacle* is tried again; None: not at all."""
+    wait = instance.order.wait_for_capacity_seconds
+    if obstacle.code in OF_CAPACITY and wait is not None:
+        return instance.created_at + timedelta(seconds=wait)
+    return instance.deadline_at if obstacle.code in PASSING else None
+
+
+def waited_in_vain(obstacle: Failure) -> Failure:
+    """What an instance fails with whose obstacle did not pass in time."""
+    return replace(obstacle, message=f"gave up {obstacle.message}") if obstacle.code in OF_CAPACITY else obstacle
+
+
+def waiting(instance: Instance, obstacle: Failure, now: datetime) -> Instance:
+    """The instance after a try that met *obstacle*."""
+    tries = instance.create_tries + 1
+    pause = timedelta(seconds=delay(tries, first=FIRST_RETRY_SECONDS, most=LAST_RETRY_SECONDS))
+    return replace(instance, waiting=obstacle, create_tries=tries, retry_at=now + pause)
+
+
+def expected_placement(ranking: Ranking, gpu_num: int) -> Placement:
+    """Where an instance would go now; if every offer is short, where it would go if none were."""
+    if ranking.candidates:
+        return _placement(ranking.candidates[0])
+    short = next(r for r in ranking.rejected if r.product_id is not None and r.reason in SHORT_FOR_NOW)
+    assert short.product_id is not None  # noqa: S101  # just chosen so
+    assert short.cluster_id is not None  # noqa: S101  # every product has a cluster
+    assert short.billing_mode is not None  # noqa: S101  # and a mode
+    return Placement(
+        region=short.region,
+        cluster_id=short.cluster_id,
+        product_id=short.product_id,
+        billing_mode=short.billing_mode,
+        micro_usd=(short.micro_usd_per_gpu or 0) * gpu_num,
+    )
+
+
+def intended(instance: Instance, candidate: Candidate, now: datetime) -> Instance:
+    """The instance before a create call for *candidate*, under a name that no call was ever sent with."""
+    return replace(
+        instance,
+        attempt=instance.attempt + 1,
+        create_sent_at=now,
+        create_ended=False,
+        doubted_at=None,
+        listings_since_sent=0,
+        given_up=(*instance.given_up, instance.attempt) if instance.create_in_doubt else instance.given_up,
+        placement=_placement(candidate),
+    )
+
+
+def not_created(instance: Instance) -> Instance:
+    """The instance after a call that certainly created nothing."""
+    return replace(instance, create_sent_at=None)
+
+
+def in_doubt(instance: Instance, now: datetime) -> Instance:
+    """The instance after a call that has ended and may have created a machine; the settle time starts."""
+    return replace(instance, create_ended=True, doubted_at=now, listings_since_sent=0)
+
+
+def created(instance: Instance, provider_id: str, now: datetime) -> Instance:
+    """The instance after the provider returned an id, whatever became of the record meanwhile."""
+    phase = _ONCE_CREATED.get(instance.phase, instance.phase)
+    deadline = instance.deadline_at
+    if instance.waiting is not None and deadline is not None:
+        deadline = max(deadline, now + CREATE_WITHIN)  # the wait is not taken from the time it needs to come up
+    return replace(
+        instance,
+        provider_id=ProviderId(provider_id),
+        create_sent_at=None,
+        phase=phase,
+        phase_since=instance.phase_since if phase is instance.phase else now,
+        started_at=now,
+        deadline_at=deadline,
+        waiting=None,
+        create_tries=0,
+        retry_at=None,
+    )
+
+
+def _placement(candidate: Candidate) -> Placement:
+    return Placement(
+        region=candidate.region,
+        cluster_id=candidate.offer.cluster_id,
+        product_id=candidate.offer.product_id,
+        billing_mode=candidate.offer.billing_mode,
+        micro_usd=candidate.micro_usd,
+    )

@@ -1,0 +1,297 @@
+"""What to do next about one instance. Pure: the same facts give the same answer."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from corral.domain.backoff import delay
+from corral.domain.health.rechecks import HEALTH_FAILURES, check_time, is_unhealthy, until_recheck
+from corral.domain.instance import Failure, Instance
+from corral.domain.lifecycle import release
+from corral.domain.lifecycle.creation import retried_until, waited_in_vain
+from corral.domain.lifecycle.decision import Decision, Policy
+from corral.domain.lifecycle.tables import AFTER_SIGHTING, COMING_UP, PLAN, UP, Action, Goal, Phase
+from corral.domain.observation.absence import is_unfound, missing, unfound
+from corral.domain.observation.sighting import Sighting
+from corral.domain.observation.spot import is_notice, is_taken, notice
+
+__all__ = ["Decision", "Policy", "decide", "recorded", "why"]
+
+TIMED_OUT = "STARTUP_TIMEOUT"
+FALLIBLE = COMING_UP | {Phase.STOPPING}
+"""Phases that a failure ends; one that is ready or stopped has done what was asked, and one to go must go."""
+
+
+def decide(instance: Instance, now: datetime, policy: Policy) -> Decision:
+    """Turn facts into one verdict."""
+    if instance.provider_id is None:
+        return _unborn(instance, now, policy)
+    if instance.missing_since is not None and instance.sighting is not Sighting.ABSENT:
+        return missing(instance, now, policy)
+    if is_unfound(instance):
+        return unfound(instance, now, policy)
+    phase = _after_sighting(instance, now, policy)
+    failure = _failure(instance, now, came_up=_came_up(instance, phase))
+    if phase in FALLIBLE and failure is not None and instance.phase is not Phase.FAILED:
+        return _given_up(instance, failure, policy)
+    stopped = _why_stopped(instance, now) if phase is Phase.EXITED else None
+    if stopped is not None:
+        return Decision(phase=phase, action=None, because=stopped.message, look_again=None, failure=stopped)
+    if phase is Phase.FAILED and instance.phase is not Phase.FAILED:
+        taken = " (it took the spot machine back)" if is_taken(instance.spot, now) else ""
+        vanished = Failure(code="INSTANCE_VANISHED", message=f"the provider no longer has this instance{taken}")
+        return Decision(phase=phase, action=None, because=vanished.message, look_again=None, failure=vanished)
+    return _planned(instance, phase, now, policy)
+
+
+def recorded(instance: Instance, decision: Decision, now: datetime) -> Instance:
+    """The instance as it is once *decision* is written down; the caller's write raises the generation."""
+    if decision.action is Action.FIND and instance.doubted_at is None:
+        instance = replace(instance, doubted_at=now, listings_since_sent=0)
+    if instance.goal is not Goal.GONE and is_notice(instance.spot, instance.announced_spot):
+        instance = replace(instance, announced_spot=instance.spot)
+    if decision.action is None and instance.create_in_doubt:  # settled: nothing was created, and nothing is tried again
+        instance = replace(instance, create_sent_at=None)
+    never_left = instance.owed is Action.START and not _happened(instance)
+    if instance.owed is not None and (_happened(instance) or decision.phase not in {Phase.STARTING, Phase.RESTARTING}):
+        started_at = instance.started_at if never_left else now
+        instance = replace(instance, owed=None, asks=0, refused=None, started_at=started_at)
+    if decision.phase is instance.phase:
+        return instance
+    late = instance.deadline_at is not None and now >= instance.deadline_at
+    healed = instance.phase is Phase.FAILED or late
+    return replace(
+        instance,
+        phase=decision.phase,
+        phase_since=now,
+        failure=decision.failure,
+        refused=None,
+        # Past its deadline and up all the same: from here on it takes the time it takes.
+        deadline_at=None if healed or not _is_due(instance, decision.phase) else instance.deadline_at,
+        stopped_at=now if decision.phase is Phase.EXITED and not never_left else instance.stopped_at,
+    )
+
+
+def why(before: Instance, after: Instance, decision: Decision) -> str:
+    """The reason that the event of a decision tells."""
+    announces = after.announced_spot is not before.announced_spot and after.phase is before.phase
+    return notice(after.announced_spot) if announces and after.announced_spot is not None else decision.because
+
+
+def _is_due(instance: Instance, phase: Phase) -> bool:
+    """Whether its deadline counts in *phase*: also while the provider stops what is to come up."""
+    return phase in COMING_UP or (phase is Phase.STOPPING and instance.goal is Goal.RUNNING)
+
+
+def _why_stopped(instance: Instance, now: datetime) -> Failure | None:
+    """What is wrong with an instance that was just seen stopped; None when it was to stop, or stopped by itself."""
+    if instance.goal is not Goal.RUNNING or instance.phase is Phase.EXITED:
+        return None
+    if is_taken(instance.spot, instance.sighted_at or now):
+        message = (
+            "the provider took its spot machine back; its disk is kept for some days: start it again, or create another"
+        )
+        return Failure(code="SPOT_RECLAIMED", message=message)
+    never_up = instance.phase in COMING_UP and instance.ready_at is None
+    if never_up or (instance.deadline_at is not None and _is_due(instance, instance.phase)):
+        return Failure(code="STARTUP_FAILED", message="it stopped before it was ready; its disk is kept")
+    return None
+
+
+def _until_stopped(instance: Instance, now: datetime, policy: Policy) -> timedelta | None:
+    """How long a machine that restarts may still be seen stopped before that counts; None when it is not seen so."""
+    if instance.phase is not Phase.RESTARTING or instance.sighting is not Sighting.EXITED:
+        return None
+    return policy.settle - (now - (instance.sighted_at or instance.phase_since))
+
+
+def _after_sighting(instance: Instance, now: datetime, policy: Policy) -> Phase:
+    leaving = instance.goal is Goal.GONE and instance.phase is not Phase.TERMINATED
+    before = Phase.DELETING if leaving else instance.phase
+    if instance.sighting is None or _waits(instance):
+        return before
+    if instance.goal is Goal.STOPPED and instance.sighting is Sighting.EXITED:
+        return Phase.EXITED
+    if before is Phase.FAILED and not _heals(instance):
+        return before
+    passing = _until_stopped(instance, now, policy)
+    if passing is not None and passing > timedelta(0):
+        return before
+    after = AFTER_SIGHTING[before][instance.sighting]
+    # What is to be stopped is stopping until it has, whatever it is seen doing, and again if it comes up by itself.
+    return Phase.STOPPING if instance.goal is Goal.STOPPED and after in UP else after
+
+
+def _happened(instance: Instance) -> bool:
+    """
+    Whether what was seen since shows that what is owed was done, by us or by somebody else.
+
+    A machine that restarts may be seen running before and after; `survey.py` tells the two apart.
+    """
+    match instance.owed, instance.sighting:
+        case (None, _) | (_, None | Sighting.ABSENT):
+            return False
+        case Action.START, sighting:
+            return sighting is not Sighting.EXITED
+        case _, sighting:
+            return sighting is not Sighting.RUNNING and instance.acted_at is not None
+
+
+def _waits(instance: Instance) -> bool:
+    """Whether something is owed, and the machine is there to do it."""
+    return instance.owed is not None and instance.sighting is not Sighting.ABSENT and not _happened(instance)
+
+
+def _heals(instance: Instance) -> bool:
+    """Whether the provider's last word may heal a failure: only one that came after it, and reports none itself."""
+    lasting = instance.failure is not None and instance.failure.code in HEALTH_FAILURES
+    newer = instance.sighted_at is not None and instance.sighted_at > instance.phase_since
+    return newer and not lasting and instance.provider_failure is None
+
+
+def _came_up(instance: Instance, phase: Phase) -> bool:
+    """Whether the last sighting is the first to show it running."""
+    return phase is Phase.RUNNING and instance.phase not in {Phase.RUNNING, Phase.HEALTH_CHECKING}
+
+
+def _failure(instance: Instance, now: datetime, *, came_up: bool) -> Failure | None:
+    if instance.provider_failure is not None:
+        return Failure(code="PROVISIONING_FAILED", message=f"the provider reports: {instance.provider_failure}")
+    if not came_up and instance.deadline_at is not None and now >= instance.deadline_at:
+        return Failure(
+            code=TIMED_OUT,
+            message=f"not ready in time (last seen: {instance.word or 'never'}); still watched, and perhaps billed",
+        )
+    return None
+
+
+def _given_up(instance: Instance, failure: Failure, policy: Policy) -> Decision:
+    """It did not come up. What could not even be started or restarted is left as it was, for a start harms nothing."""
+    if failure.code != TIMED_OUT or not _waits(instance):
+        again = policy.second_look if instance.sighting is Sighting.RUNNING else None
+        return Decision(phase=Phase.FAILED, action=None, because=failure.message, look_again=again, failure=failure)
+    stopped = instance.owed is Action.START or instance.sighting is Sighting.EXITED
+    failure = instance.refused or Failure(code=TIMED_OUT, message=f"the provider did not {instance.owed} it in time")
+    return Decision(
+        phase=Phase.EXITED if stopped else Phase.RUNNING,
+        action=None,
+        because=failure.message,
+        look_again=None if stopped else policy.poll,
+        failure=failure,
+    )
+
+
+def _planned(instance: Instance, phase: Phase, now: datetime, policy: Policy) -> Decision:
+    action = _wanted(instance, phase)
+    because = f"the provider says {instance.word}" if instance.word else "recorded"
+    look_again: timedelta | None = None
+    if phase in COMING_UP and instance.deadline_at is not None:
+        look_again = max(instance.deadline_at - now, policy.poll)
+    elif action is not None:
+        look_again = policy.second_look if phase is Phase.FAILED else policy.repeat_after
+    if phase is Phase.RESTARTING and (passing := _until_stopped(instance, now, policy)) is not None:
+        look_again = min(passing, look_again or passing)
+    if action is Action.PROBE:
+        look_again = min(check_time(instance, policy), look_again or policy.settle)
+    pause = _pause(instance, action, now, policy)
+    if pause > timedelta(0):
+        because = "asked for; waiting"
+        again = pause if phase is Phase.FAILED else min(pause, look_again or pause)
+        return Decision(phase=phase, action=None, because=because, look_again=again)
+    return Decision(phase=phase, action=action, because=because, look_again=look_again)
+
+
+def _wanted(instance: Instance, phase: Phase) -> Action | None:
+    """What the goal asks for, unless there is no occasion for it."""
+    action = PLAN[phase][instance.goal]
+    if phase is Phase.FAILED and instance.goal is Goal.RUNNING and is_unhealthy(instance):
+        return Action.PROBE
+    if action in {Action.START, Action.RESTART} and not (instance.owed is action and _waits(instance)):
+        return None
+    if phase is Phase.FAILED and not _second_chance(instance, action):
+        return None
+    return action
+
+
+def _second_chance(instance: Instance, action: Action | None) -> bool:
+    """Whether something can still be done about one that failed: it must be there, and perhaps have only been late."""
+    if action is Action.STOP:
+        return instance.sighting not in {Sighting.EXITED, Sighting.ABSENT}
+    late = instance.failure is not None and instance.failure.code == TIMED_OUT
+    healthy = instance.sighting is Sighting.RUNNING and instance.provider_failure is None
+    return action is not Action.INSPECT or (late and healthy)
+
+
+def _pause(instance: Instance, action: Action | None, now: datetime, policy: Policy) -> timedelta:
+    """How long what was asked for is given before it is asked for again."""
+    match action:
+        case Action.PROBE if instance.phase is Phase.FAILED:
+            return until_recheck(instance, now, policy)
+        case None | Action.CREATE | Action.FIND | Action.INSPECT | Action.PROBE | Action.CONFIRM:
+            return timedelta(0)
+        case Action.STOP | Action.DELETE:
+            return release.pause(instance, now, unobserved=policy.repeat_after, longest=policy.repeat_at_last)
+        case Action.START | Action.RESTART if instance.refused is not None:
+            first, most = policy.first_refusal.total_seconds(), policy.last_refusal.total_seconds()
+            patience = timedelta(seconds=delay(max(instance.asks, 1), first=first, most=most))
+        case _:
+            patience = policy.settle
+    return timedelta(0) if instance.acted_at is None else max(patience - (now - instance.acted_at), timedelta(0))
+
+
+def _unborn(instance: Instance, now: datetime, policy: Policy) -> Decision:
+    """No provider instance is known: either none was asked for yet, or a create call is in doubt."""
+    wanted = instance.goal is Goal.RUNNING and instance.phase is not Phase.FAILED
+    if instance.create_in_doubt and not _settled(instance, now, policy):
+        return _in_doubt(instance, now, policy, wanted=wanted)
+    if instance.goal is Goal.GONE:
+        return Decision(phase=Phase.TERMINATED, action=None, because="never came to be", look_again=None)
+    if not wanted:
+        return Decision(phase=instance.phase, action=None, because="not wanted", look_again=None)
+    if instance.waiting is not None:
+        return _waiting(instance, instance.waiting, now, policy)
+    if instance.deadline_at is not None and now >= instance.deadline_at:
+        failure = Failure(code=TIMED_OUT, message="could not be created in time")
+        return Decision(phase=Phase.FAILED, action=None, because=failure.message, look_again=None, failure=failure)
+    return Decision(phase=Phase.CREATING, action=Action.CREATE, because="wanted", look_again=policy.settle)
+
+
+def _waiting(instance: Instance, obstacle: Failure, now: datetime, policy: Policy) -> Decision:
+    """The last try met an obstacle that is expected to pass: try again after a pause, until it is too late."""
+    until = retried_until(instance, obstacle)
+    if until is not None and now >= until:
+        failure = waited_in_vain(obstacle)
+        return Decision(phase=Phase.FAILED, action=None, because=failure.message, look_again=None, failure=failure)
+    if instance.retry_at is not None and now < instance.retry_at:
+        pause = (instance.retry_at if until is None else min(instance.retry_at, until)) - now
+        return Decision(phase=Phase.CREATING, action=None, because=obstacle.message, look_again=pause)
+    return Decision(phase=Phase.CREATING, action=Action.CREATE, because="wanted", look_again=policy.settle)
+
+
+def _in_doubt(instance: Instance, now: datetime, policy: Policy, *, wanted: bool) -> Decision:
+    """A create call may have happened: its name is searched for, also after the deadline."""
+    because = "a create call may have happened"
+    look_again = _until_settled(instance, now, policy)
+    if not wanted or instance.deadline_at is None:
+        phase = Phase.DELETING if instance.goal is Goal.GONE else instance.phase
+        return Decision(phase=phase, action=Action.FIND, because=because, look_again=look_again)
+    if now >= instance.deadline_at:
+        message = "could not be created in time; a create call may have happened, and its machine is still searched for"
+        failure = Failure(code=TIMED_OUT, message=message)
+        return Decision(phase=Phase.FAILED, action=Action.FIND, because=message, look_again=look_again, failure=failure)
+    look_again = min(look_again, instance.deadline_at - now)
+    return Decision(phase=instance.phase, action=Action.FIND, because=because, look_again=look_again)
+
+
+def _settled(instance: Instance, now: datetime, policy: Policy) -> bool:
+    """Whether a create call in doubt certainly left nothing behind."""
+    since = instance.doubted_at
+    waited = since is not None and now - since >= policy.settle
+    return waited and instance.listings_since_sent >= policy.settle_listings
+
+
+def _until_settled(instance: Instance, now: datetime, policy: Policy) -> timedelta:
+    """How long the doubt lasts at least; a listing that shows the name ends it earlier."""
+    since = instance.doubted_at
+    return policy.settle if since is None else max(policy.settle - (now - since), policy.poll)

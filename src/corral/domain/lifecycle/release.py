@@ -1,0 +1,123 @@
+"""
+When a stop or delete is sent again, and what is said meanwhile. Pure.
+
+Repeating either is harmless, and every second without effect is billed. So it is sent again as soon as an observation
+that began after the call ended still shows the machine as it was; at once after a call that certainly was not carried
+out; and by the clock where nothing can be observed. A list may lag behind, so pauses between repeats grow.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Final
+
+from corral.domain.backoff import delay
+from corral.domain.instance import Failure, Instance
+from corral.domain.lifecycle.tables import ENDING, Goal
+from corral.domain.observation.sighting import Sighting
+
+ANSWER_WITHIN: Final = timedelta(seconds=15)
+"""
+How long a call counts as under way whose end was not recorded, because its worker died.
+
+Shorter, and an observation from before the call may lead to a repeat that was not needed; longer, and a stop or delete
+that was never sent is sent later.
+"""
+FIRST_REPEAT: Final = timedelta(seconds=2)
+"""
+The pause before the second repeat (the first has none), which doubles with each up to `Policy.repeat_at_last`.
+
+Shorter, and a list that lags by a minute causes dozens of calls; longer, and a machine whose stop was dropped twice is
+billed longer.
+"""
+
+_EFFECTS: Final = {
+    Goal.STOPPED: frozenset({Sighting.STOPPING, Sighting.EXITED, Sighting.REMOVING, Sighting.ABSENT}),
+    Goal.GONE: frozenset({Sighting.REMOVING, Sighting.ABSENT}),
+}
+
+
+def pause(instance: Instance, now: datetime, *, unobserved: timedelta, longest: timedelta) -> timedelta:
+    """How long to wait before the stop or delete of *instance* is sent; *unobserved*: where no observation followed."""
+    if instance.acted_at is None:
+        return timedelta(0)
+    if not _is_without_effect(instance):
+        patience = max(unobserved, min(instance.acted_at - instance.phase_since, longest))
+        return max(instance.acted_at + patience - now, timedelta(0))
+    # A machine that was booting may refuse what it accepts now.
+    if instance.sighting is not instance.acted_on or instance.asks <= 1:
+        return timedelta(0)
+    seconds = delay(instance.asks - 1, first=FIRST_REPEAT.total_seconds(), most=longest.total_seconds())
+    return max(_ended_at(instance, instance.acted_at) + timedelta(seconds=seconds) - now, timedelta(0))
+
+
+def is_first_without_effect(instance: Instance, seen: Sighting, at: datetime) -> bool:
+    """Whether *seen*, observed from *at* on, is the first to show that the last stop or delete had no effect."""
+    if instance.phase not in ENDING or instance.acted_at is None or seen in _EFFECTS.get(instance.goal, ()):
+        return False
+    ended_at = _ended_at(instance, instance.acted_at)
+    return at > ended_at and (instance.sighted_at is None or instance.sighted_at <= ended_at)
+
+
+def sending(instance: Instance, now: datetime) -> Instance:
+    """The instance just before a stop or delete is sent."""
+    return replace(instance, acted_at=now, answered_at=None, acted_on=instance.sighting, asks=instance.asks + 1)
+
+
+def answered(instance: Instance, now: datetime, refused: Failure | None, *, is_accepted: bool = False) -> Instance:
+    """
+    The instance after the call ended; *refused*: the provider said that it does not do it.
+
+    *is_accepted*: it was a delete that the provider accepted, so that the provider knew the machine then.
+    """
+    accepted_at = instance.delete_accepted_at or (now if is_accepted else None)
+    return replace(instance, answered_at=now, refused=refused, delete_accepted_at=accepted_at)
+
+
+def not_sent(sent: Instance, before: Instance, why: Failure) -> Instance:
+    """The instance after a call that certainly was not carried out: as it was *before*, with the reason."""
+    return replace(
+        sent,
+        acted_at=before.acted_at,
+        answered_at=before.answered_at,
+        acted_on=before.acted_on,
+        asks=before.asks,
+        refused=why,
+    )
+
+
+def reason(instance: Instance) -> str | None:
+    """Why an instance that is to be stopped or deleted still is not; None for any other."""
+    if instance.phase not in ENDING or instance.goal is Goal.RUNNING:
+        return None
+    verb, end = ("delete", "gone") if instance.goal is Goal.GONE else ("stop", "stopped")
+    if instance.provider_id is None:
+        return "a create call may have happened: its machine is searched for, and may be billed until it is found"
+    if instance.refused is not None:
+        why = f"{instance.refused.message}; the {verb} is sent again"
+    elif instance.acted_at is None:
+        why = f"the {verb} is about to be sent to the provider"
+    elif _is_without_effect(instance):
+        times = "once" if instance.asks == 1 else f"{instance.asks} times"
+        why = f"the {verb} was sent {times}, and the provider still says {instance.word}; it is sent again"
+    else:
+        why = f"the {verb} was sent to the provider, which has not confirmed it yet"
+    return f"{why}; the machine may be billed until the provider says that it is {end}"
+
+
+def shown_failure(instance: Instance) -> Failure | None:
+    """What is wrong with an instance: why its stop or delete was refused, or else why it failed."""
+    return instance.refused if instance.phase in ENDING and instance.refused is not None else instance.failure
+
+
+def _is_without_effect(instance: Instance) -> bool:
+    """Whether the last observation began after the last call ended and shows no effect of it."""
+    if instance.acted_at is None or instance.sighted_at is None or instance.sighting is None:
+        return False
+    effects = _EFFECTS.get(instance.goal, frozenset())
+    return instance.sighting not in effects and instance.sighted_at > _ended_at(instance, instance.acted_at)
+
+
+def _ended_at(instance: Instance, acted_at: datetime) -> datetime:
+    return acted_at + ANSWER_WITHIN if instance.answered_at is None else instance.answered_at

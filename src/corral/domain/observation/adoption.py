@@ -1,0 +1,111 @@
+"""
+Taking a provider instance that somebody else made under management: the record it gets.
+
+Nothing is asked of the provider for it, and nothing of what it does changes: what is recorded as wanted is what is.
+Its name at the provider is not one of ours, so from here on it is known by the provider's id alone.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field, fields, replace
+from datetime import datetime, timedelta
+from typing import Final
+
+from corral.domain.health.checks import HealthCheckSpec
+from corral.domain.instance import Failure, Instance, InstanceId, OperationId, Order, Placement, ProviderId
+from corral.domain.lifecycle.tables import COMING_UP, Goal, Phase
+from corral.domain.observation.merge import foreign_phase
+from corral.domain.observation.sighting import ProviderInstance, Sighting
+from corral.domain.placement.catalog import BillingMode
+from corral.domain.requests.fields import LONGEST_NAME
+
+UP_WITHIN: Final = timedelta(minutes=20)
+"""How long one that is on its way up may take from here on, as for a create."""
+NOWHERE: Final = "unknown"
+"""The region of an instance whose place the provider does not tell."""
+_NOT_IN_A_NAME = re.compile(r"[^A-Za-z0-9_-]+")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Adoption:
+    """What may be said with an adoption."""
+
+    name: str | None = None
+    """None: as it is called at the provider."""
+    health: HealthCheckSpec = field(default_factory=HealthCheckSpec)
+    webhook_url: str | None = field(default=None, repr=False)
+
+
+def adopted(
+    seen: ProviderInstance,
+    adoption: Adoption,
+    *,
+    micro_usd_per_gpu: int | None,
+    instance_id: InstanceId,
+    operation_id: OperationId,
+    now: datetime,
+) -> Instance:
+    """The record of an instance found at the provider; it runs if it runs, and stays stopped if it is."""
+    region, gpus, mode = seen.region or NOWHERE, seen.gpu_num or 1, billing_mode(seen)
+    phase = foreign_phase(seen)
+    rising = phase in COMING_UP - {Phase.RUNNING}
+    return Instance(
+        id=instance_id,
+        order=Order(
+            name=adoption.name or usable_name(seen.name) or usable_name(seen.id) or "adopted",
+            product_name=seen.product_name or "",
+            template_id="",
+            gpu_num=gpus,
+            rootfs_gb=seen.rootfs_gb or 0,
+            regions=(region,),
+            billing_mode=mode,
+            health=adoption.health,
+            webhook_url=adoption.webhook_url,
+        ),
+        # Nobody asked for it to be stopped, even if it is; wanted running, a stopped one is left alone.
+        goal=Goal.RUNNING,
+        phase=phase,
+        operation_id=operation_id,
+        created_at=min(seen.created_at or now, now),
+        phase_since=now,
+        deadline_at=now + UP_WITHIN if rising else None,
+        provider_id=ProviderId(seen.id),
+        placement=Placement(
+            region=region,
+            cluster_id=seen.cluster_id or "",
+            product_id=seen.product_id or "",
+            billing_mode=mode,
+            micro_usd=(micro_usd_per_gpu or 0) * gpus,
+        ),
+        sighting=seen.sighting,
+        word=seen.word,
+        sighted_at=now,
+        provider_failure=seen.failure,
+        acted_at=now,
+        failure=_failure(seen) if phase is Phase.FAILED else None,
+        started_at=seen.started_at or seen.created_at or now,
+        stopped_at=seen.stopped_at if seen.sighting is Sighting.EXITED else None,
+    )
+
+
+def completed(seen: ProviderInstance, listed: ProviderInstance | None) -> ProviderInstance:
+    """What a look at one instance told, and the list of all where that was silent: each leaves out something."""
+    if listed is None:
+        return seen
+    silent = [each.name for each in fields(seen) if getattr(seen, each.name) is None]
+    return replace(seen, **{name: getattr(listed, name) for name in silent})
+
+
+def billing_mode(seen: ProviderInstance) -> BillingMode:
+    """How it is paid for; what is not spot is not taken away, and that is what on-demand means to us."""
+    return BillingMode.SPOT if seen.billing_mode == BillingMode.SPOT else BillingMode.ON_DEMAND
+
+
+def usable_name(name: str) -> str:
+    """*name* in the letters that our names are made of; empty when nothing is left."""
+    return _NOT_IN_A_NAME.sub("-", name).strip("-")[:LONGEST_NAME]
+
+
+def _failure(seen: ProviderInstance) -> Failure:
+    return Failure(code="PROVISIONING_FAILED", message=f"the provider reports: {seen.failure}")

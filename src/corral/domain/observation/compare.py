@@ -1,0 +1,204 @@
+"""
+What one listing of the whole account tells about the instances we remember. Pure.
+
+A listing that is complete is the only thing that can show an absence; any listing can show a presence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Final
+
+from corral.domain.instance import Instance, InstanceId, ProviderId
+from corral.domain.lifecycle.tables import Goal, Phase
+from corral.domain.observation.matching import Match, Unmatched, matched
+from corral.domain.observation.observations import (
+    CLOCK_SKEW,
+    Times,
+    is_too_new,
+    knows_better,
+    not_seen,
+    seen_as,
+    with_machine,
+)
+from corral.domain.observation.provider_names import Mark, read_mark
+from corral.domain.observation.sighting import ProviderInstance, Sighting
+
+SAMPLE: Final = 5
+"""How many instances that one listing suddenly lacks are looked up before the others are. Fewer, and machines that
+really are gone hide for longer that a list is wrong; more, and a list that is empty by mistake costs more calls."""
+FIRST_RECHECK: Final = timedelta(seconds=30)
+"""How long after a lookup found an instance that the list lacks it is looked up again; doubles each time. Shorter, and
+a list that is wrong uses up the rate limit; longer, and an instance that goes meanwhile is noticed later."""
+LAST_RECHECK: Final = timedelta(minutes=4)
+"""The longest such pause."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Survey:
+    """What follows from a listing."""
+
+    changed: tuple[Instance, ...]
+    """Instances as they are to be written down; each is due a pass."""
+    counted: tuple[Instance, ...]
+    """Instances of which only the count of listings without them changed."""
+    matches: tuple[Match, ...]
+    """Machines that records are given by this listing; the records are among the changed."""
+    unmatched: tuple[Unmatched, ...]
+    """Machines that carry our mark and belong to no record."""
+    to_confirm: tuple[Match, ...]
+    """Machines that records seem to have moved to; whether the old ones are gone is to be looked up now."""
+    trusted: bool
+    """Whether what the listing lacks is known not to exist: it is complete, and every machine of ours that it lacks
+    was looked up by its id and not found."""
+    restless: bool
+    """Whether the next listing should come soon although every phase is at rest."""
+
+
+def peeked(
+    instance: Instance, seen: ProviderInstance | None, *, began: datetime, now: datetime, settle: timedelta
+) -> Instance:
+    """
+    What a look at *instance* alone, by its id, tells; None: it was not found.
+
+    Not to be found says something only of one that was told to go. Any other must be missing in a listing too.
+    """
+    times = Times(began=began, now=now, settle=settle)
+    if seen is not None:
+        return seen_as(instance, seen, times)
+    told_to_go = instance.goal is Goal.GONE and instance.acted_at is not None and began >= instance.acted_at
+    known = instance.unfound_since is not None or instance.missing_since is not None
+    if not told_to_go or known or instance.sighting is Sighting.ABSENT or knows_better(instance, times):
+        return instance
+    return instance if is_too_new(instance, began, settle) else replace(instance, unfound_since=began)
+
+
+def followed(match: Match, *, began: datetime, now: datetime, settle: timedelta) -> Instance:
+    """The record after a lookup that *began* then showed that its machine is gone: it has moved."""
+    return with_machine(match, Times(began=began, now=now, settle=settle))
+
+
+def unnamed(instance: Instance, *, began: datetime, settle: timedelta) -> Instance | None:
+    """*instance* after a lookup, begun then, that did not find its name; None if that proves nothing yet."""
+    if not _counts(instance, began, settle):
+        return None
+    return replace(instance, listings_since_sent=instance.listings_since_sent + 1)
+
+
+def found_unlisted(instance: Instance, now: datetime) -> Instance:
+    """The record after a lookup *now* found a machine that a complete listing lacks; such a listing proves nothing."""
+    return replace(instance, unlisted_since=instance.unlisted_since or now, unlisted_found_at=now)
+
+
+def marked(listed: Iterable[ProviderInstance], installation: str) -> list[tuple[Mark, ProviderInstance]]:
+    """Those of *listed* that this installation made."""
+    found = ((read_mark(seen.name), seen) for seen in listed)
+    return [(mark, seen) for mark, seen in found if mark is not None and mark.installation == installation]
+
+
+def survey(
+    remembered: Mapping[InstanceId, Instance],
+    listed: Sequence[ProviderInstance],
+    *,
+    complete: bool,
+    began: datetime,
+    now: datetime,
+    installation: str,
+    settle: timedelta,
+    outlasted: Container[InstanceId] = (),
+) -> Survey:
+    """
+    Compare what is *remembered* with what is *listed* by a listing that *began* then and is compared *now*.
+
+    *remembered* holds every instance that is watched and every one that a listed mark names. An instance that was never
+    seen is given *settle* to show before its absence means anything; a create in doubt is spoken against only if it is
+    among the *outlasted*, too: who looks has waited that long by a watch that nobody can set.
+    """
+    times = Times(began=began, now=now, settle=settle)
+    by_provider = {i.provider_id: i for i in remembered.values() if i.provider_id is not None}
+    after = {
+        known.id: _listed(seen_as(known, seen, times))
+        for seen in listed
+        if (known := by_provider.get(ProviderId(seen.id))) is not None
+    }
+    free = [(mark, seen) for mark, seen in marked(listed, installation) if ProviderId(seen.id) not in by_provider]
+    unseen = [i for i in remembered.values() if i.id not in after] if complete else []
+    lacking = [i for i in unseen if _is_expected(i, times)]
+    matches, unmatched, to_confirm = matched({**remembered, **after}, free, {i.id for i in lacking})
+    after |= {match.record.id: with_machine(match, times) for match in matches}
+    settled = {match.record.id for match in (*matches, *to_confirm)}
+    unseen, lacking = [i for i in unseen if i.id not in after], [i for i in lacking if i.id not in after]
+    trusted = complete and all(i.missing_checks > 0 for i in lacking)
+    counted = [
+        replace(i, listings_since_sent=i.listings_since_sent + 1)
+        for i in unseen
+        if trusted and i.id in outlasted and _counts(i, began, settle)
+    ]
+    leaving = [i for i in unseen if i.provider_id is not None and _is_leaving(i)]
+    suspects = _suspects([i for i in lacking if i.id not in settled], now)
+    after |= {i.id: not_seen(i, times) for i in (*leaving, *suspects)}
+    standing = {**remembered, **after}.values()
+    return Survey(
+        changed=tuple(new for new in after.values() if new is not remembered[new.id]),
+        counted=tuple(counted),
+        matches=tuple(matches),
+        unmatched=tuple(unmatched),
+        to_confirm=tuple(each for each in to_confirm if _recheck_due(each.record, now)),
+        trusted=trusted,
+        restless=any(i.unlisted_since is None for i in lacking)
+        or any(i.sighting is Sighting.MOVING and i.phase is not Phase.TERMINATED for i in standing),
+    )
+
+
+def _is_expected(instance: Instance, times: Times) -> bool:
+    """Whether a listing that is right would show it, as far as we know."""
+    return (
+        instance.provider_id is not None
+        and instance.sighting is not Sighting.ABSENT
+        and not _is_leaving(instance)
+        and not knows_better(instance, times)
+        and not is_too_new(instance, times.began, times.settle)
+    )
+
+
+def _is_leaving(instance: Instance) -> bool:
+    """Whether nothing speaks for a mistake if it is not listed any more."""
+    return instance.goal is Goal.GONE or instance.sighting is Sighting.REMOVING
+
+
+def _suspects(lacking: Sequence[Instance], now: datetime) -> Sequence[Instance]:
+    """
+    Those of *lacking* that are to be looked up by their ids.
+
+    Once a lookup has found one of them the listing is wrong: then only those are looked up again, at growing pauses.
+    Before any lookup, a few are: a listing that lacks many is more likely to be wrong than right.
+    """
+    found = [i for i in lacking if i.unlisted_since is not None]
+    if found:
+        return [i for i in found if _recheck_due(i, now)]
+    return lacking if any(i.missing_checks for i in lacking) else lacking[:SAMPLE]
+
+
+def _recheck_due(instance: Instance, now: datetime) -> bool:
+    first, last = instance.unlisted_since, instance.unlisted_found_at
+    if first is None or last is None or last > now + CLOCK_SKEW:
+        return True
+    return now - last >= min(max(last - first, FIRST_RECHECK), LAST_RECHECK)
+
+
+def _listed(instance: Instance) -> Instance:
+    if instance.unlisted_since is None:
+        return instance
+    return replace(instance, unlisted_since=None, unlisted_found_at=None)
+
+
+def _counts(instance: Instance, began: datetime, settle: timedelta) -> bool:
+    """
+    Whether a listing without it, begun at *began*, speaks against a create call in doubt.
+
+    One begun before the settle time was over proves nothing, however many there are: it may lag behind the create.
+    """
+    since = instance.doubted_at
+    return instance.create_in_doubt and since is not None and began > since and began - since >= settle

@@ -1,0 +1,41 @@
+"""
+Which instances are worth a look of their own, and when. Pure.
+
+One listing tells of all instances, for a call a page. Where that takes long (many pages, a small budget) the few that
+move are looked at by their ids as well, one call each, so that nobody waits for the hundredth page.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+
+from corral.domain.instance import Instance, InstanceId
+from corral.domain.lifecycle.decide import Policy
+from corral.domain.lifecycle.tables import IN_MOTION, Goal, Phase
+
+AWAITED = IN_MOTION - {Phase.RUNNING, Phase.HEALTH_CHECKING}
+"""Phases that only the provider's word ends; in the others a pass looks by itself."""
+
+
+def worth_a_peek(
+    moving: Iterable[Instance], peeked_at: Mapping[InstanceId, datetime], now: datetime, policy: Policy
+) -> list[Instance]:
+    """Those of *moving* that are due for a look of their own, the longest due first."""
+    due = ((_due(instance, peeked_at.get(instance.id), policy), instance) for instance in moving)
+    found = [(at, instance.id, instance) for at, instance in due if at is not None and at <= now]
+    return [instance for _, _, instance in sorted(found, key=lambda each: each[:2])]
+
+
+def _due(instance: Instance, peeked_at: datetime | None, policy: Policy) -> datetime | None:
+    """When it is to be looked at; None: not before something else happens."""
+    if instance.provider_id is None or instance.phase not in AWAITED:
+        return None
+    if instance.missing_since is not None or instance.unfound_since is not None:
+        return None  # a pass asks for it
+    if instance.acted_at is None and (instance.goal is not Goal.RUNNING or instance.owed is not None):
+        return None  # it was not told yet
+    since = max(instance.phase_since, instance.acted_at or instance.phase_since)
+    if peeked_at is None or peeked_at < since:
+        return since + policy.first_peek
+    return peeked_at + min(max(peeked_at - since, policy.first_peek), policy.last_peek)

@@ -1,0 +1,131 @@
+"""
+Which record a machine that carries our mark belongs to, when no record has its provider id. Pure.
+
+The name of a machine says for which instance, and by which create attempt, it was made. A record may still not know it:
+a create call whose answer was lost, a database restored from a backup, a copy of a database, a provider that moved the
+machine and gave it another id. Nothing here leads to the deletion of a machine that runs: it is adopted, or reported.
+
+    the record                               the machine                         result
+    there is none                            any                                 reported: no_record
+    has no machine                           made by an attempt it recorded      adopted: a lost create
+    has no machine, instance is wanted       made by a later attempt             adopted: the record is the older one
+    its machine is gone or going, wanted     made by the attempt that made that  adopted: the provider moved it
+    gave the attempt up, has another         made by that attempt                reported: lost_create
+    otherwise                                                                    reported: second_machine
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from corral.domain.instance import Instance, InstanceId, ProviderId
+from corral.domain.lifecycle.tables import Goal
+from corral.domain.observation.provider_names import Mark
+from corral.domain.observation.sighting import ProviderInstance, Sighting
+
+GOING = frozenset({Sighting.REMOVING, Sighting.ABSENT})
+
+
+class UnmatchedKind(StrEnum):
+    """Why a machine that carries our mark belongs to no record."""
+
+    NO_RECORD = "no_record"
+    """No record has the instance that its name gives."""
+    LOST_CREATE = "lost_create"
+    """A create call of ours made it after that call was given up; its instance has another machine."""
+    SECOND_MACHINE = "second_machine"
+    """Its instance has another machine, or was deleted, and no call that this database recorded explains this one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unmatched:
+    """A machine that carries our mark and belongs to no record."""
+
+    mark: Mark
+    seen: ProviderInstance
+    kind: UnmatchedKind
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Match:
+    """A machine for a record that did not have it."""
+
+    record: Instance
+    mark: Mark
+    seen: ProviderInstance
+    moved: bool
+    """Whether it replaces a machine that the record had."""
+
+
+def matched(
+    records: Mapping[InstanceId, Instance],
+    machines: Iterable[tuple[Mark, ProviderInstance]],
+    unlisted: Container[InstanceId] = (),
+) -> tuple[list[Match], list[Unmatched], list[Match]]:
+    """
+    Assign *machines*, which no record has, to *records*, each record getting one at most.
+
+    Returns the matches, the machines that belong to no record, and moves to confirm: of *unlisted* records, whose
+    machine the listing lacks, the machine that it would have moved to. A lookup has to show that the old one is gone.
+    """
+    by_instance: dict[InstanceId, list[tuple[Mark, ProviderInstance]]] = {}
+    for mark, seen in machines:
+        by_instance.setdefault(mark.instance_id, []).append((mark, seen))
+    matches: list[Match] = []
+    unmatched: list[Unmatched] = []
+    to_confirm: list[Match] = []
+    for instance_id, candidates in by_instance.items():
+        record = records.get(instance_id)
+        chosen = None if record is None else _chosen(record, candidates, is_unlisted=instance_id in unlisted)
+        if record is not None and chosen is not None:
+            moved = record.provider_id is not None
+            match = Match(record=record, mark=chosen[0], seen=chosen[1], moved=moved)
+            (matches if not moved or is_gone(record) else to_confirm).append(match)
+        unmatched += [
+            Unmatched(mark=mark, seen=seen, kind=_kind(record, mark))
+            for mark, seen in candidates
+            if (chosen is None or seen is not chosen[1]) and seen.sighting not in GOING
+        ]
+    return matches, unmatched, to_confirm
+
+
+def worth(candidate: tuple[Mark, ProviderInstance]) -> tuple[bool, bool, int, str]:
+    """Sorts machines of one instance: those that run last, before them those on their way up; then by attempt."""
+    mark, seen = candidate
+    is_down = seen.sighting in GOING | {Sighting.EXITED, Sighting.STOPPING}
+    return seen.sighting is Sighting.RUNNING, not is_down, mark.attempt, seen.id
+
+
+def is_gone(record: Instance) -> bool:
+    """Whether the record's machine is gone or going, as far as the provider said: more than missing in one list."""
+    confirmed = record.missing_since is not None and record.missing_checks > 0
+    return confirmed or record.sighting in GOING
+
+
+def attempt_of(record: Instance) -> int:
+    """The attempt that made the machine of *record*."""
+    return record.attempt if record.provider_attempt is None else record.provider_attempt
+
+
+def _chosen(
+    record: Instance, candidates: Iterable[tuple[Mark, ProviderInstance]], *, is_unlisted: bool
+) -> tuple[Mark, ProviderInstance] | None:
+    may_move = is_unlisted or is_gone(record)
+    return max((each for each in candidates if _may_have(record, *each, may_move=may_move)), key=worth, default=None)
+
+
+def _may_have(record: Instance, mark: Mark, seen: ProviderInstance, *, may_move: bool) -> bool:
+    if record.provider_id == ProviderId(seen.id):
+        return False
+    wanted = record.goal is not Goal.GONE and seen.sighting not in GOING
+    if record.provider_id is None:
+        return mark.attempt <= record.attempt or wanted
+    return wanted and may_move and mark.attempt == attempt_of(record)
+
+
+def _kind(record: Instance | None, mark: Mark) -> UnmatchedKind:
+    if record is None:
+        return UnmatchedKind.NO_RECORD
+    return UnmatchedKind.LOST_CREATE if mark.attempt in record.given_up else UnmatchedKind.SECOND_MACHINE

@@ -1,0 +1,268 @@
+"""
+The merged listing: what we remember beside what the provider lists, each instance once. Pure.
+
+*The provider wins* on status, region and ports. Its word is put into our record by the same rules as when the observer
+records it (`survey`, then `decide`), so the listing shows what the next pass will write down, and cannot tell another
+story than `GET /api/instances/{id}` a moment later. Where our record is younger than the listing, the record stands: it
+is the provider's word too, and the later one.
+
+How the two compare (`Consistency`), first row that fits:
+
+    we have no record of it                                            novita-newer
+    it is not listed, and nothing of it is to be expected there        consistent
+    it is not listed, but the provider could not be asked, the
+      listing may lack some, or it is too new to be listed             local-newer
+    it is not listed, though it should be                              conflicted
+    it is listed, though the provider told us that it is gone          conflicted (being removed: consistent;
+                                                                         told after the listing began: local-newer)
+    it is listed as another product, or with another number of GPUs    conflicted
+    we heard something else of it after the listing began              local-newer
+    we asked for something that the provider does not show yet         local-newer
+    its state, failure, place or ports are not those we recorded       novita-newer
+    otherwise                                                          consistent
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Final
+
+from corral.domain.instance import Instance, InstanceId, ProviderId
+from corral.domain.lifecycle.decide import Policy, decide, recorded
+from corral.domain.lifecycle.tables import COMING_UP, Goal, Phase
+from corral.domain.observation.compare import survey
+from corral.domain.observation.observations import CLOCK_SKEW
+from corral.domain.observation.sighting import Endpoint, ProviderInstance, Sighting
+
+LEAVING: Final = frozenset({Sighting.REMOVING, Sighting.ABSENT})
+"""What the provider says of an instance that goes, or is gone."""
+
+FOREIGN_PHASE: Final[Mapping[Sighting, Phase]] = {
+    Sighting.ABSENT: Phase.TERMINATED,
+    Sighting.BOOTING: Phase.STARTING,
+    Sighting.RUNNING: Phase.RUNNING,
+    Sighting.RESTARTING: Phase.RESTARTING,
+    Sighting.STOPPING: Phase.STOPPING,
+    Sighting.EXITED: Phase.EXITED,
+    Sighting.REMOVING: Phase.DELETING,
+    Sighting.MIGRATING: Phase.MIGRATING,
+    Sighting.MOVING: Phase.STARTING,
+}
+"""The phase of an instance that we know from the provider alone."""
+
+_FOLLOWED: Final[Mapping[Goal, frozenset[Sighting]]] = {
+    Goal.GONE: LEAVING,
+    Goal.STOPPED: LEAVING | {Sighting.STOPPING, Sighting.EXITED},
+}
+_DOWN: Final = frozenset({Sighting.STOPPING, Sighting.EXITED})
+_LONG_AGO: Final = datetime.min.replace(tzinfo=UTC)
+
+
+class Source(StrEnum):
+    """Who knows of an instance."""
+
+    LOCAL = "local"
+    NOVITA = "novita"
+    MERGED = "merged"
+
+
+class Consistency(StrEnum):
+    """How our record and the provider's list compare; the rule is at the top of this file."""
+
+    CONSISTENT = "consistent"
+    LOCAL_NEWER = "local-newer"
+    NOVITA_NEWER = "novita-newer"
+    CONFLICTED = "conflicted"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Heard:
+    """One listing of the account."""
+
+    listed: tuple[ProviderInstance, ...]
+    complete: bool
+    began: datetime
+    now: datetime
+    """When it is compared with our records; a listing is compared more than once."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Merged:
+    """One instance of the merged listing."""
+
+    instance: Instance | None
+    """Our record, with the provider's word put in; None when we have none."""
+    seen: ProviderInstance | None
+    consistency: Consistency
+    synced_at: datetime | None
+    """When the provider was last heard of it; None: never."""
+
+    @property
+    def source(self) -> Source:
+        """Who knows of it."""
+        if self.instance is None:
+            return Source.NOVITA
+        return Source.LOCAL if self.seen is None else Source.MERGED
+
+    @property
+    def created_at(self) -> datetime | None:
+        """When it was wanted, or, where we did not want it, made."""
+        if self.instance is not None:
+            return self.instance.created_at
+        return None if self.seen is None else self.seen.created_at
+
+
+def merge(
+    local: Mapping[InstanceId, Instance], heard: Heard | None, *, policy: Policy, installation: str
+) -> list[Merged]:
+    """
+    Every instance of *local* and of the listing *heard* (None: the provider could not be asked), newest first.
+
+    *local* holds every record that is not terminated, and every one that belongs to something listed.
+    """
+    if heard is None:
+        found = [_unlisted(instance, None, policy) for instance in local.values()]
+    else:
+        found = _merged(local, heard, policy, installation)
+    return sorted(found, key=_age, reverse=True)
+
+
+def foreign_phase(seen: ProviderInstance) -> Phase:
+    """The phase of an instance that we know from the provider alone."""
+    phase = FOREIGN_PHASE[seen.sighting]
+    return Phase.FAILED if seen.failure is not None and phase in COMING_UP else phase
+
+
+def _merged(local: Mapping[InstanceId, Instance], heard: Heard, policy: Policy, installation: str) -> list[Merged]:
+    found = survey(
+        local,
+        heard.listed,
+        complete=heard.complete,
+        began=heard.began,
+        now=heard.now,
+        installation=installation,
+        settle=policy.settle,
+    )
+    after = {**local, **{instance.id: instance for instance in found.changed}}
+    listed = {ProviderId(seen.id): seen for seen in heard.listed}
+    items: list[Merged] = []
+    for instance in local.values():
+        surveyed = after[instance.id]
+        seen = None if surveyed.provider_id is None else listed.pop(surveyed.provider_id, None)
+        if seen is None:
+            items.append(_unlisted(instance, heard, policy))
+        else:
+            items.append(_listed(instance, surveyed, seen, heard, policy))
+    return items + [
+        Merged(instance=None, seen=seen, consistency=Consistency.NOVITA_NEWER, synced_at=heard.began)
+        for seen in listed.values()
+    ]
+
+
+def _unlisted(instance: Instance, heard: Heard | None, policy: Policy) -> Merged:
+    unborn = instance.provider_id is None and not instance.create_in_doubt
+    if unborn or _is_gone(instance):
+        consistency = Consistency.CONSISTENT
+    elif heard is None or not heard.complete or _is_too_new(instance, heard, policy):
+        consistency = Consistency.LOCAL_NEWER
+    else:
+        consistency = Consistency.CONFLICTED
+    return Merged(instance=instance, seen=None, consistency=consistency, synced_at=instance.sighted_at)
+
+
+def _listed(before: Instance, surveyed: Instance, seen: ProviderInstance, heard: Heard, policy: Policy) -> Merged:
+    shown = surveyed
+    if surveyed is not before or before.sighted_at == heard.began:  # this listing was recorded; a pass follows
+        shown = recorded(surveyed, decide(surveyed, heard.began, policy), heard.began)
+    if not _knows_better(before, heard):
+        shown = _placed(replace(shown, endpoints=_ports(before, seen)), seen)
+    return Merged(
+        instance=shown,
+        seen=seen,
+        consistency=_compared(before, seen, heard),
+        synced_at=max(heard.began, before.sighted_at or heard.began),
+    )
+
+
+def _compared(instance: Instance, seen: ProviderInstance, heard: Heard) -> Consistency:
+    differs = _differs(instance, seen)
+    if _is_gone(instance):
+        if seen.sighting in LEAVING:
+            return Consistency.CONSISTENT
+        return Consistency.LOCAL_NEWER if _knows_better(instance, heard) else Consistency.CONFLICTED
+    if _is_another(instance, seen):
+        return Consistency.CONFLICTED
+    if differs and _knows_better(instance, heard):
+        return Consistency.LOCAL_NEWER
+    if _awaits(instance, seen):
+        return Consistency.LOCAL_NEWER
+    return Consistency.NOVITA_NEWER if differs else Consistency.CONSISTENT
+
+
+def _is_gone(instance: Instance) -> bool:
+    return instance.phase is Phase.TERMINATED or instance.sighting is Sighting.ABSENT
+
+
+def _is_too_new(instance: Instance, heard: Heard, policy: Policy) -> bool:
+    """Whether the listing need not show it yet."""
+    if instance.provider_id is None or _knows_better(instance, heard):
+        return True
+    return instance.sighting is None and heard.began - (instance.started_at or instance.phase_since) < policy.settle
+
+
+def _knows_better(instance: Instance, heard: Heard) -> bool:
+    return instance.sighted_at is not None and heard.began < instance.sighted_at <= heard.now + CLOCK_SKEW
+
+
+def _is_another(instance: Instance, seen: ProviderInstance) -> bool:
+    """Whether the provider lists something that cannot become of what we recorded."""
+    product_id = None if instance.placement is None else instance.placement.product_id
+    pairs = ((product_id, seen.product_id), (instance.order.gpu_num, seen.gpu_num))
+    return any(ours is not None and theirs is not None and ours != theirs for ours, theirs in pairs)
+
+
+def _awaits(instance: Instance, seen: ProviderInstance) -> bool:
+    """Whether something was asked for that the provider does not show yet."""
+    if instance.goal is Goal.RUNNING:
+        return seen.sighting in _DOWN and instance.phase in COMING_UP
+    return seen.sighting not in _FOLLOWED[instance.goal]
+
+
+def _differs(instance: Instance, seen: ProviderInstance) -> bool:
+    placement = instance.placement
+    moved = placement is not None and seen.cluster_id is not None and placement.cluster_id != seen.cluster_id
+    return (
+        instance.sighting is not seen.sighting
+        or instance.provider_failure != seen.failure
+        or instance.missing_since is not None
+        or moved
+        or (bool(instance.endpoints) and _ports(instance, seen) != instance.endpoints)
+    )
+
+
+def _ports(instance: Instance, seen: ProviderInstance) -> tuple[Endpoint, ...]:
+    """The provider's ports; a listing may leave them out, or their addresses, which says nothing about them."""
+    told = any(endpoint.address is not None for endpoint in seen.endpoints)
+    same = sorted(instance.endpoints, key=_port) == sorted(seen.endpoints, key=_port)
+    return instance.endpoints if same or (instance.endpoints and not told) else seen.endpoints
+
+
+def _port(endpoint: Endpoint) -> tuple[int, str, str]:
+    return endpoint.port, endpoint.kind.value, endpoint.address or ""
+
+
+def _placed(instance: Instance, seen: ProviderInstance) -> Instance:
+    """The instance where the provider says it is; in our own word for the place while it is the same."""
+    placement = instance.placement
+    if placement is None or seen.cluster_id is None or placement.cluster_id == seen.cluster_id:
+        return instance
+    there = replace(placement, region=seen.region or seen.cluster_id, cluster_id=seen.cluster_id)
+    return replace(instance, placement=there)
+
+
+def _age(item: Merged) -> tuple[datetime, str]:
+    own = item.instance.id if item.instance is not None else ""
+    return item.created_at or _LONG_AGO, own or (item.seen.id if item.seen is not None else "")

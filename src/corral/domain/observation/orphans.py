@@ -1,0 +1,112 @@
+"""
+Orphans: provider instances that carry this installation's mark and belong to no record.
+
+They come of a database that was restored from a backup or copied, of lost rows, and of create calls that had been given
+up when they took effect. A machine with the mark of another installation, or with none, is not an orphan.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+from corral.domain.events import Change
+from corral.domain.instance import Instance, InstanceId, OperationId, Order, ProviderId
+from corral.domain.lifecycle.tables import Goal, Phase
+from corral.domain.observation.adoption import NOWHERE, billing_mode
+from corral.domain.observation.matching import Unmatched, UnmatchedKind
+from corral.domain.observation.merge import LEAVING, foreign_phase
+from corral.domain.observation.provider_names import read_mark
+from corral.domain.observation.sighting import ProviderInstance
+from corral.domain.placement.catalog import BillingMode
+
+GRACE: Final = timedelta(hours=1)
+"""From when it was first seen until it may be deleted: time for a person to adopt it. Shorter, and a database that is
+restored step by step loses machines on the way; longer only costs money."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Orphan:
+    """One of them, as it was last seen."""
+
+    provider_id: ProviderId
+    name: str
+    made_for: InstanceId
+    """The instance that its mark names."""
+    kind: UnmatchedKind
+    phase: Phase
+    region: str | None
+    cluster_id: str | None
+    product_id: str | None
+    billing_mode: BillingMode
+    gpu_num: int
+    micro_usd: int | None
+    """Per hour, for the whole instance; None while it is not known."""
+    first_seen_at: datetime
+    asked_at: datetime | None = None
+    """When its deletion was last asked for."""
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether a create call in our own records explains it, so that it is deleted whatever CORRAL_ORPHANS says."""
+        return self.kind is UnmatchedKind.LOST_CREATE
+
+    @property
+    def spared_until(self) -> datetime:
+        """When its time of grace ends."""
+        return self.first_seen_at + GRACE
+
+
+def orphan_of(found: Unmatched, now: datetime) -> Orphan:
+    """The orphan that was *found* just now."""
+    mark, seen = found.mark, found.seen
+    return Orphan(
+        provider_id=ProviderId(seen.id),
+        name=seen.name,
+        made_for=mark.instance_id,
+        kind=found.kind,
+        phase=foreign_phase(seen),
+        region=seen.region,
+        cluster_id=seen.cluster_id,
+        product_id=seen.product_id,
+        billing_mode=billing_mode(seen),
+        gpu_num=seen.gpu_num or 1,
+        micro_usd=None,
+        first_seen_at=now,
+    )
+
+
+def orphan_event(orphan: Orphan, record: Instance | None, because: str, now: datetime) -> Change:
+    """
+    The entry of the event log that says what becomes of *orphan*.
+
+    It belongs to the instance that the machine was made for: to its *record*, or, without one, to its id alone.
+    """
+    subject = record or Instance(
+        id=orphan.made_for,
+        order=Order(
+            name=orphan.name,
+            product_name="",
+            template_id="",
+            gpu_num=orphan.gpu_num,
+            regions=(orphan.region or NOWHERE,),
+            billing_mode=orphan.billing_mode,
+        ),
+        goal=Goal.RUNNING,
+        phase=orphan.phase,
+        operation_id=OperationId(""),
+        created_at=orphan.first_seen_at,
+        phase_since=orphan.first_seen_at,
+        deadline_at=None,
+        provider_id=orphan.provider_id,
+    )
+    return Change(before=subject, after=subject, because=because, at=now)
+
+
+def may_delete(orphan: Orphan, seen: ProviderInstance | None, *, installation: str, now: datetime) -> bool:
+    """Whether *orphan*, of which a direct look tells *seen*, is to be deleted now, as far as the provider goes."""
+    if seen is None or seen.id != orphan.provider_id or seen.sighting in LEAVING or now < orphan.spared_until:
+        return False
+    mark = read_mark(seen.name)
+    return mark is not None and (mark.installation, mark.instance_id) == (installation, orphan.made_for)

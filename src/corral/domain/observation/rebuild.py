@@ -1,0 +1,138 @@
+"""
+After the loss of the database: what the provider's list alone tells of our instances.
+
+Every machine that we made carries the id of its instance in its name. Whose it is is never guessed, and nothing is
+deleted: a machine too many gets a record of its own, and a person decides.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from corral.domain.errors import GoalRefusedError
+from corral.domain.instance import Instance, InstanceId, ProviderId
+from corral.domain.lifecycle.tables import Phase
+from corral.domain.observation.compare import marked
+from corral.domain.observation.matching import worth
+from corral.domain.observation.provider_names import Mark, read_mark
+from corral.domain.observation.sighting import ProviderInstance, Sighting
+
+
+class Fate(StrEnum):
+    """What becomes of a machine that carries our mark."""
+
+    REBUILT = "rebuilt"
+    """Its instance gets a record, under its old id."""
+    JOINED = "joined"
+    """Its instance has a record that knows of no machine, as in a backup from before it was made."""
+    DUPLICATE = "duplicate"
+    """Its instance has another machine; it gets a record under an id of its own, so that nothing deletes it."""
+    SURPLUS = "surplus"
+    """Its instance is remembered, and has another machine or is gone; the service adopts or reports it."""
+    LEAVING = "leaving"
+    """It is being deleted."""
+    KNOWN = "known"
+    """It is remembered."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One machine that carries our mark."""
+
+    mark: Mark
+    seen: ProviderInstance
+    fate: Fate
+    last_attempt: int
+    """The number of the last attempt that any machine of its instance shows."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """What a database knows of whose machines are whose."""
+
+    own: str
+    """Its installation's mark."""
+    is_blank: bool
+    """Whether it has no instances, so that it could as well be any other installation's."""
+
+
+def installations(listed: Iterable[ProviderInstance]) -> Counter[str]:
+    """How many machines each installation has in the account."""
+    return Counter(mark.installation for seen in listed if (mark := read_mark(seen.name)) is not None)
+
+
+def choose(claim: Claim, found: Mapping[str, int], wished: str | None) -> str:
+    """The installation to rebuild; raises GoalRefusedError rather than guess."""
+    if wished is not None:
+        if not claim.is_blank and wished != claim.own:
+            raise GoalRefusedError(
+                f"the database has instances of installation {claim.own}; rebuild {wished} in an empty one"
+            )
+        if wished not in found:
+            raise GoalRefusedError(f"no machine carries the mark {wished}; {_counted(found)}")
+        return wished
+    if not claim.is_blank or claim.own in found or not found:
+        return claim.own
+    if len(found) > 1:
+        raise GoalRefusedError(f"{_counted(found)}: say which is yours with --installation MARK")
+    return next(iter(found))
+
+
+def findings(
+    listed: Iterable[ProviderInstance],
+    installation: str,
+    remembered: Mapping[InstanceId, Instance],
+    doomed: Collection[ProviderId] = frozenset(),
+) -> list[Finding]:
+    """
+    What becomes of each machine of *installation*, in the order of their instances and attempts.
+
+    *remembered* holds every record that a mark or a provider id in the list names; *doomed* are those whose deletion
+    was asked for.
+    """
+    known = {i.provider_id for i in remembered.values() if i.provider_id is not None}
+    by_instance: dict[InstanceId, list[tuple[Mark, ProviderInstance]]] = {}
+    for mark, seen in sorted(marked(listed, installation), key=_place):
+        by_instance.setdefault(mark.instance_id, []).append((mark, seen))
+    found: list[Finding] = []
+    for instance_id, machines in by_instance.items():
+        record = remembered.get(instance_id)
+        free = [each for each in machines if not _is_settled(each[1], known, doomed)]
+        kept = max(free, key=worth, default=None)
+        for mark, seen in machines:
+            fate = _fate(record, seen, known, doomed, is_kept=kept is not None and seen is kept[1])
+            found.append(Finding(mark=mark, seen=seen, fate=fate, last_attempt=machines[-1][0].attempt))
+    return found
+
+
+def _place(marked_one: tuple[Mark, ProviderInstance]) -> tuple[str, int, str]:
+    mark, seen = marked_one
+    return mark.instance_id, mark.attempt, seen.id
+
+
+def _is_settled(seen: ProviderInstance, known: Collection[str], doomed: Collection[str]) -> bool:
+    return seen.id in known or seen.id in doomed or seen.sighting in {Sighting.REMOVING, Sighting.ABSENT}
+
+
+def _fate(
+    record: Instance | None, seen: ProviderInstance, known: Collection[str], doomed: Collection[str], *, is_kept: bool
+) -> Fate:
+    if seen.id in known:
+        return Fate.KNOWN
+    if _is_settled(seen, known, doomed):
+        return Fate.LEAVING
+    if record is not None and (record.provider_id is not None or record.phase is Phase.TERMINATED):
+        return Fate.SURPLUS
+    if not is_kept:
+        return Fate.DUPLICATE
+    return Fate.REBUILT if record is None else Fate.JOINED
+
+
+def _counted(found: Mapping[str, int]) -> str:
+    if not found:
+        return "the account has no machines of any Corral"
+    each = ", ".join(f"{mark} ({count})" for mark, count in sorted(found.items()))
+    return f"the account has machines of {'these installations' if len(found) > 1 else 'this installation'}: {each}"

@@ -1,0 +1,99 @@
+"""
+What the provider says of an instance, in our words.
+
+A *sighting* is the provider's word for where an instance is; it is a fact and cannot be refused. What Corral makes of
+it is a *phase*.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+from corral.domain.placement.catalog import PortKind
+
+
+class Sighting(StrEnum):
+    """Where the provider says an instance is."""
+
+    ABSENT = "absent"
+    """The provider does not know it (any more)."""
+    BOOTING = "booting"
+    """On its way up: being created, pulled or started."""
+    RUNNING = "running"
+    """It runs; that says nothing about what is inside."""
+    RESTARTING = "restarting"
+    """On its way down and up again."""
+    STOPPING = "stopping"
+    """On its way down."""
+    EXITED = "exited"
+    """Stopped; its disk is kept."""
+    REMOVING = "removing"
+    """Being deleted; may still be billed."""
+    MIGRATING = "migrating"
+    """Being moved to another machine by the provider."""
+    MOVING = "moving"
+    """In motion, by a word we do not know."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Endpoint:
+    """Where one port of an instance can be reached; `address` is None while the provider has not said."""
+
+    port: int
+    kind: PortKind
+    address: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Connection:
+    """Ways for a person to get in. They carry passwords, so they are kept out of `repr`."""
+
+    ssh_command: str | None = None
+    ssh_password: str | None = None
+    jupyter_address: str | None = None
+    web_terminal_address: str | None = None
+
+    def __repr__(self) -> str:
+        return "Connection(...)"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProviderInstance:
+    """One instance as the provider describes it. Fields it left out are None or empty."""
+
+    id: str
+    name: str
+    sighting: Sighting
+    word: str
+    """The provider's own word for its state, also when we do not know it."""
+    cluster_id: str | None
+    cluster_name: str | None
+    product_id: str | None
+    product_name: str | None
+    gpu_num: int | None
+    cpu_num: int | None
+    memory_gb: int | None
+    rootfs_gb: int | None
+    image: str | None
+    billing_mode: str | None
+    endpoints: tuple[Endpoint, ...]
+    connection: Connection | None
+    """Only a look at the single instance tells it; a listing leaves it None."""
+    failure: str | None
+    """The provider's `statusError`, when it reports one."""
+    spot_word: str | None
+    spot_reclaim_at: datetime | None
+    created_at: datetime | None
+    started_at: datetime | None
+    stopped_at: datetime | None
+    ends_at: datetime | None
+    env_names: tuple[str, ...]
+    volume_mounts: tuple[str, ...]
+    kind: str | None
+
+    @property
+    def region(self) -> str | None:
+        """The code people write for where it is, "CN-HK-01"; its cluster's id where the provider gives no name."""
+        return (self.cluster_name or "").split("(")[0].strip() or self.cluster_id

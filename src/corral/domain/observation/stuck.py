@@ -1,0 +1,90 @@
+"""Which instances make no progress, why, and what is being done about it. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+from corral.domain.instance import Instance, InstanceId
+from corral.domain.lifecycle.tables import COMING_UP, Goal, Phase
+from corral.domain.observation.sighting import Sighting
+
+LONGEST: Final[dict[Phase, timedelta]] = {
+    Phase.DELETING: timedelta(minutes=10),
+    Phase.STOPPING: timedelta(minutes=10),
+    Phase.RESTARTING: timedelta(minutes=20),
+    Phase.MIGRATING: timedelta(minutes=60),
+}
+"""How long a phase that has no deadline of its own lasts at most when all is well."""
+LONGEST_DOUBT: Final = timedelta(minutes=10)
+"""A create in doubt is settled by two complete listings after a minute."""
+LONGEST_MISSING: Final = timedelta(minutes=10)
+"""One that is missing is gone after two look-ups half a minute apart."""
+LATE: Final = timedelta(minutes=5)
+"""Past its deadline by this much, an instance should have been called failed."""
+SHORTEST: Final = min(*LONGEST.values(), LONGEST_DOUBT, LONGEST_MISSING, LATE)
+"""Nothing is stuck sooner than this after it last moved."""
+
+_ASKED_AGAIN: Final = {
+    Phase.DELETING: "it is asked for deletion, at most 4 minutes apart, until it is gone; it may be billed until then",
+    Phase.STOPPING: "it is asked to stop, at most 4 minutes apart, until it has; it may be billed until then",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stuck:
+    """One of them."""
+
+    instance_id: InstanceId
+    phase: Phase
+    since: datetime
+    reason: str
+    next_step: str
+
+
+def stuck(instance: Instance, now: datetime) -> Stuck | None:
+    """Why *instance* should have moved by now; None when it need not have."""
+    if instance.phase is Phase.TERMINATED:
+        return None
+    told = _missing(instance, now) or _in_doubt(instance, now) or _lingering(instance, now) or _late(instance, now)
+    if told is None:
+        return None
+    since, reason, next_step = told
+    return Stuck(instance_id=instance.id, phase=instance.phase, since=since, reason=reason, next_step=next_step)
+
+
+_Told = tuple[datetime, str, str] | None
+
+
+def _missing(instance: Instance, now: datetime) -> _Told:
+    since = instance.missing_since
+    if since is None or instance.sighting is Sighting.ABSENT or now - since < LONGEST_MISSING:
+        return None
+    reason = f"missing in the provider's list, and {instance.missing_checks} direct look-ups did not settle it"
+    return since, reason, "it is looked up by its id again; found, it goes on, and not found it is called gone"
+
+
+def _in_doubt(instance: Instance, now: datetime) -> _Told:
+    since = instance.create_sent_at
+    if since is None or not instance.create_in_doubt or now - since < LONGEST_DOUBT:
+        return None
+    reason = f"create call {instance.attempt} may have happened, and no two complete listings could tell since"
+    return since, reason, "every listing is searched for its name; nothing is asked for again before that is sure"
+
+
+def _lingering(instance: Instance, now: datetime) -> _Told:
+    longest = LONGEST.get(instance.phase)
+    if longest is None or now - instance.phase_since < longest:
+        return None
+    reason = f"{instance.phase.value} for more than {longest.total_seconds() / 60:.0f} minutes; "
+    reason += f"the provider says {instance.word or 'nothing'}"
+    asked = _ASKED_AGAIN.get(instance.phase) if instance.goal is not Goal.RUNNING else None
+    return instance.phase_since, reason, asked or "it is watched; the provider has to move"
+
+
+def _late(instance: Instance, now: datetime) -> _Told:
+    due = instance.deadline_at
+    if due is None or instance.phase not in COMING_UP or now - due < LATE:
+        return None
+    return due, "past its deadline, and no pass was made over it", "the next pass calls it failed; is a worker running?"

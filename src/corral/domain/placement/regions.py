@@ -1,0 +1,46 @@
+"""
+Which words mean the same: people, products and clusters each name regions and products in their own way.
+
+People write a code ("AS-SGP-02"), the cluster list has display names ("AS-SGP-02 (Singapore)") and ids ("as-sgp-2"),
+and products mix all three. An id cannot be derived from a name, so names are only ever compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from corral.domain.placement.catalog import Cluster, Product
+
+
+def region_order(*regions: str | Iterable[str]) -> tuple[str, ...]:
+    """The regions in the order given, each once; capitals and spaces around a code do not count."""
+    codes = [code for given in regions for code in ([given] if isinstance(given, str) else given)]
+    first_spelling: dict[str, str] = {}
+    for code in codes:
+        first_spelling.setdefault(code.strip().casefold(), code.strip())
+    return tuple(first_spelling.values())
+
+
+def find_cluster(region: str, clusters: Iterable[Cluster]) -> Cluster | None:
+    """The cluster people mean by *region*: its code ("CN-HK-01"), its display name or its id, in any capitals."""
+    ordered = sorted(clusters, key=lambda cluster: cluster.id)
+    wanted = region.strip().casefold()
+    named = [c for c in ordered if wanted in {c.region.casefold(), c.name.casefold()}]
+    return next(iter(named), None) or next((c for c in ordered if c.id.casefold() == wanted), None)
+
+
+def has_name(product: Product, name: str) -> bool:
+    """
+    Whether *product* is what people call *name*: the same words, capitals and outer spaces aside.
+
+    Not a part of it: "RTX 4090 24GB" must not become the high-frequency card at twice the price.
+    """
+    return product.name.strip().casefold() == name.strip().casefold()
+
+
+def is_sold_in(product: Product, cluster: Cluster) -> bool:
+    """Whether *product* says it is sold in *cluster*; it names regions by display name, by code or by id."""
+    here = {cluster.id.casefold(), cluster.name.casefold(), cluster.region.casefold()}
+    return not product.regions or any(
+        {region.strip().casefold(), region.split("(")[0].strip().casefold()} & here for region in product.regions
+    )
