@@ -13,10 +13,12 @@ from datetime import UTC, datetime, timedelta
 from typing import Final, Protocol
 
 MOST_SKEW: Final = timedelta(seconds=2)
-"""How far this machine's clock may be from the database's before the database's is used. Smaller, and the time a
+"""How far the clock in use may be from the database's before it is corrected. Smaller, and the time a
 statement takes counts as a difference; larger, and processes disagree on deadlines, some of which are seconds."""
 MOST_SAMPLE: Final = timedelta(seconds=1)
 """A reading of the database's clock that took longer says too little."""
+_SINCE_BOOT: Final[int] = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+"""Linux stops CLOCK_MONOTONIC while the host is suspended and has CLOCK_BOOTTIME; macOS does not stop it."""
 
 
 class Clock(Protocol):
@@ -24,6 +26,10 @@ class Clock(Protocol):
 
     def now(self) -> datetime:
         """The present instant, in UTC."""
+        ...
+
+    def wall(self) -> datetime:
+        """The machine's own clock, uncorrected: it jumps when it is set. For limits that may end early, never late."""
         ...
 
     def monotonic(self) -> float:
@@ -59,6 +65,10 @@ class FixedClock:
         """The instant it stands at."""
         return self._at
 
+    def wall(self) -> datetime:
+        """The same."""
+        return self._at
+
     def monotonic(self) -> float:
         """Always the same: no time passes."""
         return 0.0
@@ -73,11 +83,19 @@ class SystemClock:
 
     def now(self) -> datetime:
         """The present instant, in UTC."""
+        return self.wall()
+
+    def wall(self) -> datetime:
+        """The same."""
         return datetime.now(UTC)  # noqa: TID251  # the one place
 
     def monotonic(self) -> float:
         """Seconds that never run backwards."""
         return time.monotonic()
+
+    def since_boot(self) -> float:
+        """Seconds that never run backwards and also pass while the host is suspended."""
+        return time.clock_gettime(_SINCE_BOOT)
 
     async def sleep(self, seconds: float) -> None:
         """Return after *seconds* of real time."""
@@ -86,46 +104,45 @@ class SystemClock:
 
 class SharedClock(SystemClock):
     """
-    The machine's clock, corrected by the database's where they differ by more than MOST_SKEW.
+    The database's clock, as this process knows it: its own to begin with, corrected whenever the two are compared.
 
     Deadlines are written by one process and judged by another. With one process an hour ahead, every new instance would
     be past its deadline at once. All processes on one database share its clock, so they agree.
 
-    A clock that is set back is noticed at once, by the monotonic clock: a request accepted before the next comparison
-    would be past its deadline right after it. One that is set ahead cannot be told from a host that was suspended.
+    Between two comparisons time goes on by the seconds since boot, never by the machine's clock: setting that clock,
+    ahead or back, has no effect here until the database's clock shows it too.
     """
 
     def __init__(self) -> None:
-        self._correction = timedelta(0)
-        self._last = super().now(), self.monotonic()
+        self._anchor = self.wall(), self.since_boot()
+        self._reported = timedelta(0)
 
     @property
     def ahead(self) -> timedelta:
-        """How far this machine's clock is ahead of the one in use; zero while it is right."""
-        return -self._correction
+        """How far this machine's clock was ahead of the one in use when last compared; zero while it is right."""
+        return self._reported if abs(self._reported) > MOST_SKEW else timedelta(0)
 
     def now(self) -> datetime:
         """The present instant, in UTC."""
-        wall, monotonic = super().now(), self.monotonic()
-        last_wall, last_monotonic = self._last
-        self._last = wall, monotonic
-        set_back_by = last_wall + timedelta(seconds=monotonic - last_monotonic) - wall
-        if set_back_by > MOST_SKEW:
-            self._correction += set_back_by
-        return wall + self._correction
+        at, since_boot = self._anchor
+        return at + timedelta(seconds=self.since_boot() - since_boot)
 
     def compare(self, *, asked: datetime, reference: datetime, answered: datetime) -> bool:
         """
-        Correct by *reference*, read between *asked* and *answered* by this clock; returns whether time changed.
+        Correct by *reference*, the database's clock, read between *asked* and *answered* by this clock.
 
-        A difference within MOST_SKEW of the present correction changes nothing, so that time does not jitter.
+        A difference within MOST_SKEW changes nothing, so that time does not jitter. Returns whether time changed, or
+        the machine's clock was set.
         """
         took = answered - asked
         if not timedelta(0) <= took <= MOST_SAMPLE:
             return False
         off = reference - (asked + took / 2)
-        if abs(off) <= MOST_SKEW:
-            return False
-        correction = self._correction + off
-        self._correction = correction if abs(correction) > MOST_SKEW else timedelta(0)
-        return True
+        is_off = abs(off) > MOST_SKEW
+        if is_off:
+            self._anchor = self.now() + off, self.since_boot()
+        ahead = self.wall() - self.now()
+        is_set = abs(ahead - self._reported) > MOST_SKEW
+        if is_set:
+            self._reported = ahead
+        return is_off or is_set

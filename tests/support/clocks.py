@@ -11,11 +11,15 @@ class SteppedClock:
 
     def __init__(self, start: datetime = datetime(2030, 1, 1, tzinfo=UTC)) -> None:
         self._now = start
+        self._wall_ahead = timedelta(0)
         self._elapsed = 0.0
         self._sleepers: list[tuple[float, asyncio.Future[None]]] = []
 
     def now(self) -> datetime:
         return self._now
+
+    def wall(self) -> datetime:
+        return self._now + self._wall_ahead
 
     def monotonic(self) -> float:
         return self._elapsed
@@ -35,6 +39,10 @@ class SteppedClock:
     def set_by(self, seconds: float) -> None:
         """Put the hands elsewhere; no time passes by that."""
         self._now += timedelta(seconds=seconds)
+
+    def set_wall_by(self, seconds: float) -> None:
+        """Set the machine's own clock; the one in use was not compared with the database's yet."""
+        self._wall_ahead += timedelta(seconds=seconds)
 
     def advance(self, seconds: float) -> None:
         """Move on, and wake who slept until now."""

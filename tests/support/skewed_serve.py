@@ -16,5 +16,5 @@ def skewed(_clock: SystemClock) -> datetime:
 
 
 if __name__ == "__main__":
-    SystemClock.now = skewed  # type: ignore[assignment, method-assign]
+    SystemClock.wall = skewed  # type: ignore[assignment, method-assign]
     main()

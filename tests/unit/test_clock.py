@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -54,24 +55,50 @@ def test_a_slow_reading_says_too_little() -> None:
     assert clock.ahead == timedelta(0)
 
 
-def test_a_clock_that_is_set_back_goes_on_until_it_is_compared(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Time does not run backwards in between; the database's clock then says whether it was right to set it."""
-    wall, monotonic = datetime(2030, 1, 1, 12, tzinfo=UTC), 100.0
+@dataclass
+class Machine:
+    """The clocks of a machine, as a test sets them."""
 
-    def read_wall(_clock: SystemClock) -> datetime:
-        return wall
+    wall: datetime = datetime(2030, 1, 1, 12, tzinfo=UTC)
+    since_boot: float = 100.0
 
-    def read_monotonic(_clock: SystemClock) -> float:
-        return monotonic
+    def run(self, seconds: float) -> None:
+        self.wall += timedelta(seconds=seconds)
+        self.since_boot += seconds
 
-    monkeypatch.setattr(SystemClock, "now", read_wall)
-    monkeypatch.setattr(SystemClock, "monotonic", read_monotonic)
+
+@pytest.fixture
+def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
+    """What every SharedClock reads from now on."""
+    machine = Machine()
+    monkeypatch.setattr(SystemClock, "wall", lambda _clock: machine.wall)
+    monkeypatch.setattr(SystemClock, "since_boot", lambda _clock: machine.since_boot)
+    return machine
+
+
+@pytest.mark.parametrize("set_by", [-2 * HOUR, 2 * HOUR])
+def test_setting_the_machines_clock_changes_nothing_until_it_is_compared(machine: Machine, set_by: timedelta) -> None:
+    """Ahead, deadlines would pass that are hours away; back, requests would be past theirs after the comparison."""
     clock = SharedClock()
     began = clock.now()
-    wall, monotonic = wall - timedelta(hours=2), 101.0
-
+    machine.wall += set_by
+    machine.run(1)
     assert clock.now() == began + timedelta(seconds=1)
-    assert clock.now() == began + timedelta(seconds=1), "it is corrected once"
 
-    assert compared(clock, wall), "the database's clock was set back, too"
-    assert clock.now() == wall
+    assert compared(clock, machine.wall), "the database's clock was set, too"
+    assert clock.now() == machine.wall
+    assert clock.ahead == timedelta(0)
+
+
+def test_a_machines_clock_that_was_set_is_reported_once(machine: Machine) -> None:
+    """The database's was not set: time goes on by it, and the operator learns of the difference."""
+    clock = SharedClock()
+    began = clock.now()
+    machine.wall += HOUR
+    assert compared(clock, began)
+    assert (clock.now(), clock.ahead) == (began, HOUR)
+
+    assert not compared(clock, began)
+    machine.wall -= HOUR
+    assert compared(clock, began)
+    assert (clock.now(), clock.ahead) == (began, timedelta(0))

@@ -54,10 +54,19 @@ async def test_a_pause_during_the_query_counts() -> None:
         await SendCheck(clock, LIMIT, paused)()
 
 
-async def test_a_host_that_was_suspended_is_noticed_by_its_wall_clock() -> None:
+async def test_a_host_that_was_suspended_is_noticed_by_the_services_clock() -> None:
     """The monotonic clock of Linux stops meanwhile."""
     clock = SteppedClock()
     check = SendCheck(clock, LIMIT, unchanged)
     clock.set_by(600)
+    with pytest.raises(CloudTransientError):
+        await check()
+
+
+async def test_a_virtual_machine_that_was_paused_is_noticed_by_its_wall_clock_when_that_is_set() -> None:
+    """No clock of the guest runs meanwhile; the wall clock is set right after it, before any comparison."""
+    clock = SteppedClock()
+    check = SendCheck(clock, LIMIT, unchanged)
+    clock.set_wall_by(600)
     with pytest.raises(CloudTransientError):
         await check()

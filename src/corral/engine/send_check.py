@@ -14,7 +14,8 @@ class SendCheck:
     Raises unless a create call may still be sent. Make it before the intent of the call is written.
 
     A process can be paused (SIGSTOP, a suspended host) at any point, and other workers give its call up meanwhile. The
-    monotonic clock covers a paused process; the wall clock also covers a suspended host, whose monotonic clock stops.
+    monotonic clock covers a paused process. The service's clock also covers a suspended host, whose monotonic clock
+    stops, and the machine's wall clock a virtual machine that was paused and whose clock was set afterwards.
     """
 
     def __init__(self, clock: Clock, limit: timedelta, is_unchanged: Callable[[], Awaitable[bool]]) -> None:
@@ -23,14 +24,15 @@ class SendCheck:
         self._is_unchanged = is_unchanged
         self._deadline = clock.monotonic() + limit.total_seconds()
         self._latest = clock.now() + limit
+        self._latest_by_wall = clock.wall() + limit
         self.passed = False
         """Whether the call may have been sent."""
 
     @property
     def seconds_left(self) -> float:
         """How long the call may still take, waiting included."""
-        by_wall_clock = (self._latest - self._clock.now()).total_seconds()
-        return min(self._deadline - self._clock.monotonic(), by_wall_clock)
+        left = min(self._latest - self._clock.now(), self._latest_by_wall - self._clock.wall())
+        return min(self._deadline - self._clock.monotonic(), left.total_seconds())
 
     async def __call__(self) -> None:
         """Raise StaleError if the record changed since the intent, CloudTransientError if the time is over."""
