@@ -13,8 +13,8 @@ from urllib.parse import quote
 import asyncpg
 
 from corral.clock import Clock, SystemClock
-from corral.store.embedded import EmbeddedServer
-from corral.store.target import DatabaseTarget
+from corral.store.server.embedded import EmbeddedServer
+from corral.store.server.target import DatabaseTarget
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,8 +19,8 @@ from corral.jobs.queue import JobQueue, Wanted
 from corral.jobs.registry import JobRun, JobType, Registry
 from corral.jobs.tables import install
 from corral.jobs.worker import Worker
-from corral.store.database import Database
-from corral.store.migrate import migrate
+from corral.store.server.migrate import migrate
+from corral.store.session.database import Database
 from corral.telemetry import Metrics
 
 TYPE = "benched"

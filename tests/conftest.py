@@ -19,10 +19,10 @@ from hypothesis import settings as hypothesis_settings
 
 from corral.clock import SystemClock
 from corral.jobs.tables import install
-from corral.store.database import Database
-from corral.store.embedded import EmbeddedServer
-from corral.store.migrate import migrate
-from corral.store.target import DatabaseTarget
+from corral.store.server.embedded import EmbeddedServer
+from corral.store.server.migrate import migrate
+from corral.store.server.target import DatabaseTarget
+from corral.store.session.database import Database
 
 TEMPLATE = "corral_template"
 ENOUGH_MEMORY_BYTES = 6 * 1024**3

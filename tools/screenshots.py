@@ -27,7 +27,7 @@ from support.browser import launched, opened_tab  # noqa: E402  # the tests' own
 from support.process import Running, serving  # noqa: E402
 
 from corral.clock import SystemClock  # noqa: E402
-from corral.store.embedded import EmbeddedServer  # noqa: E402
+from corral.store.server.embedded import EmbeddedServer  # noqa: E402
 
 IMAGES = ROOT / "docs" / "images"
 STRETCH = 60.0

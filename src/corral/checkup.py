@@ -28,11 +28,11 @@ from corral.cloud.simulated import API_KEY, SimulatedProvider
 from corral.configuration import Configuration
 from corral.domain.errors import CloudError, SettingsError, StoreError
 from corral.settings import Settings
-from corral.store.embedded import EmbeddedServer
-from corral.store.migrate import SchemaReport, report
-from corral.store.premises import find_binaries
-from corral.store.server_check import check_server
-from corral.store.target import DatabaseTarget
+from corral.store.server.cluster_location import find_binaries
+from corral.store.server.embedded import EmbeddedServer
+from corral.store.server.migrate import SchemaReport, report
+from corral.store.server.server_check import check_server
+from corral.store.server.target import DatabaseTarget
 from corral_client import AsyncClient, CorralApiError
 
 ASK_WITHIN_SECONDS: Final = 10.0

@@ -33,9 +33,9 @@ from corral.jobs.queue import JobQueue
 from corral.jobs.registry import Registry
 from corral.role import Role
 from corral.settings import Settings
-from corral.store.database import Database
-from corral.store.notices import Notices
-from corral.store.target import DatabaseTarget
+from corral.store.server.target import DatabaseTarget
+from corral.store.session.database import Database
+from corral.store.session.notifications import Notices
 from corral.telemetry import Metrics
 from corral.webhooks.slots import SEND_SLOTS
 

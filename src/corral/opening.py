@@ -9,10 +9,10 @@ from corral.clock import Clock
 from corral.domain.errors import SettingsError
 from corral.jobs import tables
 from corral.settings import Settings
-from corral.store.embedded import EmbeddedServer
-from corral.store.migrate import Migration, migrate
-from corral.store.server_check import check_server
-from corral.store.target import DatabaseTarget
+from corral.store.server.embedded import EmbeddedServer
+from corral.store.server.migrate import Migration, migrate
+from corral.store.server.server_check import check_server
+from corral.store.server.target import DatabaseTarget
 
 
 async def migrate_database(target: DatabaseTarget) -> list[Migration]:

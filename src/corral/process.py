@@ -24,9 +24,10 @@ from corral.domain.liveness import is_observing, observation_limit
 from corral.jobs import pause
 from corral.jobs.pause import Pause
 from corral.jobs.worker import Worker
-from corral.store import looks, presence
-from corral.store.database import Database
-from corral.store.embedded import EmbeddedServer
+from corral.store.server.embedded import EmbeddedServer
+from corral.store.session import presence
+from corral.store.session.database import Database
+from corral.store.tables import last_listing
 from corral.supervision import BackgroundTask, supervise
 from corral.telemetry import Metrics, log
 
@@ -130,7 +131,7 @@ class Watch:
     async def _look_at_work(self) -> None:
         """Whether jobs are taken and the provider is observed, by this process or another."""
         async with self.database.connection() as connection:
-            last, workers = await looks.last(connection), await presence.workers_alive(connection)
+            last, workers = await last_listing.last(connection), await presence.workers_alive(connection)
             paused = await pause.read(connection)
         self.pause.note(paused)
         self.vitals.report("jobQueue", up=True, paused=paused.is_paused, pausedAt=iso(paused.at))

@@ -27,13 +27,13 @@ from corral.jobs.queue import JobQueue
 from corral.jobs.registry import JobRun, JobType, Registry
 from corral.opening import migrate_database, opened_database
 from corral.settings import Settings
-from corral.store.budget import DatabaseLedger
-from corral.store.database import Database
-from corral.store.migrate import migrate, migrations, report
-from corral.store.offers import FailedOffers
-from corral.store.premises import locate
-from corral.store.solitude import alone
-from corral.store.target import DatabaseTarget
+from corral.store.server.cluster_location import locate
+from corral.store.server.migrate import migrate, migrations, report
+from corral.store.server.target import DatabaseTarget
+from corral.store.session.database import Database
+from corral.store.session.exclusive_access import alone
+from corral.store.tables.offers import FailedOffers
+from corral.store.tables.rate_limit import DatabaseLedger
 from corral.telemetry import Metrics
 
 

@@ -68,12 +68,12 @@ from corral.outbound.policy import AddressPolicy
 from corral.process import Process, Watch
 from corral.role import Role
 from corral.settings import HttpSettings, Settings
-from corral.store import instances
-from corral.store.budget import DatabaseLedger
-from corral.store.database import Database
-from corral.store.leadership import Leadership
-from corral.store.offers import FailedOffers
-from corral.store.presence import Presence
+from corral.store.session.database import Database
+from corral.store.session.leadership import Leadership
+from corral.store.session.presence import Presence
+from corral.store.tables import instances
+from corral.store.tables.offers import FailedOffers
+from corral.store.tables.rate_limit import DatabaseLedger
 from corral.supervision import BackgroundTask
 from corral.telemetry import log
 from corral.webhooks.deliver import Sender

@@ -15,7 +15,7 @@ from corral.domain.access import LOCAL, Access
 from corral.domain.errors import ForbiddenError
 from corral.domain.rate_limit import RateLimit
 from corral.engine.keyring import issue
-from corral.store.database import Database
+from corral.store.session.database import Database
 
 
 async def made(database: Database, access: Access) -> dict[str, str]:

@@ -15,8 +15,8 @@ from corral.domain.instance import ProviderId
 from corral.domain.lifecycle.tables import Goal, Phase
 from corral.domain.observation.sighting import Sighting
 from corral.domain.operation import OperationStatus
-from corral.store import operations
-from corral.store.database import Database
+from corral.store.session.database import Database
+from corral.store.tables import operations
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from corral.domain.instance import InstanceId
 from corral.domain.lifecycle.tables import Goal
 from corral.domain.observation.provider_names import Mark, provider_name
 from corral.domain.observation.sighting import Sighting
-from corral.store.database import Database
+from corral.store.session.database import Database
 
 NOW = "2030-01-01T00:00:00.000Z"
 

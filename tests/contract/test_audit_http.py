@@ -20,7 +20,7 @@ from corral.engine import audit
 from corral.engine.audit import KEPT_FOR, STRANGERS_A_MINUTE, AuditTrail
 from corral.engine.keyring import issue
 from corral.jobs.registry import JobId, JobRun
-from corral.store.database import Database
+from corral.store.session.database import Database
 from corral.telemetry import Metrics
 
 SECRET = "whsec-do-not-tell"

@@ -18,8 +18,8 @@ from corral.domain.errors import CircuitOpenError
 from corral.engine.catalog import Catalogue
 from corral.engine.shared_caches import SharedCaches
 from corral.settings import CacheSettings
-from corral.store.database import Database
-from corral.store.offers import FailedOffers
+from corral.store.session.database import Database
+from corral.store.tables.offers import FailedOffers
 
 JSON = {"content-type": "application/json"}
 

@@ -15,8 +15,8 @@ from corral.clock import SystemClock
 from corral.jobs.queue import JobQueue, JobStatus, Wanted
 from corral.jobs.registry import JobRun, JobType, Registry
 from corral.jobs.worker import Worker
-from corral.store import operations
-from corral.store.database import Database
+from corral.store.session.database import Database
+from corral.store.tables import operations
 from corral.telemetry import Metrics, log
 
 MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")

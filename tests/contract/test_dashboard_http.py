@@ -10,7 +10,7 @@ import pytest
 from support.service import Service, error_of, serving
 
 from corral.dashboard import files
-from corral.store.database import Database
+from corral.store.session.database import Database
 
 SCRIPTS = [f"/dashboard/{name}.js" for name in files.SCRIPTS]
 PARTS = ["/", *SCRIPTS, "/dashboard/style.css", "/dashboard/icon.svg"]

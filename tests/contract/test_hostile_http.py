@@ -17,7 +17,7 @@ from support.service import Answer, Service, serving
 from support.waiting import until
 
 from corral.api.limits import Limits
-from corral.store.database import Database
+from corral.store.session.database import Database
 
 JSON = {"content-type": "application/json"}
 HEAD = b"POST /api/jobs/cleanup HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"

@@ -17,7 +17,7 @@ from support.waiting import until
 from corral.api.limits import Limits
 from corral.api.server import HttpServer, listen
 from corral.clock import SystemClock
-from corral.store.database import Database
+from corral.store.session.database import Database
 
 ALIVE = b"GET /health/live HTTP/1.1\r\nhost: localhost\r\n\r\n"
 LAST = b"GET /health/live HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n"

@@ -14,7 +14,7 @@ from support.waiting import until
 from corral.api.limits import Limits
 from corral.jobs.queue import Wanted
 from corral.jobs.registry import JobRun, JobType, Priority, Registry
-from corral.store.database import Database
+from corral.store.session.database import Database
 
 JSON = {"content-type": "application/json"}
 

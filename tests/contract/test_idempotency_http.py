@@ -17,7 +17,7 @@ from corral.domain.instance import ProviderId
 from corral.domain.lifecycle.tables import Phase
 from corral.domain.observation.sighting import Sighting
 from corral.domain.operation import OperationStatus
-from corral.store.database import Database
+from corral.store.session.database import Database
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from corral.domain.lifecycle.tables import Goal, Phase
 from corral.domain.observation.sighting import Endpoint, Sighting
 from corral.domain.observation.spot import Spot
 from corral.domain.placement.catalog import BillingMode, PortKind
-from corral.store.database import Database
+from corral.store.session.database import Database
 from novitasim.testing import start_simulator
 
 NOW = "2030-01-01T00:00:00.000Z"

@@ -7,7 +7,7 @@ from support.service import error_of, serving
 from corral.clock import SystemClock
 from corral.domain.access import Access
 from corral.engine.keyring import issue
-from corral.store.database import Database
+from corral.store.session.database import Database
 
 
 async def test_an_admin_pauses_and_resumes_and_the_audit_log_says_so(database: Database) -> None:

@@ -16,8 +16,8 @@ from corral.domain.access import Access
 from corral.domain.lifecycle.tables import Phase
 from corral.domain.observation.sighting import Sighting
 from corral.engine.keyring import issue
-from corral.store import instances
-from corral.store.database import Database
+from corral.store.session.database import Database
+from corral.store.tables import instances
 
 
 @pytest.fixture

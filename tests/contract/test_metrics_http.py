@@ -13,7 +13,7 @@ from support.service import error_of
 
 from corral.domain.instance import ProviderId
 from corral.domain.lifecycle.tables import Phase
-from corral.store.database import Database
+from corral.store.session.database import Database
 
 NOBODY = {"p50Ms": None, "p90Ms": None}
 

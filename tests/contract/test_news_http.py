@@ -23,9 +23,9 @@ from corral.domain.access import Access
 from corral.domain.lifecycle.tables import Phase
 from corral.engine.event_hub import GREETING, HEARTBEAT_SECONDS, LEISURE_SECONDS, TOGETHER, EventHub
 from corral.engine.keyring import issue, withdraw
-from corral.store.database import Database
-from corral.store.notices import Notices
-from corral.store.target import DatabaseTarget
+from corral.store.server.target import DatabaseTarget
+from corral.store.session.database import Database
+from corral.store.session.notifications import Notices
 from corral.telemetry import Metrics
 
 

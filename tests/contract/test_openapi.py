@@ -12,7 +12,7 @@ import pytest
 from support.front import Front, opened
 
 from corral.api.openapi import operations
-from corral.store.database import Database
+from corral.store.session.database import Database
 
 ROOT = Path(__file__).parents[2]
 SPEC_CODES = re.compile(r"`([A-Z_]{6,})`")

@@ -19,7 +19,7 @@ from corral.engine.sightings import Sightings
 from corral.engine.sweeps.orphans import OrphanRule
 from corral.engine.sweeps.stuck import StuckSweep
 from corral.jobs.registry import JobId, JobRun
-from corral.store.database import Database
+from corral.store.session.database import Database
 
 NOW = "2030-01-01T00:00:00.000Z"
 

@@ -15,7 +15,7 @@ from support.service import Answer, Service
 from corral.clock import SystemClock
 from corral.domain.access import Access
 from corral.engine.keyring import issue
-from corral.store.database import Database
+from corral.store.session.database import Database
 
 PLAIN: Final = "/api/instances"
 BY_THE_FRAMEWORK: Final = "/api/instances?dryRun=false"

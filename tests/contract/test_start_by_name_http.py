@@ -10,7 +10,7 @@ from support.service import Answer, error_of
 
 from corral.domain.lifecycle.tables import Phase
 from corral.domain.observation.sighting import Sighting
-from corral.store.database import Database
+from corral.store.session.database import Database
 
 
 @pytest.fixture

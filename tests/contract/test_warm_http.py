@@ -14,7 +14,7 @@ from support.service import Service, error_of, serving
 
 from corral.api.access import OPERATOR, VIEWER
 from corral.api.warm import KEPT_SECONDS, MOST_BYTES, Answer, WarmAnswers
-from corral.store.database import Database
+from corral.store.session.database import Database
 
 PATH = "/api/instances/inst_a1"
 

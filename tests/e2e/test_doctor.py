@@ -16,7 +16,7 @@ from support.servers import serving as answering
 from corral import checkup
 from corral.clock import SystemClock
 from corral.configuration import load
-from corral.store.target import DatabaseTarget
+from corral.store.server.target import DatabaseTarget
 from novitasim.testing import start_simulator
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from support.process import Running, run, serving
 from support.waiting import until
 
-from corral.store.premises import locate
+from corral.store.server.cluster_location import locate
 
 
 async def test_it_serves_stops_when_asked_and_remembers(short_dir: Path) -> None:

@@ -41,8 +41,8 @@ from corral.domain.placement.catalog import PortKind
 from corral.health.probe import Prober
 from corral.jobs.registry import JobPool
 from corral.jobs.tables import install, queries_of
-from corral.store.migrate import migrate
-from corral.store.target import DatabaseTarget
+from corral.store.server.migrate import migrate
+from corral.store.server.target import DatabaseTarget
 from corral.telemetry import Metrics
 from corral.wiring import probe_policy
 from novitasim.instance import Instance

@@ -9,7 +9,7 @@ import pytest
 from support.pooler import pooling
 from support.process import run
 
-from corral.store.target import DatabaseTarget
+from corral.store.server.target import DatabaseTarget
 
 
 def free_port() -> int:

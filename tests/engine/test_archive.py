@@ -20,11 +20,11 @@ from corral.domain.lifecycle.tables import Phase
 from corral.engine import keyring
 from corral.jobs import tables
 from corral.jobs.registry import JobRun, JobType
-from corral.store import events
-from corral.store.archive import KEPT, LEARNT
-from corral.store.database import Database
-from corral.store.migrate import migrate, migrations, report
-from corral.store.target import DatabaseTarget
+from corral.store.server.migrate import migrate, migrations, report
+from corral.store.server.target import DatabaseTarget
+from corral.store.session.database import Database
+from corral.store.sql.archive import KEPT, LEARNT
+from corral.store.tables import events
 
 RECEIVER = "https://hooks.example/with-a-token"
 OTHER_ROWS = """

@@ -11,8 +11,8 @@ from support.herd import ORDER, Herd, herding
 from corral.domain.instance import Instance, InstanceId
 from corral.domain.lifecycle.tables import Phase
 from corral.domain.placement.catalog import BillingMode
-from corral.store.database import Database
-from corral.store.target import DatabaseTarget
+from corral.store.server.target import DatabaseTarget
+from corral.store.session.database import Database
 
 
 @pytest.fixture

@@ -15,8 +15,8 @@ from corral.domain.placement.catalog import BillingMode
 from corral.domain.placement.rank import Offer, Ranking, Reason, Wish
 from corral.engine.catalog import Catalogue
 from corral.settings import CacheSettings
-from corral.store.database import Database
-from corral.store.offers import FailedOffers
+from corral.store.session.database import Database
+from corral.store.tables.offers import FailedOffers
 
 PRIORITY = ("AS-SGP-02", "CN-HK-01", "AS-IN-01")
 

@@ -19,10 +19,10 @@ from corral.engine.commands import Created
 from corral.engine.errands import Accepted
 from corral.engine.keyed import Keyed
 from corral.jobs.registry import Priority
-from corral.store import instances, ready_times
-from corral.store.database import Database
-from corral.store.idempotency import Answer, KeyRow
-from corral.store.together import Write, together
+from corral.store.session.database import Database
+from corral.store.sql.combined_statement import Write, together
+from corral.store.tables import instances, ready_times
+from corral.store.tables.idempotency import Answer, KeyRow
 
 NOTHING = {"instances": 0, "operations": 0, "events": 0, "pgqueuer": 0, "idempotency": 0}
 

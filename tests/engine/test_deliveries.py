@@ -21,7 +21,7 @@ from corral.domain.errors import NotFoundError, StoreUnavailableError
 from corral.domain.instance import Failure, Instance
 from corral.domain.lifecycle.tables import Phase
 from corral.engine.deliveries import BUSY_PAUSE, Deliveries
-from corral.store.database import Database
+from corral.store.session.database import Database
 from corral.webhooks.schedule import MOST_TRIES
 from corral.webhooks.slots import NEW_SHARE, RETURN_SPACING_SECONDS, SLOW_PAUSE, SLOW_SECONDS
 

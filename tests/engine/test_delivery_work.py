@@ -19,7 +19,7 @@ from corral.engine.news import SEND_WEBHOOK, News
 from corral.jobs.queue import JobQueue, JobStatus
 from corral.jobs.registry import JobId, JobRun, Registry
 from corral.jobs.worker import Worker
-from corral.store.database import Database
+from corral.store.session.database import Database
 from corral.telemetry import Metrics
 from corral.webhooks.deliver import Sender
 from corral.webhooks.guard import AddressGuard

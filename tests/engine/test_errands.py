@@ -14,9 +14,9 @@ from corral.domain.lifecycle.commands import Terms
 from corral.domain.lifecycle.tables import Phase
 from corral.domain.operation import Operation, OperationKind
 from corral.engine.errands import Accepted
-from corral.store import operations
-from corral.store.database import Database
-from corral.store.target import DatabaseTarget
+from corral.store.server.target import DatabaseTarget
+from corral.store.session.database import Database
+from corral.store.tables import operations
 
 CHECKED = ["health_checking", "ready"]
 START, STOP, RESTART, DELETE = OperationKind.START, OperationKind.STOP, OperationKind.RESTART, OperationKind.DELETE

@@ -13,10 +13,10 @@ from support.waiting import until
 from corral.domain.events import Change
 from corral.domain.instance import Failure
 from corral.domain.lifecycle.tables import Phase
-from corral.store import events, instances
-from corral.store.database import Database
-from corral.store.notices import Notices
-from corral.store.target import DatabaseTarget
+from corral.store.server.target import DatabaseTarget
+from corral.store.session.database import Database
+from corral.store.session.notifications import Notices
+from corral.store.tables import events, instances
 
 WRITERS = 8
 EACH = 12

@@ -13,9 +13,9 @@ from corral.cloud.budget import Budget, BudgetState, encoded
 from corral.domain.lifecycle.tables import Phase
 from corral.engine.fleet import Fleet, History
 from corral.jobs.queue import JobStatus, Wanted
-from corral.store.budget import DatabaseLedger
-from corral.store.database import Database
-from corral.store.target import DatabaseTarget
+from corral.store.server.target import DatabaseTarget
+from corral.store.session.database import Database
+from corral.store.tables.rate_limit import DatabaseLedger
 
 BOOT = 40
 

@@ -11,8 +11,8 @@ from support.herd import Herd, herding
 
 from corral.domain.instance import InstanceId
 from corral.domain.lifecycle.tables import Phase
-from corral.store.database import Database
-from corral.store.target import DatabaseTarget
+from corral.store.server.target import DatabaseTarget
+from corral.store.session.database import Database
 
 TOLD = ("id", "name", "status")
 """What decides which instance an answer is about, and where it is."""

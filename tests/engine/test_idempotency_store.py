@@ -10,9 +10,9 @@ from support.clocks import SteppedClock
 from corral.engine.keyed import KeysInUse
 from corral.jobs.registry import JobId, JobRun
 from corral.jobs.retention import sweep_answers
-from corral.store import idempotency
-from corral.store.database import Database
-from corral.store.idempotency import CLAIM_LASTS, KEPT_FOR, Answer, Claim, KeyRow
+from corral.store.session.database import Database
+from corral.store.tables import idempotency
+from corral.store.tables.idempotency import CLAIM_LASTS, KEPT_FOR, Answer, Claim, KeyRow
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 DONE = Answer(status=200, body=b"{}")

@@ -12,7 +12,7 @@ from corral.jobs.pause import Pause, PauseState
 from corral.jobs.queue import JobQueue, JobStatus, Wanted
 from corral.jobs.registry import JobRun, JobType, Registry
 from corral.jobs.worker import Worker
-from corral.store.database import Database
+from corral.store.session.database import Database
 from corral.telemetry import Metrics
 
 

@@ -16,7 +16,7 @@ from corral.jobs.queue import JobQueue, JobStatus, Wanted
 from corral.jobs.registry import Handler, JobRun, JobType, LookAgainError, Priority, Registry
 from corral.jobs.tables import PatientDriver
 from corral.jobs.worker import Worker
-from corral.store.database import Database
+from corral.store.session.database import Database
 from corral.telemetry import Metrics
 
 

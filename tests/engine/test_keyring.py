@@ -15,9 +15,9 @@ from corral.domain.errors import GoalRefusedError, NotFoundError, SettingsError,
 from corral.engine.keyring import KeyRing, issue, listed, withdraw
 from corral.engine.shared_caches import SharedCaches
 from corral.settings import CacheSettings
-from corral.store.database import Database
-from corral.store.notices import Notices
-from corral.store.target import DatabaseTarget
+from corral.store.server.target import DatabaseTarget
+from corral.store.session.database import Database
+from corral.store.session.notifications import Notices
 
 
 @pytest.fixture

@@ -13,9 +13,9 @@ from support.herd import ORDER, Herd, herding
 from corral.domain.lifecycle.decide import Policy
 from corral.domain.lifecycle.tables import Phase
 from corral.domain.operation import OperationKind
-from corral.store import operations
-from corral.store.database import Database
-from corral.store.target import DatabaseTarget
+from corral.store.server.target import DatabaseTarget
+from corral.store.session.database import Database
+from corral.store.tables import operations
 
 OURS = r"corral-[0-9a-f]{6}-(inst-[0-9a-z]+)-\d+"
 """Groups provider names into wishes, for the simulator's ledger."""

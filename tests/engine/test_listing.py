@@ -26,7 +26,7 @@ from corral.engine.sightings import Sightings
 from corral.jobs.queue import JobQueue
 from corral.jobs.registry import Registry
 from corral.settings import CacheSettings, ProviderSettings
-from corral.store.database import Database
+from corral.store.session.database import Database
 from corral.telemetry import Metrics
 from novitasim.testing import Simulated, start_simulator
 

@@ -10,9 +10,9 @@ from support.herd import herding
 from support.waiting import until
 
 from corral.domain.instance import Instance, InstanceId
-from corral.store import instances
-from corral.store.database import Database
-from corral.store.target import DatabaseTarget
+from corral.store.server.target import DatabaseTarget
+from corral.store.session.database import Database
+from corral.store.tables import instances
 
 # Rows are then written in the order in which they are given, as PostgreSQL does with large tables.
 AS_GIVEN = "SET enable_hashjoin = off; SET enable_mergejoin = off; SET enable_seqscan = off"

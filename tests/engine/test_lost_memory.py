@@ -15,9 +15,9 @@ from support.herd import Herd, herding
 from corral.domain.lifecycle.tables import Phase
 from corral.domain.observation.orphans import GRACE, Orphan
 from corral.domain.operation import OperationKind
-from corral.store import looks, orphans
-from corral.store.database import Database
-from corral.store.target import DatabaseTarget
+from corral.store.server.target import DatabaseTarget
+from corral.store.session.database import Database
+from corral.store.tables import last_listing, orphans
 
 HOUR = GRACE.total_seconds()
 
@@ -108,9 +108,9 @@ async def test_a_listing_begun_before_the_process_does_not_count_for_it(
 ) -> None:
     """It may have been read before the machine was made that this database has forgotten."""
     async with herding(database, target) as herd, database.connection() as connection:
-        early = await looks.begin(connection)
+        early = await last_listing.begin(connection)
         async with herding(database, target, after=herd, listed=False) as again:
-            await looks.compared(connection, early)
+            await last_listing.compared(connection, early)
             wish = await again.wish()
             await again.work()
 

@@ -10,8 +10,8 @@ import pytest
 
 from corral.domain.errors import StoreNewerError, StoreUnavailableError
 from corral.jobs.tables import install
-from corral.store.migrate import Migration, migrate, migrations
-from corral.store.target import DatabaseTarget
+from corral.store.server.migrate import Migration, migrate, migrations
+from corral.store.server.target import DatabaseTarget
 
 STEPS = (
     Migration(number=1, name="first", sql="CREATE TABLE things (id integer); INSERT INTO things VALUES (1)"),

@@ -14,10 +14,10 @@ from support.waiting import until
 from corral.cache.book import CacheBook, CacheName
 from corral.engine.shared_caches import SharedCaches, forget_on_commit
 from corral.settings import CacheSettings
-from corral.store import instances
-from corral.store.database import Database
-from corral.store.notices import CHANNEL, Notices, notify
-from corral.store.target import DatabaseTarget
+from corral.store.server.target import DatabaseTarget
+from corral.store.session.database import Database
+from corral.store.session.notifications import CHANNEL, Notices, notify
+from corral.store.tables import instances
 
 PRODUCTS, TEMPLATES = CacheName.PRODUCTS, CacheName.TEMPLATES
 

@@ -17,9 +17,9 @@ from corral.cloud.port import Cloud, Listing
 from corral.domain.lifecycle.tables import Phase
 from corral.domain.observation.sighting import Sighting
 from corral.domain.operation import OperationKind
-from corral.store import instances
-from corral.store.database import Database
-from corral.store.target import DatabaseTarget
+from corral.store.server.target import DatabaseTarget
+from corral.store.session.database import Database
+from corral.store.tables import instances
 
 
 async def test_reminders_do_not_wait_for_a_look_that_takes_long(database: Database, target: DatabaseTarget) -> None:

@@ -8,8 +8,8 @@ from datetime import UTC, datetime, timedelta
 
 from corral.domain.placement.catalog import BillingMode
 from corral.domain.placement.rank import Offer
-from corral.store.database import Database
-from corral.store.offers import FailedOffers
+from corral.store.session.database import Database
+from corral.store.tables.offers import FailedOffers
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 OFFER = Offer(product_id="4090.16c62g", cluster_id="as-sgp-2", billing_mode=BillingMode.SPOT)

@@ -22,10 +22,10 @@ from corral.engine.ids import random_id
 from corral.engine.sweeps.orphans import OrphanRule, OrphanSweep
 from corral.jobs.registry import JobId, JobRun
 from corral.settings import CacheSettings
-from corral.store import orphans
-from corral.store.database import Database
-from corral.store.offers import FailedOffers
-from corral.store.target import DatabaseTarget
+from corral.store.server.target import DatabaseTarget
+from corral.store.session.database import Database
+from corral.store.tables import orphans
+from corral.store.tables.offers import FailedOffers
 
 RUN = JobRun(id=JobId(1), type="sweep_orphans", payload={}, attempt=1)
 HOUR = GRACE.total_seconds()

@@ -25,10 +25,10 @@ from corral.engine.catalog import Catalogue
 from corral.engine.ids import random_id
 from corral.engine.rebuilding import Picture, Rebuilding
 from corral.settings import CacheSettings
-from corral.store import instances
-from corral.store.database import Database
-from corral.store.offers import FailedOffers
-from corral.store.target import DatabaseTarget
+from corral.store.server.target import DatabaseTarget
+from corral.store.session.database import Database
+from corral.store.tables import instances
+from corral.store.tables.offers import FailedOffers
 
 
 @pytest.fixture

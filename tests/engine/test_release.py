@@ -15,8 +15,8 @@ from corral.domain.lifecycle.release import reason, shown_failure
 from corral.domain.lifecycle.tables import Phase
 from corral.domain.operation import OperationKind
 from corral.engine.sightings import Sightings
-from corral.store.database import Database
-from corral.store.target import DatabaseTarget
+from corral.store.server.target import DatabaseTarget
+from corral.store.session.database import Database
 
 STOP, DELETE = OperationKind.STOP, OperationKind.DELETE
 END = {STOP: Phase.EXITED, DELETE: Phase.TERMINATED}

@@ -6,8 +6,8 @@ import asyncpg
 import pytest
 
 from corral.jobs.tables import install
-from corral.store.migrate import Migration, migrate, migrations
-from corral.store.target import DatabaseTarget
+from corral.store.server.migrate import Migration, migrate, migrations
+from corral.store.server.target import DatabaseTarget
 
 FIRST_THAT_CHANGES_A_TABLE = 8
 """Migration 8 adds columns to tables that processes of the release before write to."""

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from corral.store.database import Database
-from corral.store.rows import Adding
+from corral.store.session.database import Database
+from corral.store.sql.bulk_insert import Adding
 
 ADD = Adding(
     "INSERT INTO made ({columns}) SELECT {columns} FROM {rows} ORDER BY place",

@@ -14,9 +14,9 @@ import pytest
 from support.pooler import cut, pooling
 
 from corral.domain.errors import SettingsError, StoreUnavailableError
-from corral.store.database import Database
-from corral.store.server_check import check_server
-from corral.store.target import DatabaseTarget
+from corral.store.server.server_check import check_server
+from corral.store.server.target import DatabaseTarget
+from corral.store.session.database import Database
 
 
 @asynccontextmanager

@@ -11,8 +11,8 @@ from support.herd import Herd, herding
 from corral.domain.instance import InstanceId
 from corral.domain.lifecycle.tables import Phase
 from corral.domain.operation import OperationKind
-from corral.store.database import Database
-from corral.store.target import DatabaseTarget
+from corral.store.server.target import DatabaseTarget
+from corral.store.session.database import Database
 
 
 @pytest.fixture

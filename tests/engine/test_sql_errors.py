@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from corral.domain.errors import StoreUnavailableError
-from corral.store.database import Database
+from corral.store.session.database import Database
 
 PASSING = {
     "53100": "disk full",

@@ -9,8 +9,8 @@ from support.herd import Herd, herding
 from corral.domain.instance import InstanceId
 from corral.domain.lifecycle.tables import Phase
 from corral.engine.create_gate import STUCK_AFTER_SECONDS
-from corral.store.database import Database
-from corral.store.target import DatabaseTarget
+from corral.store.server.target import DatabaseTarget
+from corral.store.session.database import Database
 
 HIDES_ONE = {"list_shows": "half"}
 """Every other machine is listed, under a filter too: of two, one is not."""

@@ -9,9 +9,9 @@ from support.herd import Herd, herding
 
 from corral.domain.events import EventType
 from corral.domain.lifecycle.tables import Action, Phase
-from corral.store import operations
-from corral.store.database import Database
-from corral.store.target import DatabaseTarget
+from corral.store.server.target import DatabaseTarget
+from corral.store.session.database import Database
+from corral.store.tables import operations
 from corral.telemetry import PassEnd
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncpg
 import pytest
 
-from corral.store.database import Database
-from corral.store.together import Write, together
+from corral.store.session.database import Database
+from corral.store.sql.combined_statement import Write, together
 
 COUNTS = "SELECT (SELECT count(*) FROM first) AS first, (SELECT count(*) FROM second) AS second"
 

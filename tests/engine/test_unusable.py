@@ -12,9 +12,9 @@ from corral.domain.instance import InstanceId
 from corral.domain.lifecycle.commands import Terms
 from corral.domain.lifecycle.tables import Phase
 from corral.domain.operation import OperationKind
-from corral.store import operations
-from corral.store.database import Database
-from corral.store.target import DatabaseTarget
+from corral.store.server.target import DatabaseTarget
+from corral.store.session.database import Database
+from corral.store.tables import operations
 
 IMPATIENT = replace(ORDER, health=replace(ORDER.health, retry_attempts=1, retry_delay_ms=1000, max_wait_ms=30_000))
 

@@ -10,8 +10,8 @@ from support.herd import Herd, herding
 from corral.domain.instance import InstanceId
 from corral.domain.lifecycle.tables import Phase
 from corral.domain.operation import OperationKind
-from corral.store.database import Database
-from corral.store.target import DatabaseTarget
+from corral.store.server.target import DatabaseTarget
+from corral.store.session.database import Database
 
 OURS = r"corral-[0-9a-f]{6}-(inst-[0-9a-z]+)-\d+"
 BUSY = 20

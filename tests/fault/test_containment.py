@@ -12,7 +12,7 @@ from support.process import Running, quicken, serving
 from support.waiting import until
 
 import corral
-from corral.store.target import DatabaseTarget
+from corral.store.server.target import DatabaseTarget
 
 ORDER = {"productName": "RTX 4090 24GB", "templateId": "107672"}
 SOURCE = Path(corral.__file__).parent

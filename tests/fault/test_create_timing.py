@@ -10,7 +10,7 @@ from support.script import OF_COMMITS, Mishap
 
 from corral.domain.instance import InstanceId
 from corral.domain.lifecycle.tables import Phase
-from corral.store.target import DatabaseTarget
+from corral.store.server.target import DatabaseTarget
 
 
 @pytest.fixture

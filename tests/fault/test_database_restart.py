@@ -17,10 +17,10 @@ from corral.jobs.queue import JobQueue, JobStatus, Wanted
 from corral.jobs.registry import JobRun, JobType, Registry
 from corral.jobs.tables import install
 from corral.jobs.worker import Worker
-from corral.store.database import Database
-from corral.store.embedded import EmbeddedServer
-from corral.store.migrate import migrate
-from corral.store.premises import locate
+from corral.store.server.cluster_location import locate
+from corral.store.server.embedded import EmbeddedServer
+from corral.store.server.migrate import migrate
+from corral.store.session.database import Database
 from corral.telemetry import Metrics
 
 

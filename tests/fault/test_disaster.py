@@ -14,7 +14,7 @@ import aiohttp
 from support.process import CORRAL, Running, clean_environment, quicken, run, serving
 from support.waiting import until
 
-from corral.store.premises import locate
+from corral.store.server.cluster_location import locate
 from novitasim.testing import PLAIN
 
 ORDER = {"productName": "RTX 4090 24GB", "templateId": "107672"}

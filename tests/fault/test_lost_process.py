@@ -23,11 +23,11 @@ from corral.jobs.queue import JobQueue, JobStatus, Wanted
 from corral.jobs.registry import JobRun, JobType, Registry
 from corral.jobs.takeover import release
 from corral.jobs.worker import Worker
-from corral.store import passing, presence
-from corral.store.database import Database
-from corral.store.leadership import Leadership
-from corral.store.presence import Patience, Presence
-from corral.store.target import DatabaseTarget
+from corral.store.server.target import DatabaseTarget
+from corral.store.session import instance_lock, presence
+from corral.store.session.database import Database
+from corral.store.session.leadership import Leadership
+from corral.store.session.presence import Patience, Presence
 from corral.telemetry import Metrics
 
 MEMBER = Path(__file__).parents[1] / "support" / "member_process.py"
@@ -87,9 +87,9 @@ async def queue(database: Database, registry: Registry) -> JobQueue:
 async def _is_free(database: Database) -> bool:
     """Whether nobody holds the instance's lock."""
     async with database.connection() as connection:
-        taken = await passing.take(connection, INSTANCE)
+        taken = await instance_lock.take(connection, INSTANCE)
         if taken is not None:
-            await passing.give_back(connection, INSTANCE)
+            await instance_lock.give_back(connection, INSTANCE)
     return taken is not None
 
 
@@ -131,7 +131,7 @@ async def test_a_process_cut_off_without_a_word_loses_its_lead_and_its_locks(
         pool = await Database.connect(line.target, most_connections=2, application_name=name)
         with pytest.raises(StoreUnavailableError):
             async with cut_off.kept(), theirs.won(), pool.transaction() as held:
-                assert await passing.take(held, INSTANCE) is not None
+                assert await instance_lock.take(held, INSTANCE) is not None
                 await held.execute("UPDATE corral_last_look SET at = now()")
                 line.cut()
 

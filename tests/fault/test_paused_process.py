@@ -16,8 +16,8 @@ from support.herd import Herd, herding
 from support.waiting import until
 
 from corral.domain.lifecycle.tables import Phase
-from corral.store.database import Database
-from corral.store.target import DatabaseTarget
+from corral.store.server.target import DatabaseTarget
+from corral.store.session.database import Database
 
 PROCESS = Path(__file__).parents[1] / "support" / "create_process.py"
 SLOW_INTENT = """

@@ -7,7 +7,7 @@ from pathlib import Path
 from support.process import quicken, serving
 from support.waiting import until
 
-from corral.store.target import DatabaseTarget
+from corral.store.server.target import DatabaseTarget
 
 ORDER = {"name": "punctual", "productName": "RTX 4090 24GB", "templateId": "107672"}
 

@@ -20,11 +20,11 @@ from corral.jobs.queue import JobQueue
 from corral.jobs.registry import Registry
 from corral.jobs.tables import install
 from corral.process import Watch
-from corral.store import premises
-from corral.store.database import Database
-from corral.store.embedded import EmbeddedServer
-from corral.store.migrate import migrate
-from corral.store.target import DatabaseTarget
+from corral.store.server import cluster_location
+from corral.store.server.embedded import EmbeddedServer
+from corral.store.server.migrate import migrate
+from corral.store.server.target import DatabaseTarget
+from corral.store.session.database import Database
 from corral.telemetry import Metrics
 
 
@@ -69,7 +69,7 @@ async def test_a_dead_database_is_told_of_before_it_is_started_again(short_dir: 
     )
     try:
         await watch.look()
-        os.kill(int((premises.locate(data_dir) / "postmaster.pid").read_text().splitlines()[0]), signal.SIGKILL)
+        os.kill(int((cluster_location.locate(data_dir) / "postmaster.pid").read_text().splitlines()[0]), signal.SIGKILL)
         await until(server.needs_attention)
         await watch.look()
     finally:

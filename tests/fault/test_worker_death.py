@@ -11,8 +11,8 @@ from support.waiting import until
 
 from corral.jobs.queue import JobQueue, JobStatus, Wanted
 from corral.jobs.registry import JobRun, JobType, Registry
-from corral.store.database import Database
-from corral.store.target import DatabaseTarget
+from corral.store.server.target import DatabaseTarget
+from corral.store.session.database import Database
 
 WORKER = Path(__file__).parents[1] / "support" / "worker_process.py"
 

@@ -18,9 +18,9 @@ from support.paddock import ORDER, Ground, Paddock
 from corral.domain.operation import OperationKind
 from corral.engine.news import SEND_WEBHOOK
 from corral.jobs.registry import JobRun, JobType
-from corral.store.archive import KEPT
-from corral.store.database import Database
-from corral.store.target import DatabaseTarget
+from corral.store.server.target import DatabaseTarget
+from corral.store.session.database import Database
+from corral.store.sql.archive import KEPT
 
 HISTORIES = 25
 

@@ -26,7 +26,7 @@ from corral.cloud.port import BeforeSend, CreateOrder
 from corral.domain.errors import CloudTransientError, CloudUnknownError
 from corral.domain.lifecycle.decide import Policy
 from corral.domain.observation import compare
-from corral.store.target import DatabaseTarget
+from corral.store.server.target import DatabaseTarget
 
 CI_HISTORIES = 2000
 """What every run of all tests plays; `--hypothesis-profile nightly` plays 5,000, and `check` a share of these."""

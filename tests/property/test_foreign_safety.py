@@ -34,8 +34,8 @@ from corral.engine.ids import random_id
 from corral.engine.sweeps.orphans import OrphanSweep
 from corral.jobs.registry import JobId, JobRun
 from corral.settings import CacheSettings
-from corral.store.offers import FailedOffers
-from corral.store.target import DatabaseTarget
+from corral.store.server.target import DatabaseTarget
+from corral.store.tables.offers import FailedOffers
 from novitasim.testing import PLAIN
 
 RUN = JobRun(id=JobId(1), type="sweep_orphans", payload={}, attempt=1)

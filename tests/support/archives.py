@@ -13,9 +13,9 @@ from corral import recovery
 from corral.configuration import load
 from corral.engine.archive import Header
 from corral.settings import Settings
-from corral.store.archive import KEPT
-from corral.store.database import Connection, Database
-from corral.store.target import DatabaseTarget
+from corral.store.server.target import DatabaseTarget
+from corral.store.session.database import Connection, Database
+from corral.store.sql.archive import KEPT
 
 
 def settings_for(target: DatabaseTarget) -> Settings:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from corral.domain.instance import InstanceId
 from corral.domain.lifecycle.tables import Phase
-from corral.store.database import Database
+from corral.store.session.database import Database
 from support.herd import Herd
 
 OURS = r"corral-[0-9a-f]{6}-(inst-[0-9a-z]+)-\d+"

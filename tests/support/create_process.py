@@ -29,11 +29,11 @@ from corral.jobs.queue import JobQueue
 from corral.jobs.registry import JobId, JobRun, LookAgainError, Registry
 from corral.outbound.policy import AddressPolicy
 from corral.settings import CacheSettings
-from corral.store import instances
-from corral.store.database import Database
-from corral.store.embedded import SUPERUSER
-from corral.store.offers import FailedOffers
-from corral.store.target import DatabaseTarget
+from corral.store.server.embedded import SUPERUSER
+from corral.store.server.target import DatabaseTarget
+from corral.store.session.database import Database
+from corral.store.tables import instances
+from corral.store.tables.offers import FailedOffers
 
 LONGEST_CREATE_SECONDS = 2.0
 MOST_LOOKS = 100

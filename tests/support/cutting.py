@@ -7,8 +7,8 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 
-from corral.store.embedded import SUPERUSER
-from corral.store.target import DatabaseTarget
+from corral.store.server.embedded import SUPERUSER
+from corral.store.server.target import DatabaseTarget
 
 
 @dataclass(kw_only=True)

@@ -7,7 +7,7 @@ from corral.cloud.breaker import BreakerState
 from corral.cloud.guarded import Reachability
 from corral.engine.fleet import Fleet
 from corral.jobs.queue import JobQueue
-from corral.store.database import Database
+from corral.store.session.database import Database
 
 
 def a_fleet(database: Database, queue: JobQueue, clock: Clock) -> Fleet:

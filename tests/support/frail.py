@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any, cast
 
-from corral.store.database import Connection, Database, Pool
+from corral.store.session.database import Connection, Database, Pool
 from support.script import Script
 
 _WRITES = re.compile(r"\b(INSERT INTO|DELETE FROM|UPDATE corral_)")

@@ -32,8 +32,8 @@ from corral.engine.sightings import Sightings
 from corral.engine.sweeps.orphans import OrphanRule
 from corral.engine.sweeps.stuck import StuckSweep
 from corral.settings import ListingSettings
-from corral.store import instances
-from corral.store.database import Database
+from corral.store.session.database import Database
+from corral.store.tables import instances
 from corral.webhooks.guard import AddressGuard
 from support.fleets import a_fleet
 from support.service import Answer, Service, serving

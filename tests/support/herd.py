@@ -48,11 +48,11 @@ from corral.jobs.queue import JobQueue, Wanted
 from corral.jobs.registry import JobId, JobRun, LookAgainError, Priority, Registry
 from corral.outbound.policy import AddressPolicy
 from corral.settings import CacheSettings
-from corral.store import instances, looks, operations
-from corral.store.database import Database
-from corral.store.leadership import Leadership
-from corral.store.offers import FailedOffers
-from corral.store.target import DatabaseTarget
+from corral.store.server.target import DatabaseTarget
+from corral.store.session.database import Database
+from corral.store.session.leadership import Leadership
+from corral.store.tables import instances, last_listing, operations
+from corral.store.tables.offers import FailedOffers
 from corral.telemetry import Metrics
 from novitasim.testing import Simulated, start_simulator
 from support.clocks import SteppedClock
@@ -246,7 +246,7 @@ async def herding(
                 gate = CreateGate(clock)
                 await gate.start(connection)
                 if listed:
-                    await looks.compared(connection, await looks.begin(connection))
+                    await last_listing.compared(connection, await last_listing.begin(connection))
             sightings = Sightings(
                 database=database,
                 queue=queue,

@@ -17,12 +17,12 @@ from corral.jobs.queue import JobQueue
 from corral.jobs.registry import JobRun, JobType, Registry
 from corral.jobs.takeover import release
 from corral.jobs.worker import Worker
-from corral.store import passing
-from corral.store.database import Database
-from corral.store.embedded import SUPERUSER
-from corral.store.leadership import Leadership
-from corral.store.presence import Presence
-from corral.store.target import DatabaseTarget
+from corral.store.server.embedded import SUPERUSER
+from corral.store.server.target import DatabaseTarget
+from corral.store.session import instance_lock
+from corral.store.session.database import Database
+from corral.store.session.leadership import Leadership
+from corral.store.session.presence import Presence
 from corral.telemetry import Metrics
 from support.patience import SHORT
 
@@ -36,7 +36,7 @@ async def main(host: str, name: str, instance: str) -> None:
 
         async def deed(_run: JobRun) -> None:
             async with database.connection() as connection:
-                assert await passing.take(connection, InstanceId(instance)) is not None
+                assert await instance_lock.take(connection, InstanceId(instance)) is not None
                 async with leadership.won():
                     _say("leading")
                     await _lead(leadership, clock)

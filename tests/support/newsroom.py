@@ -15,8 +15,8 @@ from corral.engine.event_log import EventDetails, EventLog
 from corral.engine.news import SEND_WEBHOOK, News
 from corral.jobs.queue import JobQueue
 from corral.jobs.registry import JobRun, JobType, Registry
-from corral.store import instances, operations
-from corral.store.database import Database
+from corral.store.session.database import Database
+from corral.store.tables import instances, operations
 
 UP = (Phase.STARTING, Phase.RUNNING, Phase.HEALTH_CHECKING, Phase.READY)
 """What an instance goes through on its way up, after its creation."""

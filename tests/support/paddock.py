@@ -51,11 +51,11 @@ from corral.jobs.queue import JobQueue, Wanted
 from corral.jobs.registry import JobId, JobRun, LookAgainError, Registry
 from corral.jobs.worker import HEARTBEAT_TIMEOUT
 from corral.settings import CacheSettings
-from corral.store import instances, operations
-from corral.store.database import Connection, Database
-from corral.store.leadership import Leadership
-from corral.store.offers import FailedOffers
-from corral.store.target import DatabaseTarget
+from corral.store.server.target import DatabaseTarget
+from corral.store.session.database import Connection, Database
+from corral.store.session.leadership import Leadership
+from corral.store.tables import instances, operations
+from corral.store.tables.offers import FailedOffers
 from corral.telemetry import Metrics
 from novitasim import ledger
 from novitasim.instance import Instance as Machine

@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator, Collection
 from contextlib import asynccontextmanager
 from typing import Literal
 
-from corral.store.target import DatabaseTarget
+from corral.store.server.target import DatabaseTarget
 
 SSL_REQUEST = 80877103
 OK = b"R" + struct.pack("!ii", 8, 0)

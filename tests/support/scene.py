@@ -15,7 +15,7 @@ from corral.domain.instance import InstanceId, ProviderId
 from corral.domain.lifecycle.tables import Phase
 from corral.domain.observation.provider_names import Mark, provider_name
 from corral.domain.observation.sighting import Sighting
-from corral.store.database import Database
+from corral.store.session.database import Database
 from novitasim.testing import Simulated, start_simulator
 from support.clocks import SteppedClock
 from support.front import INSTALLATION, Front, opened

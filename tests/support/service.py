@@ -37,7 +37,7 @@ from corral.engine.keyring import KeyRing
 from corral.engine.shared_caches import SharedCaches
 from corral.jobs.queue import JobQueue
 from corral.jobs.registry import Registry
-from corral.store.database import Database
+from corral.store.session.database import Database
 from corral.telemetry import Metrics
 
 

@@ -33,8 +33,8 @@ from bench.servers import Served
 from bench.wire import Line
 
 from corral.clock import SystemClock
-from corral.store.embedded import EmbeddedServer
-from corral.store.target import DatabaseTarget
+from corral.store.server.embedded import EmbeddedServer
+from corral.store.server.target import DatabaseTarget
 from support import verdict
 
 CLOCK = SystemClock()

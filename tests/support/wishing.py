@@ -24,10 +24,10 @@ from corral.engine.reading import Reading
 from corral.jobs.queue import JobQueue
 from corral.jobs.registry import JobRun, JobType, Priority, Registry
 from corral.settings import CacheSettings
-from corral.store.database import Connection, Database
-from corral.store.idempotency import KeyRow
-from corral.store.offers import FailedOffers
-from corral.store.together import Write
+from corral.store.session.database import Connection, Database
+from corral.store.sql.combined_statement import Write
+from corral.store.tables.idempotency import KeyRow
+from corral.store.tables.offers import FailedOffers
 from support.clocks import SteppedClock
 from support.shop import Shop
 

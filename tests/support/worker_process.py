@@ -10,9 +10,9 @@ from corral.clock import SystemClock
 from corral.jobs.queue import JobQueue
 from corral.jobs.registry import JobRun, JobType, Registry
 from corral.jobs.worker import Worker
-from corral.store.database import Database
-from corral.store.embedded import SUPERUSER
-from corral.store.target import DatabaseTarget
+from corral.store.server.embedded import SUPERUSER
+from corral.store.server.target import DatabaseTarget
+from corral.store.session.database import Database
 from corral.telemetry import Metrics
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from support.known import FRESH, NOW
 
 from corral.domain.instance import Instance, ProviderId
-from corral.store.records import instance_of, record_of
+from corral.store.sql.instance_codec import instance_of, record_of
 
 
 def read(record: str, generation: int = 0) -> Instance:

@@ -30,9 +30,9 @@ from corral.domain.errors import (
     StoreUnavailableError,
 )
 from corral.engine.keyed import Keyed, KeysInUse
-from corral.store import idempotency
-from corral.store.database import Database
-from corral.store.idempotency import Answer, KeyRow
+from corral.store.session.database import Database
+from corral.store.tables import idempotency
+from corral.store.tables.idempotency import Answer, KeyRow
 
 if TYPE_CHECKING:
     from collections.abc import Callable

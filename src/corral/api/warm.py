@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from corral.api.access import check
 from corral.clock import Clock
-from corral.store import events, instances
-from corral.store.notices import Notices
+from corral.store.session.notifications import Notices
+from corral.store.tables import events, instances
 
 if TYPE_CHECKING:
     from litestar.types import ASGIApp, Message, Receive, Scope, Send

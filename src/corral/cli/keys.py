@@ -16,7 +16,7 @@ from corral.domain.access import Access, ApiKey
 from corral.domain.timestamps import iso
 
 if TYPE_CHECKING:
-    from corral.store.database import Database
+    from corral.store.session.database import Database
 
 commands = typer.Typer(name="keys", help="API keys: who may call the service.", no_args_is_help=True)
 
@@ -80,7 +80,7 @@ def revoke(named: Annotated[str, typer.Argument(metavar="ID|NAME", help="Id or n
 def _with_database(work: Callable[[Database], Awaitable[T]]) -> T:
     """Do *work* on the database of the service, which may be running; a missing one is made."""
     from corral import opening  # noqa: PLC0415  # as above
-    from corral.store.database import Database  # noqa: PLC0415  # as above
+    from corral.store.session.database import Database  # noqa: PLC0415  # as above
 
     settings = configuration({}).settings
     configure_logging("warning")

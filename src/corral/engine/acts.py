@@ -32,7 +32,7 @@ from corral.engine.outcome import Outcome, provider_id
 from corral.engine.record import Hold, Recorder, Step
 from corral.engine.starts import Starts
 from corral.health.probe import Prober
-from corral.store import instances
+from corral.store.tables import instances
 from corral.telemetry import log
 
 

@@ -23,8 +23,8 @@ from corral.engine.payloads import about
 from corral.engine.reading import Known
 from corral.engine.record import Tell
 from corral.jobs.queue import JobQueue, Wanted
-from corral.store import instances, operations, orphans
-from corral.store.database import Database
+from corral.store.session.database import Database
+from corral.store.tables import instances, operations, orphans
 from corral.telemetry import correlation_id
 
 

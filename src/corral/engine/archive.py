@@ -28,9 +28,10 @@ from corral.domain.observation.provider_names import is_installation
 from corral.domain.operation import OperationKind, OperationStatus
 from corral.engine.news import send_job
 from corral.jobs.queue import JobQueue
-from corral.store import archive, instances
-from corral.store.archive import BadRowError
-from corral.store.database import Connection, Database
+from corral.store.session.database import Connection, Database
+from corral.store.sql import archive
+from corral.store.sql.archive import BadRowError
+from corral.store.tables import instances
 
 FORMAT: Final = 1
 LONGEST_LINE: Final = 16 * 1024 * 1024

@@ -20,8 +20,8 @@ from corral.domain.rate_limit import RateLimit
 from corral.engine.group_commit import GroupCommit
 from corral.engine.ids import is_id
 from corral.jobs.registry import JobRun, JobType, Priority
-from corral.store import audit
-from corral.store.database import Database
+from corral.store.session.database import Database
+from corral.store.tables import audit
 from corral.telemetry import Metrics, log
 
 KEPT_FOR: Final = timedelta(days=90)

@@ -50,8 +50,8 @@ from corral.engine.create_gate import CreateGate
 from corral.engine.record import Hold, Recorder, Step
 from corral.engine.send_check import SendCheck
 from corral.engine.unmade import Unmade
-from corral.store import instances, operations
-from corral.store.database import Database, translated
+from corral.store.session.database import Database, translated
+from corral.store.tables import instances, operations
 from corral.telemetry import log
 
 WHATEVER_THE_OFFER: Final = frozenset({"INSUFFICIENT_BALANCE", "AUTHENTICATION_FAILED", "INVALID_TEMPLATE"})

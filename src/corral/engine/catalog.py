@@ -26,7 +26,7 @@ from corral.domain.placement.pricing import usd
 from corral.domain.placement.rank import SHORT_FOR_NOW, Offer, Ranking, Rejection, Shelf, Shortages, Wish, rank
 from corral.domain.placement.regions import find_cluster, has_name, is_sold_in, region_order
 from corral.engine.group_commit import GroupCommit
-from corral.store.offers import FailedOffers
+from corral.store.tables.offers import FailedOffers
 
 PRICE_MAX_AGE_SECONDS = 2.0
 """How old a price may be that `maxPrice` is compared with before a create. Longer, and one is bought above its limit;

@@ -34,9 +34,9 @@ from corral.engine.payloads import about
 from corral.engine.record import News
 from corral.jobs.queue import JobQueue, Wanted
 from corral.jobs.registry import CORRELATION
-from corral.store import audit, idempotency, instances, operations
-from corral.store.database import Connection, Database
-from corral.store.idempotency import KeyRow
+from corral.store.session.database import Connection, Database
+from corral.store.tables import audit, idempotency, instances, operations
+from corral.store.tables.idempotency import KeyRow
 from corral.telemetry import correlation_id
 
 REMIND_AFTER: Final = timedelta(minutes=1)

@@ -8,7 +8,8 @@ one. The first listing shows that machine, and its record gets it (`domain/obser
 Some accounts never have a right listing: thousands of machines that come and go while it is read, or a machine that the
 list never shows. There, after a while, a lookup by name allows single creates (`unmade.py`).
 
-The leader numbers its listings in the database (`store/looks.py`), so that every process knows when one was compared.
+The leader numbers its listings in the database (`store/tables/last_listing.py`), so that every process knows when one
+was compared.
 What counts is a listing that began after this process first used the database server it uses now: a restored database
 carries the numbers of its past, and a server that was restarted may have lost commits while this process went on.
 """
@@ -20,8 +21,8 @@ from typing import Final
 
 from corral.clock import Clock
 from corral.domain.errors import CloudTransientError
-from corral.store import looks
-from corral.store.database import Connection
+from corral.store.session.database import Connection
+from corral.store.tables import last_listing
 from corral.telemetry import log
 
 FIRST_PAUSE_SECONDS: Final = 0.25
@@ -53,7 +54,7 @@ class CreateGate:
 
     async def start(self, connection: Connection) -> None:
         """Count listings from here on; called at the start of the process, so that the first one counts."""
-        now = await looks.listings(connection)
+        now = await last_listing.listings(connection)
         self._server, self._begun = now.server, now.begun
         self._since, self._is_open, self._has_warned = self._clock.monotonic(), False, False
 
@@ -75,7 +76,7 @@ class CreateGate:
         """
         if self._is_open and server is not None and server == self._server:
             return
-        now = await looks.listings(connection)
+        now = await last_listing.listings(connection)
         if now.server != self._server:
             await self.start(connection)
         elif now.compared > self._begun:

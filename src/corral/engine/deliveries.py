@@ -27,9 +27,9 @@ from corral.engine.event_log import EventDetails, EventLog
 from corral.engine.news import SEND_WEBHOOK, send_job
 from corral.jobs.queue import JobQueue
 from corral.jobs.registry import JobPool, JobRun, JobType, LookAgainError
-from corral.store import deliveries, events, instances, operations
-from corral.store.database import Connection, Database
-from corral.store.deliveries import Pending
+from corral.store.session.database import Connection, Database
+from corral.store.tables import deliveries, events, instances, operations
+from corral.store.tables.deliveries import Pending
 from corral.telemetry import Metrics, log
 from corral.webhooks.deliver import Attempt, Sender
 from corral.webhooks.schedule import Fate, next_delay

@@ -14,8 +14,8 @@ from corral.clock import Clock
 from corral.engine.news import SEND_WEBHOOK
 from corral.jobs.queue import JobQueue, Wanted
 from corral.jobs.registry import JobRun, JobType, Priority
-from corral.store import deliveries
-from corral.store.database import Database
+from corral.store.session.database import Database
+from corral.store.tables import deliveries
 from corral.telemetry import log
 
 KEPT_FOR = timedelta(days=30)

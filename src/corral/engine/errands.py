@@ -27,9 +27,9 @@ from corral.engine.payloads import about
 from corral.engine.record import Tell
 from corral.jobs.queue import JobQueue, Wanted
 from corral.jobs.registry import RELEASE
-from corral.store import idempotency, instances, operations
-from corral.store.database import Connection, Database
-from corral.store.idempotency import KeyRow
+from corral.store.session.database import Connection, Database
+from corral.store.tables import idempotency, instances, operations
+from corral.store.tables.idempotency import KeyRow
 from corral.telemetry import correlation_id
 
 

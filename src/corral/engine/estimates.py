@@ -7,8 +7,8 @@ from typing import Final
 
 from corral.cache.cache import Cache
 from corral.clock import Clock
-from corral.store import ready_times
-from corral.store.database import Database
+from corral.store.session.database import Database
+from corral.store.tables import ready_times
 
 UNTIL_KNOWN: Final = timedelta(minutes=4)
 REMEMBERED_SECONDS: Final = 60.0

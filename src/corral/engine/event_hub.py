@@ -20,8 +20,8 @@ import msgspec
 from corral.clock import Clock, is_set_within
 from corral.domain.errors import StoreUnavailableError
 from corral.engine.event_log import EventDetails, EventLog
-from corral.store.events import TOPIC
-from corral.store.notices import Notices
+from corral.store.session.notifications import Notices
+from corral.store.tables.events import TOPIC
 from corral.telemetry import Metrics, log
 
 HELD = 2000

@@ -13,8 +13,8 @@ from corral.domain.events import Event, EventType
 from corral.domain.instance import InstanceId
 from corral.domain.lifecycle.tables import Phase
 from corral.domain.timestamps import iso
-from corral.store import events, instances
-from corral.store.database import Database
+from corral.store.session.database import Database
+from corral.store.tables import events, instances
 
 
 class EventError(msgspec.Struct):

@@ -18,11 +18,11 @@ from corral.cloud import budget
 from corral.cloud.budget import Budget
 from corral.cloud.guarded import Reachability
 from corral.jobs.queue import Backlog, JobQueue
-from corral.store import fleet, ready_times
-from corral.store.budget import DatabaseLedger
-from corral.store.database import Database
-from corral.store.fleet import FleetCount
-from corral.store.ready_times import Quantiles, ReadyTimes
+from corral.store.session.database import Database
+from corral.store.tables import fleet, ready_times
+from corral.store.tables.fleet import FleetCount
+from corral.store.tables.rate_limit import DatabaseLedger
+from corral.store.tables.ready_times import Quantiles, ReadyTimes
 
 NUMBERS_SECONDS: Final = 1.0
 """A scrape, the dashboard of everybody and a script may ask in the same second; the database is asked once."""

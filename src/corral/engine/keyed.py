@@ -8,9 +8,9 @@ from typing import Generic, TypeVar
 
 from corral.clock import Clock
 from corral.engine.group_commit import GroupCommit
-from corral.store import idempotency
-from corral.store.database import Database
-from corral.store.idempotency import Answer, KeyRow
+from corral.store.session.database import Database
+from corral.store.tables import idempotency
+from corral.store.tables.idempotency import Answer, KeyRow
 
 T = TypeVar("T")
 

@@ -23,8 +23,8 @@ from corral.domain.audit import COMMAND_LINE, AuditEntry
 from corral.domain.errors import GoalRefusedError, NotFoundError, SettingsError, StoreUnavailableError
 from corral.engine.ids import is_id
 from corral.engine.shared_caches import forget_on_commit
-from corral.store import audit, keys
-from corral.store.database import Database
+from corral.store.session.database import Database
+from corral.store.tables import audit, keys
 
 NOTE_EVERY: Final = timedelta(minutes=1)
 """How often uses are written down; "last used" is for finding keys nobody needs, and a minute is fine for that."""

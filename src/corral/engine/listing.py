@@ -28,8 +28,8 @@ from corral.domain.instance import Instance, InstanceId, OperationId
 from corral.domain.observation.merge import Heard, Merged, Source, merge
 from corral.domain.operation import Operation
 from corral.engine.sightings import Sightings, strangers
-from corral.store import instances, operations
-from corral.store.database import Database
+from corral.store.session.database import Database
+from corral.store.tables import instances, operations
 from corral.telemetry import log
 
 LEAST_PATIENCE_SECONDS: Final = 0.75

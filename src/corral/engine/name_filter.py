@@ -15,8 +15,8 @@ from corral.domain.instance import Instance, InstanceId
 from corral.domain.observation.matching import attempt_of
 from corral.domain.observation.provider_names import Mark, name_start, provider_name, read_mark
 from corral.domain.observation.sighting import ProviderInstance
-from corral.store import instances
-from corral.store.database import Database
+from corral.store.session.database import Database
+from corral.store.tables import instances
 
 KNOWN_ASKED: Final = 3
 """How many known machines are asked for until one is found. Fewer, and one that has just gone says that the filter

@@ -17,8 +17,8 @@ from corral.domain.instance import Instance, InstanceId
 from corral.engine.doubts import DoubtWatch
 from corral.engine.name_filter import NameFilter
 from corral.engine.sightings import Sightings
-from corral.store import instances
-from corral.store.database import Database
+from corral.store.session.database import Database
+from corral.store.tables import instances
 from corral.telemetry import log
 
 AT_ONCE: Final = 4

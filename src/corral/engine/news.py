@@ -15,10 +15,10 @@ from corral.domain.operation import Operation
 from corral.engine import tally
 from corral.engine.payloads import host_of
 from corral.jobs.queue import JobQueue, Wanted
-from corral.store import deliveries, events, operations
-from corral.store.database import Connection, whole
-from corral.store.deliveries import Outgoing, Snapshot
-from corral.store.together import Write, together
+from corral.store.session.database import Connection, whole
+from corral.store.sql.combined_statement import Write, together
+from corral.store.tables import deliveries, events, operations
+from corral.store.tables.deliveries import Outgoing, Snapshot
 from corral.telemetry import Metrics
 
 _TOLD: Final = "SELECT ARRAY(SELECT id FROM told ORDER BY id) AS rows"

@@ -28,9 +28,9 @@ from corral.engine.peeks import Peeks
 from corral.engine.record import Tell
 from corral.engine.sightings import Sightings, a_pass
 from corral.jobs.queue import JobQueue
-from corral.store import instances, looks
-from corral.store.database import Database
-from corral.store.leadership import Leadership
+from corral.store.session.database import Database
+from corral.store.session.leadership import Leadership
+from corral.store.tables import instances, last_listing
 from corral.telemetry import LookEnd, Metrics, log
 
 TICK_SECONDS = 0.5
@@ -162,7 +162,7 @@ class Observer:
         self._not_before = max(began + self._affordable_interval(), now + rest)
         self._due = max(began + await self._interval(), self._not_before)
         async with self.database.connection() as connection:
-            await looks.announce(connection, timedelta(seconds=round(max(self._due - began, now - began))))
+            await last_listing.announce(connection, timedelta(seconds=round(max(self._due - began, now - began))))
 
     def _is_peek_due(self) -> bool:
         """Whether listings take so long, come so rarely or are so wrong that what moves should not wait for them."""
@@ -186,7 +186,7 @@ class Observer:
     async def look(self) -> None:
         """List the whole account once and act on the difference; an unreachable provider changes nothing."""
         async with self.database.connection() as connection:
-            begun = await looks.begin(connection)
+            begun = await last_listing.begin(connection)
         began, began_at = self.clock.now(), self.clock.monotonic()
         try:
             listing = await self.cloud.instances()

@@ -24,8 +24,8 @@ from corral.domain.observation.sighting import Sighting
 from corral.engine.glimpses import Glimpses
 from corral.engine.outcome import provider_id
 from corral.engine.sightings import Sightings
-from corral.store import instances
-from corral.store.database import Database
+from corral.store.session.database import Database
+from corral.store.tables import instances
 from corral.telemetry import log
 
 PEEKS_AT_ONCE: Final = 4

@@ -13,8 +13,8 @@ from corral.domain.instance import Instance
 from corral.domain.lifecycle.tables import Phase
 from corral.domain.operation import Operation
 from corral.engine.ids import is_id, no_such_instance
-from corral.store import instances, operations
-from corral.store.database import Database
+from corral.store.session.database import Database
+from corral.store.tables import instances, operations
 
 OUR_IDS = "inst_"
 

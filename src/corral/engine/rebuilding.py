@@ -19,8 +19,8 @@ from corral.domain.observation.rebuild import Claim, Fate, Finding, choose, find
 from corral.engine.adoption import completed_create, todays_price
 from corral.engine.catalog import Catalogue
 from corral.engine.record import Tell
-from corral.store import instances, operations, orphans
-from corral.store.database import Connection, Database
+from corral.store.session.database import Connection, Database
+from corral.store.tables import instances, operations, orphans
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

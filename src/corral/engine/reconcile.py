@@ -24,8 +24,8 @@ from corral.domain.operation import Operation
 from corral.engine.acts import Acts
 from corral.engine.record import Hold, Recorder, Step
 from corral.jobs.registry import RELEASE, JobRun, JobType, LookAgainError, Priority
-from corral.store import passing
-from corral.store.database import Database
+from corral.store.session import instance_lock
+from corral.store.session.database import Database
 from corral.telemetry import ActionEnd, Metrics, PassEnd, log
 
 SOON = timedelta(seconds=10)
@@ -61,7 +61,7 @@ class Reconciler:
         instance_id = InstanceId(str(run.payload["instanceId"]))
         with structlog.contextvars.bound_contextvars(instance_id=instance_id):
             async with self.database.connection() as connection:
-                taken = await passing.take(connection, instance_id)
+                taken = await instance_lock.take(connection, instance_id)
                 if taken is None:
                     self.metrics.passes.labels(PassEnd.BUSY).inc()
                     raise LookAgainError(BUSY_PAUSE, "another pass has it")
@@ -78,7 +78,7 @@ class Reconciler:
                 except StaleError as error:
                     raise LookAgainError(timedelta(0), error.message) from error
                 finally:
-                    await passing.give_back(connection, instance_id)
+                    await instance_lock.give_back(connection, instance_id)
 
     @contextmanager
     def _counted(self) -> Generator[None]:

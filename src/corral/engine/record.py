@@ -10,9 +10,9 @@ from typing import Protocol
 from corral.domain.events import Change, Progress, waits_anew
 from corral.domain.instance import Instance
 from corral.domain.operation import Operation, OperationStatus, advanced
-from corral.store import instances, operations, ready_times
-from corral.store.database import Connection
-from corral.store.together import Write
+from corral.store.session.database import Connection
+from corral.store.sql.combined_statement import Write
+from corral.store.tables import instances, operations, ready_times
 from corral.telemetry import log
 
 Tell = Callable[[Connection, Sequence[Change]], Awaitable[None]]

@@ -13,8 +13,8 @@ from typing import Final
 from corral.clock import Clock
 from corral.domain.errors import StoreUnavailableError
 from corral.domain.rate_limit import RateLimit
-from corral.store import request_counts
-from corral.store.database import Database
+from corral.store.session.database import Database
+from corral.store.tables import request_counts
 from corral.telemetry import log
 
 SHARE_EVERY_SECONDS: Final = 1.0

@@ -11,9 +11,9 @@ from __future__ import annotations
 from functools import partial
 
 from corral.cache.book import CacheBook, CacheName
-from corral.store import events, instances
-from corral.store.database import Connection, Database
-from corral.store.notices import Notices, notify
+from corral.store.session.database import Connection, Database
+from corral.store.session.notifications import Notices, notify
+from corral.store.tables import events, instances
 
 
 async def forget_on_commit(connection: Connection, name: CacheName, key: str | None = None) -> None:

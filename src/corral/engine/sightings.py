@@ -24,9 +24,9 @@ from corral.engine.payloads import about
 from corral.engine.record import Tell
 from corral.jobs.queue import JobQueue, Wanted
 from corral.jobs.registry import RELEASE
-from corral.store import instances, looks, orphans
-from corral.store.database import Connection, Database
-from corral.store.looks import Begun
+from corral.store.session.database import Connection, Database
+from corral.store.tables import instances, last_listing, orphans
+from corral.store.tables.last_listing import Begun
 from corral.telemetry import log
 
 Outlasted = Callable[[Iterable[Instance]], Container[InstanceId]]
@@ -71,9 +71,9 @@ class Sightings:
             await self._write(connection, found)
             await self._note_orphans(connection, found, remembered)
             if complete:
-                await looks.remember(connection, self.clock.now())
+                await last_listing.remember(connection, self.clock.now())
             if found.trusted and begun is not None:
-                await looks.compared(connection, begun)
+                await last_listing.compared(connection, begun)
         return found
 
     async def record_one(self, instance_id: InstanceId, seen: ProviderInstance | None, *, began: datetime) -> None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from corral.store.database import Connection
+from corral.store.session.database import Connection
 
 _READ: Final = "SELECT paused_at, paused_by FROM corral_job_pause"
 _PAUSE: Final = """

@@ -19,9 +19,9 @@ from corral.jobs import pause, views
 from corral.jobs.pause import PauseState
 from corral.jobs.registry import CORRELATION, JobId, JobPool, Payload, Priority, Registry
 from corral.jobs.tables import LOG, QUEUE, queries_of
-from corral.store.database import SWEEP_SECONDS, Connection, Database
-from corral.store.rows import Adding
-from corral.store.together import Write
+from corral.store.session.database import SWEEP_SECONDS, Connection, Database
+from corral.store.sql.bulk_insert import Adding
+from corral.store.sql.combined_statement import Write
 from corral.telemetry import correlation_id
 
 

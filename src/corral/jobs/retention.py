@@ -7,8 +7,8 @@ from datetime import timedelta
 from corral.clock import Clock
 from corral.jobs.queue import JobQueue
 from corral.jobs.registry import JobRun, JobType, Priority
-from corral.store import idempotency
-from corral.store.database import Database
+from corral.store.session.database import Database
+from corral.store.tables import idempotency
 from corral.telemetry import log
 
 KEPT_FOR = timedelta(hours=24)

@@ -26,7 +26,7 @@ from pgqueuer.queries import Queries
 
 from corral.jobs.pause import Pause
 from corral.jobs.registry import Priority
-from corral.store.database import UNREACHABLE, Connection, Pool
+from corral.store.session.database import UNREACHABLE, Connection, Pool
 from corral.telemetry import log
 
 QUEUE: Final = "corral_pgqueuer"

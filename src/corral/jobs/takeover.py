@@ -9,7 +9,7 @@ from uuid import UUID
 import asyncpg
 
 from corral.jobs.tables import CHANNEL, QUEUE, WAKE
-from corral.store.database import Connection
+from corral.store.session.database import Connection
 
 _RELEASE: Final = f"""
 WITH released AS (

@@ -27,7 +27,7 @@ from corral.jobs.registry import JobPool, JobType, Priority, Registry
 from corral.jobs.seats import URGENT_PLACES, Seats
 from corral.jobs.tables import CHANNEL, CorralQueries, queries_of_pool
 from corral.jobs.takeover import release
-from corral.store.database import Database
+from corral.store.session.database import Database
 from corral.supervision import BackgroundTask, supervise
 from corral.telemetry import Metrics, log
 
@@ -39,8 +39,8 @@ LONG_RUN_SECONDS = 30.0
 """Having taken jobs for this long, the next interruption is a new one and not a repetition."""
 HEARTBEAT_TIMEOUT = timedelta(seconds=20)
 """A worker that has not confirmed a job for this long is dead, and the job is taken over. A stopped process is missed
-sooner (`store/presence.py`); this is for a worker that hangs in a process that reports. With DEQUEUE_TIMEOUT it stays
-well under the 60 s that are promised; too short, and a worker that is merely slow sees its jobs run twice."""
+sooner (`store/session/presence.py`); this is for a worker that hangs in a process that reports. With DEQUEUE_TIMEOUT
+it stays well under the 60 s that are promised; too short, and a worker that is merely slow sees its jobs run twice."""
 DEQUEUE_TIMEOUT = timedelta(seconds=5)
 """How long a worker sleeps when nothing tells it of new work; only jobs of dead workers wait for it."""
 
@@ -65,7 +65,7 @@ class Worker:
         dequeue_timeout: timedelta = DEQUEUE_TIMEOUT,
     ) -> None:
         self.id = process_id or uuid4()
-        """The owner of the jobs taken here; `store/presence.py` tells others whether it lives."""
+        """The owner of the jobs taken here; `store/session/presence.py` tells others whether it lives."""
         self._database = database
         self._registry = registry
         self._queue = queue

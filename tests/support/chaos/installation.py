@@ -13,9 +13,9 @@ from urllib.parse import urlsplit
 import asyncpg
 
 from corral.clock import SystemClock
-from corral.store.embedded import EmbeddedServer
-from corral.store.premises import locate
-from corral.store.target import DatabaseTarget
+from corral.store.server.cluster_location import locate
+from corral.store.server.embedded import EmbeddedServer
+from corral.store.server.target import DatabaseTarget
 from support.chaos.process import Process
 from support.chaos.proxy import Proxy
 from support.chaos.receivers import Receiver

@@ -30,7 +30,7 @@ from corral.api.times import iso
 from corral.domain.lifecycle.tables import Phase
 from corral.domain.operation import OperationKind
 from corral.engine.errands import Accepted
-from corral.store.idempotency import Answer
+from corral.store.tables.idempotency import Answer
 
 _MESSAGES: Final = {
     OperationKind.START: "Instance start initiated successfully",

@@ -39,7 +39,7 @@ from corral.domain.placement.rank import Ranking
 from corral.engine.commands import Commands, Created
 from corral.engine.errands import Errands
 from corral.engine.reading import Reading
-from corral.store.idempotency import Answer
+from corral.store.tables.idempotency import Answer
 
 PATH: Final = "/api/instances"
 DRY_RUN: Final = "Only tell what would be chosen; nothing is recorded."

@@ -28,7 +28,7 @@ from corral.domain.placement.catalog import MICRO_USD
 from corral.domain.placement.pricing import usd
 from corral.engine.fleet import MOST_HOURS, Fleet, FleetNumbers, History
 from corral.jobs.queue import JobStatus
-from corral.store.ready_times import Quantiles
+from corral.store.tables.ready_times import Quantiles
 
 HOUR = timedelta(hours=1)
 

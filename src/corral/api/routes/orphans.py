@@ -20,8 +20,8 @@ from corral.domain.observation.stuck import Stuck
 from corral.domain.placement.pricing import usd
 from corral.engine.sweeps.orphans import OrphanRule, is_deleted
 from corral.engine.sweeps.stuck import StuckSweep
-from corral.store import orphans
-from corral.store.database import Database
+from corral.store.session.database import Database
+from corral.store.tables import orphans
 
 
 class OrphanDetails(msgspec.Struct, rename="camel"):

@@ -23,8 +23,8 @@ from corral.domain.observation.orphans import Orphan, may_delete, orphan_event
 from corral.engine.catalog import Catalogue
 from corral.engine.record import Tell
 from corral.jobs.registry import JobRun, JobType, Priority
-from corral.store import instances, orphans
-from corral.store.database import Database
+from corral.store.session.database import Database
+from corral.store.tables import instances, orphans
 from corral.telemetry import log
 
 OrphanRule = Literal["report", "delete"]

@@ -10,8 +10,8 @@ from corral.domain.instance import InstanceId
 from corral.domain.lifecycle.tables import IN_MOTION
 from corral.domain.observation.stuck import SHORTEST, Stuck, stuck
 from corral.jobs.registry import JobRun, JobType, Priority
-from corral.store import instances
-from corral.store.database import Database
+from corral.store.session.database import Database
+from corral.store.tables import instances
 from corral.telemetry import log
 
 

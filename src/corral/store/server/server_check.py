@@ -20,9 +20,9 @@ from typing import Final
 import asyncpg
 
 from corral.domain.errors import SettingsError, StoreUnavailableError
-from corral.store.database import CONNECT_TIMEOUT_SECONDS
-from corral.store.driver_errors import RETRY_AFTER_SECONDS, UNREACHABLE
-from corral.store.target import DatabaseTarget
+from corral.store.server.target import DatabaseTarget
+from corral.store.session.database import CONNECT_TIMEOUT_SECONDS
+from corral.store.session.driver_errors import RETRY_AFTER_SECONDS, UNREACHABLE
 
 _PID: Final = "SELECT pg_backend_pid()"
 _SHARED: Final = (

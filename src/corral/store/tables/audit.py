@@ -13,9 +13,9 @@ from typing import Any
 
 from corral.domain.access import Access
 from corral.domain.audit import STRANGER, AuditEntry, AuditLine
-from corral.store.database import SWEEP_SECONDS, Connection
-from corral.store.rows import Adding
-from corral.store.together import Write
+from corral.store.session.database import SWEEP_SECONDS, Connection
+from corral.store.sql.bulk_insert import Adding
+from corral.store.sql.combined_statement import Write
 
 _LOCK = "pg_advisory_xact_lock(hashtextextended('corral audit', 0))"
 _INSERT = """

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from corral.store.database import SWEEP_SECONDS, Connection
+from corral.store.session.database import SWEEP_SECONDS, Connection
 
 KEPT_FOR: Final = timedelta(hours=24)
 CLAIM_LASTS: Final = timedelta(seconds=60)

@@ -8,8 +8,8 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from corral.domain.operation import Operation, OperationKind
-from corral.store.database import Connection
-from corral.store.together import Write
+from corral.store.session.database import Connection
+from corral.store.sql.combined_statement import Write
 
 MOST_RECENT: Final = 1000
 

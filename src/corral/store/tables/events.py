@@ -20,10 +20,10 @@ from corral.domain.events import Event, EventType, Happening
 from corral.domain.instance import Failure, InstanceId, OperationId, ProviderId
 from corral.domain.lifecycle.release import shown_failure
 from corral.domain.lifecycle.tables import Phase
-from corral.store.database import Connection
-from corral.store.notices import notice
-from corral.store.rows import Adding
-from corral.store.together import Write
+from corral.store.session.database import Connection
+from corral.store.session.notifications import notice
+from corral.store.sql.bulk_insert import Adding
+from corral.store.sql.combined_statement import Write
 
 TOPIC: Final = "events"
 """The notice on commit of events; it wakes whoever follows the log, in every process."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from corral.store.database import Connection
+from corral.store.session.database import Connection
 
 _LAST = """
 SELECT at, CASE WHEN at IS NOT NULL THEN now() - coalesce(noted_at, at) END AS age, every FROM corral_last_look

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 import asyncpg
 
 from corral.domain.errors import GoalRefusedError
-from corral.store.database import translated
-from corral.store.migrate import LOCK_KEY
-from corral.store.target import DatabaseTarget
+from corral.store.server.migrate import LOCK_KEY
+from corral.store.server.target import DatabaseTarget
+from corral.store.session.database import translated
 
 _OTHERS = """
 SELECT count(*) FROM pg_stat_activity

@@ -10,9 +10,9 @@ import msgspec
 
 from corral.domain.instance import Failure, InstanceId, OperationId
 from corral.domain.operation import Operation, OperationKind, OperationStatus
-from corral.store.database import Connection
-from corral.store.rows import Adding
-from corral.store.together import Write
+from corral.store.session.database import Connection
+from corral.store.sql.bulk_insert import Adding
+from corral.store.sql.combined_statement import Write
 
 COLUMNS = "id, instance_id, kind, status, phases, error, created_at, correlation_id"
 _ADD = Adding(

@@ -27,9 +27,9 @@ from typing import BinaryIO
 from corral.clock import Clock
 from corral.domain.errors import StoreUnavailableError
 from corral.ownership import Ownership
-from corral.store import launch
-from corral.store.premises import Premises, locate, settle
-from corral.store.target import DatabaseTarget
+from corral.store.server import drop_privileges
+from corral.store.server.cluster_location import Premises, locate, settle
+from corral.store.server.target import DatabaseTarget
 from corral.telemetry import log
 
 SUPERUSER = "corral"
@@ -174,7 +174,7 @@ class EmbeddedServer:
         with _private_log(self.log_path) as output:
             return subprocess.Popen(  # noqa: S603  # our own program and arguments
                 [
-                    *(sys.executable, "-I", "-S", launch.__file__),
+                    *(sys.executable, "-I", "-S", drop_privileges.__file__),
                     *(str(premises.uid), str(premises.gid), str(os.getpid())),
                     *command,
                 ],
@@ -197,7 +197,7 @@ def _initialise(premises: Premises, log_path: Path) -> None:
     command = [str(premises.binaries / "initdb"), "-D", str(draft), "-U", SUPERUSER, "-A", "trust", "-E", "UTF8"]
     result = subprocess.run(  # noqa: S603  # our own program and arguments
         [
-            *(sys.executable, "-I", "-S", launch.__file__),
+            *(sys.executable, "-I", "-S", drop_privileges.__file__),
             *(str(premises.uid), str(premises.gid), str(os.getpid())),
             *(*command, "--locale=C", "--no-instructions"),
         ],

@@ -15,7 +15,7 @@ from typing import Final
 import asyncpg
 
 from corral.domain.lifecycle.tables import Phase
-from corral.store.database import Connection, Database
+from corral.store.session.database import Connection, Database
 
 KEPT: Final[Mapping[str, str]] = {
     "key": "corral_keys",

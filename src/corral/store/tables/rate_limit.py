@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, TypeVar
 
-from corral.store.database import Database
+from corral.store.session.database import Database
 
 Result = TypeVar("Result")
 

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from corral.domain.access import Access, ApiKey, KeyId
-from corral.store.database import Connection
+from corral.store.session.database import Connection
 
 _COLUMNS = "id, name, access, prefix, created_at, last_used_at, revoked_at"
 _ADD = """

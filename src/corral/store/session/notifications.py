@@ -20,9 +20,9 @@ import asyncpg
 
 from corral.clock import Clock, is_set_within
 from corral.domain.backoff import delay
-from corral.store import sessions
-from corral.store.database import CONNECT_TIMEOUT_SECONDS, UNREACHABLE, Connection
-from corral.store.target import DatabaseTarget
+from corral.store.server.target import DatabaseTarget
+from corral.store.session import sessions
+from corral.store.session.database import CONNECT_TIMEOUT_SECONDS, UNREACHABLE, Connection
 from corral.telemetry import log
 
 CHANNEL: Final = "corral_notices"

@@ -11,7 +11,7 @@ from corral.domain.lifecycle.tables import Phase
 from corral.domain.observation.matching import UnmatchedKind
 from corral.domain.observation.orphans import Orphan
 from corral.domain.placement.catalog import BillingMode
-from corral.store.database import Connection
+from corral.store.session.database import Connection
 
 _NOTE = """
 INSERT INTO corral_orphans (provider_id, name, made_for, kind, status, region, cluster_id, product_id, billing_mode,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import NamedTuple
 
-from corral.store.database import Connection
+from corral.store.session.database import Connection
 
 _ADD = """
 INSERT INTO corral_request_counts AS c (caller, used, ends_at)

@@ -12,7 +12,7 @@ from typing import Final
 
 from corral.domain.placement.catalog import BillingMode
 from corral.domain.placement.rank import Offer
-from corral.store.database import Database
+from corral.store.session.database import Database
 
 REMEMBERED_FOR: Final = timedelta(minutes=3)
 """Longer, and a machine that came free is overlooked; shorter, and every create pays a refused call first."""

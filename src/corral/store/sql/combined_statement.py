@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from corral.store.database import Connection
+from corral.store.session.database import Connection
 
 
 class Write(NamedTuple):

@@ -22,8 +22,9 @@ from typing import Any, Final, TypeAlias
 import asyncpg
 
 from corral.domain.errors import StoreUnavailableError
-from corral.store.connections import PROBE_SECONDS, ClosingConnection, Sessions
-from corral.store.driver_errors import (
+from corral.store.server.target import DatabaseTarget
+from corral.store.session.connections import PROBE_SECONDS, ClosingConnection, Sessions
+from corral.store.session.driver_errors import (
     DISK_FULL,
     READ_ONLY,
     RETRY_AFTER_SECONDS,
@@ -31,7 +32,6 @@ from corral.store.driver_errors import (
     NoSessionError,
     translated,
 )
-from corral.store.target import DatabaseTarget
 
 __all__ = ["UNREACHABLE", "Connection", "Database", "Pool", "Probe", "translated", "whole"]
 

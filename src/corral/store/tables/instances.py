@@ -16,11 +16,11 @@ from corral.domain.billing import hourly_micro_usd
 from corral.domain.errors import StaleError
 from corral.domain.instance import Instance, InstanceId
 from corral.domain.lifecycle.tables import Goal, Phase
-from corral.store.database import Connection
-from corral.store.notices import notice
-from corral.store.records import instance_of, record_of
-from corral.store.rows import Adding
-from corral.store.together import Write
+from corral.store.session.database import Connection
+from corral.store.session.notifications import notice
+from corral.store.sql.bulk_insert import Adding
+from corral.store.sql.combined_statement import Write
+from corral.store.sql.instance_codec import instance_of, record_of
 
 TOPIC: Final = "instances"
 """The notice on commit of a changed instance, with its id; who remembers it must read it anew."""

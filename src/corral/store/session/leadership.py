@@ -2,8 +2,8 @@
 One leader among all processes on one database: the one that holds a session's advisory lock.
 
 PostgreSQL releases the lock when the holder's session ends. It ends with the process; and when the process is frozen or
-its host lost power, another process ends it (`store/presence.py`). A leader that was frozen finds its session closed at
-the next `check`, before it acts.
+its host lost power, another process ends it (`store/session/presence.py`). A leader that was frozen finds its session
+closed at the next `check`, before it acts.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ import asyncpg
 
 from corral.clock import Clock
 from corral.domain.errors import StoreUnavailableError
-from corral.store import sessions
-from corral.store.database import CONNECT_TIMEOUT_SECONDS, UNREACHABLE, translated
-from corral.store.target import DatabaseTarget
+from corral.store.server.target import DatabaseTarget
+from corral.store.session import sessions
+from corral.store.session.database import CONNECT_TIMEOUT_SECONDS, UNREACHABLE, translated
 
 CAMPAIGN_SECONDS = 1.0
 """How often a process that does not lead asks whether it may."""

@@ -19,8 +19,8 @@ from corral.domain.delivery import Delivery, DeliveryAttempt, DeliveryId, Delive
 from corral.domain.events import EventType
 from corral.domain.instance import Instance, InstanceId
 from corral.domain.operation import Operation
-from corral.store.database import SWEEP_SECONDS, Connection
-from corral.store.records import instance_of, record_of
+from corral.store.session.database import SWEEP_SECONDS, Connection
+from corral.store.sql.instance_codec import instance_of, record_of
 
 HISTORY = 20
 """Attempts shown of one delivery: two rounds of eight and some."""

@@ -26,9 +26,9 @@ from uuid import UUID, uuid4
 import asyncpg
 
 from corral.clock import Clock, is_set_within
-from corral.store import sessions
-from corral.store.database import CONNECT_TIMEOUT_SECONDS, Connection
-from corral.store.target import DatabaseTarget
+from corral.store.server.target import DatabaseTarget
+from corral.store.session import sessions
+from corral.store.session.database import CONNECT_TIMEOUT_SECONDS, Connection
 from corral.telemetry import log
 
 BEAT = timedelta(seconds=1)

@@ -8,9 +8,9 @@ from typing import Any, Final
 
 import asyncpg
 
-from corral.store import sessions
-from corral.store.driver_errors import NO_SESSION, UNREACHABLE, NoSessionError
-from corral.store.target import DatabaseTarget
+from corral.store.server.target import DatabaseTarget
+from corral.store.session import sessions
+from corral.store.session.driver_errors import NO_SESSION, UNREACHABLE, NoSessionError
 
 PROBE_SECONDS: Final = 4.0
 """Shorter than STATEMENT_SECONDS: when the first statements against a frozen server end, those waiting behind them for

@@ -2,7 +2,8 @@
 The lock of an instance: whoever makes a pass over it has it, and everybody else leaves it alone meanwhile.
 
 The lock belongs to the connection, not to a transaction: it is held during calls to the provider, and is gone with the
-process that held it. A process that froze holds it until another ends its sessions (`store/presence.py`), and then the
+process that held it. A process that froze holds it until another ends its sessions (`store/session/presence.py`), and
+then the
 frozen pass cannot write any more. The lock only spares work; what keeps two passes from overwriting each other is the
 generation.
 """
@@ -14,9 +15,9 @@ from datetime import datetime
 
 from corral.domain.instance import Instance, InstanceId
 from corral.domain.operation import Operation
-from corral.store import operations
-from corral.store.database import Connection
-from corral.store.records import instance_of
+from corral.store.session.database import Connection
+from corral.store.sql.instance_codec import instance_of
+from corral.store.tables import operations
 
 _OPERATION = ", ".join(f"o.{column}" for column in operations.COLUMNS.split(", "))
 _TAKE = f"""

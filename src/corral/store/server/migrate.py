@@ -18,8 +18,8 @@ from importlib import resources
 import asyncpg
 
 from corral.domain.errors import StoreNewerError
-from corral.store.database import CONNECT_TIMEOUT_SECONDS, translated
-from corral.store.target import DatabaseTarget
+from corral.store.server.target import DatabaseTarget
+from corral.store.session.database import CONNECT_TIMEOUT_SECONDS, translated
 from corral.telemetry import log
 
 LOCK_KEY = 0x636F7272616C  # "corral" in ASCII; any constant that nobody else uses

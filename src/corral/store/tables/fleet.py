@@ -11,7 +11,7 @@ import msgspec
 
 from corral.domain.delivery import DeliveryStatus
 from corral.domain.lifecycle.tables import Phase
-from corral.store.database import Connection
+from corral.store.session.database import Connection
 
 LATELY: Final = timedelta(days=1)
 

@@ -1,0 +1,7 @@
+"""
+Sessions with PostgreSQL: the pool, translated errors, locks, the leader's session, notifications.
+
+Called by `corral.app`, the engine and `corral.jobs` for every connection. Calls asyncpg.
+Rule: an error of the driver leaves this package only as one of our errors.
+Start with `database.py`.
+"""
