@@ -21,7 +21,7 @@ import typer
 from error_words import ANSWERS, FAILURES, FIELDS
 from layout import page
 
-from corral.cache import numbers
+from corral.cache import metrics
 from corral.cli.advice import next_step
 from corral.cli.exits import MEANINGS
 from corral.cli.main import cli
@@ -121,7 +121,7 @@ def cli_page() -> str:
 
 def metrics_page() -> str:
     """Every number for Prometheus."""
-    ours, fleet = [*Metrics().families, *numbers.FAMILIES], fleet_gauges.FAMILIES
+    ours, fleet = [*Metrics().families, *metrics.FAMILIES], fleet_gauges.FAMILIES
     return page(
         "Metrics",
         "What `GET /metrics` tells Prometheus. Labels are words of Corral's own tables, never ids. "

@@ -11,8 +11,8 @@ from corral.api import listed
 from corral.api.limits import Limits
 from corral.api.showing import Showing
 from corral.api.vitals import Vitals
-from corral.cache.book import CacheBook
-from corral.cache.numbers import CacheCollector
+from corral.cache.metrics import CacheCollector
+from corral.cache.registry import CacheBook
 from corral.clock import Clock
 from corral.cloud.novita.account import GuardedCloud
 from corral.domain.lifecycle.decide import Policy

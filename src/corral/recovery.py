@@ -11,7 +11,7 @@ from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
 
 from corral.api.orders import order_defaults
-from corral.cache.book import CacheBook
+from corral.cache.registry import CacheBook
 from corral.clock import SystemClock
 from corral.cloud.novita.account import opened_account
 from corral.cloud.simulated import opened_provider

@@ -57,9 +57,9 @@ from corral.engine.starts import Starts
 from corral.engine.unmade import Unmade
 from corral.ground import Ground, adopting_on, lay_ground, listing_on, register_sweeps
 from corral.health.probe import Prober
+from corral.jobs.adaptive_semaphore import URGENT_PLACES
 from corral.jobs.pause import Pause
 from corral.jobs.registry import JobPool
-from corral.jobs.seats import URGENT_PLACES
 from corral.jobs.takeover import release
 from corral.jobs.worker import Worker
 from corral.opening import migrate_database, opened_database

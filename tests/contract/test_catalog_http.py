@@ -13,7 +13,7 @@ from support.service import Service, error_of, serving
 from support.shop import RTX_4090, Shop
 from support.waiting import until
 
-from corral.cache.book import CacheBook, CacheName
+from corral.cache.registry import CacheBook, CacheName
 from corral.domain.errors import CircuitOpenError
 from corral.engine.catalog import Catalogue
 from corral.engine.shared_caches import SharedCaches

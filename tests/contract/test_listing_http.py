@@ -11,7 +11,7 @@ from support.front import opened
 from support.scene import HONG_KONG, LISTING, Scene, staged
 from support.service import error_of
 
-from corral.cache.book import CacheName
+from corral.cache.registry import CacheName
 from corral.domain.access import Access
 from corral.domain.lifecycle.tables import Phase
 from corral.domain.observation.sighting import Sighting

@@ -16,7 +16,7 @@ from support.receiver import Receiver
 from support.service import Service, error_of, serving
 from support.waiting import until
 
-from corral.cache.book import CacheBook, CacheName
+from corral.cache.registry import CacheBook, CacheName
 from corral.clock import SystemClock
 from corral.configuration import load
 from corral.domain.access import Access

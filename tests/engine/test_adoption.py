@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator
 import pytest
 from support.herd import Herd, herding
 
-from corral.cache.book import CacheBook
+from corral.cache.registry import CacheBook
 from corral.domain.instance import Instance, InstanceId
 from corral.domain.lifecycle.tables import Phase
 from corral.domain.observation.adoption import Adoption

@@ -8,9 +8,9 @@ import pytest
 from prometheus_client import CollectorRegistry
 from support.clocks import SteppedClock
 
-from corral.cache.book import CacheBook, CacheName, cache_name
 from corral.cache.cache import Cache
-from corral.cache.numbers import CacheCollector
+from corral.cache.metrics import CacheCollector
+from corral.cache.registry import CacheBook, CacheName, cache_name
 from corral.domain.errors import CloudTransientError, NotFoundError
 from corral.settings import CacheSettings
 

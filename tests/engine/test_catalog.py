@@ -9,7 +9,7 @@ import pytest
 from support.clocks import SteppedClock
 from support.shop import RTX_4090, TEMPLATE, Shop
 
-from corral.cache.book import CacheBook, CacheName
+from corral.cache.registry import CacheBook, CacheName
 from corral.domain.errors import CloudRefusedError, CloudTransientError, NotFoundError, SpecInvalidError
 from corral.domain.placement.catalog import BillingMode
 from corral.domain.placement.rank import Offer, Ranking, Reason, Wish

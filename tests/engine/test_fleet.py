@@ -9,7 +9,7 @@ import pytest
 from support.fleets import a_fleet
 from support.herd import ORDER, Herd, herding
 
-from corral.cloud.budget import Budget, BudgetState, encoded
+from corral.cloud.rate_limiter import Budget, BudgetState, encoded
 from corral.domain.lifecycle.tables import Phase
 from corral.engine.fleet import Fleet, History
 from corral.jobs.queue import JobStatus, Wanted

@@ -8,7 +8,7 @@ import pytest
 from support.clocks import SteppedClock
 from support.waiting import until
 
-from corral.cache.book import CacheBook, CacheName
+from corral.cache.registry import CacheBook, CacheName
 from corral.clock import SystemClock
 from corral.domain.access import SHOWN, Access
 from corral.domain.errors import GoalRefusedError, NotFoundError, SettingsError, StoreUnavailableError

@@ -12,7 +12,7 @@ from datetime import datetime
 from pydantic import SecretStr
 from support.waiting import until
 
-from corral.cache.book import CacheBook, CacheName
+from corral.cache.registry import CacheBook, CacheName
 from corral.clock import SystemClock
 from corral.cloud.breaker import BreakerState
 from corral.cloud.local_ledger import LocalLedger

@@ -11,7 +11,7 @@ from support.clocks import SteppedClock
 from support.newsroom import Newsroom
 from support.waiting import until
 
-from corral.cache.book import CacheBook, CacheName
+from corral.cache.registry import CacheBook, CacheName
 from corral.engine.shared_caches import SharedCaches, forget_on_commit
 from corral.settings import CacheSettings
 from corral.store.server.target import DatabaseTarget

@@ -9,7 +9,7 @@ from datetime import timedelta
 import pytest
 from support.herd import Herd, herding
 
-from corral.cache.book import CacheBook
+from corral.cache.registry import CacheBook
 from corral.domain.errors import GoalRefusedError
 from corral.domain.instance import InstanceId
 from corral.domain.lifecycle.tables import Phase

@@ -11,7 +11,7 @@ from pydantic import SecretStr
 from support.archives import another
 from support.herd import ORDER, Herd, herding
 
-from corral.cache.book import CacheBook
+from corral.cache.registry import CacheBook
 from corral.cloud.novita.client import NovitaCloud
 from corral.cloud.novita.http import HttpExchange
 from corral.cloud.port import Listing

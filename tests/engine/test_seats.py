@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from corral.jobs.seats import URGENT_PLACES, Seats
+from corral.jobs.adaptive_semaphore import URGENT_PLACES, Seats
 
 
 class Crowd:

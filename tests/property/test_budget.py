@@ -8,7 +8,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
-from corral.cloud.budget import LEAST_LIMIT, MOST_LIMIT, URGENT_SECONDS, Budget, BudgetState, Grant, decoded, encoded
+from corral.cloud.rate_limiter import (
+    LEAST_LIMIT,
+    MOST_LIMIT,
+    URGENT_SECONDS,
+    Budget,
+    BudgetState,
+    Grant,
+    decoded,
+    encoded,
+)
 
 START = 1_890_000_000.0
 MINUTE = 60.0

@@ -21,7 +21,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support.paddock import Ground, Paddock
 
-from corral.cache.book import CacheBook
+from corral.cache.registry import CacheBook
 from corral.cloud.exchange import Call
 from corral.cloud.novita import wire
 from corral.cloud.novita.client import NovitaCloud

@@ -8,7 +8,7 @@ from datetime import timedelta
 
 from pydantic import SecretStr
 
-from corral.cache.book import CacheBook
+from corral.cache.registry import CacheBook
 from corral.clock import SystemClock
 from corral.cloud.novita.client import NovitaCloud
 from corral.cloud.novita.http import HttpExchange

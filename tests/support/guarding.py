@@ -10,11 +10,11 @@ from pydantic import SecretStr
 
 from corral.cloud.breaker import Breaker
 from corral.cloud.exchange import Answer, Call
-from corral.cloud.gate import Gate
 from corral.cloud.guarded import GuardedExchange
 from corral.cloud.local_ledger import LocalLedger
 from corral.cloud.novita.client import NovitaCloud
 from corral.cloud.novita.http import HttpExchange
+from corral.cloud.throttle import Gate
 from corral.telemetry import Metrics
 from support.clocks import SteppedClock
 

@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 from pydantic import SecretStr
 
-from corral.cache.book import CacheBook
+from corral.cache.registry import CacheBook
 from corral.cloud.novita.client import NovitaCloud
 from corral.cloud.novita.http import HttpExchange
 from corral.cloud.port import Cloud

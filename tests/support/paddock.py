@@ -17,7 +17,7 @@ from typing import Any, cast
 
 import msgspec
 
-from corral.cache.book import CacheBook
+from corral.cache.registry import CacheBook
 from corral.cloud.novita.client import NovitaCloud
 from corral.domain.backoff import delay
 from corral.domain.errors import CloudTransientError, CorralError, GoalRefusedError, StoreUnavailableError

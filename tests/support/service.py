@@ -22,7 +22,7 @@ from corral.api.routes.orphans import OrphanDesk
 from corral.api.server import HttpServer, listen
 from corral.api.vitals import Vitals
 from corral.api.warm import WarmAnswers
-from corral.cache.book import CacheBook
+from corral.cache.registry import CacheBook
 from corral.clock import SystemClock
 from corral.configuration import load
 from corral.domain.rate_limit import RateLimit

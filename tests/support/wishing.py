@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import timedelta
 
-from corral.cache.book import CacheBook
+from corral.cache.registry import CacheBook
 from corral.clock import Clock
 from corral.cloud.port import Cloud
 from corral.domain.events import Change

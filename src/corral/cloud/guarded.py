@@ -16,7 +16,7 @@ from typing import Final
 from corral.clock import Clock
 from corral.cloud.breaker import Breaker, BreakerState, Ticket
 from corral.cloud.exchange import Answer, Call, Exchange, Fate, FaultError
-from corral.cloud.gate import Gate
+from corral.cloud.throttle import Gate
 from corral.domain.backoff import delay, jittered
 from corral.domain.errors import CircuitOpenError
 from corral.telemetry import Metrics, log

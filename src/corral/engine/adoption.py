@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from corral.cache.book import CacheBook, CacheName
+from corral.cache.registry import CacheBook, CacheName
 from corral.clock import Clock
 from corral.cloud.port import Cloud
 from corral.domain.errors import CloudError, GoalRefusedError

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
 
-from corral.cache.book import CacheBook, CacheName
 from corral.cache.cache import Cache
+from corral.cache.registry import CacheBook, CacheName
 from corral.clock import Clock
 from corral.cloud.port import Cloud, Credentials
 from corral.domain.errors import CloudError, CloudRefusedError, FieldProblem, NotFoundError, SpecInvalidError

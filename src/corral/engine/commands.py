@@ -16,7 +16,7 @@ from typing import Final, overload
 
 import structlog
 
-from corral.cache.book import CacheBook, CacheName
+from corral.cache.registry import CacheBook, CacheName
 from corral.clock import Clock
 from corral.domain.audit import AuditEntry
 from corral.domain.events import Change

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from corral.cache.book import CacheBook, CacheName
+from corral.cache.registry import CacheBook, CacheName
 from corral.clock import Clock
 from corral.domain.events import Change, Progress
 from corral.domain.instance import Instance, InstanceId, OperationId

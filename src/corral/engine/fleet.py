@@ -14,9 +14,9 @@ from typing import Final
 
 from corral.cache.cache import Cache
 from corral.clock import Clock
-from corral.cloud import budget
-from corral.cloud.budget import Budget
+from corral.cloud import rate_limiter
 from corral.cloud.guarded import Reachability
+from corral.cloud.rate_limiter import Budget
 from corral.jobs.queue import Backlog, JobQueue
 from corral.store.session.database import Database
 from corral.store.tables import fleet, ready_times
@@ -104,7 +104,7 @@ class Fleet:
             count = await fleet.count(connection, now)
             ready = await ready_times.recent(connection, now - fleet.LATELY)
         backlog, (raw, instant) = await asyncio.gather(self._queue.backlog(), self._ledger.read())
-        state = self._budget.at(budget.decoded(raw, instant), instant)
+        state = self._budget.at(rate_limiter.decoded(raw, instant), instant)
         return FleetNumbers(
             at=now,
             count=count,

@@ -19,8 +19,8 @@ from datetime import datetime
 from functools import partial
 from typing import Final
 
-from corral.cache.book import CacheBook, CacheName
 from corral.cache.cache import Cache
+from corral.cache.registry import CacheBook, CacheName
 from corral.clock import Clock
 from corral.cloud.port import Cloud, Listing
 from corral.domain.errors import CloudError

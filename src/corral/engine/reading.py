@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from corral.cache.book import CacheBook, CacheName
 from corral.cache.cache import Cache
+from corral.cache.registry import CacheBook, CacheName
 from corral.domain.errors import NotFoundError
 from corral.domain.instance import Instance
 from corral.domain.lifecycle.tables import Phase

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from corral.cache.book import CacheBook, CacheName
+from corral.cache.registry import CacheBook, CacheName
 from corral.store.session.database import Connection, Database
 from corral.store.session.notifications import Notices, notify
 from corral.store.tables import events, instances

@@ -21,9 +21,9 @@ from pgqueuer.models import Context, Job
 from corral.clock import Clock
 from corral.domain.backoff import delay
 from corral.domain.errors import CloudTransientError, StoreUnavailableError
+from corral.jobs.adaptive_semaphore import Seats
 from corral.jobs.pause import Pause
 from corral.jobs.registry import CORRELATION, JobId, JobRun, JobType, LookAgainError, Priority
-from corral.jobs.seats import Seats
 from corral.jobs.tables import Postponed
 from corral.telemetry import Metrics, log
 

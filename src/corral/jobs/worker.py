@@ -20,11 +20,11 @@ from pgqueuer.qm import QueueManager
 from corral.clock import Clock, is_set_within
 from corral.domain.backoff import delay
 from corral.domain.errors import StoreUnavailableError
+from corral.jobs.adaptive_semaphore import URGENT_PLACES, Seats
 from corral.jobs.execution import Executor, RunningJobs
 from corral.jobs.pause import Pause
 from corral.jobs.queue import JobQueue, Wanted
 from corral.jobs.registry import JobPool, JobType, Priority, Registry
-from corral.jobs.seats import URGENT_PLACES, Seats
 from corral.jobs.tables import CHANNEL, CorralQueries, queries_of_pool
 from corral.jobs.takeover import release
 from corral.store.session.database import Database

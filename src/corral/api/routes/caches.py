@@ -11,8 +11,8 @@ from litestar.params import FromPath, JSONBody
 from msgspec import Meta
 
 from corral.api.access import ADMIN, VIEWER
-from corral.cache.book import cache_name
 from corral.cache.cache import Cache
+from corral.cache.registry import cache_name
 from corral.domain.errors import NotFoundError
 from corral.engine.shared_caches import SharedCaches
 

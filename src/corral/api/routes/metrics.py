@@ -22,7 +22,7 @@ from corral.api.metric_schemas import (
     WebhookNumbers,
 )
 from corral.api.times import iso
-from corral.cache.book import CacheBook
+from corral.cache.registry import CacheBook
 from corral.domain.lifecycle.tables import Phase
 from corral.domain.placement.catalog import MICRO_USD
 from corral.domain.placement.pricing import usd

@@ -9,11 +9,11 @@ from pydantic import SecretStr
 
 from corral.clock import Clock
 from corral.cloud.breaker import Breaker, default_threshold
-from corral.cloud.budget import BudgetLedger
-from corral.cloud.gate import Gate
 from corral.cloud.guarded import GuardedExchange, Reachability
 from corral.cloud.novita.client import NovitaCloud
 from corral.cloud.novita.http import HttpExchange
+from corral.cloud.rate_limiter import BudgetLedger
+from corral.cloud.throttle import Gate
 from corral.settings import ProviderSettings
 from corral.telemetry import Metrics
 

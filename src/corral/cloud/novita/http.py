@@ -21,8 +21,8 @@ from pydantic import SecretStr
 from corral import __version__
 from corral.clock import Clock
 from corral.cloud.exchange import Answer, Call, FaultError
-from corral.cloud.gate import MOST_IN_FLIGHT, URGENT_IN_FLIGHT
 from corral.cloud.novita import faults, wire
+from corral.cloud.throttle import MOST_IN_FLIGHT, URGENT_IN_FLIGHT
 from corral.telemetry import log
 
 MOST_PROBLEM_BYTES: Final = 64 * 1024

@@ -27,7 +27,7 @@ _WRITE: Final = "UPDATE corral_provider_budget SET state = $1"
 
 
 class DatabaseLedger:
-    """A BudgetLedger (see `cloud/budget.py`) in the database."""
+    """A BudgetLedger (see `cloud/rate_limiter.py`) in the database."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

@@ -22,8 +22,8 @@ from enum import Enum, auto
 from typing import Final, TypeVar
 
 from corral.clock import Clock, is_set_within
-from corral.cloud import budget
-from corral.cloud.budget import Budget, BudgetLedger, BudgetState, Grant
+from corral.cloud import rate_limiter
+from corral.cloud.rate_limiter import Budget, BudgetLedger, BudgetState, Grant
 from corral.domain.errors import CloudTransientError, StoreError
 from corral.telemetry import Metrics, log
 
@@ -186,7 +186,7 @@ class Gate:
         wait = grant.wait_seconds
         if self._ledger_away_until is not None:  # our copy may be used up for a minute; the ledger may be back sooner
             wait = min(wait, self._ledger_away_until - self._clock.monotonic())
-        return max(wait, budget.EPSILON)
+        return max(wait, rate_limiter.EPSILON)
 
     def _admissible(self) -> tuple[int, int, int]:
         """How many of those who wait may be sent, by lane, as far as requests in flight allow."""
@@ -219,7 +219,7 @@ class Gate:
         """Until the time is up, somebody arrives, a request ends, or the most patient loses patience."""
         patience = min(waiter.deadline for waiter in self._waiters()) - self._clock.monotonic()
         seconds = patience if wait is None else min(wait, patience)
-        await is_set_within(self._stirred, max(seconds, budget.EPSILON), self._clock)
+        await is_set_within(self._stirred, max(seconds, rate_limiter.EPSILON), self._clock)
 
     def _drop_the_late(self) -> None:
         now = self._clock.monotonic()
@@ -254,9 +254,9 @@ class Gate:
         owed = min(self._owed, sum(self._budget.at(self._known, self._local_now()).counts)) if self._owed else 0
 
         def shared(raw: bytes | None, now: float) -> tuple[bytes, tuple[BudgetState, Result]]:
-            state = self._budget.charge(budget.decoded(raw, now), now, owed)
+            state = self._budget.charge(rate_limiter.decoded(raw, now), now, owed)
             state, result = change(state, now)
-            return budget.encoded(state), (state, result)
+            return rate_limiter.encoded(state), (state, result)
 
         try:
             self._known, result = await self._ledger.revise(shared)

@@ -8,7 +8,7 @@ from typing import Final
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from corral.cache.book import CacheBook
+from corral.cache.registry import CacheBook
 from corral.telemetry import Family, blank
 
 FAMILIES: Final = (
