@@ -30,7 +30,7 @@ from corral.domain.events import EventType
 from corral.domain.lifecycle.tables import Action, Goal, Phase, mermaid
 from corral.domain.observation.sighting import Sighting
 from corral.domain.operation import OperationKind, OperationStatus
-from corral.engine import fleet_gauges
+from corral.engine.queries import fleet_gauges
 from corral.telemetry import LOG_EVENTS, Family, Metrics
 
 HOME = Path(__file__).resolve().parent.parent / "docs" / "reference"

@@ -16,18 +16,18 @@ from corral.cache.registry import CacheBook
 from corral.clock import Clock
 from corral.cloud.novita.account import GuardedCloud
 from corral.domain.lifecycle.decide import Policy
-from corral.engine import audit
-from corral.engine.adoption import Adopting
-from corral.engine.catalog import Catalogue
-from corral.engine.estimates import Estimates
+from corral.engine.auth import audit_log
+from corral.engine.auth.api_keys import KeyRing
+from corral.engine.commands.adopt import Adopting
+from corral.engine.events.publisher import News
 from corral.engine.ids import random_id
-from corral.engine.keyring import KeyRing
-from corral.engine.listing import MergedListing
-from corral.engine.news import News
-from corral.engine.shared_caches import SharedCaches
-from corral.engine.sightings import Sightings
-from corral.engine.sweeps.orphans import OrphanSweep
-from corral.engine.sweeps.stuck import StuckSweep
+from corral.engine.maintenance.orphans import OrphanSweep
+from corral.engine.maintenance.stuck import StuckSweep
+from corral.engine.observe.observations import Sightings
+from corral.engine.queries.cache_invalidation import SharedCaches
+from corral.engine.queries.catalog import Catalogue
+from corral.engine.queries.estimates import Estimates
+from corral.engine.queries.merged_listing import MergedListing
 from corral.jobs import retention
 from corral.jobs.queue import JobQueue
 from corral.jobs.registry import Registry
@@ -82,7 +82,11 @@ def lay_ground(
         Notices(target, clock, application_name=application_name),
     )
     caches.listen(notices)
-    for job_type in (retention.sweep(queue), retention.sweep_answers(database, clock), audit.sweep(database, clock)):
+    for job_type in (
+        retention.sweep(queue),
+        retention.sweep_answers(database, clock),
+        audit_log.sweep(database, clock),
+    ):
         registry.add(job_type)
     vitals = Vitals(started_at=clock.now())
     return Ground(

@@ -16,12 +16,12 @@ from corral.clock import SystemClock
 from corral.cloud.novita.account import opened_account
 from corral.cloud.simulated import opened_provider
 from corral.domain.errors import GoalRefusedError
-from corral.engine import archive
-from corral.engine.archive import Header, Importing, OnProgress
-from corral.engine.catalog import Catalogue
+from corral.engine.events.publisher import SEND_WEBHOOK, News
 from corral.engine.ids import random_id
-from corral.engine.news import SEND_WEBHOOK, News
-from corral.engine.rebuilding import Picture, Rebuilding
+from corral.engine.queries.catalog import Catalogue
+from corral.engine.recovery import archive
+from corral.engine.recovery.archive import Header, Importing, OnProgress
+from corral.engine.recovery.rebuild import Picture, Rebuilding
 from corral.jobs import tables
 from corral.jobs.queue import JobQueue
 from corral.jobs.registry import JobRun, JobType, Registry

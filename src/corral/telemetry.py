@@ -162,7 +162,7 @@ def blank(family: Family) -> CounterMetricFamily | GaugeMetricFamily:
 
 class Metrics:
     """
-    The numbers one process counts. What is true of the whole fleet is not among them: `engine/fleet_gauges.py`.
+    The numbers one process counts. What is true of the whole fleet is not among them: `engine/queries/fleet_gauges.py`.
 
     Labels are words of our own tables, never ids. Those known from the beginning are there from the beginning: a graph
     of something that never happened shows zero, not a gap.

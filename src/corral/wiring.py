@@ -29,32 +29,32 @@ from corral.dashboard import files
 from corral.domain.errors import SettingsError
 from corral.domain.observation.adoption import Adoption
 from corral.domain.rate_limit import RateLimit
-from corral.engine import delivery_sweep
-from corral.engine.acts import Acts
-from corral.engine.adoption import Adopting
-from corral.engine.audit import AuditTrail
-from corral.engine.births import Births
-from corral.engine.catalog import Catalogue
-from corral.engine.commands import Commands
-from corral.engine.create_gate import CreateGate
-from corral.engine.deliveries import Deliveries
-from corral.engine.errands import Errands
-from corral.engine.event_hub import EventHub
-from corral.engine.event_log import EventLog
-from corral.engine.fleet import Fleet
-from corral.engine.fleet_gauges import FleetGauges
-from corral.engine.glimpses import Glimpses
+from corral.engine.auth.audit_log import AuditTrail
+from corral.engine.auth.request_counts import SharedRequestCounts
+from corral.engine.commands.adopt import Adopting
+from corral.engine.commands.change import Errands
+from corral.engine.commands.create import Commands
+from corral.engine.events.log import EventLog
+from corral.engine.events.stream import EventHub
+from corral.engine.events.webhook_sender import Deliveries
 from corral.engine.ids import random_id
-from corral.engine.listing import MergedListing
-from corral.engine.namesakes import Namesakes
-from corral.engine.observe import Observer
-from corral.engine.reading import Known, Reading
-from corral.engine.reconcile import Reconciler
-from corral.engine.record import Recorder
-from corral.engine.request_counts import SharedRequestCounts
-from corral.engine.sightings import Sightings
-from corral.engine.starts import Starts
-from corral.engine.unmade import Unmade
+from corral.engine.maintenance import delivery_retention
+from corral.engine.observe.observations import Sightings
+from corral.engine.observe.observer import Observer
+from corral.engine.observe.recent_lookups import Glimpses
+from corral.engine.queries.catalog import Catalogue
+from corral.engine.queries.fleet import Fleet
+from corral.engine.queries.fleet_gauges import FleetGauges
+from corral.engine.queries.instances import Known, Reading
+from corral.engine.queries.merged_listing import MergedListing
+from corral.engine.queries.provider_name_lookup import Namesakes
+from corral.engine.reconcile.create_gate import CreateGate
+from corral.engine.reconcile.reconciler import Reconciler
+from corral.engine.reconcile.recorder import Recorder
+from corral.engine.reconcile.steps.create import Births
+from corral.engine.reconcile.steps.dispatch import Acts
+from corral.engine.reconcile.steps.start import Starts
+from corral.engine.reconcile.unmade import Unmade
 from corral.ground import Ground, adopting_on, lay_ground, listing_on, register_sweeps
 from corral.health.probe import Prober
 from corral.jobs.adaptive_semaphore import URGENT_PLACES
@@ -394,7 +394,7 @@ async def _front(
         metrics=ground.metrics,
         roll=random.random,
     )
-    for job_type in (deliveries.job_type(), delivery_sweep.sweep(database, ground.queue, clock)):
+    for job_type in (deliveries.job_type(), delivery_retention.sweep(database, ground.queue, clock)):
         ground.registry.add(job_type)
     adopting = adopting_on(ground, cloud, catalogue)
     desk = InstanceDesk(

@@ -14,7 +14,7 @@ from corral.clock import SystemClock
 from corral.domain.access import LOCAL, Access
 from corral.domain.errors import ForbiddenError
 from corral.domain.rate_limit import RateLimit
-from corral.engine.keyring import issue
+from corral.engine.auth.api_keys import issue
 from corral.store.session.database import Database
 
 

@@ -16,9 +16,9 @@ from support.service import Service, serving
 from corral.clock import SystemClock
 from corral.domain.access import LOCAL, Access
 from corral.domain.audit import AuditEntry
-from corral.engine import audit
-from corral.engine.audit import KEPT_FOR, STRANGERS_A_MINUTE, AuditTrail
-from corral.engine.keyring import issue
+from corral.engine.auth import audit_log
+from corral.engine.auth.api_keys import issue
+from corral.engine.auth.audit_log import KEPT_FOR, STRANGERS_A_MINUTE, AuditTrail
 from corral.jobs.registry import JobId, JobRun
 from corral.store.session.database import Database
 from corral.telemetry import Metrics
@@ -154,7 +154,7 @@ async def test_lines_are_kept_for_ninety_days(database: Database) -> None:
     trail, clock = AuditTrail(database, SystemClock(), Metrics()), SteppedClock(now)
     for age in (KEPT_FOR + timedelta(seconds=1), KEPT_FOR, timedelta(0)):
         await trail.record(an_entry(f"/{age.days}", at=now - age))
-    job_type = audit.sweep(database, clock)
+    job_type = audit_log.sweep(database, clock)
     await job_type.handler(JobRun(id=JobId(1), type=job_type.name, payload={}, attempt=1))
 
     assert [line.at for line in await trail.page(after=0, limit=10)] == [now - KEPT_FOR, now]

@@ -15,8 +15,8 @@ from support.waiting import until
 
 from corral.cache.registry import CacheBook, CacheName
 from corral.domain.errors import CircuitOpenError
-from corral.engine.catalog import Catalogue
-from corral.engine.shared_caches import SharedCaches
+from corral.engine.queries.cache_invalidation import SharedCaches
+from corral.engine.queries.catalog import Catalogue
 from corral.settings import CacheSettings
 from corral.store.session.database import Database
 from corral.store.tables.offers import FailedOffers

@@ -6,7 +6,7 @@ from support.service import error_of, serving
 
 from corral.clock import SystemClock
 from corral.domain.access import Access
-from corral.engine.keyring import issue
+from corral.engine.auth.api_keys import issue
 from corral.store.session.database import Database
 
 

@@ -15,7 +15,7 @@ from corral.cache.registry import CacheName
 from corral.domain.access import Access
 from corral.domain.lifecycle.tables import Phase
 from corral.domain.observation.sighting import Sighting
-from corral.engine.keyring import issue
+from corral.engine.auth.api_keys import issue
 from corral.store.session.database import Database
 from corral.store.tables import instances
 

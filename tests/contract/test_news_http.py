@@ -21,8 +21,8 @@ from corral.clock import SystemClock
 from corral.configuration import load
 from corral.domain.access import Access
 from corral.domain.lifecycle.tables import Phase
-from corral.engine.event_hub import GREETING, HEARTBEAT_SECONDS, LEISURE_SECONDS, TOGETHER, EventHub
-from corral.engine.keyring import issue, withdraw
+from corral.engine.auth.api_keys import issue, withdraw
+from corral.engine.events.stream import GREETING, HEARTBEAT_SECONDS, LEISURE_SECONDS, TOGETHER, EventHub
 from corral.store.server.target import DatabaseTarget
 from corral.store.session.database import Database
 from corral.store.session.notifications import Notices

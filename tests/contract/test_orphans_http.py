@@ -14,10 +14,10 @@ from corral.domain.instance import ProviderId
 from corral.domain.lifecycle.decide import Policy
 from corral.domain.lifecycle.tables import Goal, Phase
 from corral.domain.observation.sighting import Sighting
-from corral.engine.news import News
-from corral.engine.sightings import Sightings
-from corral.engine.sweeps.orphans import OrphanRule
-from corral.engine.sweeps.stuck import StuckSweep
+from corral.engine.events.publisher import News
+from corral.engine.maintenance.orphans import OrphanRule
+from corral.engine.maintenance.stuck import StuckSweep
+from corral.engine.observe.observations import Sightings
 from corral.jobs.registry import JobId, JobRun
 from corral.store.session.database import Database
 

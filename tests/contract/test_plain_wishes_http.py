@@ -14,7 +14,7 @@ from support.service import Answer, Service
 
 from corral.clock import SystemClock
 from corral.domain.access import Access
-from corral.engine.keyring import issue
+from corral.engine.auth.api_keys import issue
 from corral.store.session.database import Database
 
 PLAIN: Final = "/api/instances"

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from corral.domain.observation.rebuild import Fate
-from corral.engine.rebuilding import unknowable
+from corral.engine.recovery.rebuild import unknowable
 
 PAGE = (Path(__file__).parents[2] / "docs/how-to/backup.md").read_text(encoding="utf-8")
 

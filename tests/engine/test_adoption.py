@@ -11,9 +11,9 @@ from corral.cache.registry import CacheBook
 from corral.domain.instance import Instance, InstanceId
 from corral.domain.lifecycle.tables import Phase
 from corral.domain.observation.adoption import Adoption
-from corral.engine.adoption import Adopting
-from corral.engine.catalog import Catalogue
+from corral.engine.commands.adopt import Adopting
 from corral.engine.ids import random_id
+from corral.engine.queries.catalog import Catalogue
 from corral.settings import CacheSettings
 from corral.store.server.target import DatabaseTarget
 from corral.store.session.database import Database

@@ -17,7 +17,7 @@ from corral.domain.access import Access
 from corral.domain.errors import GoalRefusedError, MalformedError
 from corral.domain.instance import InstanceId
 from corral.domain.lifecycle.tables import Phase
-from corral.engine import keyring
+from corral.engine.auth import api_keys
 from corral.jobs import tables
 from corral.jobs.registry import JobRun, JobType
 from corral.store.server.migrate import migrate, migrations, report
@@ -63,7 +63,7 @@ async def herd(database: Database, target: DatabaseTarget) -> AsyncGenerator[Her
         await herd.unwish(gone)
         await herd.until(gone, Phase.TERMINATED)
         await herd.wish()
-        await keyring.issue(database, name="ops", access=Access.ADMIN, now=herd.clock.now())
+        await api_keys.issue(database, name="ops", access=Access.ADMIN, now=herd.clock.now())
         async with database.connection() as connection:
             await connection.execute(OTHER_ROWS)
         yield herd

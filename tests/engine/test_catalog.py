@@ -13,7 +13,7 @@ from corral.cache.registry import CacheBook, CacheName
 from corral.domain.errors import CloudRefusedError, CloudTransientError, NotFoundError, SpecInvalidError
 from corral.domain.placement.catalog import BillingMode
 from corral.domain.placement.rank import Offer, Ranking, Reason, Wish
-from corral.engine.catalog import Catalogue
+from corral.engine.queries.catalog import Catalogue
 from corral.settings import CacheSettings
 from corral.store.session.database import Database
 from corral.store.tables.offers import FailedOffers

@@ -15,9 +15,9 @@ from corral.domain.errors import NotFoundError
 from corral.domain.instance import InstanceId, OperationId, Order, ProviderId
 from corral.domain.lifecycle.tables import Goal, Phase
 from corral.domain.operation import Operation, OperationKind, OperationStatus
-from corral.engine.commands import Created
-from corral.engine.errands import Accepted
-from corral.engine.keyed import Keyed
+from corral.engine.commands.change import Accepted
+from corral.engine.commands.create import Created
+from corral.engine.commands.idempotent import Keyed
 from corral.jobs.registry import Priority
 from corral.store.session.database import Database
 from corral.store.sql.combined_statement import Write, together

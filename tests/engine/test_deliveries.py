@@ -20,7 +20,7 @@ from corral.domain.delivery import Delivery, DeliveryId, DeliveryStatus
 from corral.domain.errors import NotFoundError, StoreUnavailableError
 from corral.domain.instance import Failure, Instance
 from corral.domain.lifecycle.tables import Phase
-from corral.engine.deliveries import BUSY_PAUSE, Deliveries
+from corral.engine.events.webhook_sender import BUSY_PAUSE, Deliveries
 from corral.store.session.database import Database
 from corral.webhooks.schedule import MOST_TRIES
 from corral.webhooks.slots import NEW_SHARE, RETURN_SPACING_SECONDS, SLOW_PAUSE, SLOW_SECONDS

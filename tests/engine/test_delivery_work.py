@@ -14,8 +14,8 @@ from support.waiting import until
 
 from corral.clock import SystemClock
 from corral.domain.events import Change
-from corral.engine.delivery_sweep import sweep
-from corral.engine.news import SEND_WEBHOOK, News
+from corral.engine.events.publisher import SEND_WEBHOOK, News
+from corral.engine.maintenance.delivery_retention import sweep
 from corral.jobs.queue import JobQueue, JobStatus
 from corral.jobs.registry import JobId, JobRun, Registry
 from corral.jobs.worker import Worker

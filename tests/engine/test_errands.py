@@ -13,7 +13,7 @@ from corral.domain.instance import InstanceId
 from corral.domain.lifecycle.commands import Terms
 from corral.domain.lifecycle.tables import Phase
 from corral.domain.operation import Operation, OperationKind
-from corral.engine.errands import Accepted
+from corral.engine.commands.change import Accepted
 from corral.store.server.target import DatabaseTarget
 from corral.store.session.database import Database
 from corral.store.tables import operations

@@ -11,7 +11,7 @@ from support.herd import ORDER, Herd, herding
 
 from corral.cloud.rate_limiter import Budget, BudgetState, encoded
 from corral.domain.lifecycle.tables import Phase
-from corral.engine.fleet import Fleet, History
+from corral.engine.queries.fleet import Fleet, History
 from corral.jobs.queue import JobStatus, Wanted
 from corral.store.server.target import DatabaseTarget
 from corral.store.session.database import Database

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from corral.engine.group_commit import GroupCommit
+from corral.engine.batcher import GroupCommit
 
 
 class Ledger:

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 from support.clocks import SteppedClock
 
-from corral.engine.keyed import KeysInUse
+from corral.engine.commands.idempotent import KeysInUse
 from corral.jobs.registry import JobId, JobRun
 from corral.jobs.retention import sweep_answers
 from corral.store.session.database import Database

@@ -12,8 +12,8 @@ from corral.cache.registry import CacheBook, CacheName
 from corral.clock import SystemClock
 from corral.domain.access import SHOWN, Access
 from corral.domain.errors import GoalRefusedError, NotFoundError, SettingsError, StoreUnavailableError
-from corral.engine.keyring import KeyRing, issue, listed, withdraw
-from corral.engine.shared_caches import SharedCaches
+from corral.engine.auth.api_keys import KeyRing, issue, listed, withdraw
+from corral.engine.queries.cache_invalidation import SharedCaches
 from corral.settings import CacheSettings
 from corral.store.server.target import DatabaseTarget
 from corral.store.session.database import Database

@@ -20,9 +20,9 @@ from corral.cloud.novita.account import GuardedCloud, opened_account
 from corral.domain.lifecycle.decide import Policy
 from corral.domain.observation.merge import Merged, Source
 from corral.domain.operation import Operation
-from corral.engine.listing import LEAST_PATIENCE_SECONDS, MergedListing, Options
-from corral.engine.news import News
-from corral.engine.sightings import Sightings
+from corral.engine.events.publisher import News
+from corral.engine.observe.observations import Sightings
+from corral.engine.queries.merged_listing import LEAST_PATIENCE_SECONDS, MergedListing, Options
 from corral.jobs.queue import JobQueue
 from corral.jobs.registry import Registry
 from corral.settings import CacheSettings, ProviderSettings

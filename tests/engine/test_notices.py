@@ -12,7 +12,7 @@ from support.newsroom import Newsroom
 from support.waiting import until
 
 from corral.cache.registry import CacheBook, CacheName
-from corral.engine.shared_caches import SharedCaches, forget_on_commit
+from corral.engine.queries.cache_invalidation import SharedCaches, forget_on_commit
 from corral.settings import CacheSettings
 from corral.store.server.target import DatabaseTarget
 from corral.store.session.database import Database

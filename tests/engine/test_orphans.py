@@ -16,10 +16,10 @@ from corral.domain.lifecycle.tables import Phase
 from corral.domain.observation.adoption import Adoption
 from corral.domain.observation.orphans import GRACE, Orphan
 from corral.domain.observation.provider_names import Mark, provider_name
-from corral.engine.adoption import Adopting
-from corral.engine.catalog import Catalogue
+from corral.engine.commands.adopt import Adopting
 from corral.engine.ids import random_id
-from corral.engine.sweeps.orphans import OrphanRule, OrphanSweep
+from corral.engine.maintenance.orphans import OrphanRule, OrphanSweep
+from corral.engine.queries.catalog import Catalogue
 from corral.jobs.registry import JobId, JobRun
 from corral.settings import CacheSettings
 from corral.store.server.target import DatabaseTarget

@@ -21,9 +21,9 @@ from corral.domain.instance import InstanceId
 from corral.domain.lifecycle.tables import Phase
 from corral.domain.observation.rebuild import Fate
 from corral.domain.operation import OperationKind
-from corral.engine.catalog import Catalogue
 from corral.engine.ids import random_id
-from corral.engine.rebuilding import Picture, Rebuilding
+from corral.engine.queries.catalog import Catalogue
+from corral.engine.recovery.rebuild import Picture, Rebuilding
 from corral.settings import CacheSettings
 from corral.store.server.target import DatabaseTarget
 from corral.store.session.database import Database

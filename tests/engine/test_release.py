@@ -14,7 +14,7 @@ from corral.domain.instance import InstanceId
 from corral.domain.lifecycle.release import reason, shown_failure
 from corral.domain.lifecycle.tables import Phase
 from corral.domain.operation import OperationKind
-from corral.engine.sightings import Sightings
+from corral.engine.observe.observations import Sightings
 from corral.store.server.target import DatabaseTarget
 from corral.store.session.database import Database
 

@@ -7,7 +7,7 @@ from datetime import timedelta
 from support.clocks import SteppedClock
 
 from corral.domain.rate_limit import RateLimit
-from corral.engine.request_counts import SharedRequestCounts
+from corral.engine.auth.request_counts import SharedRequestCounts
 from corral.store.session.database import Database
 from corral.store.tables import request_counts
 

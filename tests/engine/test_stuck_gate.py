@@ -8,7 +8,7 @@ from support.herd import Herd, herding
 
 from corral.domain.instance import InstanceId
 from corral.domain.lifecycle.tables import Phase
-from corral.engine.create_gate import STUCK_AFTER_SECONDS
+from corral.engine.reconcile.create_gate import STUCK_AFTER_SECONDS
 from corral.store.server.target import DatabaseTarget
 from corral.store.session.database import Database
 

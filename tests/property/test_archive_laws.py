@@ -16,7 +16,7 @@ from support.archives import another, content, exported, imported
 from support.paddock import ORDER, Ground, Paddock
 
 from corral.domain.operation import OperationKind
-from corral.engine.news import SEND_WEBHOOK
+from corral.engine.events.publisher import SEND_WEBHOOK
 from corral.jobs.registry import JobRun, JobType
 from corral.store.server.target import DatabaseTarget
 from corral.store.session.database import Database

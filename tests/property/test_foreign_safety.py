@@ -28,10 +28,10 @@ from corral.cloud.novita.client import NovitaCloud
 from corral.domain.errors import CallerError
 from corral.domain.observation.adoption import Adoption
 from corral.domain.observation.provider_names import read_mark
-from corral.engine.adoption import Adopting
-from corral.engine.catalog import Catalogue
+from corral.engine.commands.adopt import Adopting
 from corral.engine.ids import random_id
-from corral.engine.sweeps.orphans import OrphanSweep
+from corral.engine.maintenance.orphans import OrphanSweep
+from corral.engine.queries.catalog import Catalogue
 from corral.jobs.registry import JobId, JobRun
 from corral.settings import CacheSettings
 from corral.store.server.target import DatabaseTarget

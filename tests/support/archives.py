@@ -11,7 +11,7 @@ from conftest import TEMPLATE
 
 from corral import recovery
 from corral.configuration import load
-from corral.engine.archive import Header
+from corral.engine.recovery.archive import Header
 from corral.settings import Settings
 from corral.store.server.target import DatabaseTarget
 from corral.store.session.database import Connection, Database

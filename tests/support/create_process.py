@@ -14,16 +14,16 @@ from corral.cloud.novita.client import NovitaCloud
 from corral.cloud.novita.http import HttpExchange
 from corral.domain.errors import CorralError
 from corral.domain.lifecycle.decide import Policy
-from corral.engine.acts import Acts
-from corral.engine.births import Births
-from corral.engine.catalog import Catalogue
-from corral.engine.create_gate import CreateGate
-from corral.engine.news import News
-from corral.engine.reconcile import Reconciler
-from corral.engine.record import Recorder
-from corral.engine.sightings import Sightings
-from corral.engine.starts import Starts
-from corral.engine.unmade import Unmade
+from corral.engine.events.publisher import News
+from corral.engine.observe.observations import Sightings
+from corral.engine.queries.catalog import Catalogue
+from corral.engine.reconcile.create_gate import CreateGate
+from corral.engine.reconcile.reconciler import Reconciler
+from corral.engine.reconcile.recorder import Recorder
+from corral.engine.reconcile.steps.create import Births
+from corral.engine.reconcile.steps.dispatch import Acts
+from corral.engine.reconcile.steps.start import Starts
+from corral.engine.reconcile.unmade import Unmade
 from corral.health.probe import Prober
 from corral.jobs.queue import JobQueue
 from corral.jobs.registry import JobId, JobRun, LookAgainError, Registry

@@ -5,7 +5,7 @@ from __future__ import annotations
 from corral.clock import Clock
 from corral.cloud.breaker import BreakerState
 from corral.cloud.guarded import Reachability
-from corral.engine.fleet import Fleet
+from corral.engine.queries.fleet import Fleet
 from corral.jobs.queue import JobQueue
 from corral.store.session.database import Database
 

@@ -28,21 +28,21 @@ from corral.domain.lifecycle.commands import Terms
 from corral.domain.lifecycle.decide import Policy
 from corral.domain.lifecycle.tables import Goal, Phase
 from corral.domain.operation import Operation, OperationKind, OperationStatus
-from corral.engine.acts import Acts
-from corral.engine.births import Births
-from corral.engine.catalog import Catalogue
-from corral.engine.create_gate import CreateGate
-from corral.engine.errands import Accepted, Errands
-from corral.engine.estimates import Estimates
-from corral.engine.glimpses import Glimpses
+from corral.engine.commands.change import Accepted, Errands
+from corral.engine.events.publisher import News
 from corral.engine.ids import random_id
-from corral.engine.news import News
-from corral.engine.observe import Observer
-from corral.engine.reconcile import Reconciler
-from corral.engine.record import Recorder
-from corral.engine.sightings import Sightings
-from corral.engine.starts import Starts
-from corral.engine.unmade import Unmade
+from corral.engine.observe.observations import Sightings
+from corral.engine.observe.observer import Observer
+from corral.engine.observe.recent_lookups import Glimpses
+from corral.engine.queries.catalog import Catalogue
+from corral.engine.queries.estimates import Estimates
+from corral.engine.reconcile.create_gate import CreateGate
+from corral.engine.reconcile.reconciler import Reconciler
+from corral.engine.reconcile.recorder import Recorder
+from corral.engine.reconcile.steps.create import Births
+from corral.engine.reconcile.steps.dispatch import Acts
+from corral.engine.reconcile.steps.start import Starts
+from corral.engine.reconcile.unmade import Unmade
 from corral.health.probe import Prober
 from corral.jobs.queue import JobQueue, Wanted
 from corral.jobs.registry import JobId, JobRun, LookAgainError, Priority, Registry

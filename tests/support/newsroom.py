@@ -11,8 +11,8 @@ from corral.domain.instance import Failure, Instance, InstanceId, OperationId, O
 from corral.domain.lifecycle.tables import Goal, Phase
 from corral.domain.operation import Operation, OperationKind, OperationStatus
 from corral.domain.placement.catalog import BillingMode
-from corral.engine.event_log import EventDetails, EventLog
-from corral.engine.news import SEND_WEBHOOK, News
+from corral.engine.events.log import EventDetails, EventLog
+from corral.engine.events.publisher import SEND_WEBHOOK, News
 from corral.jobs.queue import JobQueue
 from corral.jobs.registry import JobRun, JobType, Registry
 from corral.store.session.database import Database

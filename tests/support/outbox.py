@@ -10,8 +10,8 @@ import msgspec
 
 from corral.domain.instance import Instance
 from corral.domain.operation import Operation
-from corral.engine.deliveries import Deliveries
-from corral.engine.news import SEND_WEBHOOK
+from corral.engine.events.publisher import SEND_WEBHOOK
+from corral.engine.events.webhook_sender import Deliveries
 from corral.jobs.registry import JobId, JobRun, LookAgainError
 from corral.telemetry import Metrics
 from corral.webhooks.deliver import Sender

@@ -30,21 +30,21 @@ from corral.domain.lifecycle.decide import Policy
 from corral.domain.lifecycle.tables import SETTLED, Goal, Phase
 from corral.domain.observation.sighting import Endpoint
 from corral.domain.operation import Operation, OperationKind, OperationStatus
-from corral.engine.acts import Acts
-from corral.engine.births import Births
-from corral.engine.catalog import Catalogue
-from corral.engine.create_gate import CreateGate
-from corral.engine.errands import Errands
-from corral.engine.estimates import Estimates
-from corral.engine.glimpses import Glimpses
-from corral.engine.news import News
-from corral.engine.observe import Observer
-from corral.engine.reconcile import Reconciler
-from corral.engine.record import Recorder
-from corral.engine.sightings import Sightings
-from corral.engine.starts import Starts
-from corral.engine.sweeps.orphans import OrphanSweep
-from corral.engine.unmade import Unmade
+from corral.engine.commands.change import Errands
+from corral.engine.events.publisher import News
+from corral.engine.maintenance.orphans import OrphanSweep
+from corral.engine.observe.observations import Sightings
+from corral.engine.observe.observer import Observer
+from corral.engine.observe.recent_lookups import Glimpses
+from corral.engine.queries.catalog import Catalogue
+from corral.engine.queries.estimates import Estimates
+from corral.engine.reconcile.create_gate import CreateGate
+from corral.engine.reconcile.reconciler import Reconciler
+from corral.engine.reconcile.recorder import Recorder
+from corral.engine.reconcile.steps.create import Births
+from corral.engine.reconcile.steps.dispatch import Acts
+from corral.engine.reconcile.steps.start import Starts
+from corral.engine.reconcile.unmade import Unmade
 from corral.health.probe import Prober
 from corral.jobs.execution import FIRST_RETRY_SECONDS, LAST_RETRY_SECONDS, OUTAGE_PAUSE_SECONDS
 from corral.jobs.queue import JobQueue, Wanted

@@ -12,15 +12,15 @@ from corral.domain.events import Change
 from corral.domain.instance import Order
 from corral.domain.lifecycle.commands import Terms
 from corral.domain.operation import OperationKind
-from corral.engine.catalog import Catalogue
-from corral.engine.commands import Commands
-from corral.engine.errands import Accepted, Errands
-from corral.engine.estimates import Estimates
+from corral.engine.commands.change import Accepted, Errands
+from corral.engine.commands.create import Commands
+from corral.engine.commands.idempotent import Keyed
+from corral.engine.events.publisher import News
 from corral.engine.ids import random_id
-from corral.engine.keyed import Keyed
-from corral.engine.namesakes import Namesakes
-from corral.engine.news import News
-from corral.engine.reading import Reading
+from corral.engine.queries.catalog import Catalogue
+from corral.engine.queries.estimates import Estimates
+from corral.engine.queries.instances import Reading
+from corral.engine.queries.provider_name_lookup import Namesakes
 from corral.jobs.queue import JobQueue
 from corral.jobs.registry import JobRun, JobType, Priority, Registry
 from corral.settings import CacheSettings

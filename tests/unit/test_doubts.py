@@ -9,7 +9,7 @@ from support.clocks import SteppedClock
 from support.known import FRESH, NOW
 
 from corral.domain.instance import InstanceId
-from corral.engine.doubts import DoubtWatch
+from corral.engine.observe.settle_timer import DoubtWatch
 
 DOUBTFUL = replace(FRESH, attempt=1, create_sent_at=NOW, create_ended=True, doubted_at=NOW)
 

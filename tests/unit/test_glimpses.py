@@ -12,7 +12,7 @@ from support.sightings import shown
 from corral.domain.instance import ProviderId
 from corral.domain.lifecycle.tables import Phase
 from corral.domain.observation.sighting import Connection, Sighting
-from corral.engine.glimpses import FRESH, MOST, Glimpses
+from corral.engine.observe.recent_lookups import FRESH, MOST, Glimpses
 
 SEEN = shown("p1", Sighting.RUNNING)
 UP = replace(WISHED, phase=Phase.RUNNING, provider_id=ProviderId("p1"), sighting=Sighting.RUNNING, sighted_at=NOW)

@@ -11,7 +11,7 @@ from corral.domain.instance import Instance, ProviderId
 from corral.domain.lifecycle.decide import Policy
 from corral.domain.lifecycle.tables import Action, Goal, Phase
 from corral.domain.observation.sighting import Sighting
-from corral.engine.sightings import next_look
+from corral.engine.observe.observations import next_look
 
 BOOTING = replace(FRESH, phase=Phase.STARTING, provider_id=ProviderId("p1"), sighting=Sighting.BOOTING)
 DEADLINE = FRESH.deadline_at

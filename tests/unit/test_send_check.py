@@ -8,7 +8,7 @@ import pytest
 from support.clocks import SteppedClock
 
 from corral.domain.errors import CloudTransientError, StaleError
-from corral.engine.send_check import SendCheck
+from corral.engine.reconcile.send_check import SendCheck
 
 LIMIT = timedelta(seconds=45)
 

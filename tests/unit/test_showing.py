@@ -15,7 +15,7 @@ from corral.api.times import iso
 from corral.clock import FixedClock
 from corral.domain.instance import ProviderId
 from corral.domain.lifecycle.tables import Phase
-from corral.engine.reading import Known
+from corral.engine.queries.instances import Known
 
 READY = replace(FRESH, phase=Phase.READY, provider_id=ProviderId("n-1"), started_at=NOW, sighted_at=NOW)
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from corral.domain.access import LOCAL, Access, Caller
 from corral.domain.errors import CorralError, ForbiddenError, StoreUnavailableError, UnauthorisedError
-from corral.engine.keyring import KeyRing
+from corral.engine.auth.api_keys import KeyRing
 
 if TYPE_CHECKING:
     from litestar.types import ASGIApp, HTTPScope, Receive, Scope, Send

@@ -50,16 +50,16 @@ from corral.api.warm import Warm, WarmAnswers
 from corral.clock import Clock
 from corral.domain import errors
 from corral.domain.rate_limit import RateLimit
-from corral.engine.audit import AuditTrail
-from corral.engine.catalog import Catalogue
-from corral.engine.deliveries import Deliveries
-from corral.engine.event_hub import EventHub
-from corral.engine.event_log import EventLog
-from corral.engine.fleet import Fleet
-from corral.engine.fleet_gauges import FleetGauges
-from corral.engine.keyed import KeysInUse
-from corral.engine.keyring import KeyRing
-from corral.engine.shared_caches import SharedCaches
+from corral.engine.auth.api_keys import KeyRing
+from corral.engine.auth.audit_log import AuditTrail
+from corral.engine.commands.idempotent import KeysInUse
+from corral.engine.events.log import EventLog
+from corral.engine.events.stream import EventHub
+from corral.engine.events.webhook_sender import Deliveries
+from corral.engine.queries.cache_invalidation import SharedCaches
+from corral.engine.queries.catalog import Catalogue
+from corral.engine.queries.fleet import Fleet
+from corral.engine.queries.fleet_gauges import FleetGauges
 from corral.jobs.queue import JobQueue
 from corral.store.session.database import Database
 from corral.telemetry import Metrics, log

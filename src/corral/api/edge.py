@@ -32,7 +32,7 @@ from corral.api.witness import Witness
 from corral.clock import Clock
 from corral.domain.errors import CorralError, ForbiddenError, MalformedError, ShuttingDownError
 from corral.domain.rate_limit import Standing
-from corral.engine.audit import AuditTrail
+from corral.engine.auth.audit_log import AuditTrail
 from corral.telemetry import Metrics, is_debugging, log
 
 if TYPE_CHECKING:  # typing only: the edge works for any ASGI application

@@ -29,7 +29,7 @@ from corral.domain.errors import (
     StaleError,
     StoreUnavailableError,
 )
-from corral.engine.keyed import Keyed, KeysInUse
+from corral.engine.commands.idempotent import Keyed, KeysInUse
 from corral.store.session.database import Database
 from corral.store.tables import idempotency
 from corral.store.tables.idempotency import Answer, KeyRow

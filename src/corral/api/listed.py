@@ -21,8 +21,8 @@ from corral.domain.observation.merge import Consistency, Merged, Source, foreign
 from corral.domain.observation.sighting import ProviderInstance
 from corral.domain.operation import Operation
 from corral.domain.placement.catalog import BillingMode
-from corral.engine.listing import Answer
-from corral.engine.reading import Known
+from corral.engine.queries.instances import Known
+from corral.engine.queries.merged_listing import Answer
 
 MASKED: Final = "********"
 

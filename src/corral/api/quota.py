@@ -17,7 +17,8 @@ UNCOUNTED: Final = "/health"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quota:
-    """One process's count of its callers' requests; `engine/request_counts.py` adds what other processes counted."""
+    """One process's count of its callers' requests; `engine/auth/request_counts.py` adds what other processes
+    counted."""
 
     limit: RateLimit
     clock: Clock

@@ -31,8 +31,8 @@ from corral.domain.observation.sighting import Endpoint, Sighting
 from corral.domain.observation.spot import Spot
 from corral.domain.operation import ENDED, Operation
 from corral.domain.placement.pricing import usd
-from corral.engine.estimates import Estimates
-from corral.engine.reading import Known
+from corral.engine.queries.estimates import Estimates
+from corral.engine.queries.instances import Known
 
 LOOKS_MISSED = 2
 """One look may fail or be late; after two, what is shown may be wrong and says so."""

@@ -16,7 +16,7 @@ import msgspec
 from corral.api.access import Identity
 from corral.clock import Clock
 from corral.domain.audit import AuditEntry
-from corral.engine.audit import AuditTrail
+from corral.engine.auth.audit_log import AuditTrail
 
 if TYPE_CHECKING:
     from litestar.types import HTTPScope, Message, Send

@@ -61,7 +61,7 @@ class CacheBook:
     """
     Every cache of one process.
 
-    What is dropped here is dropped in this process only; `engine/shared_caches.py` tells the others.
+    What is dropped here is dropped in this process only; `engine/queries/cache_invalidation.py` tells the others.
     """
 
     def __init__(self, settings: CacheSettings, clock: Clock) -> None:

@@ -45,7 +45,7 @@ def import_all(
 ) -> None:
     """Read an export into an empty database: all of it, or nothing. The service must not be running."""
     from corral import recovery  # noqa: PLC0415  # as above
-    from corral.engine.archive import LONGEST_LINE  # noqa: PLC0415  # as above
+    from corral.engine.recovery.archive import LONGEST_LINE  # noqa: PLC0415  # as above
 
     settings = configuration({}).settings
     configure_logging("warning")

@@ -32,10 +32,10 @@ def create(
     json: Json = False,
 ) -> None:
     """Make a key and print it, this once: only its hash is stored."""
-    from corral.engine import keyring  # noqa: PLC0415  # half a second that other commands need not wait
+    from corral.engine.auth import api_keys  # noqa: PLC0415  # half a second that other commands need not wait
 
     key, text = _with_database(
-        lambda database: keyring.issue(database, name=name, access=role, now=SystemClock().now())
+        lambda database: api_keys.issue(database, name=name, access=role, now=SystemClock().now())
     )
     if json:
         print_json({**_described(key), "key": text})
@@ -47,9 +47,9 @@ def create(
 @commands.command("ls")
 def list_keys(json: Json = False) -> None:
     """List every key: its role, its first characters, and when it was last used."""
-    from corral.engine import keyring  # noqa: PLC0415  # as above
+    from corral.engine.auth import api_keys  # noqa: PLC0415  # as above
 
-    found = _with_database(keyring.listed)
+    found = _with_database(api_keys.listed)
     if json:
         print_json([_described(key) for key in found])
         return
@@ -71,9 +71,9 @@ def list_keys(json: Json = False) -> None:
 @commands.command()
 def revoke(named: Annotated[str, typer.Argument(metavar="ID|NAME", help="Id or name of the key.")]) -> None:
     """End a key: every process refuses it at once, for good."""
-    from corral.engine import keyring  # noqa: PLC0415  # as above
+    from corral.engine.auth import api_keys  # noqa: PLC0415  # as above
 
-    key = _with_database(lambda database: keyring.withdraw(database, named=named, now=SystemClock().now()))
+    key = _with_database(lambda database: api_keys.withdraw(database, named=named, now=SystemClock().now()))
     print_line(f"{key.id} ({key.name}) is revoked")
 
 

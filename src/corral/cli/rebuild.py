@@ -14,7 +14,7 @@ from corral.domain.observation.rebuild import Fate
 from corral.domain.placement.pricing import usd
 
 if TYPE_CHECKING:
-    from corral.engine.rebuilding import Found, Picture
+    from corral.engine.recovery.rebuild import Found, Picture
 
 commands = typer.Typer()
 
@@ -37,7 +37,7 @@ def rebuild(
     at the provider, and machines that no Corral or another one made are not touched.
     """
     from corral import recovery  # noqa: PLC0415  # half a second that other commands need not wait
-    from corral.engine.rebuilding import unknowable  # noqa: PLC0415  # as above
+    from corral.engine.recovery.rebuild import unknowable  # noqa: PLC0415  # as above
 
     settings = configuration({}).settings
     configure_logging("warning")

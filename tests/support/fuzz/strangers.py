@@ -15,7 +15,7 @@ from dotenv import dotenv_values
 from corral.configuration import load
 from corral.domain.errors import MalformedError, SettingsError
 from corral.domain.health.checks import BODY_LIMIT, answer_failure
-from corral.engine import archive
+from corral.engine.recovery import archive
 from corral.health.probe import _unpacked
 from corral_client.errors import CorralApiError, ServerError, error_of
 from corral_client.events import read_event

@@ -29,7 +29,7 @@ from corral.api.showing import Showing
 from corral.api.times import iso
 from corral.domain.lifecycle.tables import Phase
 from corral.domain.operation import OperationKind
-from corral.engine.errands import Accepted
+from corral.engine.commands.change import Accepted
 from corral.store.tables.idempotency import Answer
 
 _MESSAGES: Final = {

@@ -19,7 +19,7 @@ from corral.api.order_form import AdoptOperation
 from corral.api.orders import OrderReader
 from corral.api.schemas import InstanceDetails
 from corral.api.showing import Showing
-from corral.engine.adoption import Adopting
+from corral.engine.commands.adopt import Adopting
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

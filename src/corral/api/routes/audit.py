@@ -16,7 +16,7 @@ from corral.api.routes.events import After, InstanceFilter, Limit
 from corral.domain.access import Access
 from corral.domain.audit import AuditLine
 from corral.domain.timestamps import iso
-from corral.engine.audit import AuditTrail
+from corral.engine.auth.audit_log import AuditTrail
 
 
 class AuditLineDetails(msgspec.Struct, rename="camel"):

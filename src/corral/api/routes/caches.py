@@ -14,7 +14,7 @@ from corral.api.access import ADMIN, VIEWER
 from corral.cache.cache import Cache
 from corral.cache.registry import cache_name
 from corral.domain.errors import NotFoundError
-from corral.engine.shared_caches import SharedCaches
+from corral.engine.queries.cache_invalidation import SharedCaches
 
 KEY_LENGTH = 1000
 """No key is longer: the longest names a product and every region. A notice to other processes must also hold it."""

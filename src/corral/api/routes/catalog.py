@@ -18,7 +18,7 @@ from corral.domain.placement.catalog import BillingMode, PortKind, Product, Temp
 from corral.domain.placement.pricing import micro_usd, usd
 from corral.domain.placement.rank import Wish
 from corral.domain.requests.create import LONGEST_TEMPLATE_ID
-from corral.engine.catalog import Catalogue
+from corral.engine.queries.catalog import Catalogue
 
 NAME_LENGTH = 200
 REGION_LENGTH = 100

@@ -15,9 +15,9 @@ from msgspec import Meta
 
 from corral.api.access import VIEWER, Identity
 from corral.api.parameters import ID_CHARACTERS
-from corral.engine.event_hub import EventHub
-from corral.engine.event_log import EventDetails, EventLog
-from corral.engine.keyring import KeyRing
+from corral.engine.auth.api_keys import KeyRing
+from corral.engine.events.log import EventDetails, EventLog
+from corral.engine.events.stream import EventHub
 
 MOST_SEQ = 2**63 - 1
 _STREAM_HEADERS = {

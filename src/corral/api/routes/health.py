@@ -16,7 +16,7 @@ from corral.api.access import OPEN, VIEWER
 from corral.api.times import iso
 from corral.api.vitals import Vitals
 from corral.clock import Clock
-from corral.engine.fleet_gauges import FleetGauges
+from corral.engine.queries.fleet_gauges import FleetGauges
 from corral.telemetry import Metrics
 
 _PROMETHEUS_TEXT: Final = CONTENT_TYPE_LATEST.removesuffix("; charset=utf-8")

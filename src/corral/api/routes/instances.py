@@ -36,9 +36,9 @@ from corral.domain.errors import FieldProblem
 from corral.domain.lifecycle.tables import Phase
 from corral.domain.placement.pricing import usd
 from corral.domain.placement.rank import Ranking
-from corral.engine.commands import Commands, Created
-from corral.engine.errands import Errands
-from corral.engine.reading import Reading
+from corral.engine.commands.change import Errands
+from corral.engine.commands.create import Commands, Created
+from corral.engine.queries.instances import Reading
 from corral.store.tables.idempotency import Answer
 
 PATH: Final = "/api/instances"

@@ -14,7 +14,7 @@ from corral.api.access import OPERATOR, VIEWER, check
 from corral.api.listed import ComprehensiveList, comprehensive_list
 from corral.clock import Clock
 from corral.domain.errors import NotFoundError
-from corral.engine.listing import MergedListing, Options
+from corral.engine.queries.merged_listing import MergedListing, Options
 from corral.settings import ListingSettings
 
 

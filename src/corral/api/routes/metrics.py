@@ -26,7 +26,7 @@ from corral.cache.registry import CacheBook
 from corral.domain.lifecycle.tables import Phase
 from corral.domain.placement.catalog import MICRO_USD
 from corral.domain.placement.pricing import usd
-from corral.engine.fleet import MOST_HOURS, Fleet, FleetNumbers, History
+from corral.engine.queries.fleet import MOST_HOURS, Fleet, FleetNumbers, History
 from corral.jobs.queue import JobStatus
 from corral.store.tables.ready_times import Quantiles
 

@@ -9,7 +9,7 @@ from litestar.params import FromPath
 from corral.api.access import VIEWER
 from corral.api.schemas import OperationDetails, OperationList
 from corral.api.showing import operation_details
-from corral.engine.reading import Reading
+from corral.engine.queries.instances import Reading
 
 
 def handlers(reading: Reading) -> list[HTTPRouteHandler]:

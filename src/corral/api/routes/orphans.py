@@ -18,8 +18,8 @@ from corral.domain.observation.matching import UnmatchedKind
 from corral.domain.observation.orphans import Orphan
 from corral.domain.observation.stuck import Stuck
 from corral.domain.placement.pricing import usd
-from corral.engine.sweeps.orphans import OrphanRule, is_deleted
-from corral.engine.sweeps.stuck import StuckSweep
+from corral.engine.maintenance.orphans import OrphanRule, is_deleted
+from corral.engine.maintenance.stuck import StuckSweep
 from corral.store.session.database import Database
 from corral.store.tables import orphans
 

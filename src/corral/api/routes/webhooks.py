@@ -17,7 +17,7 @@ from corral.domain.delivery import Delivery, DeliveryAttempt, DeliveryId, Delive
 from corral.domain.errors import NotFoundError
 from corral.domain.events import EventType
 from corral.domain.timestamps import iso
-from corral.engine.deliveries import Deliveries
+from corral.engine.events.webhook_sender import Deliveries
 
 
 class AttemptDetails(msgspec.Struct, rename="camel"):

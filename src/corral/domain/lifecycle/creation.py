@@ -16,7 +16,8 @@ CREATE_WITHIN: Final = timedelta(minutes=20)
 OF_CAPACITY: Final = frozenset({"RESOURCE_CONSTRAINTS", "NO_OPTIMAL_PRODUCT_ANY_REGION"})
 """Every offer is short, too dear or not listed at the moment."""
 NOT_LISTED: Final = "ACCOUNT_NOT_LISTED"
-"""No complete listing of the account was compared with the records since the start; see `engine/create_gate.py`."""
+"""No complete listing of the account was compared with the records since the start; see
+`engine/reconcile/create_gate.py`."""
 PASSING: Final = OF_CAPACITY | {"AUTHENTICATION_FAILED", "INSUFFICIENT_BALANCE", "PRODUCT_NOT_FOUND", NOT_LISTED}
 """
 What an accepted create may meet without failing at once. A rejected key and an empty account are put right by a person;

@@ -1,0 +1,118 @@
+"""
+The API keys: made, revoked, and recognised.
+
+A process holds all keys in use, by digest, for a few seconds, and drops them at once when one is made or revoked
+anywhere; so a request costs no query, neither does a flood of wrong keys, and a revoked key is refused everywhere
+within the time of a notice. While notices are not heard, or the database is away, keys are believed for those seconds,
+and then nobody is.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Final
+
+from corral.cache.cache import Cache
+from corral.cache.registry import CacheBook, CacheName
+from corral.clock import Clock
+from corral.domain.access import KEY_BYTES, SHOWN, Access, ApiKey, KeyId, is_key_name, key_digest, key_text
+from corral.domain.audit import COMMAND_LINE, AuditEntry
+from corral.domain.errors import GoalRefusedError, NotFoundError, SettingsError, StoreUnavailableError
+from corral.engine.ids import is_id
+from corral.engine.queries.cache_invalidation import forget_on_commit
+from corral.store.session.database import Database
+from corral.store.tables import audit, keys
+
+NOTE_EVERY: Final = timedelta(minutes=1)
+"""How often uses are written down; "last used" is for finding keys nobody needs, and a minute is fine for that."""
+_ALL: Final = "all"
+
+
+class KeyRing:
+    """Recognises keys."""
+
+    def __init__(self, database: Database, caches: CacheBook, clock: Clock) -> None:
+        self._database = database
+        self._held: Cache[Mapping[bytes, ApiKey]] = caches[CacheName.API_KEYS]
+        self._clock = clock
+        self._uses: dict[KeyId, datetime] = {}
+
+    async def find(self, key: str) -> ApiKey | None:
+        """What is known of *key*, if it is in use; raises StoreUnavailableError when that cannot be found out."""
+        found = (await self._held.get(_ALL, self._load)).get(key_digest(key))
+        if found is not None:
+            self._uses[found.id] = self._clock.now()
+        return found
+
+    async def is_in_use(self, key_id: KeyId) -> bool:
+        """Whether the key with that id was not revoked; raises StoreUnavailableError when that cannot be found out."""
+        return any(key.id == key_id for key in (await self._held.get(_ALL, self._load)).values())
+
+    async def is_empty(self) -> bool:
+        """Whether no key is in use."""
+        return not await self._held.get(_ALL, self._load)
+
+    async def run(self) -> None:
+        """Write down every minute which keys were used."""
+        while True:
+            await self._clock.sleep(NOTE_EVERY.total_seconds())
+            await self.note_uses()
+
+    async def note_uses(self) -> None:
+        """Write down which keys were used since the last time."""
+        uses, self._uses = self._uses, {}
+        if uses:
+            with contextlib.suppress(StoreUnavailableError):  # the next use will be noted
+                async with self._database.connection() as connection:
+                    await keys.note_uses(connection, uses)
+
+    async def _load(self) -> Mapping[bytes, ApiKey]:
+        async with self._database.connection() as connection:
+            return await keys.in_use(connection)
+
+
+async def issue(database: Database, *, name: str, access: Access, now: datetime) -> tuple[ApiKey, str]:
+    """Make a key; answers what is known of it, and the key itself, which nobody can ask for again."""
+    if not is_key_name(name):
+        raise SettingsError(f"{name[:80]!r} cannot name a key: use 1 to 64 letters, digits, '_', '-', '.' and '@'")
+    text = key_text(secrets.token_bytes(KEY_BYTES))
+    key = ApiKey(id=KeyId(f"key_{secrets.token_hex(6)}"), name=name, access=access, prefix=text[:SHOWN], created_at=now)
+    async with database.transaction() as connection:
+        if not await keys.add(connection, key, key_digest(text)):
+            raise GoalRefusedError(f"there is a key named {name!r}: revoke it first, or choose another name")
+        await audit.append(connection, [_told("create", key, now)])
+        await forget_on_commit(connection, CacheName.API_KEYS)
+    return key, text
+
+
+async def withdraw(database: Database, *, named: str, now: datetime) -> ApiKey:
+    """End the key whose id or name is *named*; every process refuses it from here on."""
+    async with database.transaction() as connection:
+        key = await keys.revoke(connection, named, now) if is_id(named) else None
+        if key is None:
+            raise NotFoundError(f"no key in use is called {named[:80]!r}; `corral keys ls` lists all")
+        await audit.append(connection, [_told("revoke", key, now)])
+        await forget_on_commit(connection, CacheName.API_KEYS)
+    return key
+
+
+async def listed(database: Database) -> list[ApiKey]:
+    """All keys, also the revoked, oldest first."""
+    async with database.connection() as connection:
+        return await keys.every(connection)
+
+
+def _told(verb: str, key: ApiKey, now: datetime) -> AuditEntry:
+    return AuditEntry(
+        at=now,
+        caller=COMMAND_LINE,
+        method="CLI",
+        route=f"keys {verb}",
+        path=f"{key.id} {key.name} {key.access.value}",
+        address="local",
+        status=0,
+        request_id="",
+    )

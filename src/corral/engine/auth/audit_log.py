@@ -1,0 +1,85 @@
+"""
+The audit log: written before the answer is sent, many lines to a commit.
+
+Whoever got an answer finds its line, also after a SIGKILL; docs/decisions/0006 says why the line is not in the
+transaction of the change itself (but for wishes), and what that costs. A line that cannot be written is logged and
+counted, and the answer is sent all the same: the change has happened, and not telling would not undo it.
+
+Strangers write only so many lines a minute: else anybody who reaches the port could fill the disk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Final
+
+from corral.clock import Clock
+from corral.domain.audit import AuditEntry, AuditLine
+from corral.domain.rate_limit import RateLimit
+from corral.engine.batcher import GroupCommit
+from corral.engine.ids import is_id
+from corral.jobs.registry import JobRun, JobType, Priority
+from corral.store.session.database import Database
+from corral.store.tables import audit
+from corral.telemetry import Metrics, log
+
+KEPT_FOR: Final = timedelta(days=90)
+STRANGERS_A_MINUTE: Final = 600
+"""Of one process: enough to see who tries what, and at most some 200 MB a day."""
+
+
+class AuditTrail:
+    """Writes and reads the log."""
+
+    def __init__(self, database: Database, clock: Clock, metrics: Metrics) -> None:
+        self._database = database
+        self._clock = clock
+        self._metrics = metrics
+        self._entries = GroupCommit[AuditEntry, None](self._write)
+        self._strangers = RateLimit(most=STRANGERS_A_MINUTE, window_seconds=60)
+
+    async def record(self, entry: AuditEntry) -> None:
+        """Write *entry* down; returns when it is committed, or cannot be."""
+        if entry.caller is None and not self._strangers.take("strangers", self._clock.monotonic()).admitted:
+            self._metrics.audit_unwritten.labels("strangers").inc()
+            return
+        try:
+            await self._entries.add(entry)
+        except Exception as error:  # noqa: BLE001  # whatever it is, the caller must get the answer
+            self._metrics.audit_unwritten.labels("failed").inc()
+            log.error(
+                "audit.unwritten",
+                who=None if entry.caller is None else entry.caller.name,
+                method=entry.method,
+                path=entry.path,
+                status=entry.status,
+                instance_id=entry.instance_id,
+                reason=repr(error),
+            )
+
+    async def page(
+        self, *, after: int, limit: int, instance_id: str | None = None, who: str | None = None
+    ) -> list[AuditLine]:
+        """The next lines after number *after*, oldest first."""
+        if (instance_id is not None and not is_id(instance_id)) or (who is not None and not is_id(who)):
+            return []
+        async with self._database.connection() as connection:
+            return await audit.page(connection, after=after, limit=limit, instance_id=instance_id, who=who)
+
+    async def _write(self, entries: Sequence[AuditEntry]) -> list[None]:
+        async with self._database.connection() as connection:
+            await audit.append(connection, entries)
+        return [None] * len(entries)
+
+
+def sweep(database: Database, clock: Clock) -> JobType:
+    """The job type that removes lines past their time, once an hour."""
+
+    async def handler(_run: JobRun) -> None:
+        async with database.connection() as connection:
+            removed = await audit.sweep(connection, clock.now() - KEPT_FOR)
+        if removed:
+            log.info("audit.swept", removed=removed)
+
+    return JobType(name="sweep_audit", handler=handler, priority=Priority.LOW, every=timedelta(hours=1))

@@ -1,0 +1,140 @@
+"""Adopting: a provider instance that somebody else made gets a record of its own, and is ours to look after."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from corral.cache.registry import CacheBook, CacheName
+from corral.clock import Clock
+from corral.cloud.port import Cloud
+from corral.domain.errors import CloudError, GoalRefusedError
+from corral.domain.events import Change
+from corral.domain.instance import Instance, InstanceId, OperationId
+from corral.domain.observation.adoption import Adoption, adopted, billing_mode, completed
+from corral.domain.observation.provider_names import read_mark
+from corral.domain.observation.sighting import ProviderInstance, Sighting
+from corral.domain.operation import Operation, OperationKind, OperationStatus
+from corral.engine.commands.create import REMIND_AFTER
+from corral.engine.ids import is_id, no_such_instance
+from corral.engine.payloads import about
+from corral.engine.queries.catalog import Catalogue
+from corral.engine.queries.instances import Known
+from corral.engine.reconcile.recorder import Tell
+from corral.jobs.queue import JobQueue, Wanted
+from corral.store.session.database import Database
+from corral.store.tables import instances, operations, orphans
+from corral.telemetry import correlation_id
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Adopting:
+    """Takes instances under management; the provider is only looked at."""
+
+    cloud: Cloud
+    catalogue: Catalogue
+    database: Database
+    queue: JobQueue
+    tell: Tell
+    caches: CacheBook
+    clock: Clock
+    installation: str
+    new_id: Callable[[], str]
+
+    async def adopt(self, provider_id: str, adoption: Adoption) -> tuple[Known, bool]:
+        """
+        The instance, and whether it is newly ours: one that already was stays as it is.
+
+        Raises NotFoundError when the provider has none of that id, and GoalRefusedError for one that is being deleted,
+        or that a create of ours made and the engine is about to deal with. A machine reported as an orphan is free.
+        """
+        if not is_id(provider_id):
+            raise no_such_instance(provider_id)
+        known = await self._known(provider_id)
+        if known is not None:
+            return known, False
+        seen = await self._seen(provider_id)
+        price = await todays_price(self.catalogue, seen)
+        now = self.clock.now()
+        instance = adopted(
+            seen,
+            adoption,
+            micro_usd_per_gpu=price,
+            instance_id=InstanceId(f"inst_{self.new_id()}"),
+            operation_id=OperationId(f"op_{self.new_id()}"),
+            now=now,
+        )
+        operation = completed_create(instance, now)
+        if not await self._record(instance, operation):
+            known = await self._known(seen.id)
+            if known is not None:  # somebody adopted it in the same moment
+                return known, False
+        self.caches.clear(CacheName.MERGED_LISTING)
+        return Known(instance=instance, operation=operation), True
+
+    async def _known(self, given_id: str) -> Known | None:
+        async with self.database.connection() as connection:
+            instance = await instances.load(connection, given_id)
+            if instance is None:
+                return None
+            return Known(instance=instance, operation=await operations.load(connection, instance.operation_id))
+
+    async def _seen(self, provider_id: str) -> ProviderInstance:
+        seen = await self.cloud.instance(provider_id)
+        if seen is None or seen.sighting is Sighting.ABSENT:
+            raise no_such_instance(provider_id)
+        if seen.sighting is Sighting.REMOVING:
+            raise GoalRefusedError(f"{provider_id} is being deleted at the provider")
+        mark = read_mark(seen.name)
+        if mark is not None and mark.installation == self.installation:
+            async with self.database.connection() as connection:
+                maker = await instances.load(connection, mark.instance_id)
+                is_reported = await orphans.is_noted(connection, seen.id)
+            if maker is not None and not is_reported:
+                raise GoalRefusedError(
+                    f"{provider_id} was made for {maker.id}, which is {maker.phase}; it is dealt with as part of that",
+                    details={"instanceId": maker.id},
+                )
+        if seen.product_id is not None:
+            return seen
+        listing = await self.cloud.instances()
+        return completed(seen, next((each for each in listing.instances if each.id == seen.id), None))
+
+    async def _record(self, instance: Instance, operation: Operation) -> bool:
+        """Write it down, unless somebody else did."""
+        now, seen_id = self.clock.now(), str(instance.provider_id)
+        async with self.database.transaction() as connection:
+            if not await orphans.release(connection, seen_id):
+                raise GoalRefusedError(f"{seen_id} is being deleted as an orphan")
+            if not await instances.add_unless_known(connection, instance, look_at=now + REMIND_AFTER):
+                return False
+            await operations.add(connection, [replace(operation, correlation_id=correlation_id())])
+            await self.queue.enqueue(connection, [Wanted(type="monitor_instance", payload=about(instance))])
+            await self.tell(connection, [Change(before=None, after=instance, because="adopted", at=now)])
+        return True
+
+
+async def todays_price(catalogue: Catalogue, seen: ProviderInstance) -> int | None:
+    """What its kind costs a GPU-hour today; None when that cannot be told."""
+    if seen.cluster_id is None or seen.product_id is None:
+        return None
+    try:
+        return await catalogue.price(seen.cluster_id, seen.product_id, billing_mode(seen))
+    except CloudError:
+        return None
+
+
+def completed_create(instance: Instance, now: datetime) -> Operation:
+    """
+    The operation of an instance that was found, not made.
+
+    Complete at once: nothing was asked of the provider, and how long it takes to be ready teaches nothing.
+    """
+    return Operation(
+        id=instance.operation_id,
+        instance_id=instance.id,
+        kind=OperationKind.CREATE,
+        status=OperationStatus.COMPLETED,
+        created_at=now,
+    )

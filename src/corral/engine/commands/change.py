@@ -1,0 +1,165 @@
+"""
+What users ask of instances that exist, written down: the goal, an operation, an event and a job, in one transaction.
+
+Whether it may be asked is decided by `domain/lifecycle/commands.py` on the row that the transaction holds, so of many
+who ask at once one is heard. Nothing is asked of the provider here; the job does that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from corral.cache.registry import CacheBook, CacheName
+from corral.clock import Clock
+from corral.domain.events import Change, Progress
+from corral.domain.instance import Instance, InstanceId, OperationId
+from corral.domain.lifecycle.commands import Asked, Terms, granted, is_done_already
+from corral.domain.operation import ENDED, STARTUPS, Operation, OperationKind, OperationStatus, asked_for
+from corral.domain.timestamps import iso
+from corral.engine.commands.create import REMIND_AFTER
+from corral.engine.commands.idempotent import Keyed
+from corral.engine.ids import is_id, name_ambiguous, no_instance_named, no_such_instance
+from corral.engine.payloads import about
+from corral.engine.queries.estimates import Estimates
+from corral.engine.queries.provider_name_lookup import Namesakes
+from corral.engine.reconcile.recorder import Tell
+from corral.jobs.queue import JobQueue, Wanted
+from corral.jobs.registry import RELEASE
+from corral.store.session.database import Connection, Database
+from corral.store.tables import idempotency, instances, operations
+from corral.store.tables.idempotency import KeyRow
+from corral.telemetry import correlation_id
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Accepted:
+    """Something that was asked of an instance and will be done."""
+
+    kind: OperationKind
+    instance: Instance
+    operation_id: OperationId
+    estimated_ready_at: datetime | None
+    is_new: bool = True
+    """False: it was wanted or done already, and nothing was recorded."""
+
+
+class Errands:
+    """Records what users ask of instances."""
+
+    def __init__(
+        self,
+        *,
+        database: Database,
+        queue: JobQueue,
+        tell: Tell,
+        caches: CacheBook,
+        estimates: Estimates,
+        clock: Clock,
+        new_id: Callable[[], str],
+        start_within: timedelta,
+        namesakes: Namesakes | None = None,
+    ) -> None:
+        self._database = database
+        self._queue = queue
+        self._tell = tell
+        self._caches = caches
+        self._estimates = estimates
+        self._clock = clock
+        self._new_id = new_id
+        self._start_within = start_within
+        self._namesakes = namesakes
+
+    async def ask(
+        self, kind: OperationKind, given_id: str, terms: Terms, keyed: Keyed[Accepted] | None = None
+    ) -> Accepted | KeyRow:
+        """
+        Record that *kind* is asked of the instance; raises NotFoundError and GoalRefusedError.
+
+        An instance that is to go already, or is stopped or stopping, stays so, under the operation that it has. Answers
+        the row of *keyed* instead when another request used that key first.
+        """
+        if not is_id(given_id):
+            raise no_such_instance(given_id)
+        outcome = await self._record(kind, given_id, terms, keyed)
+        if isinstance(outcome, Accepted):
+            self._caches.drop(CacheName.INSTANCE_DETAILS, outcome.instance.id)
+        return outcome
+
+    async def named(self, kind: OperationKind, name: str) -> InstanceId:
+        """
+        The one live instance of that name; raises NotFoundError, or GoalRefusedError when there are several.
+
+        For a start the provider is asked, too, unless that was not wanted.
+        """
+        async with self._database.connection() as connection:
+            found = await instances.live_named(connection, name)
+        if not found and kind is OperationKind.START and self._namesakes is not None:
+            return await self._namesakes.startable(name)
+        if not found:
+            raise no_instance_named(name)
+        if len(found) > 1:
+            raise name_ambiguous(name, {"instanceIds": [instance.id for instance in found]})
+        return found[0].id
+
+    async def _record(
+        self, kind: OperationKind, given_id: str, terms: Terms, keyed: Keyed[Accepted] | None
+    ) -> Accepted | KeyRow:
+        ready_at = await self._ready_at(kind, given_id)
+        async with self._database.transaction() as connection:
+            before = await instances.hold(connection, given_id)
+            if before is None:
+                raise no_such_instance(given_id)
+            now = self._clock.now()
+            is_done = is_done_already(before, kind)
+            current = await operations.load(connection, before.operation_id)
+            after = before if is_done else granted(before, current, self._asked(kind, terms, now))
+            accepted = Accepted(
+                kind=kind,
+                instance=after,
+                operation_id=after.operation_id,
+                estimated_ready_at=ready_at,
+                is_new=not is_done,
+            )
+            if keyed is not None:
+                row = keyed.row(accepted)
+                (standing,) = await idempotency.keep(connection, [row], now)
+                if standing is not row:
+                    return standing
+            if not is_done:
+                await self._write(connection, before, current, accepted, now)
+        return accepted
+
+    def _asked(self, kind: OperationKind, terms: Terms, now: datetime) -> Asked:
+        operation_id = OperationId(f"op_{self._new_id()}")
+        return Asked(kind=kind, operation_id=operation_id, at=now, within=self._start_within, terms=terms)
+
+    async def _ready_at(self, kind: OperationKind, given_id: str) -> datetime | None:
+        """When it will be ready, if that is asked; read before the transaction, which must not wait for another."""
+        if kind not in STARTUPS:
+            return None
+        async with self._database.connection() as connection:
+            known = await instances.load(connection, given_id)
+        return None if known is None else await self._estimates.ready_at(known.order.product_name, self._clock.now())
+
+    async def _write(
+        self, connection: Connection, before: Instance, current: Operation | None, accepted: Accepted, now: datetime
+    ) -> None:
+        after = accepted.instance
+        await instances.write(connection, after, look_at=now + REMIND_AFTER)
+        if current is not None and current.status not in ENDED:
+            await operations.write(connection, replace(current, status=OperationStatus.CANCELLED))
+        asked = replace(asked_for(accepted.kind, after, now), correlation_id=correlation_id())
+        await operations.add(connection, [asked])
+        await self._queue.enqueue(connection, [self._job(accepted, now)])
+        because = f"its {accepted.kind} was asked for"
+        progress = Progress(before=None, after=asked)
+        await self._tell(connection, [Change(before=before, after=after, because=because, at=now, progress=progress)])
+
+    def _job(self, accepted: Accepted, now: datetime) -> Wanted:
+        payload = about(accepted.instance)
+        if accepted.kind not in STARTUPS:
+            return Wanted(type=RELEASE, payload=payload)
+        limits = {"startTime": iso(now), "maxWaitTime": self._start_within // timedelta(milliseconds=1)}
+        return Wanted(type="monitor_startup", payload=payload | limits, first=True)

@@ -1,0 +1,210 @@
+"""
+Wishes for new instances, written down: a goal, an operation, an event and a job, in one transaction.
+
+Nothing is asked of the provider here beyond its catalogue; the job does the rest. A request that carries an idempotency
+key has its answer stored in that same transaction: after a crash either all of it happened, and a repetition gets the
+answer, or nothing did. The same goes for a line of the audit log that is given along.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Final, overload
+
+import structlog
+
+from corral.cache.registry import CacheBook, CacheName
+from corral.clock import Clock
+from corral.domain.audit import AuditEntry
+from corral.domain.events import Change
+from corral.domain.instance import Instance, InstanceId, OperationId, Order, Placement
+from corral.domain.lifecycle.creation import CREATE_WITHIN, expected_placement
+from corral.domain.lifecycle.tables import Goal, Phase
+from corral.domain.operation import Operation, OperationKind, asked_for
+from corral.domain.placement.rank import Ranking
+from corral.domain.requests.create import wish_of
+from corral.engine.batcher import GroupCommit
+from corral.engine.commands.idempotent import Keyed
+from corral.engine.payloads import about
+from corral.engine.queries.catalog import Catalogue
+from corral.engine.queries.estimates import Estimates
+from corral.engine.reconcile.recorder import News
+from corral.jobs.queue import JobQueue, Wanted
+from corral.jobs.registry import CORRELATION
+from corral.store.session.database import Connection, Database
+from corral.store.tables import audit, idempotency, instances, operations
+from corral.store.tables.idempotency import KeyRow
+from corral.telemetry import correlation_id
+
+REMIND_AFTER: Final = timedelta(minutes=1)
+"""
+When an instance is looked at even if its job is lost. Every pass then sets a reminder of its own, unless the instance
+is settled and nothing is to be done about it.
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Created:
+    """A wish that was recorded."""
+
+    instance: Instance
+    operation: Operation
+    estimated_ready_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Wished:
+    created: Created
+    row: KeyRow | None
+    line: AuditEntry | None
+
+
+class Commands:
+    """Records what users want."""
+
+    def __init__(
+        self,
+        *,
+        database: Database,
+        catalogue: Catalogue,
+        queue: JobQueue,
+        news: News,
+        caches: CacheBook,
+        estimates: Estimates,
+        clock: Clock,
+        new_id: Callable[[], str],
+    ) -> None:
+        self._database = database
+        self._catalogue = catalogue
+        self._queue = queue
+        self._news = news
+        self._caches = caches
+        self._estimates = estimates
+        self._clock = clock
+        self._new_id = new_id
+        self._wishes = GroupCommit[_Wished, Created | KeyRow](self._record, in_halves=True)
+
+    async def plan(self, order: Order) -> Ranking:
+        """What creating *order* would choose from; NotFoundError for an unknown product or template."""
+        ranking, _ = await asyncio.gather(
+            self._catalogue.plan(wish_of(order)), self._catalogue.template(order.template_id)
+        )
+        return ranking
+
+    @overload
+    async def create(self, order: Order, *, line_of: Callable[[Created], AuditEntry] | None = None) -> Created: ...
+    @overload
+    async def create(
+        self,
+        order: Order,
+        keyed: Keyed[Created] | None,
+        *,
+        line_of: Callable[[Created], AuditEntry] | None = None,
+    ) -> Created | KeyRow: ...
+    async def create(
+        self,
+        order: Order,
+        keyed: Keyed[Created] | None = None,
+        *,
+        line_of: Callable[[Created], AuditEntry] | None = None,
+    ) -> Created | KeyRow:
+        """
+        Record that *order* is wanted; raises NotFoundError when its product or template is not to be had.
+
+        Answers the row of *keyed* instead when another request used that key first. What *line_of* tells of the wish is
+        written into the audit log with it.
+        """
+        now = self._clock.now()
+        wish, or_short = wish_of(order), bool(order.wait_for_capacity_seconds)
+        template = self._catalogue.template(order.template_id)
+        if self._catalogue.has_template(order.template_id):  # nothing to wait for, and so no need to wait side by side
+            await template
+            ranking = await self._catalogue.candidates(wish, or_short=or_short)
+        else:
+            ranking, _ = await asyncio.gather(self._catalogue.candidates(wish, or_short=or_short), template)
+        ready_at = await self._estimates.ready_at(order.product_name, now)
+        created = self._wish(order, expected_placement(ranking, order.gpu_num), now, ready_at)
+        row = None if keyed is None else keyed.row(created)
+        return await self._wishes.add(
+            _Wished(created=created, row=row, line=None if line_of is None else line_of(created))
+        )
+
+    def _wish(self, order: Order, placement: Placement, now: datetime, ready_at: datetime) -> Created:
+        wait = timedelta(seconds=order.wait_for_capacity_seconds or 0)
+        instance = Instance(
+            id=InstanceId(f"inst_{self._new_id()}"),
+            order=order,
+            goal=Goal.RUNNING,
+            phase=Phase.CREATING,
+            operation_id=OperationId(f"op_{self._new_id()}"),
+            created_at=now,
+            phase_since=now,
+            deadline_at=now + wait + CREATE_WITHIN,
+            placement=placement,
+        )
+        asked = replace(asked_for(OperationKind.CREATE, instance, now), correlation_id=correlation_id())
+        return Created(instance=instance, operation=asked, estimated_ready_at=ready_at)
+
+    async def _record(self, wished: Sequence[_Wished]) -> list[Created | KeyRow]:
+        """Write a group of wishes down, except those whose key turns out to be taken."""
+        # The group is written in the context of one of its requests, whose id the others' jobs must not carry.
+        caused_by = wished[0].created.operation.correlation_id if len(wished) == 1 else None
+        with structlog.contextvars.bound_contextvars(correlation_id=caused_by):
+            return await self._record_group(wished)
+
+    async def _record_group(self, wished: Sequence[_Wished]) -> list[Created | KeyRow]:
+        outcomes: list[Created | KeyRow]
+        if any(wish.row is not None for wish in wished):
+            async with self._database.transaction() as connection:
+                outcomes = await self._claimed(connection, wished)
+                fresh = [w for w, outcome in zip(wished, outcomes, strict=True) if outcome is w.created]
+                await self._add(connection, fresh)
+        else:
+            outcomes = [wish.created for wish in wished]
+            async with self._database.connection() as connection:
+                await self._add(connection, wished)
+        self._caches.clear(CacheName.MERGED_LISTING)
+        return outcomes
+
+    async def _add(self, connection: Connection, fresh: Sequence[_Wished]) -> None:
+        if not fresh:
+            return
+        now, new = self._clock.now(), [wish.created.instance for wish in fresh]
+        lines = [wish.line for wish in fresh if wish.line is not None]
+        writes = [
+            instances.adding(new, look_at=now + REMIND_AFTER),
+            *([audit.appending(lines)] if lines else []),
+            operations.adding([wish.created.operation for wish in fresh]),
+            self._queue.adding([_create_job(wish.created) for wish in fresh]),
+        ]
+        await self._news.write(
+            connection, writes, [Change(before=None, after=i, because="wanted", at=now) for i in new]
+        )
+
+    async def _claimed(self, connection: Connection, wished: Sequence[_Wished]) -> list[Created | KeyRow]:
+        """Each wish, or the row that another request left under its key."""
+        rows = [wish.row for wish in wished if wish.row is not None]
+        standing = iter(await idempotency.keep(connection, rows, self._clock.now()) if rows else [])
+        outcomes: list[Created | KeyRow] = []
+        for wish in wished:
+            row = None if wish.row is None else next(standing)
+            outcomes.append(wish.created if row is None or row is wish.row else row)
+        return outcomes
+
+
+def _create_job(created: Created) -> Wanted:
+    instance, caused_by = created.instance, created.operation.correlation_id
+    order, placement = instance.order, instance.placement
+    payload = {
+        **about(instance),
+        "name": order.name,
+        "productName": order.product_name,
+        "templateId": order.template_id,
+        "gpuNum": order.gpu_num,
+        "rootfsSize": order.rootfs_gb,
+        "region": order.regions[0] if placement is None else placement.region,
+    }
+    return Wanted(type="create_instance", payload=payload | ({} if caused_by is None else {CORRELATION: caused_by}))

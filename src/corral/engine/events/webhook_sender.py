@@ -1,0 +1,220 @@
+"""
+Emptying the outbox: every event to its receiver, in order per instance.
+
+Each job sends what is pending for one instance, oldest first, and a later event waits until the one before it is
+delivered or given up. One worker at a time sends for an instance (a lock of its connection). No transaction is open
+while a receiver answers.
+
+A message is delivered once, and again only in one case: this process ends between the receiver's 2xx and our record of
+it. Nobody can close that gap alone; so every attempt carries the event's id as `webhook-id` and the same bytes, and a
+receiver that remembers ids takes each event once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from datetime import datetime, timedelta
+
+import msgspec
+
+from corral.clock import Clock
+from corral.domain.delivery import Delivery, DeliveryAttempt, DeliveryId, DeliveryStatus
+from corral.domain.errors import NotFoundError
+from corral.domain.events import EventType
+from corral.domain.instance import Instance, InstanceId
+from corral.domain.operation import Operation
+from corral.engine.events.log import EventDetails, EventLog
+from corral.engine.events.publisher import SEND_WEBHOOK, send_job
+from corral.jobs.queue import JobQueue
+from corral.jobs.registry import JobPool, JobRun, JobType, LookAgainError
+from corral.store.session.database import Connection, Database
+from corral.store.tables import deliveries, events, instances, operations
+from corral.store.tables.deliveries import Pending
+from corral.telemetry import Metrics, log
+from corral.webhooks.deliver import Attempt, Sender
+from corral.webhooks.schedule import Fate, next_delay
+from corral.webhooks.slots import SendSlots, Slot, SlotsTakenError
+
+Describe = Callable[[Instance, Operation | None, datetime], Awaitable[object]]
+"""An instance and its operation, as the API showed them then (InstanceDetails): anything that encodes as JSON."""
+
+BUSY_PAUSE = timedelta(seconds=1)
+"""Another worker sends for the instance and will most likely send ours too; we look again, in case it was ending."""
+
+_ABOUT_HEALTH = frozenset({EventType.HEALTH_CHECKING, EventType.READY, EventType.FAILED, EventType.TIMEOUT})
+_ENDS = {
+    Fate.DELIVERED: DeliveryStatus.DELIVERED,
+    Fate.STOP: DeliveryStatus.STOPPED,
+    Fate.FINAL: DeliveryStatus.FAILED,
+    Fate.RETRY: DeliveryStatus.FAILED,
+}
+
+
+class Deliveries:
+    """
+    Sends and shows the outbox; a process that only shows it has no *sender*.
+
+    *roll* in [0, 1) decides the jitter.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        queue: JobQueue,
+        event_log: EventLog,
+        *,
+        sender: Sender | None,
+        describe: Describe,
+        clock: Clock,
+        metrics: Metrics,
+        roll: Callable[[], float],
+    ) -> None:
+        self._database = database
+        self._queue = queue
+        self._log = event_log
+        self._sender = sender
+        self._describe = describe
+        self._clock = clock
+        self._metrics = metrics
+        self._roll = roll
+        self._slots = SendSlots(clock)
+        for fate in Fate:
+            metrics.webhook_attempts.labels(fate)
+
+    def job_type(self) -> JobType:
+        """The job type that sends; a receiver's failure is not the job's."""
+        return JobType(name=SEND_WEBHOOK, handler=self.send, pool=JobPool.WEBHOOKS)
+
+    async def send(self, run: JobRun) -> None:
+        """Send what is pending for the instance the job names; raises LookAgainError while some of it must wait."""
+        instance_id = InstanceId(str(run.payload["instanceId"]))
+        while (url := await self._next_url(instance_id)) is not None:
+            try:
+                async with self._slots.slot(await self._sender_of().target(url)) as slot:
+                    await self._send_to(url, instance_id, slot)
+            except SlotsTakenError as busy:
+                raise LookAgainError(busy.pause, str(busy)) from busy
+
+    async def _next_url(self, instance_id: InstanceId) -> str | None:
+        """
+        Where the next message of the instance goes; None when nothing is pending.
+
+        Asked before a slot is taken, on a connection that is returned at once: a message that waits for its turn holds
+        nothing. Raises LookAgainError while the message must wait.
+        """
+        async with self._database.connection() as connection:
+            pending = await self._pending(connection, instance_id)
+        return None if pending is None else pending.url
+
+    async def _send_to(self, url: str, instance_id: InstanceId, slot: Slot) -> None:
+        """Send what is pending for the instance, as long as it goes to *url*."""
+        async with (
+            self._database.connection() as connection,
+            deliveries.sole_sender(connection, instance_id) as alone,
+        ):
+            if not alone:
+                raise LookAgainError(BUSY_PAUSE, "another worker sends for this instance")
+            while (pending := await self._pending(connection, instance_id)) is not None and pending.url == url:
+                await self._send(connection, instance_id, pending, slot)
+
+    async def _pending(self, connection: Connection, instance_id: InstanceId) -> Pending | None:
+        """The message that must be sent next; raises LookAgainError while it must wait."""
+        pending = await deliveries.oldest(connection, instance_id)
+        while pending is not None and pending.silenced:
+            await deliveries.stop_silenced(connection, instance_id, self._clock.now())
+            pending = await deliveries.oldest(connection, instance_id)
+        wait = timedelta(0) if pending is None else pending.next_at - self._clock.now()
+        if wait > timedelta(0):
+            raise LookAgainError(wait, "its receiver did not take the last message yet")
+        return pending
+
+    async def redeliver(self, delivery_id: DeliveryId) -> Delivery:
+        """Have a delivery sent again, whatever became of it, with all its tries; raises NotFoundError."""
+        async with self._database.transaction() as connection:
+            if not await deliveries.ask_again(connection, delivery_id, self._clock.now()):
+                raise NotFoundError(
+                    f"there is no delivery dlv_{delivery_id}; they are kept for 30 days after their end"
+                )
+            (found,), _ = await deliveries.page(connection, delivery_id=delivery_id)
+            await self._queue.enqueue(connection, [send_job(found.instance_id, found.host)])
+        return found
+
+    async def page(
+        self, *, instance_id: str | None, status: DeliveryStatus | None, limit: int, offset: int
+    ) -> tuple[list[Delivery], int]:
+        """Deliveries, newest first, and how many there are in all."""
+        async with self._database.connection() as connection:
+            return await deliveries.page(connection, instance_id=instance_id, status=status, limit=limit, offset=offset)
+
+    def _sender_of(self) -> Sender:
+        if self._sender is None:
+            raise RuntimeError("this process has no sender: it must not run jobs")
+        return self._sender
+
+    async def _send(self, connection: Connection, instance_id: InstanceId, pending: Pending, slot: Slot) -> None:
+        """Make one attempt and remember it."""
+        body = pending.body
+        if body is None:
+            body = await self._compose(connection, instance_id, pending)
+            await deliveries.keep_body(connection, pending.id, body)
+        at = self._clock.now()
+        slot.begin()
+        attempt = await self._sender_of().send(pending.url, body, message_id=pending.event_id)
+        slot.end(answered=attempt.status is not None or attempt.fate is Fate.FINAL)
+        pause = None
+        if attempt.fate is Fate.RETRY:
+            pause = next_delay(pending.tries + 1, roll=self._roll(), wished=attempt.wished)
+        status = _ENDS[attempt.fate] if pause is None else DeliveryStatus.PENDING
+        await deliveries.record(
+            connection,
+            pending.id,
+            DeliveryAttempt(
+                at=at,
+                http_status=attempt.status,
+                duration_ms=attempt.duration_ms,
+                error=attempt.error,
+                fate=attempt.fate.value,
+            ),
+            status=status,
+            next_at=self._clock.now() + (pause or timedelta(0)),
+        )
+        self._tell(instance_id, pending, attempt, status)
+
+    async def _compose(self, connection: Connection, instance_id: InstanceId, pending: Pending) -> bytes:
+        """The message: the event, and the instance as it was then."""
+        event = await events.one(connection, pending.event_row)
+        details = self._log.shown(event)
+        if pending.snapshot is not None:
+            instance, operation = pending.snapshot.instance, pending.snapshot.operation
+            return message(details, await self._describe(instance, operation, event.at))
+        # A delivery of an earlier release, which kept no snapshot: the instance as it is now.
+        latest = await instances.load(connection, instance_id)
+        if latest is None:
+            return message(details, None)
+        operation = await operations.load(connection, latest.operation_id)
+        return message(details, await self._describe(latest, operation, self._clock.now()))
+
+    def _tell(self, instance_id: InstanceId, pending: Pending, attempt: Attempt, status: DeliveryStatus) -> None:
+        self._metrics.webhook_attempts.labels(attempt.fate.value).inc()
+        self._metrics.webhook_seconds.observe(attempt.duration_ms / 1000)
+        facts = {"instance_id": instance_id, "delivery_id": f"dlv_{pending.id}", "tries": pending.tries + 1}
+        if status is DeliveryStatus.DELIVERED:
+            log.debug("webhook.delivered", **facts)
+        elif status is DeliveryStatus.PENDING:
+            log.info("webhook.retried", reason=attempt.error, **facts)
+        else:
+            log.warning("webhook.given_up", reason=attempt.error, status=status.value, **facts)
+
+
+def message(event: EventDetails, instance: object) -> bytes:
+    """The body of a webhook. `error` and `healthCheck` are there when the event is about them."""
+    described = msgspec.to_builtins(instance)
+    told = msgspec.to_builtins(event)
+    data = told.pop("data")
+    error = told.pop("error")
+    if error is not None:
+        told["error"] = error
+    health = described.get("healthCheck") if isinstance(described, dict) else None
+    if health is not None and event.event in _ABOUT_HEALTH:
+        told["healthCheck"] = health
+    return msgspec.json.encode({**told, "instance": described, "data": data})

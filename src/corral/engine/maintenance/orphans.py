@@ -1,0 +1,96 @@
+"""
+Orphans: reported always, deleted only after their grace period.
+
+A machine that a create call of ours made after it was given up is deleted then; any other only with
+CORRAL_ORPHANS=delete, because a restored or copied database cannot tell whose it is. Each deletion is in the event log.
+
+The observer notes them in every listing (`engine/observe/observations.py`); this sweep learns their price and
+deletes. Before that
+it looks at the instance itself, which must still carry our mark, and claims it in the database, which must know no
+record of it (the instance that it was made for may have one, with another machine). From the claim on it cannot be
+adopted. The next sweep asks again for a deletion that shows no effect.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Literal
+
+from corral.clock import Clock
+from corral.cloud.port import Cloud
+from corral.domain.errors import CloudError
+from corral.domain.observation.orphans import Orphan, may_delete, orphan_event
+from corral.engine.queries.catalog import Catalogue
+from corral.engine.reconcile.recorder import Tell
+from corral.jobs.registry import JobRun, JobType, Priority
+from corral.store.session.database import Database
+from corral.store.tables import instances, orphans
+from corral.telemetry import log
+
+OrphanRule = Literal["report", "delete"]
+
+
+def is_deleted(orphan: Orphan, rule: OrphanRule) -> bool:
+    """Whether *orphan* is deleted once its grace period is over."""
+    return rule == "delete" or orphan.is_ours
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OrphanSweep:
+    """Looks after orphans."""
+
+    cloud: Cloud
+    catalogue: Catalogue
+    database: Database
+    tell: Tell
+    clock: Clock
+    installation: str
+    rule: OrphanRule
+
+    def job_type(self) -> JobType:
+        """The sweep, every minute."""
+        return JobType(name="sweep_orphans", handler=self.sweep, priority=Priority.LOW, every=timedelta(minutes=1))
+
+    async def sweep(self, _run: JobRun) -> None:
+        """Learn prices; delete those whose time is over, if that is the rule. A provider in trouble is left alone."""
+        async with self.database.connection() as connection:
+            found = await orphans.all_of_them(connection)
+        try:
+            for orphan in found:
+                await self._learn_price(orphan)
+                if is_deleted(orphan, self.rule) and self.clock.now() >= orphan.spared_until:
+                    await self._delete(orphan)
+        except CloudError as error:
+            log.warning("orphan.sweep_failed", why=error.message)
+
+    async def _learn_price(self, orphan: Orphan) -> None:
+        if orphan.micro_usd is not None or orphan.cluster_id is None or orphan.product_id is None:
+            return
+        price = await self.catalogue.price(orphan.cluster_id, orphan.product_id, orphan.billing_mode)
+        if price is not None:
+            async with self.database.connection() as connection:
+                await orphans.remember_price(connection, orphan.provider_id, price * orphan.gpu_num)
+
+    async def _delete(self, orphan: Orphan) -> None:
+        seen = await self.cloud.instance(orphan.provider_id)
+        now = self.clock.now()
+        if not may_delete(orphan, seen, installation=self.installation, now=now):
+            return
+        async with self.database.transaction() as connection:
+            if not await orphans.claim(connection, orphan.provider_id, now):
+                return
+            if orphan.asked_at is None:
+                because = (
+                    f"the machine {orphan.provider_id} under its name ({orphan.kind}) is deleted after its grace period"
+                )
+                record = await instances.load(connection, orphan.made_for)
+                await self.tell(connection, [orphan_event(orphan, record, because, now)])
+        log.warning(
+            "orphan.deleted",
+            provider_id=orphan.provider_id,
+            name=orphan.name,
+            kind=orphan.kind.value,
+            since=str(orphan.first_seen_at),
+        )
+        await self.cloud.delete(orphan.provider_id)

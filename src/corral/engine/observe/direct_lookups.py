@@ -1,0 +1,71 @@
+"""
+Lookups of single instances that change, where a listing of the account takes long.
+
+`domain/observation/direct_lookup.py` decides which and when.
+
+What was seen is recorded as if a listing had told it. The pages of a listing wait in the same line, so neither keeps
+the other from its turn. A look that fails changes nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Final
+
+from corral.clock import Clock
+from corral.cloud.port import Cloud
+from corral.domain.errors import CloudError
+from corral.domain.instance import Instance, InstanceId
+from corral.domain.lifecycle.decide import Policy
+from corral.domain.observation.direct_lookup import AWAITED, worth_a_peek
+from corral.domain.observation.sighting import Sighting
+from corral.engine.observe.observations import Sightings
+from corral.engine.observe.recent_lookups import Glimpses
+from corral.engine.reconcile.outcome import provider_id
+from corral.store.session.database import Database
+from corral.store.tables import instances
+from corral.telemetry import log
+
+PEEKS_AT_ONCE: Final = 4
+"""As many as a listing asks for pages at once: the two share what the budget leaves."""
+
+
+@dataclass(kw_only=True)
+class Peeks:
+    """Remembers who was looked at; a new leader begins anew, which costs a call each."""
+
+    cloud: Cloud
+    database: Database
+    sightings: Sightings
+    clock: Clock
+    policy: Policy
+    glimpses: Glimpses
+    _peeked_at: dict[InstanceId, datetime] = field(default_factory=dict[InstanceId, datetime], init=False)
+
+    async def look(self, *, pages: int) -> None:
+        """Look at the few that have been due for longest; *pages* is what a listing costs."""
+        async with self.database.connection() as connection:
+            moving = await instances.moving(connection, sorted(AWAITED))
+        self._peeked_at = {each.id: self._peeked_at[each.id] for each in moving if each.id in self._peeked_at}
+        due = worth_a_peek(moving, self._peeked_at, self.clock.now(), self.policy)
+        # Where more move than a listing has pages, it tells of more for each call.
+        at_once = PEEKS_AT_ONCE if len(moving) <= pages else 1
+        tasks = [asyncio.ensure_future(self._look_at(instance)) for instance in due[:at_once]]
+        try:
+            await asyncio.gather(*tasks)
+        finally:
+            for task in tasks:
+                task.cancel()
+
+    async def _look_at(self, instance: Instance) -> None:
+        began = self._peeked_at[instance.id] = self.clock.now()
+        try:
+            seen = await self.cloud.instance(provider_id(instance))
+        except CloudError as error:
+            log.info("observer.peek_failed", instance_id=instance.id, why=error.message)
+            return
+        if seen is not None and seen.sighting is Sighting.RUNNING:
+            self.glimpses.keep(seen, began)
+        await self.sightings.record_one(instance.id, seen, began=began)

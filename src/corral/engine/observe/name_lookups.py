@@ -1,0 +1,82 @@
+"""
+Looking for creates in doubt by their names, where listings of the whole account take long or are not to be trusted.
+
+The provider's list takes a name: one call answers for one create, however large the account is. What it finds is ours.
+That it finds nothing counts like a listing without the name, if the filter is known to work (`name_filter.py`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Final
+
+from corral.clock import Clock
+from corral.domain.errors import CloudError
+from corral.domain.instance import Instance, InstanceId
+from corral.engine.observe.name_filter import NameFilter
+from corral.engine.observe.observations import Sightings
+from corral.engine.observe.settle_timer import DoubtWatch
+from corral.store.session.database import Database
+from corral.store.tables import instances
+from corral.telemetry import log
+
+AT_ONCE: Final = 4
+"""Lookups in one round. More, and creates in doubt take the calls that other lookups need; fewer, and many of them, as
+after an outage, are resolved later."""
+FIRST_PAUSE_SECONDS: Final = 5.0
+"""Between two lookups of one name; doubles, because most machines show within seconds or never."""
+LAST_PAUSE_SECONDS: Final = 30.0
+"""The longest such pause: it delays the next attempt after a create that certainly did not happen."""
+
+_Doubt = tuple[InstanceId, int]
+
+
+@dataclass(kw_only=True)
+class NameLookups:
+    """Resolves creates in doubt; a new leader starts its pauses again."""
+
+    filter: NameFilter
+    database: Database
+    sightings: Sightings
+    clock: Clock
+    doubts: DoubtWatch
+    _asked: dict[_Doubt, tuple[float, float]] = field(default_factory=dict[_Doubt, tuple[float, float]], init=False)
+    """When the name was first and last looked up."""
+
+    async def look(self) -> None:
+        """Look up the names that are due; an unreachable provider changes nothing."""
+        async with self.database.connection() as connection:
+            doubtful = await instances.in_doubt(connection)
+        now = self.clock.monotonic()
+        outlasted = self.doubts.outlasted(doubtful, began=now)
+        known = {(each.id, each.attempt) for each in doubtful}
+        self._asked = {key: times for key, times in self._asked.items() if key in known}
+        due = [each for each in doubtful if each.doubted_at is not None and self._is_due(each, now)]
+        try:
+            await self._look_up(due[:AT_ONCE], outlasted)
+        except CloudError as error:
+            log.warning("observer.name_lookup_failed", why=error.message)
+
+    async def _look_up(self, due: list[Instance], outlasted: frozenset[InstanceId]) -> None:
+        absent: list[tuple[Instance, datetime]] = []
+        for instance in due:
+            now = self.clock.monotonic()
+            first, _ = self._asked.get((instance.id, instance.attempt), (now, now))
+            self._asked[instance.id, instance.attempt] = first, now
+            began = self.clock.now()
+            found = await self.filter.attempt(instance, instance.attempt)
+            if found.instances:
+                await self.sightings.record_named(instance, found.instances[0], began=began)
+            elif found.complete and instance.id in outlasted:
+                absent.append((instance, began))
+        if absent and await self.filter.finds_names():
+            for instance, began in absent:
+                await self.sightings.record_unnamed(instance, began=began)
+
+    def _is_due(self, instance: Instance, now: float) -> bool:
+        asked = self._asked.get((instance.id, instance.attempt))
+        if asked is None:
+            return True
+        first, last = asked
+        return now - last >= min(max(last - first, FIRST_PAUSE_SECONDS), LAST_PAUSE_SECONDS)

@@ -1,0 +1,202 @@
+"""
+Writing down what a listing of the account, or a look at one, told: the one way in which sightings are recorded.
+
+What changed is written in one statement, and instances about which something follows from it get a pass. One that
+somebody else changed meanwhile is left as it is; the next look compares anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from corral.clock import Clock
+from corral.cloud.port import Listing
+from corral.domain.instance import Instance, InstanceId
+from corral.domain.lifecycle.decide import Policy, decide, recorded
+from corral.domain.lifecycle.tables import COMING_UP, ENDING, Phase
+from corral.domain.observation.compare import Survey, followed, found_unlisted, marked, peeked, survey, unnamed
+from corral.domain.observation.matching import GOING, Match, matched
+from corral.domain.observation.orphans import orphan_event, orphan_of
+from corral.domain.observation.sighting import ProviderInstance, Sighting
+from corral.engine.payloads import about
+from corral.engine.reconcile.recorder import Tell
+from corral.jobs.queue import JobQueue, Wanted
+from corral.jobs.registry import RELEASE
+from corral.store.session.database import Connection, Database
+from corral.store.tables import instances, last_listing, orphans
+from corral.store.tables.last_listing import Begun
+from corral.telemetry import log
+
+Outlasted = Callable[[Iterable[Instance]], Container[InstanceId]]
+"""Tells of which of these a doubt has been known for the settle time, so that a listing without them counts."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sightings:
+    """Compares listings with what is remembered, and records the difference."""
+
+    database: Database
+    queue: JobQueue
+    clock: Clock
+    policy: Policy
+    installation: str
+    tell: Tell
+
+    async def record(
+        self, listing: Listing, *, began: datetime, outlasted: Outlasted | None = None, begun: Begun | None = None
+    ) -> Survey:
+        """
+        Record what *listing* shows, and return it.
+
+        That something is missing is recorded with *outlasted* only, which tells for which creates in doubt it counts.
+        It is for the observer to say: what it takes to call an instance gone, or a create undone, are complete listings
+        some time apart. With *begun*, the database notes that this listing was compared, if it is right.
+        """
+        complete = listing.complete and outlasted is not None
+        async with self.database.transaction() as connection:
+            watched = {i.id: i for i in await instances.watched(connection)}
+            remembered = watched | await strangers(connection, watched.values(), listing.instances, self.installation)
+            found = survey(
+                remembered,
+                listing.instances,
+                complete=complete,
+                began=began,
+                now=self.clock.now(),
+                installation=self.installation,
+                settle=self.policy.settle,
+                outlasted=() if outlasted is None else outlasted(watched.values()),
+            )
+            await self._write(connection, found)
+            await self._note_orphans(connection, found, remembered)
+            if complete:
+                await last_listing.remember(connection, self.clock.now())
+            if found.trusted and begun is not None:
+                await last_listing.compared(connection, begun)
+        return found
+
+    async def record_one(self, instance_id: InstanceId, seen: ProviderInstance | None, *, began: datetime) -> None:
+        """Record what a look at one instance alone, begun at *began*, showed; None: it was not found."""
+        async with self.database.transaction() as connection:
+            known = await instances.load(connection, instance_id)
+            if known is None:
+                return
+            after = peeked(known, seen, began=began, now=self.clock.now(), settle=self.policy.settle)
+            if after is not known:
+                await self._write_changed(connection, [after])
+
+    async def record_named(self, instance: Instance, seen: ProviderInstance, *, began: datetime) -> None:
+        """Record that a lookup of the name of a create in doubt found its machine."""
+        async with self.database.transaction() as connection:
+            known = await instances.load(connection, instance.id)
+            if known is None or not known.create_in_doubt or known.attempt != instance.attempt:
+                return
+            matches, _, _ = matched({known.id: known}, marked([seen], self.installation))
+            for match in matches:
+                log.info("instance.adopted_by_name", instance_id=known.id, provider_id=seen.id, moved=False)
+                after = followed(match, began=began, now=self.clock.now(), settle=self.policy.settle)
+                await self._write_changed(connection, [after])
+
+    async def record_unnamed(self, instance: Instance, *, began: datetime) -> None:
+        """Record that a lookup of the name of a create in doubt, after the settle time, found nothing."""
+        counted = unnamed(instance, began=began, settle=self.policy.settle)
+        if counted is not None:
+            async with self.database.connection() as connection:
+                await instances.write_many(connection, [counted], [self.clock.now()])
+
+    async def record_move(self, match: Match, old: ProviderInstance | None, *, began: datetime) -> None:
+        """Record what a lookup of the *old* machine of a record showed, after a listing showed another in its place."""
+        now = self.clock.now()
+        async with self.database.transaction() as connection:
+            known = await instances.load(connection, match.record.id)
+            if known is None or known.generation != match.record.generation:
+                return
+            if old is not None and old.sighting not in GOING:
+                await self._write_changed(connection, [found_unlisted(known, now)])
+            elif await orphans.release(connection, match.seen.id):
+                log.warning("instance.adopted_by_name", instance_id=known.id, provider_id=match.seen.id, moved=True)
+                after = followed(match, began=began, now=now, settle=self.policy.settle)
+                await self._write_changed(connection, [after])
+
+    async def _write_changed(
+        self, connection: Connection, changed: Sequence[Instance], counted: Sequence[Instance] = ()
+    ) -> None:
+        """Write both in one statement, which locks the rows in one order; give *changed* a pass where one is due."""
+        if not changed and not counted:
+            return
+        now = self.clock.now()
+        due = {i.id: next_look(i, now, self.policy) for i in changed}
+        look_at = [*(due[i.id] for i in changed), *(now for _ in counted)]
+        written = await instances.write_many(connection, [*changed, *counted], look_at)
+        wanted = [i for i in changed if i.id in written and not due[i.id]]
+        await self.queue.enqueue(connection, [_a_pass_over(i) for i in wanted])
+
+    async def _write(self, connection: Connection, found: Survey) -> None:
+        given = {match.record.id: match for match in found.matches}
+        # A machine whose deletion was asked for is not adopted any more.
+        refused = {key for key, match in given.items() if not await orphans.release(connection, match.seen.id)}
+        changed = [i for i in found.changed if i.id not in refused]
+        for key, match in given.items():
+            if key not in refused:
+                log.warning("instance.adopted_by_name", instance_id=key, provider_id=match.seen.id, moved=match.moved)
+        await self._write_changed(connection, changed, found.counted)
+
+    async def _note_orphans(
+        self, connection: Connection, found: Survey, remembered: Mapping[InstanceId, Instance]
+    ) -> None:
+        now = self.clock.now()
+        seen = [orphan_of(each, now) for each in found.unmatched]
+        new = await orphans.note(connection, seen, now)
+        fresh = [orphan for orphan in seen if orphan.provider_id in new]
+        for orphan in fresh:
+            log.warning("orphan.found", provider_id=orphan.provider_id, name=orphan.name, kind=orphan.kind.value)
+        because = "a machine under its name belongs to no record: {0.provider_id} ({0.kind}); see /api/orphans"
+        await self.tell(
+            connection,
+            [orphan_event(each, remembered.get(each.made_for), because.format(each), now) for each in fresh],
+        )
+        if found.trusted:
+            await orphans.forget_others(connection, seen)
+
+
+async def strangers(
+    connection: Connection, known: Iterable[Instance], listed: Iterable[ProviderInstance], installation: str
+) -> dict[InstanceId, Instance]:
+    """The records, beside *known*, that belong to something listed: by its mark, or by the provider's id of it."""
+    ids, provider_ids = set[InstanceId](), set[str]()
+    for instance in known:
+        ids.add(instance.id)
+        if instance.provider_id is not None:
+            provider_ids.add(instance.provider_id)
+    listed = [seen for seen in listed if seen.id not in provider_ids]
+    marks = {mark.instance_id for mark, _ in marked(listed, installation)} - ids
+    if not listed:
+        return {}
+    return await instances.belonging(connection, sorted(marks), sorted(seen.id for seen in listed))
+
+
+def next_look(instance: Instance, now: datetime, policy: Policy) -> datetime | None:
+    """When a pass is next due if none is due now; None when one is: something follows from what was seen."""
+    decision = decide(instance, now, policy)
+    if decision.action is not None or decision.look_again is None or recorded(instance, decision, now) is not instance:
+        return None
+    return now + decision.look_again
+
+
+def a_pass(instance_id: InstanceId, phase: Phase, *, first: bool = False) -> Wanted:
+    """The job that looks at this instance; *first*: before others are created."""
+    payload = {"instanceId": instance_id}
+    if phase in ENDING:
+        return Wanted(type=RELEASE, payload=payload)
+    return Wanted(type="monitor_instance", payload=payload, first=first)
+
+
+def _a_pass_over(instance: Instance) -> Wanted:
+    wanted = a_pass(instance.id, instance.phase, first=_waits_for_us(instance))
+    return replace(wanted, payload=about(instance))
+
+
+def _waits_for_us(instance: Instance) -> bool:
+    """Whether the provider has done its part, and bills for it, while nobody can use it yet."""
+    return instance.phase in COMING_UP and instance.sighting is Sighting.RUNNING

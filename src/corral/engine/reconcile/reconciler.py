@@ -1,0 +1,152 @@
+"""
+One pass over one instance: read what is, decide, record, act; and again while something follows at once.
+
+A job says only "look at this instance now". So a lost, late or doubled job is harmless, and a pass after a crash is the
+same as any other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+import structlog
+
+from corral.clock import Clock
+from corral.domain.errors import StaleError
+from corral.domain.instance import Instance, InstanceId
+from corral.domain.lifecycle.decide import decide, recorded, why
+from corral.domain.lifecycle.decision import Policy
+from corral.domain.lifecycle.tables import Action
+from corral.domain.operation import Operation
+from corral.engine.reconcile.recorder import Hold, Recorder, Step
+from corral.engine.reconcile.steps.dispatch import Acts
+from corral.jobs.registry import RELEASE, JobRun, JobType, LookAgainError, Priority
+from corral.store.session import instance_lock
+from corral.store.session.database import Database
+from corral.telemetry import ActionEnd, Metrics, PassEnd, log
+
+SOON = timedelta(seconds=10)
+"""A look due sooner than this is the same job, later; one due after it is a reminder that the leader sweeps."""
+BUSY_PAUSE = timedelta(milliseconds=250)
+MOST_STEPS = 12
+"""More steps than this in one pass would be a circle."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reconciler:
+    """Makes what is come to what is wanted, one pass at a time."""
+
+    database: Database
+    acts: Acts
+    recorder: Recorder
+    clock: Clock
+    policy: Policy
+    metrics: Metrics = field(default_factory=Metrics)
+
+    def job_types(self, retries: int) -> list[JobType]:
+        """The jobs that are passes; their names say why somebody asked for one."""
+        names = {
+            "create_instance": Priority.HIGH,
+            "monitor_instance": Priority.NORMAL,
+            "monitor_startup": Priority.NORMAL,
+            RELEASE: Priority.URGENT,
+        }
+        return [JobType(name=n, handler=self.look, priority=p, retries=retries) for n, p in names.items()]
+
+    async def look(self, run: JobRun) -> None:
+        """Make one pass; raises LookAgainError to be called again soon."""
+        instance_id = InstanceId(str(run.payload["instanceId"]))
+        with structlog.contextvars.bound_contextvars(instance_id=instance_id):
+            async with self.database.connection() as connection:
+                taken = await instance_lock.take(connection, instance_id)
+                if taken is None:
+                    self.metrics.passes.labels(PassEnd.BUSY).inc()
+                    raise LookAgainError(BUSY_PAUSE, "another pass has it")
+                try:
+                    with structlog.contextvars.bound_contextvars(**_log_fields(taken.operation)), self._counted():
+                        hold = Hold(
+                            connection=connection,
+                            operation=taken.operation,
+                            look_at=taken.look_at,
+                            server=taken.server,
+                            in_a_hurry=run.first,
+                        )
+                        await self._pass(hold, taken.instance)
+                except StaleError as error:
+                    raise LookAgainError(timedelta(0), error.message) from error
+                finally:
+                    await instance_lock.give_back(connection, instance_id)
+
+    @contextmanager
+    def _counted(self) -> Generator[None]:
+        """Count a pass by how it ends."""
+        began, end = self.clock.monotonic(), PassEnd.FAILED
+        try:
+            yield
+            end = PassEnd.SETTLED
+        except LookAgainError:
+            end = PassEnd.AGAIN
+            raise
+        except StaleError:
+            end = PassEnd.STALE
+            raise
+        finally:
+            self.metrics.passes.labels(end).inc()
+            self.metrics.pass_seconds.observe(self.clock.monotonic() - began)
+
+    async def _pass(self, hold: Hold, instance: Instance | None) -> None:
+        if instance is None:
+            return
+        for _ in range(MOST_STEPS):
+            now = self.clock.now()
+            decision = decide(instance, now, self.policy)
+            after = recorded(instance, decision, now)
+            step = None if after is instance else Step(after, why(instance, after, decision))
+            if decision.action is Action.INSPECT:
+                look_at = None if decision.look_again is None else now + decision.look_again
+                with self._acting(decision.action):
+                    outcome = await self.acts.inspect(hold, instance, step, look_at)
+            else:
+                if step is not None:
+                    instance = await self.recorder.write(hold, instance, step, now=now, look_again=decision.look_again)
+                elif decision.look_again is not None:
+                    await hold.remind(instance, now + decision.look_again)
+                if decision.action is None:
+                    return
+                with self._acting(decision.action):
+                    outcome = await self.acts.do(decision.action, hold, instance)
+            if outcome.look_again is not None:
+                await self._come_back(hold, outcome.instance, outcome.look_again)
+                return
+            if outcome.instance.generation == instance.generation:
+                return
+            instance = outcome.instance
+        log.error("instance.going_in_circles", phase=instance.phase)
+
+    @contextmanager
+    def _acting(self, action: Action) -> Generator[None]:
+        """Count an action by how it ends."""
+        end = ActionEnd.FAILED
+        try:
+            yield
+            end = ActionEnd.OK
+        finally:
+            self.metrics.actions.labels(action, end).inc()
+
+    async def _come_back(self, hold: Hold, instance: Instance, after: timedelta) -> None:
+        if after < SOON:
+            raise LookAgainError(after, f"still {instance.phase}")
+        await hold.remind(instance, self.clock.now() + after)
+
+
+def _log_fields(operation: Operation | None) -> dict[str, object]:
+    """What every log line of a pass carries: a reminder's pass too belongs to the request that asked for all this."""
+    if operation is None:
+        return {}
+    fields: dict[str, object] = {"operation": operation.kind.value}
+    if operation.correlation_id is not None:
+        fields["correlation_id"] = operation.correlation_id
+    return fields

@@ -1,0 +1,282 @@
+"""
+What is done about an instance: one short function an action.
+
+Each answers the instance as it is then, and when to look again if nothing is heard. What is about to be asked is
+recorded before it is asked; what came of it is recorded after. No transaction is open while the provider is asked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import assert_never
+
+from corral.clock import Clock
+from corral.cloud.port import Cloud
+from corral.domain.errors import CloudError, CloudRefusedError, CloudTransientError, CloudUnknownError, StaleError
+from corral.domain.health.checks import CheckAgain, GivenUp, HealthReport, OverallHealth, Passed, judge, unmapped
+from corral.domain.health.rechecks import check_time, until_recheck
+from corral.domain.instance import Failure, Instance, Ways
+from corral.domain.lifecycle import release
+from corral.domain.lifecycle.decision import Policy
+from corral.domain.lifecycle.tables import Action, Goal, Phase
+from corral.domain.observation.compare import found_unlisted
+from corral.domain.observation.sighting import ProviderInstance, Sighting
+from corral.domain.observation.spot import observed
+from corral.domain.placement.catalog import PortKind
+from corral.engine.observe.recent_lookups import Glimpses
+from corral.engine.reconcile.outcome import Outcome, provider_id
+from corral.engine.reconcile.recorder import Hold, Recorder, Step
+from corral.engine.reconcile.steps.create import Births
+from corral.engine.reconcile.steps.start import Starts
+from corral.health.probe import Prober
+from corral.store.tables import instances
+from corral.telemetry import log
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Acts:
+    """Does what was decided."""
+
+    cloud: Cloud
+    births: Births
+    starts: Starts
+    prober: Prober
+    recorder: Recorder
+    clock: Clock
+    policy: Policy
+    roll: Callable[[], float]
+    glimpses: Glimpses = field(default_factory=Glimpses)
+    """What the observer of this process just saw of single instances."""
+
+    async def do(self, action: Action, hold: Hold, instance: Instance) -> Outcome:
+        """Do *action*; may raise CloudTransientError (later) and StaleError (somebody else moved it: look anew)."""
+        match action:
+            case Action.CREATE:
+                return Outcome(instance=await self.births.create(hold, instance))
+            case Action.FIND:
+                return Outcome(instance=instance)  # the observer looks for the name in every listing
+            case Action.INSPECT:
+                return await self.inspect(hold, instance)
+            case Action.PROBE:
+                probe = self._probe_late if instance.phase is Phase.FAILED else self._probe
+                return await probe(hold, instance)
+            case Action.CONFIRM:
+                return await self._confirm(hold, instance)
+            case Action.START:
+                return await self.starts.start(hold, instance)
+            case Action.RESTART:
+                return await self.starts.restart(hold, instance)
+            case Action.STOP | Action.DELETE:
+                call = self.cloud.stop if action is Action.STOP else self.cloud.delete
+                return await self._release(hold, instance, call)
+            case _:
+                assert_never(action)
+
+    async def inspect(
+        self, hold: Hold, instance: Instance, entered: Step | None = None, look_at: datetime | None = None
+    ) -> Outcome:
+        """
+        Learn the endpoints and the ways in; it is probed once every endpoint has an address.
+
+        A look changes nothing at the provider, so the phase *entered* by this pass is written down together with what
+        was seen, and with the reminder to look again at *look_at*.
+        """
+        steps = () if entered is None else (entered,)
+        current = instance if entered is None else entered.after
+        try:
+            seen = self.glimpses.take(instance, self.clock.now()) or await self.cloud.instance(provider_id(instance))
+        except CloudRefusedError as error:
+            log.error("instance.look_refused", why=error.message)
+            written = await self._write(hold, instance, *steps)
+            return Outcome(instance=written, look_again=self.policy.repeat_after)
+        except CloudError:
+            await self._write(hold, instance, *steps)
+            raise
+        now = self.clock.now()
+        if seen is None:
+            missing = replace(current, missing_since=current.missing_since or now)
+            return Outcome(instance=await self._write(hold, instance, *steps, Step(missing, "not found by its id")))
+        known = sighted(current, seen, self.clock)
+        if seen.sighting is not Sighting.RUNNING:
+            return Outcome(instance=await self._write(hold, instance, *steps, Step(known, "seen")))
+        if any(e.address is None for e in seen.endpoints if e.kind is not PortKind.UDP):
+            written = await self._write(hold, instance, *steps)
+            failed = written.phase is Phase.FAILED
+            return Outcome(instance=written, look_again=self.policy.second_look if failed else self.policy.poll)
+        checking = replace(
+            known,
+            endpoints=seen.endpoints,
+            ways=_ways(seen),
+            health=None,
+            failure=None,
+            phase=Phase.HEALTH_CHECKING,
+            phase_since=now,
+        )
+        found = Step(checking, "its endpoints are known")
+        # The check that follows is the work of a job, which may be lost.
+        checked_by = now + check_time(instance, self.policy)
+        look_at = checked_by if look_at is None else min(look_at, checked_by)
+        return Outcome(instance=await self._write(hold, instance, *steps, found, look_at=look_at))
+
+    async def _probe(self, hold: Hold, instance: Instance) -> Outcome:
+        """Check every endpoint once, and judge; in a hurry, only if they answer soon."""
+        given_up = unmapped(instance.endpoints, instance.health_spec)
+        if given_up is not None:
+            return await self._fail_checks(hold, instance, given_up)
+        try:
+            async with asyncio.timeout(self.policy.hurry.total_seconds() if hold.in_a_hurry else None):
+                report = await self.prober.check(instance.endpoints, instance.health_spec, previous=instance.health)
+        except TimeoutError:
+            return Outcome(instance=instance, look_again=timedelta(0))
+        now = self.clock.now()
+        probed = replace(instance, health=report)
+        match judge(report, instance.health_spec, now=now, roll=self.roll()):
+            case Passed():
+                ready = replace(
+                    probed, phase=Phase.READY, phase_since=now, ready_at=instance.ready_at or now, deadline_at=None
+                )
+                return Outcome(instance=await self._write(hold, instance, Step(ready, "healthy")))
+            case CheckAgain() as again:
+                look_at = now + again.after + check_time(instance, self.policy)
+                return Outcome(
+                    instance=await self._write(hold, instance, Step(probed, "not healthy yet"), look_at=look_at),
+                    look_again=again.after,
+                )
+            case GivenUp() as given_up:
+                return await self._fail_checks(hold, instance, given_up, report)
+
+    async def _fail_checks(
+        self, hold: Hold, instance: Instance, given_up: GivenUp, report: HealthReport | None = None
+    ) -> Outcome:
+        failure = Failure(code=given_up.code, message=given_up.message)
+        health = report or instance.health
+        failed = replace(instance, phase=Phase.FAILED, phase_since=self.clock.now(), failure=failure, health=health)
+        return Outcome(instance=await self._write(hold, instance, Step(failed, failure.message)))
+
+    async def _probe_late(self, hold: Hold, instance: Instance) -> Outcome:
+        """Check once more an instance that failed its health checks and runs; it becomes ready when it answers."""
+        endpoints, ways = instance.endpoints, instance.ways
+        try:
+            seen = await self.cloud.instance(provider_id(instance))
+        except CloudError as error:
+            log.info("instance.look_refused", why=error.message)
+        else:
+            if seen is not None and seen.sighting is Sighting.RUNNING:
+                endpoints, ways = seen.endpoints, _ways(seen) or ways
+        spec = instance.health_spec
+        report = await self.prober.check(endpoints, spec, previous=instance.health)
+        now = self.clock.now()
+        probed = replace(instance, health=report, endpoints=endpoints, ways=ways)
+        if unmapped(endpoints, spec) is None and report.overall is OverallHealth.HEALTHY:
+            ready = replace(
+                probed,
+                phase=Phase.READY,
+                phase_since=now,
+                failure=None,
+                ready_at=instance.ready_at or now,
+                deadline_at=None,
+            )
+            return Outcome(instance=await self._write(hold, instance, Step(ready, "healthy at last")))
+        again = until_recheck(probed, now, self.policy)
+        written = await self._write(hold, instance, Step(probed, "still not healthy"), look_at=now + again)
+        return Outcome(instance=written, look_again=again)
+
+    async def _confirm(self, hold: Hold, instance: Instance) -> Outcome:
+        """Ask directly for one that is missing in the list; its absence is confirmed by enough such answers."""
+        seen = await self.cloud.instance(provider_id(instance))
+        now = self.clock.now()
+        if seen is not None:
+            there = sighted(instance, seen, self.clock)
+            if instance.missing_since is not None:
+                there = found_unlisted(there, now)
+            found = await self._write(hold, instance, Step(there, "found by its id"))
+            return Outcome(instance=found)
+        checks = instance.missing_checks + 1
+        missing = replace(instance, missing_checks=checks, missing_checked_at=now)
+        if instance.goal is Goal.GONE or checks >= self.policy.vanish_checks:
+            missing = replace(missing, sighting=Sighting.ABSENT, word="gone", sighted_at=now)
+        return Outcome(instance=await self._write(hold, instance, Step(missing, "not found by its id")))
+
+    async def _release(self, hold: Hold, instance: Instance, call: Callable[[str], Awaitable[bool | None]]) -> Outcome:
+        """
+        Record that a stop or delete is about to be sent, send it, and record how the call ended.
+
+        Only a later observation shows whether it helped. Raises CloudTransientError, with the record as it was before,
+        when it certainly was not carried out.
+        """
+        sent = await self._write_release(hold, instance, release.sending(instance, self.clock.now()), "about to ask")
+        refused: Failure | None = None
+        is_accepted = False
+        try:
+            is_accepted = bool(await call(provider_id(instance)))
+        except CloudTransientError as error:
+            why = Failure(code=error.code, message=error.message)
+            await self._end_release(hold, sent, lambda known: release.not_sent(known, instance, why), error.message)
+            if error.retry_after_seconds is None:
+                error.retry_after_seconds = self.policy.poll.total_seconds()
+            raise
+        except CloudUnknownError as error:
+            log.info("instance.ask_in_doubt", instance_id=instance.id, why=error.message)
+        except CloudError as error:
+            # Sent again for as long as it takes: a machine that cannot be deleted is a bill that must be seen.
+            log.error("instance.ask_refused", instance_id=instance.id, why=error.message)
+            refused = Failure(code=error.code, message=error.message)
+        now = self.clock.now()
+        because = "the provider was asked" if refused is None else refused.message
+
+        def end(known: Instance) -> Instance:
+            return release.answered(known, now, refused, is_accepted=is_accepted)
+
+        ended = await self._end_release(hold, sent, end, because)
+        return Outcome(instance=ended, look_again=self.policy.repeat_after)
+
+    async def _end_release(
+        self, hold: Hold, sent: Instance, end: Callable[[Instance], Instance], because: str
+    ) -> Instance:
+        """Record how a stop or delete ended, also when an observation was recorded during the call."""
+        try:
+            return await self._write_release(hold, sent, end(sent), because)
+        except StaleError:
+            known = await instances.load(hold.connection, sent.id)
+            if known is None or known.acted_at != sent.acted_at or known.operation_id != sent.operation_id:
+                raise
+            return await self._write_release(hold, known, end(known), because)
+
+    async def _write_release(self, hold: Hold, before: Instance, after: Instance, because: str) -> Instance:
+        return await self._write(
+            hold, before, Step(after, because), look_at=self.clock.now() + self.policy.repeat_after
+        )
+
+    async def _write(self, hold: Hold, before: Instance, *steps: Step, look_at: datetime | None = None) -> Instance:
+        if not steps:
+            return before
+        now = self.clock.now()
+        look_again = None if look_at is None else look_at - now
+        return await self.recorder.write(hold, before, *steps, now=now, look_again=look_again)
+
+
+def sighted(instance: Instance, seen: ProviderInstance, clock: Clock) -> Instance:
+    """The instance with what the provider now says of it."""
+    return replace(
+        instance,
+        sighting=seen.sighting,
+        word=seen.word,
+        sighted_at=clock.now(),
+        booted_at=seen.started_at or instance.booted_at,
+        provider_failure=seen.failure,
+        spot=observed(instance.spot, seen, clock.now()),
+        missing_since=None,
+        missing_checks=0,
+        missing_checked_at=None,
+        unfound_since=None,
+    )
+
+
+def _ways(seen: ProviderInstance) -> Ways | None:
+    way = seen.connection
+    if way is None:
+        return None
+    return Ways(ssh=way.ssh_command, jupyter=way.jupyter_address, web_terminal=way.web_terminal_address)

@@ -1,0 +1,292 @@
+"""
+Everything that is remembered and cannot be learnt again, as lines of JSON.
+
+They are written from a running service's database and read into an empty one.
+
+The first line says what follows (`Header`); every other is one row. Reading believes nothing: each line must be what
+the header promised, in the shape that this release reads, and PostgreSQL must take it; the first that is not is named
+by its number, and then nothing is written at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+import msgspec
+
+from corral import __version__
+from corral.clock import Clock
+from corral.domain.delivery import DeliveryStatus
+from corral.domain.errors import GoalRefusedError, MalformedError, StoreNewerError
+from corral.domain.events import EventType
+from corral.domain.instance import Failure, Instance, InstanceId
+from corral.domain.lifecycle.tables import Goal, Phase
+from corral.domain.observation.provider_names import is_installation
+from corral.domain.operation import OperationKind, OperationStatus
+from corral.engine.events.publisher import send_job
+from corral.jobs.queue import JobQueue
+from corral.store.session.database import Connection, Database
+from corral.store.sql import archive
+from corral.store.sql.archive import BadRowError
+from corral.store.tables import instances
+
+FORMAT: Final = 1
+LONGEST_LINE: Final = 16 * 1024 * 1024
+"""Bytes. A row takes a few kilobytes; a file without line ends must not fill the memory."""
+_BATCH: Final = 500
+_LONGEST_QUOTE: Final = 300
+"""Characters of a bad line that are repeated."""
+
+OnProgress = Callable[[int, int], None]
+"""Told how many rows are done, of how many."""
+
+
+class Header(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """What the first line says of the rest."""
+
+    corral: str = "export"
+    format: int
+    schema: int
+    """The number of the last migration of the database it comes from."""
+    release: str
+    exported_at: datetime
+    installation: str
+    counts: dict[str, int]
+
+    @property
+    def rows(self) -> int:
+        """How many lines follow."""
+        return sum(self.counts.values())
+
+
+class _Version(msgspec.Struct):
+    """As much of a header as every format has."""
+
+    corral: str
+    format: int
+
+
+_UNREADABLE: Final = (msgspec.MsgspecError, ValueError, RecursionError)
+"""What reading a line may raise: no JSON, no UTF-8 or another shape; nested too deeply."""
+
+
+class _Line(msgspec.Struct, forbid_unknown_fields=True):
+    kind: str
+    row: msgspec.Raw
+
+
+class _InstanceRow(msgspec.Struct):
+    id: str
+    goal: Goal
+    phase: Phase
+    provider_id: str | None
+    record: Instance
+
+
+class _OperationRow(msgspec.Struct):
+    kind: OperationKind
+    status: OperationStatus
+    phases: dict[str, datetime]
+    error: Failure | None
+
+
+class _EventRow(msgspec.Struct):
+    type: EventType
+    status: Phase
+    previous_status: Phase | None
+
+
+class _DeliveryRow(msgspec.Struct):
+    status: DeliveryStatus
+
+
+_SHAPES: Final[Mapping[str, type[msgspec.Struct]]] = {
+    "instance": _InstanceRow,
+    "operation": _OperationRow,
+    "event": _EventRow,
+    "delivery": _DeliveryRow,
+}
+"""What must be readable beside what PostgreSQL sees to."""
+
+
+async def export(
+    database: Database, clock: Clock, write: Callable[[str], object], *, newest_schema: int, on_progress: OnProgress
+) -> Header:
+    """
+    Hand *write* every line, as of one moment; the service may go on meanwhile.
+
+    Raises StoreNewerError for a database that only a newer release knows all of.
+    """
+    async with archive.snapshot(database) as connection:
+        schema = await archive.schema(connection)
+        if schema == 0:
+            raise GoalRefusedError("there is nothing to export: Corral has never used this database")
+        if schema > newest_schema:
+            raise StoreNewerError(f"the database has schema {schema}, this release knows up to {newest_schema}")
+        header = Header(
+            format=FORMAT,
+            schema=schema,
+            release=__version__,
+            exported_at=clock.now(),
+            installation=await instances.mark(connection),
+            counts=await archive.counts(connection),
+        )
+        write(msgspec.json.encode(header).decode() + "\n")
+        done = 0
+        for kind in header.counts:
+            async for line in archive.lines(connection, kind):
+                write(line + "\n")
+                done += 1
+                if done % _BATCH == 0:
+                    on_progress(done, header.rows)
+    return header
+
+
+def read_header(line: bytes, *, newest_schema: int) -> Header:
+    """What the first line says; raises MalformedError when it is no export's, or only a newer release can read that."""
+    try:
+        version = msgspec.json.decode(line, type=_Version)
+        if version.corral == "export" and version.format > FORMAT:
+            raise MalformedError(
+                f"line 1: the file has format {_quoted(version.format)}, this release reads up to {FORMAT}: "
+                "use a newer release"
+            )
+        header = msgspec.json.decode(line, type=Header)
+    except _UNREADABLE as error:
+        raise MalformedError(f"line 1: this is not a file that `corral export` wrote ({_quoted(error)})") from error
+    if header.corral != "export" or header.format != FORMAT:
+        raise MalformedError("line 1: this is not a file that `corral export` wrote")
+    if header.schema > newest_schema:
+        raise MalformedError(
+            f"line 1: the file has schema {_quoted(header.schema)}, this release knows up to {newest_schema}: "
+            "use a newer release"
+        )
+    if not is_installation(header.installation):
+        raise MalformedError(f"line 1: {_quoted(header.installation)!r} is not an installation's mark")
+    return header
+
+
+@dataclass(kw_only=True)
+class Importing:
+    """One reading of a file into an empty database, within one transaction."""
+
+    connection: Connection
+    queue: JobQueue
+    header: Header
+    on_progress: OnProgress
+
+    async def run(self, lines: Iterable[bytes], now: datetime) -> None:
+        """
+        Write what *lines*, from the second on, say; whoever commits then has all of it.
+
+        Raises GoalRefusedError for a database that is not empty, MalformedError with the number of the first bad line.
+        """
+        await self._check_empty()
+        await self._check_schema()
+        columns = await archive.columns(self.connection)
+        found = dict.fromkeys(columns, 0)
+        batch, number = _Batch(kind="", rows=[], first=2), 1
+        for number, line in enumerate(lines, start=2):
+            kind, row = _read(line, number, columns)
+            if kind != batch.kind or len(batch.rows) == _BATCH:
+                await self._write(batch, columns)
+                self.on_progress(number - 2, self.header.rows)
+                batch = _Batch(kind=kind, rows=[], first=number)
+            batch.rows.append(row)
+            found[kind] += 1
+        await self._write(batch, columns)
+        self._check_counts(found, number)
+        await instances.take_mark(self.connection, self.header.installation)
+        await archive.take_up(self.connection, now)
+        waiting = await archive.waiting_receivers(self.connection)
+        await self.queue.enqueue(self.connection, [send_job(InstanceId(each), host) for each, host in waiting])
+
+    async def _check_empty(self) -> None:
+        there = {kind: count for kind, count in (await archive.counts(self.connection)).items() if count}
+        if there:
+            shown = ", ".join(f"{kind}: {count}" for kind, count in there.items())
+            raise GoalRefusedError(
+                f"the database is not empty ({shown}); import into a new one: another CORRAL_DATA_DIR, or a new "
+                "database in DATABASE_URL"
+            )
+
+    async def _check_schema(self) -> None:
+        schema = await archive.schema(self.connection)
+        if schema != self.header.schema:
+            raise GoalRefusedError(
+                f"the file has schema {self.header.schema} and the database {schema}; import into a database that "
+                "no release has used yet, so that it can be brought up to date after"
+            )
+
+    async def _write(self, batch: _Batch, columns: Mapping[str, frozenset[str]]) -> None:
+        if not batch.rows:
+            return
+        names = sorted(columns[batch.kind])
+        try:
+            await archive.add(self.connection, batch.kind, names, batch.rows)
+        except BadRowError:
+            # Some line of these; one at a time, it shows which.
+            for number, row in enumerate(batch.rows, start=batch.first):
+                try:
+                    await archive.add(self.connection, batch.kind, names, [row])
+                except BadRowError as error:
+                    raise MalformedError(f"line {number}: {error}") from error
+
+    def _check_counts(self, found: Mapping[str, int], number: int) -> None:
+        for kind, count in self.header.counts.items():
+            if found.get(kind, 0) != count:
+                raise MalformedError(
+                    f"line {number}: the file ends here with {found.get(kind, 0)} lines of kind {kind!r}, "
+                    f"its first line promises {count}"
+                )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Batch:
+    """Rows of one kind that follow each other."""
+
+    kind: str
+    rows: list[str]
+    first: int
+    """The number of the first one's line."""
+
+
+def _read(line: bytes, number: int, columns: Mapping[str, frozenset[str]]) -> tuple[str, str]:
+    """The kind and the row of one line; raises MalformedError with its *number*."""
+    if len(line) > LONGEST_LINE:
+        raise MalformedError(f"line {number}: it is longer than {LONGEST_LINE} bytes")
+    try:
+        read = msgspec.json.decode(line, type=_Line)
+        if read.kind not in columns:
+            raise MalformedError(f"line {number}: there is no kind {_quoted(read.kind)!r}")
+        _check_columns(frozenset(msgspec.json.decode(read.row, type=dict[str, msgspec.Raw])), columns[read.kind])
+        if read.kind in _SHAPES:
+            _check_record(msgspec.json.decode(read.row, type=_SHAPES[read.kind]))
+        return read.kind, bytes(read.row).decode()
+    except _UNREADABLE as error:
+        raise MalformedError(f"line {number}: {_quoted(error)}") from error
+
+
+def _quoted(said: object) -> str:
+    """What is wrong with a line, which may be the line's own words, as long as a person reads."""
+    text = str(said)
+    return text if len(text) <= _LONGEST_QUOTE else f"{text[:_LONGEST_QUOTE]}…"
+
+
+def _check_columns(given: frozenset[str], wanted: frozenset[str]) -> None:
+    if given != wanted:
+        wrong = [f"{name!r} is missing" for name in sorted(wanted - given)]
+        wrong += [f"{name!r} is not known" for name in sorted(given - wanted)]
+        raise ValueError("; ".join(wrong))
+
+
+def _check_record(row: msgspec.Struct) -> None:
+    """What is searched by must say what the record says."""
+    if not isinstance(row, _InstanceRow):
+        return
+    told = (row.record.id, row.record.goal, row.record.phase, row.record.provider_id)
+    if told != (row.id, row.goal, row.phase, row.provider_id):
+        raise ValueError("the record says something else than the columns beside it")
