@@ -10,8 +10,9 @@ from typing import Any
 from layout import page
 from litestar import Litestar
 
-from corral.api import app, openapi
-from corral.api.limits import Limits
+from corral.api import app
+from corral.api.http.limits import Limits
+from corral.api.openapi import document
 
 
 class _Anything:
@@ -58,6 +59,6 @@ def _described() -> dict[str, Any]:
     served: Any = app.build(app.Parts(**(parts | plain)))  # type: ignore[arg-type]
     while not isinstance(served, Litestar):  # the edge, and short ways past the framework, stand before it
         served = served.app
-    found = openapi.document(served)
+    found = document.document(served)
     found["info"]["version"] = "unversioned"
     return found

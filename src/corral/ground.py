@@ -7,10 +7,8 @@ from datetime import timedelta
 from functools import partial
 
 from corral import handles
-from corral.api import listed
-from corral.api.limits import Limits
-from corral.api.showing import Showing
-from corral.api.vitals import Vitals
+from corral.api.http.limits import Limits
+from corral.api.http.process_health import Vitals
 from corral.cache.metrics import CacheCollector
 from corral.cache.registry import CacheBook
 from corral.clock import Clock
@@ -37,6 +35,8 @@ from corral.store.server.target import DatabaseTarget
 from corral.store.session.database import Database
 from corral.store.session.notifications import Notices
 from corral.telemetry import Metrics
+from corral.views import listing
+from corral.views.instance import Showing
 from corral.webhooks.slots import SEND_SLOTS
 
 
@@ -149,7 +149,7 @@ def listing_on(ground: Ground, cloud: GuardedCloud) -> MergedListing:
         caches=ground.caches.book,
         sightings=sightings,
         clock=ground.clock,
-        show=partial(listed.encoded, ground.showing),
+        show=partial(listing.encoded, ground.showing),
     )
 
 

@@ -13,14 +13,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from corral.api.server import HttpServer
-from corral.api.times import iso
-from corral.api.vitals import Vitals
+from corral.api.http.process_health import Vitals
+from corral.api.http.server import HttpServer
 from corral.clock import Clock, SharedClock
 from corral.cloud.guarded import Reachability
 from corral.cloud.simulated import SimulatedProvider
 from corral.domain.errors import CloudTransientError, StoreUnavailableError
 from corral.domain.liveness import is_observing, observation_limit
+from corral.domain.timestamps import iso
 from corral.jobs import pause
 from corral.jobs.pause import Pause
 from corral.jobs.worker import Worker

@@ -10,7 +10,7 @@ import random
 from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
 
-from corral.api.orders import order_defaults
+from corral.api.http.request_readers import order_defaults
 from corral.cache.registry import CacheBook
 from corral.clock import SystemClock
 from corral.cloud.novita.account import opened_account

@@ -15,13 +15,13 @@ from litestar.types import ASGIApp
 
 from corral import __version__
 from corral.api import app
-from corral.api.orders import OrderReader, order_defaults
+from corral.api.http.request_readers import OrderReader, order_defaults
+from corral.api.http.server import HttpServer, listen
+from corral.api.middleware.response_cache import WarmAnswers
 from corral.api.routes.adoption import AdoptionDesk
 from corral.api.routes.instances import InstanceDesk
 from corral.api.routes.listing import ListingDesk
 from corral.api.routes.orphans import OrphanDesk
-from corral.api.server import HttpServer, listen
-from corral.api.warm import WarmAnswers
 from corral.clock import SharedClock
 from corral.cloud.novita.account import GuardedCloud, opened_account
 from corral.cloud.simulated import opened_provider

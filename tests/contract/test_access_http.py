@@ -9,7 +9,7 @@ from support.front import WISH
 from support.front import opened as opened_front
 from support.service import Service, error_of, serving
 
-from corral.api.access import Identity, check
+from corral.api.middleware.auth import Identity, check
 from corral.clock import SystemClock
 from corral.domain.access import LOCAL, Access
 from corral.domain.errors import ForbiddenError

@@ -16,7 +16,7 @@ from support.front import WISH, Front, opened
 from support.service import Answer, Service, serving
 from support.waiting import until
 
-from corral.api.limits import Limits
+from corral.api.http.limits import Limits
 from corral.store.session.database import Database
 
 JSON = {"content-type": "application/json"}

@@ -14,8 +14,8 @@ import pytest
 from support.service import Service, serving
 from support.waiting import until
 
-from corral.api.limits import Limits
-from corral.api.server import HttpServer, listen
+from corral.api.http.limits import Limits
+from corral.api.http.server import HttpServer, listen
 from corral.clock import SystemClock
 from corral.store.session.database import Database
 

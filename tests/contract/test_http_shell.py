@@ -11,7 +11,7 @@ from support.front import opened
 from support.service import Service, error_of, serving
 from support.waiting import until
 
-from corral.api.limits import Limits
+from corral.api.http.limits import Limits
 from corral.jobs.queue import Wanted
 from corral.jobs.registry import JobRun, JobType, Priority, Registry
 from corral.store.session.database import Database

@@ -11,7 +11,7 @@ from support.front import WISH, Front, opened
 from support.service import Answer, error_of
 from support.waiting import until
 
-from corral.api.limits import Limits
+from corral.api.http.limits import Limits
 from corral.domain.errors import CircuitOpenError
 from corral.domain.instance import ProviderId
 from corral.domain.lifecycle.tables import Phase

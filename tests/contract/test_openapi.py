@@ -11,7 +11,7 @@ import msgspec
 import pytest
 from support.front import Front, opened
 
-from corral.api.openapi import operations
+from corral.api.openapi.document import operations
 from corral.store.session.database import Database
 
 ROOT = Path(__file__).parents[2]

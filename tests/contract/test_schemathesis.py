@@ -19,7 +19,7 @@ from hypothesis import HealthCheck, Phase, settings
 from schemathesis.specs.openapi.checks import negative_data_rejection, positive_data_acceptance, unsupported_method
 from support.process import serving
 
-from corral.api.openapi import operations
+from corral.api.openapi.document import operations
 
 DOCUMENT = Path(__file__).parents[2] / "docs/reference/openapi.json"
 ENDLESS = "/api/events/stream"

@@ -12,8 +12,8 @@ from litestar.params import FromPath
 from support.clocks import SteppedClock
 from support.service import Service, error_of, serving
 
-from corral.api.access import OPERATOR, VIEWER
-from corral.api.warm import KEPT_SECONDS, MOST_BYTES, Answer, WarmAnswers
+from corral.api.middleware.auth import OPERATOR, VIEWER
+from corral.api.middleware.response_cache import KEPT_SECONDS, MOST_BYTES, Answer, WarmAnswers
 from corral.store.session.database import Database
 
 PATH = "/api/instances/inst_a1"

@@ -12,8 +12,8 @@ import pytest
 import typer
 from support import pages
 
-from corral.api import failures
-from corral.api.problems import STATUS_BY_CLASS, STATUS_BY_CODE
+from corral.api.http.errors import STATUS_BY_CLASS, STATUS_BY_CODE
+from corral.api.openapi import errors
 from corral.cli.advice import NEXT_STEPS
 from corral.cli.main import cli
 from corral.configuration import load
@@ -47,7 +47,7 @@ def test_every_error_is_listed_under_the_status_it_is_answered_with() -> None:
     }
     told |= {
         (str(status), code)
-        for table in (failures.EVERYWHERE, failures.KEYED, failures.CHANGING, *failures.OF_ROUTE.values())
+        for table in (errors.EVERYWHERE, errors.KEYED, errors.CHANGING, *errors.OF_ROUTE.values())
         for status, codes in table.items()
         for code in codes
     }

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from support.waiting import until
 
-from corral.api.vitals import Vitals
+from corral.api.http.process_health import Vitals
 from corral.clock import SystemClock
 from corral.cloud.breaker import BreakerState
 from corral.cloud.guarded import Reachability

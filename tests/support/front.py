@@ -9,14 +9,12 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
-from corral.api.limits import Limits
-from corral.api.listed import encoded
-from corral.api.orders import OrderReader
+from corral.api.http.limits import Limits
+from corral.api.http.request_readers import OrderReader
 from corral.api.routes.adoption import AdoptionDesk
 from corral.api.routes.instances import InstanceDesk
 from corral.api.routes.listing import ListingDesk
 from corral.api.routes.orphans import OrphanDesk
-from corral.api.showing import Showing
 from corral.cloud.port import Cloud
 from corral.domain.instance import Instance
 from corral.domain.lifecycle.decide import Policy
@@ -34,6 +32,8 @@ from corral.engine.queries.provider_name_lookup import Namesakes
 from corral.settings import ListingSettings
 from corral.store.session.database import Database
 from corral.store.tables import instances
+from corral.views.instance import Showing
+from corral.views.listing import encoded
 from corral.webhooks.guard import AddressGuard
 from support.fleets import a_fleet
 from support.service import Answer, Service, serving

@@ -14,14 +14,14 @@ import msgspec
 from litestar.handlers import HTTPRouteHandler
 
 from corral.api.app import Parts, build
-from corral.api.limits import Limits
+from corral.api.http.limits import Limits
+from corral.api.http.process_health import Vitals
+from corral.api.http.server import HttpServer, listen
+from corral.api.middleware.response_cache import WarmAnswers
 from corral.api.routes.adoption import AdoptionDesk
 from corral.api.routes.instances import InstanceDesk
 from corral.api.routes.listing import ListingDesk
 from corral.api.routes.orphans import OrphanDesk
-from corral.api.server import HttpServer, listen
-from corral.api.vitals import Vitals
-from corral.api.warm import WarmAnswers
 from corral.cache.registry import CacheBook
 from corral.clock import SystemClock
 from corral.configuration import load

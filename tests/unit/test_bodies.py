@@ -8,7 +8,7 @@ import pytest
 from litestar import Request
 from litestar.types import HTTPScope
 
-from corral.api.bodies import body_of, read_body
+from corral.api.http.bodies import body_of, read_body
 from corral.domain.errors import MalformedError
 
 WISH = b'{"name":"a"}'

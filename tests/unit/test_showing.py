@@ -10,12 +10,12 @@ import pytest
 from support.clocks import SteppedClock
 from support.known import FRESH, NOW
 
-from corral.api.showing import Showing
-from corral.api.times import iso
 from corral.clock import FixedClock
 from corral.domain.instance import ProviderId
 from corral.domain.lifecycle.tables import Phase
+from corral.domain.timestamps import iso
 from corral.engine.queries.instances import Known
+from corral.views.instance import Showing
 
 READY = replace(FRESH, phase=Phase.READY, provider_id=ProviderId("n-1"), started_at=NOW, sighted_at=NOW)
 

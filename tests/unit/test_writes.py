@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from support.waiting import until
 
-from corral.api.writes import JoinedWrites
+from corral.api.http.coalesced_writes import JoinedWrites
 
 
 class Wire(asyncio.Transport):

@@ -19,15 +19,17 @@ from litestar.routes import HTTPRoute
 from litestar.types import ASGIApp
 
 from corral import __version__
-from corral.api.access import OPEN, Authority, Entrance
-from corral.api.edge import Edge
-from corral.api.idempotency import OncePerKey
-from corral.api.limits import Limits
-from corral.api.openapi import CompletedJson, keep_steady
-from corral.api.parameters import field_problems
+from corral.api.http.edge import Edge
+from corral.api.http.errors import RequestIds, problem
+from corral.api.http.limits import Limits
+from corral.api.http.parameters import field_problems
+from corral.api.http.process_health import Vitals
+from corral.api.middleware.auth import OPEN, Authority, Entrance
+from corral.api.middleware.idempotency import OncePerKey
+from corral.api.middleware.rate_limit import Quota
+from corral.api.middleware.response_cache import Warm, WarmAnswers
+from corral.api.openapi.document import CompletedJson, keep_steady
 from corral.api.plain_wishes import PlainWishes
-from corral.api.problems import RequestIds, problem
-from corral.api.quota import Quota
 from corral.api.routes import (
     actions,
     adoption,
@@ -45,8 +47,6 @@ from corral.api.routes import (
     orphans,
     webhooks,
 )
-from corral.api.vitals import Vitals
-from corral.api.warm import Warm, WarmAnswers
 from corral.clock import Clock
 from corral.domain import errors
 from corral.domain.rate_limit import RateLimit

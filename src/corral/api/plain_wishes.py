@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from corral.api.access import OPERATOR, check
-from corral.api.bodies import whole_body
-from corral.api.idempotency import HEADER
+from corral.api.http.bodies import whole_body
+from corral.api.middleware.audit import WRITTEN
+from corral.api.middleware.auth import OPERATOR, check
+from corral.api.middleware.idempotency import HEADER
 from corral.api.routes.instances import PATH, InstanceDesk, created_answer, created_line
-from corral.api.witness import WRITTEN
 
 if TYPE_CHECKING:
     from litestar.types import ASGIApp, Receive, Scope, Send

@@ -25,7 +25,7 @@ Everything that can go wrong, by what may be done next.
     └─ SettingsError                the operator must change a setting
 
 Each class answers one question, *may I ask again?* (`retryable`), and carries a `code` that is public and stable.
-HTTP statuses live in `api/problems.py`, exit codes in `cli/main.py`; this file knows neither.
+HTTP statuses live in `api/http/errors.py`, exit codes in `cli/main.py`; this file knows neither.
 """
 
 from __future__ import annotations

@@ -13,10 +13,10 @@ from typing import Any, Final
 import msgspec
 from yarl import URL
 
-from corral.api.access import counted_address, sent_key
-from corral.api.edge import _is_local, request_ids
-from corral.api.orders import OrderReader
-from corral.api.problems import RequestIds, problem
+from corral.api.http.edge import _is_local, request_ids
+from corral.api.http.errors import RequestIds, problem
+from corral.api.http.request_readers import OrderReader
+from corral.api.middleware.auth import counted_address, sent_key
 from corral.domain.access import is_key_name, key_digest
 from corral.domain.errors import CorralError, MalformedError, SpecInvalidError
 from corral.domain.observation.provider_names import is_installation, provider_name, read_mark

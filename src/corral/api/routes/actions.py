@@ -12,9 +12,9 @@ from litestar.openapi import ResponseSpec
 from litestar.openapi.spec import Operation
 from litestar.params import FromPath
 
-from corral.api.access import OPERATOR
-from corral.api.bodies import body_of
-from corral.api.idempotency import (
+from corral.api.http.bodies import body_of
+from corral.api.middleware.auth import OPERATOR
+from corral.api.middleware.idempotency import (
     KEEPS_ANSWERS,
     REPORTS_PROBLEMS,
     answered,
@@ -22,15 +22,21 @@ from corral.api.idempotency import (
     keyed_request,
     problems_of,
 )
-from corral.api.order_form import ActNamedOperation, KeyedOperation, StartNamedOperation, StartOperation, StopOperation
+from corral.api.openapi.bodies import (
+    ActNamedOperation,
+    KeyedOperation,
+    StartNamedOperation,
+    StartOperation,
+    StopOperation,
+)
 from corral.api.routes.instances import InstanceDesk
-from corral.api.schemas import InstanceAction
-from corral.api.showing import Showing
-from corral.api.times import iso
 from corral.domain.lifecycle.tables import Phase
 from corral.domain.operation import OperationKind
+from corral.domain.timestamps import iso
 from corral.engine.commands.change import Accepted
 from corral.store.tables.idempotency import Answer
+from corral.views.instance import Showing
+from corral.views.schemas import InstanceAction
 
 _MESSAGES: Final = {
     OperationKind.START: "Instance start initiated successfully",

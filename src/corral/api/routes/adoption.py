@@ -12,14 +12,14 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.openapi import ResponseSpec
 from litestar.params import FromPath
 
-from corral.api.access import OPERATOR
-from corral.api.bodies import body_of
-from corral.api.idempotency import REPORTS_PROBLEMS, problems_of
-from corral.api.order_form import AdoptOperation
-from corral.api.orders import OrderReader
-from corral.api.schemas import InstanceDetails
-from corral.api.showing import Showing
+from corral.api.http.bodies import body_of
+from corral.api.http.request_readers import OrderReader
+from corral.api.middleware.auth import OPERATOR
+from corral.api.middleware.idempotency import REPORTS_PROBLEMS, problems_of
+from corral.api.openapi.bodies import AdoptOperation
 from corral.engine.commands.adopt import Adopting
+from corral.views.instance import Showing
+from corral.views.schemas import InstanceDetails
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

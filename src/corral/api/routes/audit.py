@@ -10,8 +10,8 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.params import QueryParameter
 from msgspec import Meta
 
-from corral.api.access import ADMIN
-from corral.api.parameters import PRINTABLE
+from corral.api.http.parameters import PRINTABLE
+from corral.api.middleware.auth import ADMIN
 from corral.api.routes.events import After, InstanceFilter, Limit
 from corral.domain.access import Access
 from corral.domain.audit import AuditLine

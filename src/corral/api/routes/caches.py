@@ -10,7 +10,7 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.params import FromPath, JSONBody
 from msgspec import Meta
 
-from corral.api.access import ADMIN, VIEWER
+from corral.api.middleware.auth import ADMIN, VIEWER
 from corral.cache.cache import Cache
 from corral.cache.registry import cache_name
 from corral.domain.errors import NotFoundError

@@ -11,14 +11,14 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.params import FromPath, QueryParameter
 from msgspec import Meta
 
-from corral.api.access import VIEWER
-from corral.api.plans import OfferDetails, PlanDetails, offer_details, plan_details
+from corral.api.middleware.auth import VIEWER
 from corral.domain.errors import NotFoundError
 from corral.domain.placement.catalog import BillingMode, PortKind, Product, Template, TemplateChannel
 from corral.domain.placement.pricing import micro_usd, usd
 from corral.domain.placement.rank import Wish
 from corral.domain.requests.create import LONGEST_TEMPLATE_ID
 from corral.engine.queries.catalog import Catalogue
+from corral.views.plan import OfferDetails, PlanDetails, offer_details, plan_details
 
 NAME_LENGTH = 200
 REGION_LENGTH = 100

@@ -8,8 +8,8 @@ from typing import Any
 from litestar import MediaType, Request, Response, get
 from litestar.handlers import HTTPRouteHandler
 
-from corral.api.access import OPEN
-from corral.api.openapi import document
+from corral.api.middleware.auth import OPEN
+from corral.api.openapi.document import document
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 _PAGE = """<!doctype html>

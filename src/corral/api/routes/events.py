@@ -13,8 +13,8 @@ from litestar.params import FromPath, HeaderParameter, QueryParameter
 from litestar.response import Stream
 from msgspec import Meta
 
-from corral.api.access import VIEWER, Identity
-from corral.api.parameters import ID_CHARACTERS
+from corral.api.http.parameters import ID_CHARACTERS
+from corral.api.middleware.auth import VIEWER, Identity
 from corral.engine.auth.api_keys import KeyRing
 from corral.engine.events.log import EventDetails, EventLog
 from corral.engine.events.stream import EventHub

@@ -12,10 +12,10 @@ from litestar.handlers import HTTPRouteHandler
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from corral import __version__
-from corral.api.access import OPEN, VIEWER
-from corral.api.times import iso
-from corral.api.vitals import Vitals
+from corral.api.http.process_health import Vitals
+from corral.api.middleware.auth import OPEN, VIEWER
 from corral.clock import Clock
+from corral.domain.timestamps import iso
 from corral.engine.queries.fleet_gauges import FleetGauges
 from corral.telemetry import Metrics
 

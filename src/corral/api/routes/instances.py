@@ -13,9 +13,12 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.openapi import ResponseSpec
 from litestar.params import FromPath, FromQuery, QueryParameter
 
-from corral.api.access import OPERATOR, VIEWER
-from corral.api.bodies import body_of
-from corral.api.idempotency import (
+from corral.api.http.bodies import body_of
+from corral.api.http.parameters import PRINTABLE
+from corral.api.http.request_readers import OrderReader
+from corral.api.middleware.audit import WRITTEN, entry
+from corral.api.middleware.auth import OPERATOR, VIEWER
+from corral.api.middleware.idempotency import (
     KEEPS_ANSWERS,
     REPORTS_PROBLEMS,
     answered,
@@ -23,23 +26,20 @@ from corral.api.idempotency import (
     keyed_request,
     problems_of,
 )
-from corral.api.order_form import CreateOperation
-from corral.api.orders import OrderReader
-from corral.api.parameters import PRINTABLE
-from corral.api.plans import PlanDetails, plan_details
-from corral.api.schemas import InstanceCreated, InstanceDetails, InstanceList
-from corral.api.showing import Showing
-from corral.api.times import iso
-from corral.api.witness import WRITTEN, entry
+from corral.api.openapi.bodies import CreateOperation
 from corral.domain.audit import AuditEntry
 from corral.domain.errors import FieldProblem
 from corral.domain.lifecycle.tables import Phase
 from corral.domain.placement.pricing import usd
 from corral.domain.placement.rank import Ranking
+from corral.domain.timestamps import iso
 from corral.engine.commands.change import Errands
 from corral.engine.commands.create import Commands, Created
 from corral.engine.queries.instances import Reading
 from corral.store.tables.idempotency import Answer
+from corral.views.instance import Showing
+from corral.views.plan import PlanDetails, plan_details
+from corral.views.schemas import InstanceCreated, InstanceDetails, InstanceList
 
 PATH: Final = "/api/instances"
 DRY_RUN: Final = "Only tell what would be chosen; nothing is recorded."

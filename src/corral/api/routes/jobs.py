@@ -13,10 +13,10 @@ from litestar.datastructures import State
 from litestar.handlers import HTTPRouteHandler
 from litestar.params import FromPath, FromQuery, JSONBody, QueryParameter
 
-from corral.api.access import ADMIN, VIEWER
-from corral.api.parameters import PRINTABLE
-from corral.api.times import iso
+from corral.api.http.parameters import PRINTABLE
+from corral.api.middleware.auth import ADMIN, VIEWER
 from corral.domain.errors import NotFoundError
+from corral.domain.timestamps import iso
 from corral.jobs.pause import PauseState
 from corral.jobs.queue import JobQueue, JobStatus, JobView
 from corral.jobs.registry import JobId, Priority

@@ -10,12 +10,12 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.openapi import ResponseSpec
 from litestar.params import QueryParameter
 
-from corral.api.access import OPERATOR, VIEWER, check
-from corral.api.listed import ComprehensiveList, comprehensive_list
+from corral.api.middleware.auth import OPERATOR, VIEWER, check
 from corral.clock import Clock
 from corral.domain.errors import NotFoundError
 from corral.engine.queries.merged_listing import MergedListing, Options
 from corral.settings import ListingSettings
+from corral.views.listing import ComprehensiveList, comprehensive_list
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,8 +9,16 @@ from litestar import get
 from litestar.handlers import HTTPRouteHandler
 from litestar.params import QueryParameter
 
-from corral.api.access import VIEWER
-from corral.api.metric_schemas import (
+from corral.api.middleware.auth import VIEWER
+from corral.cache.registry import CacheBook
+from corral.domain.lifecycle.tables import Phase
+from corral.domain.placement.catalog import MICRO_USD
+from corral.domain.placement.pricing import usd
+from corral.domain.timestamps import iso
+from corral.engine.queries.fleet import MOST_HOURS, Fleet, FleetNumbers, History
+from corral.jobs.queue import JobStatus
+from corral.store.tables.ready_times import Quantiles
+from corral.views.metric_schemas import (
     CacheShare,
     HistoryStep,
     InstanceNumbers,
@@ -21,14 +29,6 @@ from corral.api.metric_schemas import (
     Spread,
     WebhookNumbers,
 )
-from corral.api.times import iso
-from corral.cache.registry import CacheBook
-from corral.domain.lifecycle.tables import Phase
-from corral.domain.placement.catalog import MICRO_USD
-from corral.domain.placement.pricing import usd
-from corral.engine.queries.fleet import MOST_HOURS, Fleet, FleetNumbers, History
-from corral.jobs.queue import JobStatus
-from corral.store.tables.ready_times import Quantiles
 
 HOUR = timedelta(hours=1)
 

@@ -6,10 +6,10 @@ from litestar import get
 from litestar.handlers import HTTPRouteHandler
 from litestar.params import FromPath
 
-from corral.api.access import VIEWER
-from corral.api.schemas import OperationDetails, OperationList
-from corral.api.showing import operation_details
+from corral.api.middleware.auth import VIEWER
 from corral.engine.queries.instances import Reading
+from corral.views.instance import operation_details
+from corral.views.schemas import OperationDetails, OperationList
 
 
 def handlers(reading: Reading) -> list[HTTPRouteHandler]:

@@ -10,18 +10,18 @@ from litestar import get
 from litestar.handlers import HTTPRouteHandler
 from msgspec import Meta
 
-from corral.api.access import VIEWER
-from corral.api.schemas import Time
-from corral.api.showing import Showing
-from corral.api.times import iso
+from corral.api.middleware.auth import VIEWER
 from corral.domain.observation.matching import UnmatchedKind
 from corral.domain.observation.orphans import Orphan
 from corral.domain.observation.stuck import Stuck
 from corral.domain.placement.pricing import usd
+from corral.domain.timestamps import iso
 from corral.engine.maintenance.orphans import OrphanRule, is_deleted
 from corral.engine.maintenance.stuck import StuckSweep
 from corral.store.session.database import Database
 from corral.store.tables import orphans
+from corral.views.instance import Showing
+from corral.views.schemas import Time
 
 
 class OrphanDetails(msgspec.Struct, rename="camel"):

@@ -11,7 +11,7 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.params import FromPath, FromQuery, QueryParameter
 from msgspec import Meta
 
-from corral.api.access import OPERATOR, VIEWER
+from corral.api.middleware.auth import OPERATOR, VIEWER
 from corral.api.routes.events import InstanceFilter
 from corral.domain.delivery import Delivery, DeliveryAttempt, DeliveryId, DeliveryStatus
 from corral.domain.errors import NotFoundError

@@ -16,8 +16,8 @@ from typing import Any, Final
 
 import msgspec
 
-from corral.api.times import iso
 from corral.domain import errors
+from corral.domain.timestamps import iso
 
 STATUS_BY_CLASS: Final[Mapping[type[errors.CorralError], HTTPStatus]] = {
     errors.CallerError: HTTPStatus.BAD_REQUEST,

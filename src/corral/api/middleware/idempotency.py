@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 import msgspec
 from litestar import Request, Response
 
-from corral.api.bodies import read_body
+from corral.api.http.bodies import read_body
 from corral.clock import Clock
 from corral.domain.errors import (
     FieldProblem,

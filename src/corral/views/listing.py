@@ -8,21 +8,21 @@ from typing import Annotated, Final
 import msgspec
 from msgspec import UNSET, Meta, UnsetType, field
 
-from corral.api.schemas import (
-    ConnectionDetails,
-    ErrorDetails,
-    InstanceDetails,
-    PlacementDetails,
-)
-from corral.api.showing import Showing, port_mappings
-from corral.api.times import iso
 from corral.domain.lifecycle.tables import Phase
 from corral.domain.observation.merge import Consistency, Merged, Source, foreign_phase
 from corral.domain.observation.sighting import ProviderInstance
 from corral.domain.operation import Operation
 from corral.domain.placement.catalog import BillingMode
+from corral.domain.timestamps import iso
 from corral.engine.queries.instances import Known
 from corral.engine.queries.merged_listing import Answer
+from corral.views.instance import Showing, port_mappings
+from corral.views.schemas import (
+    ConnectionDetails,
+    ErrorDetails,
+    InstanceDetails,
+    PlacementDetails,
+)
 
 MASKED: Final = "********"
 

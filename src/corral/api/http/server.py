@@ -17,9 +17,9 @@ from typing import Any, cast
 import uvicorn
 from litestar.types import ASGIApp
 
-from corral.api.connections import Door
-from corral.api.limits import Limits
-from corral.api.protocol import PatientProtocol
+from corral.api.http.connections import Door
+from corral.api.http.limits import Limits
+from corral.api.http.protocol import PatientProtocol
 from corral.clock import Clock
 from corral.domain.errors import SettingsError
 

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Final
 
-from corral.api.access import Identity
+from corral.api.middleware.auth import Identity
 from corral.clock import Clock
 from corral.domain.errors import QuotaError
 from corral.domain.rate_limit import RateLimit, Standing

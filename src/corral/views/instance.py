@@ -6,7 +6,20 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from corral.api.schemas import (
+from corral.clock import Clock, FixedClock
+from corral.domain.health.checks import EndpointHealth, HealthReport
+from corral.domain.instance import Failure, Instance, Placement
+from corral.domain.lifecycle.release import reason as release_reason
+from corral.domain.lifecycle.release import shown_failure
+from corral.domain.lifecycle.tables import COMING_UP, REACHABLE, Phase
+from corral.domain.observation.sighting import Endpoint, Sighting
+from corral.domain.observation.spot import Spot
+from corral.domain.operation import ENDED, Operation
+from corral.domain.placement.pricing import usd
+from corral.domain.timestamps import iso
+from corral.engine.queries.estimates import Estimates
+from corral.engine.queries.instances import Known
+from corral.views.schemas import (
     CheckError,
     ConnectionDetails,
     EndpointCheck,
@@ -20,19 +33,6 @@ from corral.api.schemas import (
     SpotDetails,
     TriedOffer,
 )
-from corral.api.times import iso
-from corral.clock import Clock, FixedClock
-from corral.domain.health.checks import EndpointHealth, HealthReport
-from corral.domain.instance import Failure, Instance, Placement
-from corral.domain.lifecycle.release import reason as release_reason
-from corral.domain.lifecycle.release import shown_failure
-from corral.domain.lifecycle.tables import COMING_UP, REACHABLE, Phase
-from corral.domain.observation.sighting import Endpoint, Sighting
-from corral.domain.observation.spot import Spot
-from corral.domain.operation import ENDED, Operation
-from corral.domain.placement.pricing import usd
-from corral.engine.queries.estimates import Estimates
-from corral.engine.queries.instances import Known
 
 LOOKS_MISSED = 2
 """One look may fail or be late; after two, what is shown may be wrong and says so."""

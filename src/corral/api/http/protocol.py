@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-from corral.api.bodies import IS_HERE
-from corral.api.connections import Door
-from corral.api.edge import request_ids
-from corral.api.limits import Limits
-from corral.api.problems import problem
-from corral.api.security import SECURITY_HEADERS
-from corral.api.writes import JoinedWrites
+from corral.api.http.bodies import IS_HERE
+from corral.api.http.coalesced_writes import JoinedWrites
+from corral.api.http.connections import Door
+from corral.api.http.edge import request_ids
+from corral.api.http.errors import problem
+from corral.api.http.limits import Limits
+from corral.api.middleware.security import SECURITY_HEADERS
 from corral.clock import Clock
 from corral.domain.errors import CorralError, CrowdedError, MalformedError
 

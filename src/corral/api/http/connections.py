@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from corral.api.limits import Limits
+from corral.api.http.limits import Limits
 from corral.clock import Clock
 from corral.telemetry import log
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from litestar.openapi.spec import OpenAPIMediaType, OpenAPIType, Operation, Parameter, Reference, RequestBody, Schema
 
-from corral.api.idempotency import HEADER
+from corral.api.middleware.idempotency import HEADER
 from corral.domain.health.checks import SPEC_RANGES, HealthCheckSpec
 from corral.domain.placement.catalog import BillingMode
 from corral.domain.requests import create as rules

@@ -21,14 +21,14 @@ import structlog
 from litestar.config.cors import CORSConfig
 from litestar.enums import HttpMethod, ScopeType
 
-from corral.api.access import CHANGING, Entrance, Identity
-from corral.api.bodies import IS_HERE
-from corral.api.limits import Limits
-from corral.api.problems import RequestIds, problem
-from corral.api.quota import Quota, exceeded
-from corral.api.security import security_headers
-from corral.api.vitals import Vitals
-from corral.api.witness import Witness
+from corral.api.http.bodies import IS_HERE
+from corral.api.http.errors import RequestIds, problem
+from corral.api.http.limits import Limits
+from corral.api.http.process_health import Vitals
+from corral.api.middleware.audit import Witness
+from corral.api.middleware.auth import CHANGING, Entrance, Identity
+from corral.api.middleware.rate_limit import Quota, exceeded
+from corral.api.middleware.security import security_headers
 from corral.clock import Clock
 from corral.domain.errors import CorralError, ForbiddenError, MalformedError, ShuttingDownError
 from corral.domain.rate_limit import Standing

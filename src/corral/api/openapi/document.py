@@ -17,10 +17,10 @@ from litestar import Litestar, Request
 from litestar.openapi.plugins import JsonRenderPlugin
 from litestar.routes import HTTPRoute
 
-from corral.api.access import NEEDS
-from corral.api.failures import ERROR_SCHEMAS, examples, failures
-from corral.api.glossary import WORDS
-from corral.api.order_form import KEY_HEADER
+from corral.api.middleware.auth import NEEDS
+from corral.api.openapi.bodies import KEY_HEADER
+from corral.api.openapi.errors import ERROR_SCHEMAS, examples, failures
+from corral.api.openapi.fields import WORDS
 from corral.domain.access import Access
 
 _METHODS: Final = frozenset({"get", "post", "put", "patch", "delete"})
