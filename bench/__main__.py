@@ -16,7 +16,7 @@ from bench.contest import Contest, hold
 from bench.figures import Row, table
 from bench.ground import Ground, laid_out
 from bench.machine import described, load_average
-from corral.telemetry import configure_logging
+from corral.base.telemetry import configure_logging
 
 TOPICS: Mapping[str, Callable[[Ground], AbstractAsyncContextManager[list[Contest]]]] = {
     "jobs": jobs.contests,

@@ -16,7 +16,7 @@ from bench.ground import Ground
 from bench.orders import Accepted, Shown
 from bench.provider import Account
 from bench.servers import Served
-from corral.clock import Clock
+from corral.base.clock import Clock
 
 BOOT_SECONDS = 5.0
 FIRST = 8

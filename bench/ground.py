@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 import asyncpg
 
-from corral.clock import Clock, SystemClock
+from corral.base.clock import Clock, SystemClock
 from corral.store.server.embedded import EmbeddedServer
 from corral.store.server.target import DatabaseTarget
 

@@ -12,7 +12,7 @@ from bench.contest import Contest, Rival, Sample
 from bench.figures import Figure, percentile
 from bench.ground import Ground
 from bench.queues import Queue, both_queues
-from corral.clock import Clock
+from corral.base.clock import Clock
 
 JOBS = 2000
 BATCH = 100

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from bench.wire import Line
-from corral.clock import Clock
+from corral.base.clock import Clock
 
 RETRY_SECONDS = 0.05
 POLL_SECONDS = 0.25

@@ -14,7 +14,7 @@ import msgspec
 from bench import servers
 from bench.servers import Served
 from bench.wire import Line
-from corral.clock import Clock
+from corral.base.clock import Clock
 
 API_PATH = "/gpu-instance/openapi"
 ONE_WISH = r"^corral-[0-9a-f]{6}-(inst-[0-9a-z]+)-\d+$"

@@ -15,13 +15,13 @@ from pgqueuer.qm import QueueManager
 from pgqueuer.queries import Queries
 
 from bench.ground import Ground
+from corral.base.telemetry import Metrics
 from corral.jobs.queue import JobQueue, Wanted
 from corral.jobs.registry import JobRun, JobType, Registry
 from corral.jobs.tables import install
 from corral.jobs.worker import Worker
 from corral.store.server.migrate import migrate
 from corral.store.session.database import Database
-from corral.telemetry import Metrics
 
 TYPE = "benched"
 CONNECTIONS = 24

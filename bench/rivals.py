@@ -11,7 +11,7 @@ from pathlib import Path
 
 from bench import bare_server, servers
 from bench.servers import Served
-from corral.clock import Clock
+from corral.base.clock import Clock
 
 EXPRESS = Path(__file__).with_name("express")
 CACHE = Path(__file__).with_name(".cache") / "express"

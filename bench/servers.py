@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.wire import Line
-from corral.clock import Clock
+from corral.base.clock import Clock
 
 UP_WITHIN_SECONDS = 60.0
 _POLL_SECONDS = 0.002

@@ -17,7 +17,7 @@ import pytest
 import structlog
 from hypothesis import settings as hypothesis_settings
 
-from corral.clock import SystemClock
+from corral.base.clock import SystemClock
 from corral.jobs.tables import install
 from corral.store.server.embedded import EmbeddedServer
 from corral.store.server.migrate import migrate

@@ -21,17 +21,17 @@ import typer
 from error_words import ANSWERS, FAILURES, FIELDS
 from layout import page
 
+from corral.base.configuration import load
+from corral.base.telemetry import LOG_EVENTS, Family, Metrics
 from corral.cache import metrics
 from corral.cli.advice import next_step
 from corral.cli.exits import MEANINGS
 from corral.cli.main import cli
-from corral.configuration import load
 from corral.domain.events import EventType
 from corral.domain.lifecycle.tables import Action, Goal, Phase, mermaid
 from corral.domain.observation.sighting import Sighting
 from corral.domain.operation import OperationKind, OperationStatus
 from corral.engine.queries import fleet_gauges
-from corral.telemetry import LOG_EVENTS, Family, Metrics
 
 HOME = Path(__file__).resolve().parent.parent / "docs" / "reference"
 

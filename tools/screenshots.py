@@ -26,7 +26,7 @@ sys.path.insert(0, str(ROOT / "tests"))
 from support.browser import launched, opened_tab  # noqa: E402  # the tests' own harness
 from support.process import Running, serving  # noqa: E402
 
-from corral.clock import SystemClock  # noqa: E402
+from corral.base.clock import SystemClock  # noqa: E402
 from corral.store.server.embedded import EmbeddedServer  # noqa: E402
 
 IMAGES = ROOT / "docs" / "images"

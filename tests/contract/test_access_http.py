@@ -10,7 +10,7 @@ from support.front import opened as opened_front
 from support.service import Service, error_of, serving
 
 from corral.api.middleware.auth import Identity, check
-from corral.clock import SystemClock
+from corral.base.clock import SystemClock
 from corral.domain.access import LOCAL, Access
 from corral.domain.errors import ForbiddenError
 from corral.domain.rate_limit import RateLimit

@@ -13,7 +13,8 @@ from support.front import WISH
 from support.front import opened as opened_front
 from support.service import Service, serving
 
-from corral.clock import SystemClock
+from corral.base.clock import SystemClock
+from corral.base.telemetry import Metrics
 from corral.domain.access import LOCAL, Access
 from corral.domain.audit import AuditEntry
 from corral.engine.auth import audit_log
@@ -21,7 +22,6 @@ from corral.engine.auth.api_keys import issue
 from corral.engine.auth.audit_log import KEPT_FOR, STRANGERS_A_MINUTE, AuditTrail
 from corral.jobs.registry import JobId, JobRun
 from corral.store.session.database import Database
-from corral.telemetry import Metrics
 
 SECRET = "whsec-do-not-tell"
 

@@ -13,11 +13,11 @@ from support.service import Service, error_of, serving
 from support.shop import RTX_4090, Shop
 from support.waiting import until
 
+from corral.base.settings import CacheSettings
 from corral.cache.registry import CacheBook, CacheName
 from corral.domain.errors import CircuitOpenError
 from corral.engine.queries.cache_invalidation import SharedCaches
 from corral.engine.queries.catalog import Catalogue
-from corral.settings import CacheSettings
 from corral.store.session.database import Database
 from corral.store.tables.offers import FailedOffers
 

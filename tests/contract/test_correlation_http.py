@@ -11,13 +11,13 @@ from structlog.testing import capture_logs
 from support.front import WISH, opened
 from support.waiting import until
 
-from corral.clock import SystemClock
+from corral.base.clock import SystemClock
+from corral.base.telemetry import Metrics, log
 from corral.jobs.queue import JobQueue, JobStatus, Wanted
 from corral.jobs.registry import JobRun, JobType, Registry
 from corral.jobs.worker import Worker
 from corral.store.session.database import Database
 from corral.store.tables import operations
-from corral.telemetry import Metrics, log
 
 MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
 

@@ -16,7 +16,7 @@ from support.waiting import until
 
 from corral.api.http.limits import Limits
 from corral.api.http.server import HttpServer, listen
-from corral.clock import SystemClock
+from corral.base.clock import SystemClock
 from corral.store.session.database import Database
 
 ALIVE = b"GET /health/live HTTP/1.1\r\nhost: localhost\r\n\r\n"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from support.service import error_of, serving
 
-from corral.clock import SystemClock
+from corral.base.clock import SystemClock
 from corral.domain.access import Access
 from corral.engine.auth.api_keys import issue
 from corral.store.session.database import Database

@@ -16,9 +16,10 @@ from support.receiver import Receiver
 from support.service import Service, error_of, serving
 from support.waiting import until
 
+from corral.base.clock import SystemClock
+from corral.base.configuration import load
+from corral.base.telemetry import Metrics
 from corral.cache.registry import CacheBook, CacheName
-from corral.clock import SystemClock
-from corral.configuration import load
 from corral.domain.access import Access
 from corral.domain.lifecycle.tables import Phase
 from corral.engine.auth.api_keys import issue, withdraw
@@ -26,7 +27,6 @@ from corral.engine.events.stream import GREETING, HEARTBEAT_SECONDS, LEISURE_SEC
 from corral.store.server.target import DatabaseTarget
 from corral.store.session.database import Database
 from corral.store.session.notifications import Notices
-from corral.telemetry import Metrics
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,6 +14,7 @@ import pytest
 from support.guarding import KEY, Guarding, guarding
 from support.racing import RacingClock
 
+from corral.base.telemetry import configure_logging
 from corral.cloud.port import CreateOrder, Credentials
 from corral.domain.errors import (
     CloudError,
@@ -31,7 +32,6 @@ from corral.domain.placement.catalog import (
     TemplateChannel,
     TemplatePort,
 )
-from corral.telemetry import configure_logging
 from novitasim.testing import Simulated, start_simulator
 
 SECRET = "hush-hush-value"

@@ -12,7 +12,7 @@ import pytest
 from support.front import WISH, Front, opened
 from support.service import Answer, Service
 
-from corral.clock import SystemClock
+from corral.base.clock import SystemClock
 from corral.domain.access import Access
 from corral.engine.auth.api_keys import issue
 from corral.store.session.database import Database

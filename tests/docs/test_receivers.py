@@ -20,7 +20,7 @@ from support import pages
 from support.process import clean_environment
 from support.waiting import until
 
-from corral.clock import SystemClock
+from corral.base.clock import SystemClock
 from corral.webhooks.sign import headers as signed
 from corral.webhooks.sign import signing_key
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from standardwebhooks import Webhook
 
-from corral.clock import SystemClock
+from corral.base.clock import SystemClock
 from corral.domain.events import EventType
 from corral.webhooks.schedule import MOST_TRIES
 from corral.webhooks.sign import headers as signed

@@ -13,9 +13,9 @@ from support.process import run, serving
 from support.servers import HttpAnswers, http_answer, unused_port
 from support.servers import serving as answering
 
-from corral import checkup
-from corral.clock import SystemClock
-from corral.configuration import load
+from corral.app import doctor
+from corral.base.clock import SystemClock
+from corral.base.configuration import load
 from corral.store.server.target import DatabaseTarget
 from novitasim.testing import start_simulator
 
@@ -109,7 +109,7 @@ async def test_a_clock_that_is_off_is_told(tmp_path: Path, date: str, verdict: s
             "CORRAL_DATA_DIR": str(tmp_path),
         }
         away = f"http://127.0.0.1:{unused_port()}"
-        findings = await checkup.examine(lambda: load(settings), Fixed(), url=away)
+        findings = await doctor.examine(lambda: load(settings), Fixed(), url=away)
 
     (found,) = [finding for finding in findings if finding.check == "clock"]
     assert (found.verdict, found.found) == (verdict, words if verdict == "skipped" else found.found)

@@ -30,10 +30,12 @@ from support.service import Answer
 from support.upstream import upstream
 from support.waiting import until
 
-from corral.clock import SystemClock
+from corral.app.bootstrap import probe_policy
+from corral.base.clock import SystemClock
+from corral.base.configuration import load
+from corral.base.telemetry import Metrics
 from corral.cloud.local_ledger import LocalLedger
 from corral.cloud.novita.account import opened_account
-from corral.configuration import load
 from corral.domain.errors import CircuitOpenError, CloudError
 from corral.domain.health.checks import HealthCheckSpec
 from corral.domain.observation.sighting import Endpoint
@@ -43,8 +45,6 @@ from corral.jobs.registry import JobPool
 from corral.jobs.tables import install, queries_of
 from corral.store.server.migrate import migrate
 from corral.store.server.target import DatabaseTarget
-from corral.telemetry import Metrics
-from corral.wiring import probe_policy
 from novitasim.instance import Instance
 from novitasim.testing import Simulated, start_simulator
 

@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator
 import pytest
 from support.herd import Herd, herding
 
+from corral.base.settings import CacheSettings
 from corral.cache.registry import CacheBook
 from corral.domain.instance import Instance, InstanceId
 from corral.domain.lifecycle.tables import Phase
@@ -14,7 +15,6 @@ from corral.domain.observation.adoption import Adoption
 from corral.engine.commands.adopt import Adopting
 from corral.engine.ids import random_id
 from corral.engine.queries.catalog import Catalogue
-from corral.settings import CacheSettings
 from corral.store.server.target import DatabaseTarget
 from corral.store.session.database import Database
 from corral.store.tables.offers import FailedOffers

@@ -8,11 +8,11 @@ import pytest
 from prometheus_client import CollectorRegistry
 from support.clocks import SteppedClock
 
+from corral.base.settings import CacheSettings
 from corral.cache.cache import Cache
 from corral.cache.metrics import CacheCollector
 from corral.cache.registry import CacheBook, CacheName, cache_name
 from corral.domain.errors import CloudTransientError, NotFoundError
-from corral.settings import CacheSettings
 
 
 class Source:

@@ -9,12 +9,12 @@ import pytest
 from support.clocks import SteppedClock
 from support.shop import RTX_4090, TEMPLATE, Shop
 
+from corral.base.settings import CacheSettings
 from corral.cache.registry import CacheBook, CacheName
 from corral.domain.errors import CloudRefusedError, CloudTransientError, NotFoundError, SpecInvalidError
 from corral.domain.placement.catalog import BillingMode
 from corral.domain.placement.rank import Offer, Ranking, Reason, Wish
 from corral.engine.queries.catalog import Catalogue
-from corral.settings import CacheSettings
 from corral.store.session.database import Database
 from corral.store.tables.offers import FailedOffers
 

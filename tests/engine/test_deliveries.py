@@ -15,7 +15,7 @@ from support.receiver import Receiver
 from support.servers import serving
 from support.waiting import until
 
-from corral.clock import SystemClock
+from corral.base.clock import SystemClock
 from corral.domain.delivery import Delivery, DeliveryId, DeliveryStatus
 from corral.domain.errors import NotFoundError, StoreUnavailableError
 from corral.domain.instance import Failure, Instance

@@ -12,7 +12,8 @@ from support.outbox import SECRET, outbox, sending, sent
 from support.receiver import Receiver
 from support.waiting import until
 
-from corral.clock import SystemClock
+from corral.base.clock import SystemClock
+from corral.base.telemetry import Metrics
 from corral.domain.events import Change
 from corral.engine.events.publisher import SEND_WEBHOOK, News
 from corral.engine.maintenance.delivery_retention import sweep
@@ -20,7 +21,6 @@ from corral.jobs.queue import JobQueue, JobStatus
 from corral.jobs.registry import JobId, JobRun, Registry
 from corral.jobs.worker import Worker
 from corral.store.session.database import Database
-from corral.telemetry import Metrics
 from corral.webhooks.deliver import Sender
 from corral.webhooks.guard import AddressGuard
 from corral.webhooks.sign import signing_key

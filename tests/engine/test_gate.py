@@ -10,12 +10,12 @@ import pytest
 from support.clocks import SteppedClock
 from support.waiting import until
 
+from corral.base.telemetry import Metrics
 from corral.cloud.local_ledger import LocalLedger
 from corral.cloud.throttle import LOCAL_SECONDS, MOST_IN_FLIGHT, MOST_READS_IN_FLIGHT, URGENT_IN_FLIGHT, Gate, Permit
 from corral.domain.errors import CloudTransientError, StoreUnavailableError
 from corral.store.session.database import Database
 from corral.store.tables.rate_limit import DatabaseLedger
-from corral.telemetry import Metrics
 
 Result = TypeVar("Result")
 

@@ -7,13 +7,13 @@ from datetime import timedelta
 
 from support.waiting import until
 
-from corral.clock import SystemClock
+from corral.base.clock import SystemClock
+from corral.base.telemetry import Metrics
 from corral.jobs.pause import Pause, PauseState
 from corral.jobs.queue import JobQueue, JobStatus, Wanted
 from corral.jobs.registry import JobRun, JobType, Registry
 from corral.jobs.worker import Worker
 from corral.store.session.database import Database
-from corral.telemetry import Metrics
 
 
 async def test_no_job_begins_while_processing_is_paused_and_all_go_on_after_it(database: Database) -> None:

@@ -10,14 +10,14 @@ from datetime import timedelta
 import pytest
 from support.waiting import until
 
-from corral.clock import SystemClock
+from corral.base.clock import SystemClock
+from corral.base.telemetry import Metrics
 from corral.domain.errors import CloudTransientError
 from corral.jobs.queue import JobQueue, JobStatus, Wanted
 from corral.jobs.registry import Handler, JobRun, JobType, LookAgainError, Priority, Registry
 from corral.jobs.tables import PatientDriver
 from corral.jobs.worker import Worker
 from corral.store.session.database import Database
-from corral.telemetry import Metrics
 
 
 class Desk:

@@ -8,13 +8,13 @@ import pytest
 from support.clocks import SteppedClock
 from support.waiting import until
 
+from corral.base.clock import SystemClock
+from corral.base.settings import CacheSettings
 from corral.cache.registry import CacheBook, CacheName
-from corral.clock import SystemClock
 from corral.domain.access import SHOWN, Access
 from corral.domain.errors import GoalRefusedError, NotFoundError, SettingsError, StoreUnavailableError
 from corral.engine.auth.api_keys import KeyRing, issue, listed, withdraw
 from corral.engine.queries.cache_invalidation import SharedCaches
-from corral.settings import CacheSettings
 from corral.store.server.target import DatabaseTarget
 from corral.store.session.database import Database
 from corral.store.session.notifications import Notices

@@ -12,8 +12,10 @@ from datetime import datetime
 from pydantic import SecretStr
 from support.waiting import until
 
+from corral.base.clock import SystemClock
+from corral.base.settings import CacheSettings, ProviderSettings
+from corral.base.telemetry import Metrics
 from corral.cache.registry import CacheBook, CacheName
-from corral.clock import SystemClock
 from corral.cloud.breaker import BreakerState
 from corral.cloud.local_ledger import LocalLedger
 from corral.cloud.novita.account import GuardedCloud, opened_account
@@ -25,9 +27,7 @@ from corral.engine.observe.observations import Sightings
 from corral.engine.queries.merged_listing import LEAST_PATIENCE_SECONDS, MergedListing, Options
 from corral.jobs.queue import JobQueue
 from corral.jobs.registry import Registry
-from corral.settings import CacheSettings, ProviderSettings
 from corral.store.session.database import Database
-from corral.telemetry import Metrics
 from novitasim.testing import Simulated, start_simulator
 
 QUICKLY_SECONDS = 0.2

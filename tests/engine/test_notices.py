@@ -11,9 +11,9 @@ from support.clocks import SteppedClock
 from support.newsroom import Newsroom
 from support.waiting import until
 
+from corral.base.settings import CacheSettings
 from corral.cache.registry import CacheBook, CacheName
 from corral.engine.queries.cache_invalidation import SharedCaches, forget_on_commit
-from corral.settings import CacheSettings
 from corral.store.server.target import DatabaseTarget
 from corral.store.session.database import Database
 from corral.store.session.notifications import CHANNEL, Notices, notify

@@ -9,6 +9,7 @@ from datetime import timedelta
 import pytest
 from support.herd import Herd, herding
 
+from corral.base.settings import CacheSettings
 from corral.cache.registry import CacheBook
 from corral.domain.errors import GoalRefusedError
 from corral.domain.instance import InstanceId
@@ -21,7 +22,6 @@ from corral.engine.ids import random_id
 from corral.engine.maintenance.orphans import OrphanRule, OrphanSweep
 from corral.engine.queries.catalog import Catalogue
 from corral.jobs.registry import JobId, JobRun
-from corral.settings import CacheSettings
 from corral.store.server.target import DatabaseTarget
 from corral.store.session.database import Database
 from corral.store.tables import orphans

@@ -11,6 +11,7 @@ from pydantic import SecretStr
 from support.archives import another
 from support.herd import ORDER, Herd, herding
 
+from corral.base.settings import CacheSettings
 from corral.cache.registry import CacheBook
 from corral.cloud.novita.client import NovitaCloud
 from corral.cloud.novita.http import HttpExchange
@@ -24,7 +25,6 @@ from corral.domain.operation import OperationKind
 from corral.engine.ids import random_id
 from corral.engine.queries.catalog import Catalogue
 from corral.engine.recovery.rebuild import Picture, Rebuilding
-from corral.settings import CacheSettings
 from corral.store.server.target import DatabaseTarget
 from corral.store.session.database import Database
 from corral.store.tables import instances

@@ -8,7 +8,7 @@ import structlog
 from support.clocks import SteppedClock
 from support.waiting import until
 
-from corral.supervision import LONG_RUN_SECONDS, MOST_PAUSE_SECONDS, BackgroundTask, supervise
+from corral.base.supervision import LONG_RUN_SECONDS, MOST_PAUSE_SECONDS, BackgroundTask, supervise
 
 
 async def test_a_failing_task_is_restarted_with_growing_pauses() -> None:

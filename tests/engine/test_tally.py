@@ -7,12 +7,12 @@ from collections.abc import AsyncGenerator
 import pytest
 from support.herd import Herd, herding
 
+from corral.base.telemetry import PassEnd
 from corral.domain.events import EventType
 from corral.domain.lifecycle.tables import Action, Phase
 from corral.store.server.target import DatabaseTarget
 from corral.store.session.database import Database
 from corral.store.tables import operations
-from corral.telemetry import PassEnd
 
 
 @pytest.fixture

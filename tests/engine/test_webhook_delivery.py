@@ -15,7 +15,7 @@ from support.clocks import SteppedClock
 from support.names import Names
 from support.servers import CERTIFICATE, HttpAnswers, http_answer, serving, unused_port
 
-from corral.clock import Clock, SystemClock
+from corral.base.clock import Clock, SystemClock
 from corral.webhooks.deliver import Attempt, Sender
 from corral.webhooks.guard import AddressGuard
 from corral.webhooks.schedule import Fate

@@ -11,7 +11,7 @@ from support.clocks import SteppedClock
 from support.names import Names, SilentNames
 from support.servers import HttpAnswers, http_answer, serving
 
-from corral.network import AddressRefusedError
+from corral.base.network_errors import AddressRefusedError
 from corral.webhooks.guard import LOOKUP_MEMORY_SECONDS, AddressGuard
 
 PUBLIC = "1.1.1.1"

@@ -11,13 +11,13 @@ from pydantic import SecretStr
 from support.racing import RacingClock
 from support.upstream import Answering, answering, never, upstream
 
+from corral.base.settings import ProviderSettings
+from corral.base.telemetry import Metrics
 from corral.cloud.breaker import BreakerState
 from corral.cloud.local_ledger import LocalLedger
 from corral.cloud.novita.account import GuardedCloud, opened_account
 from corral.cloud.port import Cloud
 from corral.domain.errors import CloudTransientError
-from corral.settings import ProviderSettings
-from corral.telemetry import Metrics
 
 
 @asynccontextmanager

@@ -13,7 +13,7 @@ import aiohttp
 from support.process import CORRAL, clean_environment
 from support.waiting import until
 
-from corral.log_writer import QueuedWriter
+from corral.base.log_writer import QueuedWriter
 
 
 async def test_a_reader_that_stops_reading_does_not_stop_the_service(short_dir: Path) -> None:

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 from support.waiting import until
 
-from corral.clock import SystemClock
+from corral.base.clock import SystemClock
+from corral.base.telemetry import Metrics
 from corral.domain.errors import StoreUnavailableError
 from corral.jobs.queue import JobQueue, JobStatus, Wanted
 from corral.jobs.registry import JobRun, JobType, Registry
@@ -21,7 +22,6 @@ from corral.store.server.cluster_location import locate
 from corral.store.server.embedded import EmbeddedServer
 from corral.store.server.migrate import migrate
 from corral.store.session.database import Database
-from corral.telemetry import Metrics
 
 
 @pytest.mark.parametrize("death", [signal.SIGINT, signal.SIGKILL], ids=["orderly", "killed"])

@@ -16,7 +16,7 @@ import asyncpg
 import pytest
 from support.waiting import until
 
-from corral.clock import SystemClock
+from corral.base.clock import SystemClock
 from corral.domain.errors import SettingsError, StoreUnavailableError
 from corral.store.server import cluster_location
 from corral.store.server.embedded import EmbeddedServer

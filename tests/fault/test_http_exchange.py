@@ -18,11 +18,11 @@ from support.clocks import SteppedClock
 from support.upstream import Answering, answering, never, upstream
 
 from corral import __version__
+from corral.base.telemetry import configure_logging
 from corral.cloud.exchange import MEBIBYTE, Call, Fate, FaultError
 from corral.cloud.novita import wire
 from corral.cloud.novita.faults import error_for
 from corral.cloud.novita.http import HttpExchange
-from corral.telemetry import configure_logging
 
 KEY = "sk-very-secret-key"
 READ = Call(endpoint="clusters", method="GET", path="/v1/clusters", query={"a": "b c"})

@@ -16,7 +16,8 @@ from support.cutting import cable
 from support.patience import SHORT
 from support.waiting import until
 
-from corral.clock import SystemClock
+from corral.base.clock import SystemClock
+from corral.base.telemetry import Metrics
 from corral.domain.errors import StoreUnavailableError
 from corral.domain.instance import InstanceId
 from corral.jobs.queue import JobQueue, JobStatus, Wanted
@@ -28,7 +29,6 @@ from corral.store.session import instance_lock, presence
 from corral.store.session.database import Database
 from corral.store.session.leadership import Leadership
 from corral.store.session.presence import Patience, Presence
-from corral.telemetry import Metrics
 
 MEMBER = Path(__file__).parents[1] / "support" / "member_process.py"
 INSTANCE = InstanceId("inst_held")

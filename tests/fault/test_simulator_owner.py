@@ -9,7 +9,7 @@ import pytest
 from support.process import Running, serving
 from support.waiting import until
 
-from corral.clock import SystemClock
+from corral.base.clock import SystemClock
 from corral.cloud.simulated import SimulatedProvider
 
 

@@ -11,7 +11,9 @@ from pathlib import Path
 from support.waiting import until
 
 from corral.api.http.process_health import Vitals
-from corral.clock import SystemClock
+from corral.app.process import Watch
+from corral.base.clock import SystemClock
+from corral.base.telemetry import Metrics
 from corral.cloud.breaker import BreakerState
 from corral.cloud.guarded import Reachability
 from corral.domain.timestamps import iso
@@ -19,13 +21,11 @@ from corral.jobs.pause import Pause
 from corral.jobs.queue import JobQueue
 from corral.jobs.registry import Registry
 from corral.jobs.tables import install
-from corral.process import Watch
 from corral.store.server import cluster_location
 from corral.store.server.embedded import EmbeddedServer
 from corral.store.server.migrate import migrate
 from corral.store.server.target import DatabaseTarget
 from corral.store.session.database import Database
-from corral.telemetry import Metrics
 
 
 @dataclass(slots=True, kw_only=True)

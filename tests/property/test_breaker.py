@@ -6,6 +6,7 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from corral.base.configuration import load
 from corral.cloud.breaker import (
     FAILURES_TO_OPEN,
     FIRST_PAUSE_SECONDS,
@@ -15,7 +16,6 @@ from corral.cloud.breaker import (
     Ticket,
     default_threshold,
 )
-from corral.configuration import load
 
 MOST_PAUSE = 60.0
 

@@ -21,6 +21,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support.paddock import Ground, Paddock
 
+from corral.base.settings import CacheSettings
 from corral.cache.registry import CacheBook
 from corral.cloud.exchange import Call
 from corral.cloud.novita import wire
@@ -33,7 +34,6 @@ from corral.engine.ids import random_id
 from corral.engine.maintenance.orphans import OrphanSweep
 from corral.engine.queries.catalog import Catalogue
 from corral.jobs.registry import JobId, JobRun
-from corral.settings import CacheSettings
 from corral.store.server.target import DatabaseTarget
 from corral.store.tables.offers import FailedOffers
 from novitasim.testing import PLAIN

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from standardwebhooks import Webhook, WebhookVerificationError
 
-from corral.clock import SystemClock
+from corral.base.clock import SystemClock
 from corral.webhooks.schedule import LONGEST_WISH, MOST_TRIES, Fate, fate, next_delay
 from corral.webhooks.sign import headers, signing_key
 

@@ -9,10 +9,10 @@ from contextlib import asynccontextmanager
 import asyncpg
 from conftest import TEMPLATE
 
-from corral import recovery
-from corral.configuration import load
+from corral.app import offline_tasks
+from corral.base.configuration import load
+from corral.base.settings import Settings
 from corral.engine.recovery.archive import Header
-from corral.settings import Settings
 from corral.store.server.target import DatabaseTarget
 from corral.store.session.database import Connection, Database
 from corral.store.sql.archive import KEPT
@@ -30,13 +30,13 @@ def unheard(_done: int, _total: int) -> None:
 async def exported(target: DatabaseTarget) -> list[bytes]:
     """The lines that `corral export` writes."""
     written: list[str] = []
-    await recovery.export(settings_for(target), written.append, unheard)
+    await offline_tasks.export(settings_for(target), written.append, unheard)
     return [line.encode() for line in written]
 
 
 async def imported(target: DatabaseTarget, lines: Iterable[bytes]) -> Header:
     """What `corral import` does."""
-    return await recovery.restore(settings_for(target), lines, unheard)
+    return await offline_tasks.restore(settings_for(target), lines, unheard)
 
 
 @asynccontextmanager

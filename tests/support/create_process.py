@@ -8,8 +8,9 @@ from datetime import timedelta
 
 from pydantic import SecretStr
 
+from corral.base.clock import SystemClock
+from corral.base.settings import CacheSettings
 from corral.cache.registry import CacheBook
-from corral.clock import SystemClock
 from corral.cloud.novita.client import NovitaCloud
 from corral.cloud.novita.http import HttpExchange
 from corral.domain.errors import CorralError
@@ -28,7 +29,6 @@ from corral.health.probe import Prober
 from corral.jobs.queue import JobQueue
 from corral.jobs.registry import JobId, JobRun, LookAgainError, Registry
 from corral.outbound.policy import AddressPolicy
-from corral.settings import CacheSettings
 from corral.store.server.embedded import SUPERUSER
 from corral.store.server.target import DatabaseTarget
 from corral.store.session.database import Database

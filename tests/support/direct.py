@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable
 import aiohttp
 import msgspec
 
-from corral.clock import Clock
+from corral.base.clock import Clock
 from corral.cloud.exchange import Answer, Call
 from corral.cloud.novita import faults, http
 from novitasim import refusal

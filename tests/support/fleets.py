@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from corral.clock import Clock
+from corral.base.clock import Clock
 from corral.cloud.breaker import BreakerState
 from corral.cloud.guarded import Reachability
 from corral.engine.queries.fleet import Fleet

@@ -15,6 +15,7 @@ from corral.api.routes.adoption import AdoptionDesk
 from corral.api.routes.instances import InstanceDesk
 from corral.api.routes.listing import ListingDesk
 from corral.api.routes.orphans import OrphanDesk
+from corral.base.settings import ListingSettings
 from corral.cloud.port import Cloud
 from corral.domain.instance import Instance
 from corral.domain.lifecycle.decide import Policy
@@ -29,7 +30,6 @@ from corral.engine.observe.observations import Sightings
 from corral.engine.queries.cache_invalidation import SharedCaches
 from corral.engine.queries.merged_listing import MergedListing
 from corral.engine.queries.provider_name_lookup import Namesakes
-from corral.settings import ListingSettings
 from corral.store.session.database import Database
 from corral.store.tables import instances
 from corral.views.instance import Showing

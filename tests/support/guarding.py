@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from pydantic import SecretStr
 
+from corral.base.telemetry import Metrics
 from corral.cloud.breaker import Breaker
 from corral.cloud.exchange import Answer, Call
 from corral.cloud.guarded import GuardedExchange
@@ -15,7 +16,6 @@ from corral.cloud.local_ledger import LocalLedger
 from corral.cloud.novita.client import NovitaCloud
 from corral.cloud.novita.http import HttpExchange
 from corral.cloud.throttle import Gate
-from corral.telemetry import Metrics
 from support.clocks import SteppedClock
 
 KEY = "sk-very-secret-key"

@@ -17,6 +17,8 @@ from typing import Any
 import msgspec
 from pydantic import SecretStr
 
+from corral.base.settings import CacheSettings
+from corral.base.telemetry import Metrics
 from corral.cache.registry import CacheBook
 from corral.cloud.novita.client import NovitaCloud
 from corral.cloud.novita.http import HttpExchange
@@ -47,13 +49,11 @@ from corral.health.probe import Prober
 from corral.jobs.queue import JobQueue, Wanted
 from corral.jobs.registry import JobId, JobRun, LookAgainError, Priority, Registry
 from corral.outbound.policy import AddressPolicy
-from corral.settings import CacheSettings
 from corral.store.server.target import DatabaseTarget
 from corral.store.session.database import Database
 from corral.store.session.leadership import Leadership
 from corral.store.tables import instances, last_listing, operations
 from corral.store.tables.offers import FailedOffers
-from corral.telemetry import Metrics
 from novitasim.testing import Simulated, start_simulator
 from support.clocks import SteppedClock
 from support.garbling import Garbler

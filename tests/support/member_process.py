@@ -10,7 +10,8 @@ from __future__ import annotations
 import asyncio
 import sys
 
-from corral.clock import SystemClock
+from corral.base.clock import SystemClock
+from corral.base.telemetry import Metrics
 from corral.domain.errors import StoreUnavailableError
 from corral.domain.instance import InstanceId
 from corral.jobs.queue import JobQueue
@@ -23,7 +24,6 @@ from corral.store.session import instance_lock
 from corral.store.session.database import Database
 from corral.store.session.leadership import Leadership
 from corral.store.session.presence import Presence
-from corral.telemetry import Metrics
 from support.patience import SHORT
 
 

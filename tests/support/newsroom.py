@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 
-from corral.clock import Clock
+from corral.base.clock import Clock
 from corral.domain.events import Change
 from corral.domain.instance import Failure, Instance, InstanceId, OperationId, Order, Placement, ProviderId
 from corral.domain.lifecycle.tables import Goal, Phase

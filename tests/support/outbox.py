@@ -8,12 +8,12 @@ from datetime import datetime, timedelta
 
 import msgspec
 
+from corral.base.telemetry import Metrics
 from corral.domain.instance import Instance
 from corral.domain.operation import Operation
 from corral.engine.events.publisher import SEND_WEBHOOK
 from corral.engine.events.webhook_sender import Deliveries
 from corral.jobs.registry import JobId, JobRun, LookAgainError
-from corral.telemetry import Metrics
 from corral.webhooks.deliver import Sender
 from corral.webhooks.guard import AddressGuard
 from corral.webhooks.sign import signing_key

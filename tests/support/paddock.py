@@ -17,6 +17,8 @@ from typing import Any, cast
 
 import msgspec
 
+from corral.base.settings import CacheSettings
+from corral.base.telemetry import Metrics
 from corral.cache.registry import CacheBook
 from corral.cloud.novita.client import NovitaCloud
 from corral.domain.backoff import delay
@@ -50,13 +52,11 @@ from corral.jobs.execution import FIRST_RETRY_SECONDS, LAST_RETRY_SECONDS, OUTAG
 from corral.jobs.queue import JobQueue, Wanted
 from corral.jobs.registry import JobId, JobRun, LookAgainError, Registry
 from corral.jobs.worker import HEARTBEAT_TIMEOUT
-from corral.settings import CacheSettings
 from corral.store.server.target import DatabaseTarget
 from corral.store.session.database import Connection, Database
 from corral.store.session.leadership import Leadership
 from corral.store.tables import instances, operations
 from corral.store.tables.offers import FailedOffers
-from corral.telemetry import Metrics
 from novitasim import ledger
 from novitasim.instance import Instance as Machine
 from novitasim.serving import Options, build

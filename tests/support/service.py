@@ -22,9 +22,10 @@ from corral.api.routes.adoption import AdoptionDesk
 from corral.api.routes.instances import InstanceDesk
 from corral.api.routes.listing import ListingDesk
 from corral.api.routes.orphans import OrphanDesk
+from corral.base.clock import SystemClock
+from corral.base.configuration import load
+from corral.base.telemetry import Metrics
 from corral.cache.registry import CacheBook
-from corral.clock import SystemClock
-from corral.configuration import load
 from corral.domain.rate_limit import RateLimit
 from corral.engine.auth.api_keys import KeyRing
 from corral.engine.auth.audit_log import AuditTrail
@@ -38,7 +39,6 @@ from corral.engine.queries.fleet_gauges import FleetGauges
 from corral.jobs.queue import JobQueue
 from corral.jobs.registry import Registry
 from corral.store.session.database import Database
-from corral.telemetry import Metrics
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from datetime import UTC, datetime, timedelta
 
+from corral.base.clock import SystemClock
 from corral.cli.main import main
-from corral.clock import SystemClock
 
 AHEAD = timedelta(seconds=float(sys.argv.pop(1)))
 

@@ -32,7 +32,7 @@ from bench.provider import Provider
 from bench.servers import Served
 from bench.wire import Line
 
-from corral.clock import SystemClock
+from corral.base.clock import SystemClock
 from corral.store.server.embedded import EmbeddedServer
 from corral.store.server.target import DatabaseTarget
 from support import verdict

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import timedelta
 
+from corral.base.clock import Clock
+from corral.base.settings import CacheSettings
 from corral.cache.registry import CacheBook
-from corral.clock import Clock
 from corral.cloud.port import Cloud
 from corral.domain.events import Change
 from corral.domain.instance import Order
@@ -23,7 +24,6 @@ from corral.engine.queries.instances import Reading
 from corral.engine.queries.provider_name_lookup import Namesakes
 from corral.jobs.queue import JobQueue
 from corral.jobs.registry import JobRun, JobType, Priority, Registry
-from corral.settings import CacheSettings
 from corral.store.session.database import Connection, Database
 from corral.store.sql.combined_statement import Write
 from corral.store.tables.idempotency import KeyRow

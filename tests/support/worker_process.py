@@ -6,14 +6,14 @@ import asyncio
 import sys
 from datetime import timedelta
 
-from corral.clock import SystemClock
+from corral.base.clock import SystemClock
+from corral.base.telemetry import Metrics
 from corral.jobs.queue import JobQueue
 from corral.jobs.registry import JobRun, JobType, Registry
 from corral.jobs.worker import Worker
 from corral.store.server.embedded import SUPERUSER
 from corral.store.server.target import DatabaseTarget
 from corral.store.session.database import Database
-from corral.telemetry import Metrics
 
 
 async def main(host: str, name: str, mode: str) -> None:

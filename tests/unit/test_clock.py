@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from corral.clock import MOST_SKEW, SharedClock, SystemClock
+from corral.base.clock import MOST_SKEW, SharedClock, SystemClock
 
 HOUR = timedelta(hours=1)
 

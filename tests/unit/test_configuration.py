@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from corral.configuration import load
+from corral.base.configuration import load
 from corral.domain.errors import SettingsError
 
 

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from corral.handles import for_callers
+from corral.base.fd_limit import for_callers
 
 
 @pytest.mark.parametrize(
@@ -23,7 +23,7 @@ async def test_as_many_are_taken_as_may_be_had() -> None:
     """In a process of its own, because a limit that was lowered cannot be raised."""
     program = (
         "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (128, 512));"
-        "from corral.handles import take_all;"
+        "from corral.base.fd_limit import take_all;"
         "print(take_all(), resource.getrlimit(resource.RLIMIT_NOFILE), take_all())"
     )
     process = await asyncio.create_subprocess_exec(sys.executable, "-c", program, stdout=asyncio.subprocess.PIPE)

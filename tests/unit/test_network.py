@@ -11,8 +11,8 @@ import aiohttp
 import pytest
 from aiohttp.client_reqrep import ConnectionKey
 
+from corral.base.network_errors import EXCHANGE_ERRORS, NAMED_FAULTS, SYSTEM_FAULTS, fault_category, fault_message
 from corral.domain.health.network_faults import FaultCategory
-from corral.network import EXCHANGE_ERRORS, NAMED_FAULTS, SYSTEM_FAULTS, fault_category, fault_message
 
 KEY = ConnectionKey(
     host="secret.example", port=443, is_ssl=True, ssl=True, proxy=None, proxy_auth=None, proxy_headers_hash=None

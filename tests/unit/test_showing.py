@@ -10,7 +10,7 @@ import pytest
 from support.clocks import SteppedClock
 from support.known import FRESH, NOW
 
-from corral.clock import FixedClock
+from corral.base.clock import FixedClock
 from corral.domain.instance import ProviderId
 from corral.domain.lifecycle.tables import Phase
 from corral.domain.timestamps import iso

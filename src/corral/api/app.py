@@ -47,7 +47,8 @@ from corral.api.routes import (
     orphans,
     webhooks,
 )
-from corral.clock import Clock
+from corral.base.clock import Clock
+from corral.base.telemetry import Metrics, log
 from corral.domain import errors
 from corral.domain.rate_limit import RateLimit
 from corral.engine.auth.api_keys import KeyRing
@@ -62,7 +63,6 @@ from corral.engine.queries.fleet import Fleet
 from corral.engine.queries.fleet_gauges import FleetGauges
 from corral.jobs.queue import JobQueue
 from corral.store.session.database import Database
-from corral.telemetry import Metrics, log
 
 EXPOSED = (
     "Idempotent-Replayed", "Retry-After", "X-Correlation-ID", "X-Request-ID",

@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Generic, TypeVar, cast
 
-from corral.clock import Clock
+from corral.base.clock import Clock
 
 MOST_KEYS_SHOWN = 100
 """Statistics name at most this many keys; more is a dump and not a look."""

@@ -8,8 +8,8 @@ from typing import Final
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
+from corral.base.telemetry import Family, blank
 from corral.cache.registry import CacheBook
-from corral.telemetry import Family, blank
 
 FAMILIES: Final = (
     Family("corral_cache_entries", "gauge", "Values held, by cache.", ("cache",)),

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from typing import Any, Final
 
+from corral.base.clock import Clock
+from corral.base.settings import CacheSettings
 from corral.cache.cache import Cache
-from corral.clock import Clock
 from corral.domain.errors import NotFoundError
-from corral.settings import CacheSettings
 
 
 class CacheName(StrEnum):

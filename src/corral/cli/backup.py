@@ -12,9 +12,9 @@ from typing import Annotated, Final
 import typer
 import uvloop
 
+from corral.base.clock import SystemClock
 from corral.cli.output import clock_time, print_note
 from corral.cli.surroundings import configuration, configure_logging
-from corral.clock import SystemClock
 from corral.domain.errors import MalformedError
 
 commands = typer.Typer()
@@ -30,12 +30,12 @@ def export_all(
     ] = STANDARD,
 ) -> None:
     """Write everything that cannot be learnt again as lines of JSON, while the service runs or not."""
-    from corral import recovery  # noqa: PLC0415  # half a second that other commands need not wait
+    from corral.app import offline_tasks  # noqa: PLC0415  # half a second that other commands need not wait
 
     settings = configuration({}).settings
     configure_logging("warning")
     with _written(file) as write:
-        header = uvloop.run(recovery.export(settings, write, _progress("exported")))
+        header = uvloop.run(offline_tasks.export(settings, write, _progress("exported")))
     print_note(f"Exported {header.rows:,} rows of installation {header.installation} (schema {header.schema}).")
 
 
@@ -44,13 +44,13 @@ def import_all(
     file: Annotated[str, typer.Argument(metavar="FILE|-", help="What `corral export` wrote.")],
 ) -> None:
     """Read an export into an empty database: all of it, or nothing. The service must not be running."""
-    from corral import recovery  # noqa: PLC0415  # as above
+    from corral.app import offline_tasks  # noqa: PLC0415  # as above
     from corral.engine.recovery.archive import LONGEST_LINE  # noqa: PLC0415  # as above
 
     settings = configuration({}).settings
     configure_logging("warning")
     with _read(file, LONGEST_LINE) as lines:
-        header = uvloop.run(recovery.restore(settings, lines, _progress("imported")))
+        header = uvloop.run(offline_tasks.restore(settings, lines, _progress("imported")))
     print_note(
         f"Imported {header.rows:,} rows of installation {header.installation}, as they were at "
         f"{clock_time(header.exported_at)} UTC."

@@ -8,10 +8,10 @@ from typing import Annotated
 import msgspec
 import typer
 
+from corral.base.clock import SystemClock
 from corral.cli.options import Json
 from corral.cli.output import print_json, print_table
 from corral.cli.surroundings import configuration, configure_logging
-from corral.clock import SystemClock
 from corral_client.client import URL_VARIABLE
 
 commands = typer.Typer()
@@ -46,7 +46,7 @@ def doctor(
     ] = None,
 ) -> None:
     """Look at settings, database, provider, clock and service. Exit code 1 when anything failed; nothing is changed."""
-    from corral.checkup import Verdict, examine  # noqa: PLC0415  # the service's parts take half a second to load
+    from corral.app.doctor import Verdict, examine  # noqa: PLC0415  # the service's parts take half a second to load
 
     configure_logging("error")
     findings = asyncio.run(examine(lambda: configuration({}), SystemClock(), url=url))

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 import typer
 import uvloop
 
+from corral.base.clock import SystemClock
 from corral.cli.options import Json
 from corral.cli.output import clock_time, print_json, print_line, print_note, print_table
 from corral.cli.surroundings import configuration, configure_logging
-from corral.clock import SystemClock
 from corral.domain.access import Access, ApiKey
 from corral.domain.timestamps import iso
 
@@ -79,15 +79,15 @@ def revoke(named: Annotated[str, typer.Argument(metavar="ID|NAME", help="Id or n
 
 def _with_database(work: Callable[[Database], Awaitable[T]]) -> T:
     """Do *work* on the database of the service, which may be running; a missing one is made."""
-    from corral import opening  # noqa: PLC0415  # as above
+    from corral.app import database_setup  # noqa: PLC0415  # as above
     from corral.store.session.database import Database  # noqa: PLC0415  # as above
 
     settings = configuration({}).settings
     configure_logging("warning")
 
     async def run() -> T:
-        async with opening.opened_database(settings, SystemClock()) as (target, _):
-            await opening.migrate_database(target)
+        async with database_setup.opened_database(settings, SystemClock()) as (target, _):
+            await database_setup.migrate_database(target)
             database = await Database.connect(target, most_connections=1)
             try:
                 return await work(database)

@@ -15,13 +15,13 @@ from rich.table import Table
 
 import corral_client
 from corral import __version__
+from corral.app.role import Role
+from corral.base.clock import SystemClock
 from corral.cli import acting, backup, doctor, instances, keys, looking, rebuild
 from corral.cli.exits import INTERRUPTED, MEANINGS, exit_code, explain
 from corral.cli.output import print_note
 from corral.cli.surroundings import configuration, configure_logging, open_standard_streams
-from corral.clock import SystemClock
 from corral.domain import errors
-from corral.role import Role
 
 EXIT_CODES: Final[Mapping[type[errors.CorralError], int]] = {
     errors.CorralError: 1,
@@ -60,7 +60,7 @@ def serve(
     role: Annotated[Role, typer.Option(help="What this process does.")] = Role.ALL,
 ) -> None:
     """Run the service: HTTP API and workers in one process, or one of them."""
-    from corral import wiring  # noqa: PLC0415  # half a second that other commands need not wait
+    from corral.app import bootstrap  # noqa: PLC0415  # half a second that other commands need not wait
 
     given = {"HOST": host, "PORT": None if port is None else str(port)}
     configured = configuration({name: value for name, value in given.items() if value is not None})
@@ -75,7 +75,7 @@ def serve(
     if settings.provider.api_key is None:
         say("NOVITA_API_KEY is not set: instances of the built-in provider simulator are managed, nothing is billed.")
     uvloop.run(
-        wiring.serve(
+        bootstrap.serve(
             settings,
             role,
             on_ready=lambda address: say(f"Corral {__version__} serves on {address}"),
@@ -96,14 +96,14 @@ def config() -> None:
 @cli.command()
 def migrate() -> None:
     """Bring the database's schema up to date, and say what was done."""
-    from corral import opening  # noqa: PLC0415  # as above
+    from corral.app import database_setup  # noqa: PLC0415  # as above
 
     settings = configuration({}).settings
     configure_logging("warning")
 
     async def run() -> None:
-        async with opening.opened_database(settings, SystemClock()) as (target, _):
-            applied = await opening.migrate_database(target)
+        async with database_setup.opened_database(settings, SystemClock()) as (target, _):
+            applied = await database_setup.migrate_database(target)
         for step in applied:
             _say(f"applied {step.number:04} {step.name.replace('_', ' ')}")
         if not applied:

@@ -36,12 +36,12 @@ def rebuild(
     For the day on which the database is lost. The service must not be running. Nothing is created, changed or deleted
     at the provider, and machines that no Corral or another one made are not touched.
     """
-    from corral import recovery  # noqa: PLC0415  # half a second that other commands need not wait
+    from corral.app import offline_tasks  # noqa: PLC0415  # half a second that other commands need not wait
     from corral.engine.recovery.rebuild import unknowable  # noqa: PLC0415  # as above
 
     settings = configuration({}).settings
     configure_logging("warning")
-    picture = uvloop.run(recovery.rebuild(settings, installation=installation, dry_run=dry_run))
+    picture = uvloop.run(offline_tasks.rebuild(settings, installation=installation, dry_run=dry_run))
     if json:
         shown = {
             "dryRun": dry_run,

@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING
 from corral.domain.errors import SettingsError
 
 if TYPE_CHECKING:
-    from corral.configuration import Configuration
-    from corral.log_writer import QueuedWriter
+    from corral.base.configuration import Configuration
+    from corral.base.log_writer import QueuedWriter
 
 
 def configuration(command_line: Mapping[str, str]) -> Configuration:
     """Every setting; raises SettingsError that names each bad one."""
-    from corral.configuration import load  # noqa: PLC0415  # see above
+    from corral.base.configuration import load  # noqa: PLC0415  # see above
 
     return load(os.environ, dotenv=_dotenv(Path(".env")), command_line=command_line)  # noqa: TID251  # the one place
 
@@ -39,7 +39,7 @@ def _dotenv(file: Path) -> str:
 
 def configure_logging(level: str, *, queued: bool = False) -> QueuedWriter | None:
     """Log from *level* on; *queued* for a service, see `telemetry.configure_logging`."""
-    from corral import telemetry  # noqa: PLC0415  # see above
+    from corral.base import telemetry  # noqa: PLC0415  # see above
 
     return telemetry.configure_logging(level, queued=queued)
 

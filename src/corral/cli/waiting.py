@@ -12,9 +12,9 @@ from rich.live import Live
 from rich.spinner import Spinner
 from rich.text import Text
 
+from corral.base.clock import Clock, SystemClock
 from corral.cli.exits import INTERRUPTED
 from corral.cli.output import clean, print_note, span, styled_text
-from corral.clock import Clock, SystemClock
 from corral_client import Aim, Client, Instance, Progress
 from corral_client.models import HealthCheck
 

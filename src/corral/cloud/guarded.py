@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from corral.clock import Clock
+from corral.base.clock import Clock
+from corral.base.telemetry import Metrics, log
 from corral.cloud.breaker import Breaker, BreakerState, Ticket
 from corral.cloud.exchange import Answer, Call, Exchange, Fate, FaultError
 from corral.cloud.throttle import Gate
 from corral.domain.backoff import delay, jittered
 from corral.domain.errors import CircuitOpenError
-from corral.telemetry import Metrics, log
 
 FIRST_DELAY_SECONDS: Final = 1.0
 MOST_DELAY_SECONDS: Final = 30.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from corral.clock import Clock
+from corral.base.clock import Clock
 
 Result = TypeVar("Result")
 

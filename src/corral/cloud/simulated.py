@@ -17,11 +17,11 @@ from pathlib import Path
 
 from pydantic import SecretStr
 
-from corral.clock import Clock
+from corral.base.clock import Clock
+from corral.base.file_lock import Ownership
+from corral.base.settings import Settings
+from corral.base.telemetry import log
 from corral.domain.errors import CloudTransientError, SettingsError
-from corral.ownership import Ownership
-from corral.settings import Settings
-from corral.telemetry import log
 
 API_KEY = "simulated"
 """What the stand-in is sent; it takes any key."""

@@ -21,11 +21,11 @@ from collections.abc import Callable
 from enum import Enum, auto
 from typing import Final, TypeVar
 
-from corral.clock import Clock, is_set_within
+from corral.base.clock import Clock, is_set_within
+from corral.base.telemetry import Metrics, log
 from corral.cloud import rate_limiter
 from corral.cloud.rate_limiter import Budget, BudgetLedger, BudgetState, Grant
 from corral.domain.errors import CloudTransientError, StoreError
-from corral.telemetry import Metrics, log
 
 Result = TypeVar("Result")
 

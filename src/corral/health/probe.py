@@ -20,7 +20,8 @@ import aiohttp
 from aiohttp.abc import AbstractResolver
 
 from corral import __version__
-from corral.clock import Clock
+from corral.base.clock import Clock
+from corral.base.network_errors import EXCHANGE_ERRORS, AddressRefusedError, fault_category, fault_message
 from corral.domain.health.checks import (
     BODY_LIMIT,
     EndpointHealth,
@@ -34,7 +35,6 @@ from corral.domain.health.network_faults import FaultCategory
 from corral.domain.observation.sighting import Endpoint
 from corral.domain.placement.catalog import PortKind
 from corral.health.target import http_url, tcp_place
-from corral.network import EXCHANGE_ERRORS, AddressRefusedError, fault_category, fault_message
 from corral.outbound.addresses import read_address
 from corral.outbound.policy import AddressPolicy, PinnedResolver
 from corral.outbound.resolver import ThreadedResolver

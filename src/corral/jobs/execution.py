@@ -18,14 +18,14 @@ from pgqueuer.errors import RetryRequested
 from pgqueuer.executors import AbstractEntrypointExecutor, EntrypointExecutorParameters
 from pgqueuer.models import Context, Job
 
-from corral.clock import Clock
+from corral.base.clock import Clock
+from corral.base.telemetry import Metrics, log
 from corral.domain.backoff import delay
 from corral.domain.errors import CloudTransientError, StoreUnavailableError
 from corral.jobs.adaptive_semaphore import Seats
 from corral.jobs.pause import Pause
 from corral.jobs.registry import CORRELATION, JobId, JobRun, JobType, LookAgainError, Priority
 from corral.jobs.tables import Postponed
-from corral.telemetry import Metrics, log
 
 FIRST_RETRY_SECONDS = 0.1
 LAST_RETRY_SECONDS = 300.0

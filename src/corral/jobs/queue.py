@@ -15,6 +15,7 @@ from typing import Any
 
 import msgspec
 
+from corral.base.telemetry import correlation_id
 from corral.jobs import pause, views
 from corral.jobs.pause import PauseState
 from corral.jobs.registry import CORRELATION, JobId, JobPool, Payload, Priority, Registry
@@ -22,7 +23,6 @@ from corral.jobs.tables import LOG, QUEUE, queries_of
 from corral.store.session.database import SWEEP_SECONDS, Connection, Database
 from corral.store.sql.bulk_insert import Adding
 from corral.store.sql.combined_statement import Write
-from corral.telemetry import correlation_id
 
 
 class JobStatus(StrEnum):

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from corral.clock import Clock
+from corral.base.clock import Clock
+from corral.base.telemetry import log
 from corral.jobs.queue import JobQueue
 from corral.jobs.registry import JobRun, JobType, Priority
 from corral.store.session.database import Database
 from corral.store.tables import idempotency
-from corral.telemetry import log
 
 KEPT_FOR = timedelta(hours=24)
 EVERY = timedelta(minutes=10)

@@ -24,10 +24,10 @@ from pgqueuer.ports.driver import Driver, NotifyCallback
 from pgqueuer.ports.repository import EntrypointExecutionParameter
 from pgqueuer.queries import Queries
 
+from corral.base.telemetry import log
 from corral.jobs.pause import Pause
 from corral.jobs.registry import Priority
 from corral.store.session.database import UNREACHABLE, Connection, Pool
-from corral.telemetry import log
 
 QUEUE: Final = "corral_pgqueuer"
 LOG: Final = "corral_pgqueuer_log"

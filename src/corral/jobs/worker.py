@@ -17,7 +17,9 @@ from uuid import UUID, uuid4
 from pgqueuer.domain.types import QueueManagerId
 from pgqueuer.qm import QueueManager
 
-from corral.clock import Clock, is_set_within
+from corral.base.clock import Clock, is_set_within
+from corral.base.supervision import BackgroundTask, supervise
+from corral.base.telemetry import Metrics, log
 from corral.domain.backoff import delay
 from corral.domain.errors import StoreUnavailableError
 from corral.jobs.adaptive_semaphore import URGENT_PLACES, Seats
@@ -28,8 +30,6 @@ from corral.jobs.registry import JobPool, JobType, Priority, Registry
 from corral.jobs.tables import CHANNEL, CorralQueries, queries_of_pool
 from corral.jobs.takeover import release
 from corral.store.session.database import Database
-from corral.supervision import BackgroundTask, supervise
-from corral.telemetry import Metrics, log
 
 GRACE_SECONDS = 10.0
 """How long running jobs may go on after a stop was asked for."""

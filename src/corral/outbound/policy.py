@@ -17,7 +17,7 @@ import socket
 from aiohttp import AddrInfoType
 from aiohttp.abc import AbstractResolver, ResolveResult
 
-from corral.network import AddressRefusedError
+from corral.base.network_errors import AddressRefusedError
 from corral.outbound.addresses import is_public, read_address
 
 

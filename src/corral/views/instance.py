@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from corral.clock import Clock, FixedClock
+from corral.base.clock import Clock, FixedClock
 from corral.domain.health.checks import EndpointHealth, HealthReport
 from corral.domain.instance import Failure, Instance, Placement
 from corral.domain.lifecycle.release import reason as release_reason

@@ -18,9 +18,9 @@ from typing import Self
 import aiohttp
 
 from corral import __version__
-from corral.clock import Clock
+from corral.base.clock import Clock
+from corral.base.network_errors import EXCHANGE_ERRORS, AddressRefusedError, fault_category, fault_message
 from corral.domain.health.network_faults import status_category
-from corral.network import EXCHANGE_ERRORS, AddressRefusedError, fault_category, fault_message
 from corral.webhooks.guard import AddressGuard
 from corral.webhooks.schedule import Fate, fate
 from corral.webhooks.sign import headers

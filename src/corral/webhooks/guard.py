@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from aiohttp.abc import AbstractResolver
 from yarl import URL
 
-from corral.clock import Clock
+from corral.base.clock import Clock
+from corral.base.network_errors import REFUSED
 from corral.domain.errors import FieldProblem
-from corral.network import REFUSED
 from corral.outbound.addresses import read_address
 from corral.outbound.policy import AddressPolicy, PinnedResolver
 from corral.outbound.resolver import ThreadedResolver

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
-from corral.clock import Clock, is_set_within
+from corral.base.clock import Clock, is_set_within
 
 SEND_SLOTS: Final = 16
 """

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 import asyncpg
 
-from corral.clock import SystemClock
+from corral.base.clock import SystemClock
 from corral.store.server.cluster_location import locate
 from corral.store.server.embedded import EmbeddedServer
 from corral.store.server.target import DatabaseTarget

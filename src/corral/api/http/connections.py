@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from corral.api.http.limits import Limits
-from corral.clock import Clock
-from corral.telemetry import log
+from corral.base.clock import Clock
+from corral.base.telemetry import log
 
 SILENT_SECONDS: Final = 10.0
 """Between two words about being full."""

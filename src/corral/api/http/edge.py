@@ -29,11 +29,11 @@ from corral.api.middleware.audit import Witness
 from corral.api.middleware.auth import CHANGING, Entrance, Identity
 from corral.api.middleware.rate_limit import Quota, exceeded
 from corral.api.middleware.security import security_headers
-from corral.clock import Clock
+from corral.base.clock import Clock
+from corral.base.telemetry import Metrics, is_debugging, log
 from corral.domain.errors import CorralError, ForbiddenError, MalformedError, ShuttingDownError
 from corral.domain.rate_limit import Standing
 from corral.engine.auth.audit_log import AuditTrail
-from corral.telemetry import Metrics, is_debugging, log
 
 if TYPE_CHECKING:  # typing only: the edge works for any ASGI application
     from litestar.types import ASGIApp, HTTPReceiveMessage, HTTPScope, Message, Receive, Scope, Send

@@ -23,7 +23,7 @@ from corral.api.http.edge import request_ids
 from corral.api.http.errors import problem
 from corral.api.http.limits import Limits
 from corral.api.middleware.security import SECURITY_HEADERS
-from corral.clock import Clock
+from corral.base.clock import Clock
 from corral.domain.errors import CorralError, CrowdedError, MalformedError
 
 if TYPE_CHECKING:

@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from corral.base.settings import Settings
 from corral.domain.errors import FieldProblem, MalformedError, SpecInvalidError
 from corral.domain.health.checks import HealthCheckSpec
 from corral.domain.instance import Order
@@ -13,7 +14,6 @@ from corral.domain.lifecycle.commands import Terms
 from corral.domain.observation.adoption import Adoption
 from corral.domain.requests.action import read_terms
 from corral.domain.requests.create import OrderDefaults, read_adoption, read_order
-from corral.settings import Settings
 from corral.webhooks.guard import AddressGuard
 
 T = TypeVar("T")

@@ -20,7 +20,7 @@ from litestar.types import ASGIApp
 from corral.api.http.connections import Door
 from corral.api.http.limits import Limits
 from corral.api.http.protocol import PatientProtocol
-from corral.clock import Clock
+from corral.base.clock import Clock
 from corral.domain.errors import SettingsError
 
 BACKLOG = 2048

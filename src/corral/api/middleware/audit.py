@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import msgspec
 
 from corral.api.middleware.auth import Identity
-from corral.clock import Clock
+from corral.base.clock import Clock
 from corral.domain.audit import AuditEntry
 from corral.engine.auth.audit_log import AuditTrail
 

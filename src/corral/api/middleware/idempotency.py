@@ -21,7 +21,7 @@ import msgspec
 from litestar import Request, Response
 
 from corral.api.http.bodies import read_body
-from corral.clock import Clock
+from corral.base.clock import Clock
 from corral.domain.errors import (
     FieldProblem,
     GoalRefusedError,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from corral.api.middleware.auth import Identity
-from corral.clock import Clock
+from corral.base.clock import Clock
 from corral.domain.errors import QuotaError
 from corral.domain.rate_limit import RateLimit, Standing
 
@@ -17,8 +17,7 @@ UNCOUNTED: Final = "/health"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quota:
-    """One process's count of its callers' requests; `engine/auth/request_counts.py` adds what other processes
-    counted."""
+    """This process's count of requests per caller; `engine/auth/request_counts.py` adds the other processes'."""
 
     limit: RateLimit
     clock: Clock

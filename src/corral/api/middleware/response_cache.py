@@ -16,7 +16,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from corral.api.middleware.auth import check
-from corral.clock import Clock
+from corral.base.clock import Clock
 from corral.store.session.notifications import Notices
 from corral.store.tables import events, instances
 

@@ -14,10 +14,10 @@ from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from corral import __version__
 from corral.api.http.process_health import Vitals
 from corral.api.middleware.auth import OPEN, VIEWER
-from corral.clock import Clock
+from corral.base.clock import Clock
+from corral.base.telemetry import Metrics
 from corral.domain.timestamps import iso
 from corral.engine.queries.fleet_gauges import FleetGauges
-from corral.telemetry import Metrics
 
 _PROMETHEUS_TEXT: Final = CONTENT_TYPE_LATEST.removesuffix("; charset=utf-8")
 """The framework adds the charset; named twice, the type is not valid."""

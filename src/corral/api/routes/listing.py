@@ -11,10 +11,10 @@ from litestar.openapi import ResponseSpec
 from litestar.params import QueryParameter
 
 from corral.api.middleware.auth import OPERATOR, VIEWER, check
-from corral.clock import Clock
+from corral.base.clock import Clock
+from corral.base.settings import ListingSettings
 from corral.domain.errors import NotFoundError
 from corral.engine.queries.merged_listing import MergedListing, Options
-from corral.settings import ListingSettings
 from corral.views.listing import ComprehensiveList, comprehensive_list
 
 

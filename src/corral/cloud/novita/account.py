@@ -7,15 +7,15 @@ from contextlib import asynccontextmanager
 
 from pydantic import SecretStr
 
-from corral.clock import Clock
+from corral.base.clock import Clock
+from corral.base.settings import ProviderSettings
+from corral.base.telemetry import Metrics
 from corral.cloud.breaker import Breaker, default_threshold
 from corral.cloud.guarded import GuardedExchange, Reachability
 from corral.cloud.novita.client import NovitaCloud
 from corral.cloud.novita.http import HttpExchange
 from corral.cloud.rate_limiter import BudgetLedger
 from corral.cloud.throttle import Gate
-from corral.settings import ProviderSettings
-from corral.telemetry import Metrics
 
 
 class GuardedCloud(NovitaCloud):

@@ -15,6 +15,7 @@ from typing import Final
 
 import msgspec
 
+from corral.base.telemetry import log
 from corral.cloud.exchange import MEBIBYTE, Answer, Call, Exchange, Fate, FaultError
 from corral.cloud.novita import templates, translate, wire
 from corral.cloud.novita.faults import error_for
@@ -23,7 +24,6 @@ from corral.cloud.port import BeforeSend, CreateOrder, Credentials, Listing
 from corral.domain.errors import CloudRefusedError
 from corral.domain.observation.sighting import ProviderInstance
 from corral.domain.placement.catalog import BillingMode, Cluster, ListedTemplate, Product, Template, TemplateChannel
-from corral.telemetry import log
 
 MOST_LISTING_BYTES: Final = 32 * MEBIBYTE
 """A page of 100 instances is some 200 KB; a server that gives all 10,000 at once still fits, a bomb does not."""

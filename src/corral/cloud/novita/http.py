@@ -19,11 +19,11 @@ import msgspec
 from pydantic import SecretStr
 
 from corral import __version__
-from corral.clock import Clock
+from corral.base.clock import Clock
+from corral.base.telemetry import log
 from corral.cloud.exchange import Answer, Call, FaultError
 from corral.cloud.novita import faults, wire
 from corral.cloud.throttle import MOST_IN_FLIGHT, URGENT_IN_FLIGHT
-from corral.telemetry import log
 
 MOST_PROBLEM_BYTES: Final = 64 * 1024
 """A refusal is a few hundred bytes; of a longer one only the status counts."""

@@ -15,9 +15,9 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Final
 
+from corral.base.clock import Clock
 from corral.cache.cache import Cache
 from corral.cache.registry import CacheBook, CacheName
-from corral.clock import Clock
 from corral.domain.access import KEY_BYTES, SHOWN, Access, ApiKey, KeyId, is_key_name, key_digest, key_text
 from corral.domain.audit import COMMAND_LINE, AuditEntry
 from corral.domain.errors import GoalRefusedError, NotFoundError, SettingsError, StoreUnavailableError

@@ -14,7 +14,8 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Final
 
-from corral.clock import Clock
+from corral.base.clock import Clock
+from corral.base.telemetry import Metrics, log
 from corral.domain.audit import AuditEntry, AuditLine
 from corral.domain.rate_limit import RateLimit
 from corral.engine.batcher import GroupCommit
@@ -22,7 +23,6 @@ from corral.engine.ids import is_id
 from corral.jobs.registry import JobRun, JobType, Priority
 from corral.store.session.database import Database
 from corral.store.tables import audit
-from corral.telemetry import Metrics, log
 
 KEPT_FOR: Final = timedelta(days=90)
 STRANGERS_A_MINUTE: Final = 600

@@ -10,12 +10,12 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Final
 
-from corral.clock import Clock
+from corral.base.clock import Clock
+from corral.base.telemetry import log
 from corral.domain.errors import StoreUnavailableError
 from corral.domain.rate_limit import RateLimit
 from corral.store.session.database import Database
 from corral.store.tables import request_counts
-from corral.telemetry import log
 
 SHARE_EVERY_SECONDS: Final = 1.0
 """Shorter costs more statements, longer admits more beyond the limit."""

@@ -6,8 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from corral.base.clock import Clock
+from corral.base.telemetry import correlation_id
 from corral.cache.registry import CacheBook, CacheName
-from corral.clock import Clock
 from corral.cloud.port import Cloud
 from corral.domain.errors import CloudError, GoalRefusedError
 from corral.domain.events import Change
@@ -25,7 +26,6 @@ from corral.engine.reconcile.recorder import Tell
 from corral.jobs.queue import JobQueue, Wanted
 from corral.store.session.database import Database
 from corral.store.tables import instances, operations, orphans
-from corral.telemetry import correlation_id
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,8 +11,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
+from corral.base.clock import Clock
+from corral.base.telemetry import correlation_id
 from corral.cache.registry import CacheBook, CacheName
-from corral.clock import Clock
 from corral.domain.events import Change, Progress
 from corral.domain.instance import Instance, InstanceId, OperationId
 from corral.domain.lifecycle.commands import Asked, Terms, granted, is_done_already
@@ -30,7 +31,6 @@ from corral.jobs.registry import RELEASE
 from corral.store.session.database import Connection, Database
 from corral.store.tables import idempotency, instances, operations
 from corral.store.tables.idempotency import KeyRow
-from corral.telemetry import correlation_id
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

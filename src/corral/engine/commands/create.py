@@ -16,8 +16,9 @@ from typing import Final, overload
 
 import structlog
 
+from corral.base.clock import Clock
+from corral.base.telemetry import correlation_id
 from corral.cache.registry import CacheBook, CacheName
-from corral.clock import Clock
 from corral.domain.audit import AuditEntry
 from corral.domain.events import Change
 from corral.domain.instance import Instance, InstanceId, OperationId, Order, Placement
@@ -37,7 +38,6 @@ from corral.jobs.registry import CORRELATION
 from corral.store.session.database import Connection, Database
 from corral.store.tables import audit, idempotency, instances, operations
 from corral.store.tables.idempotency import KeyRow
-from corral.telemetry import correlation_id
 
 REMIND_AFTER: Final = timedelta(minutes=1)
 """

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from corral.clock import Clock
+from corral.base.clock import Clock
 from corral.engine.batcher import GroupCommit
 from corral.store.session.database import Database
 from corral.store.tables import idempotency

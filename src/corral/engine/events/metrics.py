@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
+from corral.base.telemetry import Metrics
 from corral.domain.events import Change, Happening, Progress
 from corral.domain.operation import OperationStatus
-from corral.telemetry import Metrics
 
 
 def count(metrics: Metrics, changes: Sequence[Change], told: Sequence[Happening]) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from corral.base.telemetry import Metrics
 from corral.domain.events import Change, EventType, Happening, happenings
 from corral.domain.instance import InstanceId
 from corral.domain.operation import Operation
@@ -19,7 +20,6 @@ from corral.store.session.database import Connection, whole
 from corral.store.sql.combined_statement import Write, together
 from corral.store.tables import deliveries, events, operations
 from corral.store.tables.deliveries import Outgoing, Snapshot
-from corral.telemetry import Metrics
 
 _TOLD: Final = "SELECT ARRAY(SELECT id FROM told ORDER BY id) AS rows"
 

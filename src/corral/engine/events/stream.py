@@ -17,12 +17,12 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from corral.clock import Clock, is_set_within
+from corral.base.clock import Clock, is_set_within
+from corral.base.telemetry import Metrics, log
 from corral.domain.errors import StoreUnavailableError
 from corral.engine.events.log import EventDetails, EventLog
 from corral.store.session.notifications import Notices
 from corral.store.tables.events import TOPIC
-from corral.telemetry import Metrics, log
 
 HELD = 2000
 """Events held for followers: at about 500 bytes each, a megabyte. A follower further behind reads the database."""

@@ -17,7 +17,8 @@ from datetime import datetime, timedelta
 
 import msgspec
 
-from corral.clock import Clock
+from corral.base.clock import Clock
+from corral.base.telemetry import Metrics, log
 from corral.domain.delivery import Delivery, DeliveryAttempt, DeliveryId, DeliveryStatus
 from corral.domain.errors import NotFoundError
 from corral.domain.events import EventType
@@ -30,7 +31,6 @@ from corral.jobs.registry import JobPool, JobRun, JobType, LookAgainError
 from corral.store.session.database import Connection, Database
 from corral.store.tables import deliveries, events, instances, operations
 from corral.store.tables.deliveries import Pending
-from corral.telemetry import Metrics, log
 from corral.webhooks.deliver import Attempt, Sender
 from corral.webhooks.schedule import Fate, next_delay
 from corral.webhooks.slots import SendSlots, Slot, SlotsTakenError

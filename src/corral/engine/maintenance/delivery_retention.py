@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from corral.clock import Clock
+from corral.base.clock import Clock
+from corral.base.telemetry import log
 from corral.engine.events.publisher import SEND_WEBHOOK
 from corral.jobs.queue import JobQueue, Wanted
 from corral.jobs.registry import JobRun, JobType, Priority
 from corral.store.session.database import Database
 from corral.store.tables import deliveries
-from corral.telemetry import log
 
 KEPT_FOR = timedelta(days=30)
 FORGOTTEN_AFTER = timedelta(minutes=10)

@@ -17,7 +17,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Literal
 
-from corral.clock import Clock
+from corral.base.clock import Clock
+from corral.base.telemetry import log
 from corral.cloud.port import Cloud
 from corral.domain.errors import CloudError
 from corral.domain.observation.orphans import Orphan, may_delete, orphan_event
@@ -26,7 +27,6 @@ from corral.engine.reconcile.recorder import Tell
 from corral.jobs.registry import JobRun, JobType, Priority
 from corral.store.session.database import Database
 from corral.store.tables import instances, orphans
-from corral.telemetry import log
 
 OrphanRule = Literal["report", "delete"]
 

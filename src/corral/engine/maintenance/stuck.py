@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from corral.clock import Clock
+from corral.base.clock import Clock
+from corral.base.telemetry import log
 from corral.domain.instance import InstanceId
 from corral.domain.lifecycle.tables import IN_MOTION
 from corral.domain.observation.stuck import SHORTEST, Stuck, stuck
 from corral.jobs.registry import JobRun, JobType, Priority
 from corral.store.session.database import Database
 from corral.store.tables import instances
-from corral.telemetry import log
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
-from corral.clock import Clock
+from corral.base.clock import Clock
+from corral.base.telemetry import log
 from corral.cloud.port import Cloud
 from corral.domain.errors import CloudError
 from corral.domain.instance import Instance, InstanceId
@@ -26,7 +27,6 @@ from corral.engine.observe.recent_lookups import Glimpses
 from corral.engine.reconcile.outcome import provider_id
 from corral.store.session.database import Database
 from corral.store.tables import instances
-from corral.telemetry import log
 
 PEEKS_AT_ONCE: Final = 4
 """As many as a listing asks for pages at once: the two share what the budget leaves."""

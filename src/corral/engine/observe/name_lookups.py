@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
-from corral.clock import Clock
+from corral.base.clock import Clock
+from corral.base.telemetry import log
 from corral.domain.errors import CloudError
 from corral.domain.instance import Instance, InstanceId
 from corral.engine.observe.name_filter import NameFilter
@@ -19,7 +20,6 @@ from corral.engine.observe.observations import Sightings
 from corral.engine.observe.settle_timer import DoubtWatch
 from corral.store.session.database import Database
 from corral.store.tables import instances
-from corral.telemetry import log
 
 AT_ONCE: Final = 4
 """Lookups in one round. More, and creates in doubt take the calls that other lookups need; fewer, and many of them, as

@@ -11,7 +11,8 @@ from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from corral.clock import Clock
+from corral.base.clock import Clock
+from corral.base.telemetry import log
 from corral.cloud.port import Listing
 from corral.domain.instance import Instance, InstanceId
 from corral.domain.lifecycle.decide import Policy, decide, recorded
@@ -27,7 +28,6 @@ from corral.jobs.registry import RELEASE
 from corral.store.session.database import Connection, Database
 from corral.store.tables import instances, last_listing, orphans
 from corral.store.tables.last_listing import Begun
-from corral.telemetry import log
 
 Outlasted = Callable[[Iterable[Instance]], Container[InstanceId]]
 """Tells of which of these a doubt has been known for the settle time, so that a listing without them counts."""

@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
 
-from corral.clock import Clock
+from corral.base.clock import Clock
+from corral.base.telemetry import LookEnd, Metrics, log
 from corral.cloud.port import Cloud, Listing
 from corral.domain.errors import CloudError, StoreUnavailableError
 from corral.domain.lifecycle.decide import Policy
@@ -31,7 +32,6 @@ from corral.jobs.queue import JobQueue
 from corral.store.session.database import Database
 from corral.store.session.leadership import Leadership
 from corral.store.tables import instances, last_listing
-from corral.telemetry import LookEnd, Metrics, log
 
 TICK_SECONDS = 0.5
 """How often reminders are swept, and how soon a wish wakes the observer."""

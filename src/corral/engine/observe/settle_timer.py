@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import timedelta
 
-from corral.clock import Clock
+from corral.base.clock import Clock
 from corral.domain.instance import Instance, InstanceId
 
 

@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
 
+from corral.base.clock import Clock
 from corral.cache.cache import Cache
 from corral.cache.registry import CacheBook, CacheName
-from corral.clock import Clock
 from corral.cloud.port import Cloud, Credentials
 from corral.domain.errors import CloudError, CloudRefusedError, FieldProblem, NotFoundError, SpecInvalidError
 from corral.domain.placement.catalog import BillingMode, Cluster, ListedTemplate, Product, Template, TemplateChannel

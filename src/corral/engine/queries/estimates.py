@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Final
 
+from corral.base.clock import Clock
 from corral.cache.cache import Cache
-from corral.clock import Clock
 from corral.store.session.database import Database
 from corral.store.tables import ready_times
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
+from corral.base.clock import Clock
 from corral.cache.cache import Cache
-from corral.clock import Clock
 from corral.cloud import rate_limiter
 from corral.cloud.guarded import Reachability
 from corral.cloud.rate_limiter import Budget

@@ -9,10 +9,10 @@ from typing import Final
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
+from corral.base.telemetry import Family, blank
 from corral.domain.errors import StoreUnavailableError
 from corral.domain.placement.pricing import usd
 from corral.engine.queries.fleet import Fleet, FleetNumbers
-from corral.telemetry import Family, blank
 
 _INSTANCES = Family("corral_instances", "gauge", "Instances of the whole fleet, by status.", ("status",))
 _JOBS = Family("corral_jobs_waiting", "gauge", "Jobs not finished, of all workers, by status.", ("status",))

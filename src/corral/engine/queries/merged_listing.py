@@ -19,9 +19,10 @@ from datetime import datetime
 from functools import partial
 from typing import Final
 
+from corral.base.clock import Clock
+from corral.base.telemetry import log
 from corral.cache.cache import Cache
 from corral.cache.registry import CacheBook, CacheName
-from corral.clock import Clock
 from corral.cloud.port import Cloud, Listing
 from corral.domain.errors import CloudError
 from corral.domain.instance import Instance, InstanceId, OperationId
@@ -30,7 +31,6 @@ from corral.domain.operation import Operation
 from corral.engine.observe.observations import Sightings, strangers
 from corral.store.session.database import Database
 from corral.store.tables import instances, operations
-from corral.telemetry import log
 
 LEAST_PATIENCE_SECONDS: Final = 0.75
 """

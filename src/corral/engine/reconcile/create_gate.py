@@ -19,11 +19,11 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Final
 
-from corral.clock import Clock
+from corral.base.clock import Clock
+from corral.base.telemetry import log
 from corral.domain.errors import CloudTransientError
 from corral.store.session.database import Connection
 from corral.store.tables import last_listing
-from corral.telemetry import log
 
 FIRST_PAUSE_SECONDS: Final = 0.25
 """How soon a create that waits for the listing is tried again. Shorter costs a query more often; longer delays what

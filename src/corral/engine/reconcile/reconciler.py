@@ -14,7 +14,8 @@ from datetime import timedelta
 
 import structlog
 
-from corral.clock import Clock
+from corral.base.clock import Clock
+from corral.base.telemetry import ActionEnd, Metrics, PassEnd, log
 from corral.domain.errors import StaleError
 from corral.domain.instance import Instance, InstanceId
 from corral.domain.lifecycle.decide import decide, recorded, why
@@ -26,7 +27,6 @@ from corral.engine.reconcile.steps.dispatch import Acts
 from corral.jobs.registry import RELEASE, JobRun, JobType, LookAgainError, Priority
 from corral.store.session import instance_lock
 from corral.store.session.database import Database
-from corral.telemetry import ActionEnd, Metrics, PassEnd, log
 
 SOON = timedelta(seconds=10)
 """A look due sooner than this is the same job, later; one due after it is a reminder that the leader sweeps."""

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Protocol
 
+from corral.base.telemetry import log
 from corral.domain.events import Change, Progress, waits_anew
 from corral.domain.instance import Instance
 from corral.domain.operation import Operation, OperationStatus, advanced
 from corral.store.session.database import Connection
 from corral.store.sql.combined_statement import Write
 from corral.store.tables import instances, operations, ready_times
-from corral.telemetry import log
 
 Tell = Callable[[Connection, Sequence[Change]], Awaitable[None]]
 """Records that changes happened, within the transaction that made them."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 
-from corral.clock import Clock
+from corral.base.clock import Clock
 from corral.domain.errors import CloudTransientError, StaleError
 
 

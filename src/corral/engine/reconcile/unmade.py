@@ -6,14 +6,14 @@ import asyncio
 from dataclasses import dataclass, field
 from typing import Final
 
-from corral.clock import Clock
+from corral.base.clock import Clock
+from corral.base.telemetry import log
 from corral.cloud.port import Cloud
 from corral.domain.errors import CloudError
 from corral.domain.instance import Instance
 from corral.domain.observation.matching import GOING
 from corral.engine.observe.name_filter import NameFilter
 from corral.engine.observe.observations import Sightings
-from corral.telemetry import log
 
 AT_ONCE: Final = 4
 """Lookups at a time. More, and creates that wait take the calls and database connections that others need; fewer, and

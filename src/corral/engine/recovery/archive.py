@@ -18,7 +18,7 @@ from typing import Final
 import msgspec
 
 from corral import __version__
-from corral.clock import Clock
+from corral.base.clock import Clock
 from corral.domain.delivery import DeliveryStatus
 from corral.domain.errors import GoalRefusedError, MalformedError, StoreNewerError
 from corral.domain.events import EventType

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from corral.clock import Clock
+from corral.base.clock import Clock
 from corral.cloud.port import Cloud
 from corral.domain.errors import CloudTransientError
 from corral.domain.events import Change

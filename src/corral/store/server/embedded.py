@@ -24,13 +24,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import BinaryIO
 
-from corral.clock import Clock
+from corral.base.clock import Clock
+from corral.base.file_lock import Ownership
+from corral.base.telemetry import log
 from corral.domain.errors import StoreUnavailableError
-from corral.ownership import Ownership
 from corral.store.server import drop_privileges
 from corral.store.server.cluster_location import Premises, locate, settle
 from corral.store.server.target import DatabaseTarget
-from corral.telemetry import log
 
 SUPERUSER = "corral"
 START_WITHIN_SECONDS = 60.0

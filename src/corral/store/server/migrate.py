@@ -17,10 +17,10 @@ from importlib import resources
 
 import asyncpg
 
+from corral.base.telemetry import log
 from corral.domain.errors import StoreNewerError
 from corral.store.server.target import DatabaseTarget
 from corral.store.session.database import CONNECT_TIMEOUT_SECONDS, translated
-from corral.telemetry import log
 
 LOCK_KEY = 0x636F7272616C  # "corral" in ASCII; any constant that nobody else uses
 _REGISTER = """

@@ -14,7 +14,7 @@ from contextlib import asynccontextmanager
 
 import asyncpg
 
-from corral.clock import Clock
+from corral.base.clock import Clock
 from corral.domain.errors import StoreUnavailableError
 from corral.store.server.target import DatabaseTarget
 from corral.store.session import sessions

@@ -18,12 +18,12 @@ from typing import Final
 
 import asyncpg
 
-from corral.clock import Clock, is_set_within
+from corral.base.clock import Clock, is_set_within
+from corral.base.telemetry import log
 from corral.domain.backoff import delay
 from corral.store.server.target import DatabaseTarget
 from corral.store.session import sessions
 from corral.store.session.database import CONNECT_TIMEOUT_SECONDS, UNREACHABLE, Connection
-from corral.telemetry import log
 
 CHANNEL: Final = "corral_notices"
 MOST_PAYLOAD_BYTES: Final = 7999

@@ -25,11 +25,11 @@ from uuid import UUID, uuid4
 
 import asyncpg
 
-from corral.clock import Clock, is_set_within
+from corral.base.clock import Clock, is_set_within
+from corral.base.telemetry import log
 from corral.store.server.target import DatabaseTarget
 from corral.store.session import sessions
 from corral.store.session.database import CONNECT_TIMEOUT_SECONDS, Connection
-from corral.telemetry import log
 
 BEAT = timedelta(seconds=1)
 """How often a process reports. More often costs a write each time; more rarely delays everything below."""

@@ -15,7 +15,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
 
-from corral.clock import Clock
+from corral.base.clock import Clock
+from corral.base.telemetry import log
 from corral.cloud.port import Cloud, CreateOrder, Credentials
 from corral.domain.errors import (
     CloudRefusedError,
@@ -52,7 +53,6 @@ from corral.engine.reconcile.send_check import SendCheck
 from corral.engine.reconcile.unmade import Unmade
 from corral.store.session.database import Database, translated
 from corral.store.tables import instances, operations
-from corral.telemetry import log
 
 WHATEVER_THE_OFFER: Final = frozenset({"INSUFFICIENT_BALANCE", "AUTHENTICATION_FAILED", "INVALID_TEMPLATE"})
 """Refusals that no other offer would change."""

@@ -13,7 +13,8 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import assert_never
 
-from corral.clock import Clock
+from corral.base.clock import Clock
+from corral.base.telemetry import log
 from corral.cloud.port import Cloud
 from corral.domain.errors import CloudError, CloudRefusedError, CloudTransientError, CloudUnknownError, StaleError
 from corral.domain.health.checks import CheckAgain, GivenUp, HealthReport, OverallHealth, Passed, judge, unmapped
@@ -33,7 +34,6 @@ from corral.engine.reconcile.steps.create import Births
 from corral.engine.reconcile.steps.start import Starts
 from corral.health.probe import Prober
 from corral.store.tables import instances
-from corral.telemetry import log
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

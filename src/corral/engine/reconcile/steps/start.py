@@ -11,7 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final
 
-from corral.clock import Clock
+from corral.base.clock import Clock
+from corral.base.telemetry import log
 from corral.cloud.port import Cloud
 from corral.domain.errors import (
     CloudError,
@@ -24,7 +25,6 @@ from corral.domain.instance import Failure, Instance
 from corral.domain.lifecycle.decide import Policy
 from corral.engine.reconcile.outcome import Outcome, provider_id
 from corral.engine.reconcile.recorder import Hold, Recorder, Step
-from corral.telemetry import log
 
 OF_ACCOUNT: Final = frozenset({"INSUFFICIENT_BALANCE", "AUTHENTICATION_FAILED"})
 """Refusals that a person puts right. They keep their code while the start is repeated until its deadline."""

@@ -6,12 +6,15 @@ from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 
-from corral import handles
 from corral.api.http.limits import Limits
 from corral.api.http.process_health import Vitals
+from corral.app.role import Role
+from corral.base import fd_limit
+from corral.base.clock import Clock
+from corral.base.settings import Settings
+from corral.base.telemetry import Metrics
 from corral.cache.metrics import CacheCollector
 from corral.cache.registry import CacheBook
-from corral.clock import Clock
 from corral.cloud.novita.account import GuardedCloud
 from corral.domain.lifecycle.decide import Policy
 from corral.engine.auth import audit_log
@@ -29,12 +32,9 @@ from corral.engine.queries.merged_listing import MergedListing
 from corral.jobs import retention
 from corral.jobs.queue import JobQueue
 from corral.jobs.registry import Registry
-from corral.role import Role
-from corral.settings import Settings
 from corral.store.server.target import DatabaseTarget
 from corral.store.session.database import Database
 from corral.store.session.notifications import Notices
-from corral.telemetry import Metrics
 from corral.views import listing
 from corral.views.instance import Showing
 from corral.webhooks.slots import SEND_SLOTS
@@ -100,7 +100,7 @@ def lay_ground(
         registry=registry,
         policy=Policy(),
         limits=Limits(
-            connections=handles.for_callers(handles.take_all(), jobs=settings.jobs.max_concurrent, sends=SEND_SLOTS)
+            connections=fd_limit.for_callers(fd_limit.take_all(), jobs=settings.jobs.max_concurrent, sends=SEND_SLOTS)
         ),
         vitals=vitals,
         queue=queue,

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager, contextmanager
 
-from corral.clock import Clock
+from corral.base.clock import Clock
+from corral.base.settings import Settings
 from corral.domain.errors import SettingsError
 from corral.jobs import tables
-from corral.settings import Settings
 from corral.store.server.embedded import EmbeddedServer
 from corral.store.server.migrate import Migration, migrate
 from corral.store.server.server_check import check_server

@@ -22,7 +22,14 @@ from corral.api.routes.adoption import AdoptionDesk
 from corral.api.routes.instances import InstanceDesk
 from corral.api.routes.listing import ListingDesk
 from corral.api.routes.orphans import OrphanDesk
-from corral.clock import SharedClock
+from corral.app.database_setup import migrate_database, opened_database
+from corral.app.foundation import Ground, adopting_on, lay_ground, listing_on, register_sweeps
+from corral.app.process import Process, Watch
+from corral.app.role import Role
+from corral.base.clock import SharedClock
+from corral.base.settings import HttpSettings, Settings
+from corral.base.supervision import BackgroundTask
+from corral.base.telemetry import log
 from corral.cloud.novita.account import GuardedCloud, opened_account
 from corral.cloud.simulated import opened_provider
 from corral.dashboard import files
@@ -55,27 +62,20 @@ from corral.engine.reconcile.steps.create import Births
 from corral.engine.reconcile.steps.dispatch import Acts
 from corral.engine.reconcile.steps.start import Starts
 from corral.engine.reconcile.unmade import Unmade
-from corral.ground import Ground, adopting_on, lay_ground, listing_on, register_sweeps
 from corral.health.probe import Prober
 from corral.jobs.adaptive_semaphore import URGENT_PLACES
 from corral.jobs.pause import Pause
 from corral.jobs.registry import JobPool
 from corral.jobs.takeover import release
 from corral.jobs.worker import Worker
-from corral.opening import migrate_database, opened_database
 from corral.outbound.addresses import read_address
 from corral.outbound.policy import AddressPolicy
-from corral.process import Process, Watch
-from corral.role import Role
-from corral.settings import HttpSettings, Settings
 from corral.store.session.database import Database
 from corral.store.session.leadership import Leadership
 from corral.store.session.presence import Presence
 from corral.store.tables import instances
 from corral.store.tables.offers import FailedOffers
 from corral.store.tables.rate_limit import DatabaseLedger
-from corral.supervision import BackgroundTask
-from corral.telemetry import log
 from corral.webhooks.deliver import Sender
 from corral.webhooks.guard import AddressGuard
 from corral.webhooks.sign import signing_key

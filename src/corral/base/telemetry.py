@@ -22,10 +22,10 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from pydantic import SecretStr
 
+from corral.base.log_writer import QueuedWriter
 from corral.domain.events import EventType
 from corral.domain.lifecycle.tables import FORESEEN, Action, Phase
 from corral.domain.operation import OperationKind
-from corral.log_writer import QueuedWriter
 
 LOG_EVENTS: Final[dict[str, str]] = {
     "service.starting": "The process begins; says which version, role and data it uses.",

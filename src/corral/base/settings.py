@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr
 
-from corral import urls
+from corral.base import urls
 
 
 def _whole(name: str, default: int, least: int, most: int) -> Any:

@@ -12,9 +12,9 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Final
 
-from corral.clock import Clock
+from corral.base.clock import Clock
+from corral.base.telemetry import log
 from corral.domain.backoff import delay
-from corral.telemetry import log
 
 FIRST_PAUSE_SECONDS: Final = 0.5
 MOST_PAUSE_SECONDS: Final = 30.0

@@ -15,7 +15,9 @@ from datetime import datetime, timedelta
 
 from corral.api.http.process_health import Vitals
 from corral.api.http.server import HttpServer
-from corral.clock import Clock, SharedClock
+from corral.base.clock import Clock, SharedClock
+from corral.base.supervision import BackgroundTask, supervise
+from corral.base.telemetry import Metrics, log
 from corral.cloud.guarded import Reachability
 from corral.cloud.simulated import SimulatedProvider
 from corral.domain.errors import CloudTransientError, StoreUnavailableError
@@ -28,8 +30,6 @@ from corral.store.server.embedded import EmbeddedServer
 from corral.store.session import presence
 from corral.store.session.database import Database
 from corral.store.tables import last_listing
-from corral.supervision import BackgroundTask, supervise
-from corral.telemetry import Metrics, log
 
 WATCH_SECONDS = 1.0
 """How often our dependencies are looked at; `/health` is at most this much behind."""

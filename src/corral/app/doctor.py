@@ -21,13 +21,13 @@ from typing import Final
 from pydantic import SecretStr
 
 from corral import __version__
-from corral.clock import Clock
+from corral.base.clock import Clock
+from corral.base.configuration import Configuration
+from corral.base.settings import Settings
 from corral.cloud.novita.client import NovitaCloud
 from corral.cloud.novita.http import HttpExchange
 from corral.cloud.simulated import API_KEY, SimulatedProvider
-from corral.configuration import Configuration
 from corral.domain.errors import CloudError, SettingsError, StoreError
-from corral.settings import Settings
 from corral.store.server.cluster_location import find_binaries
 from corral.store.server.embedded import EmbeddedServer
 from corral.store.server.migrate import SchemaReport, report

@@ -17,9 +17,9 @@ from dotenv import dotenv_values
 from pydantic import SecretStr, ValidationError
 from pydantic.fields import FieldInfo
 
+from corral.base.settings import HOLDS_TOKEN, Group, Settings
+from corral.base.urls import MASK, host_only, without_user
 from corral.domain.errors import SettingsError
-from corral.settings import HOLDS_TOKEN, Group, Settings
-from corral.urls import MASK, host_only, without_user
 
 OWN_PREFIX = "CORRAL_"
 """Unknown names with this prefix are errors: a typing mistake must not be a silent default."""

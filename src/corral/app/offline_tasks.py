@@ -11,8 +11,11 @@ from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
 
 from corral.api.http.request_readers import order_defaults
+from corral.app.database_setup import migrate_database, opened_database
+from corral.base.clock import SystemClock
+from corral.base.settings import Settings
+from corral.base.telemetry import Metrics
 from corral.cache.registry import CacheBook
-from corral.clock import SystemClock
 from corral.cloud.novita.account import opened_account
 from corral.cloud.simulated import opened_provider
 from corral.domain.errors import GoalRefusedError
@@ -25,8 +28,6 @@ from corral.engine.recovery.rebuild import Picture, Rebuilding
 from corral.jobs import tables
 from corral.jobs.queue import JobQueue
 from corral.jobs.registry import JobRun, JobType, Registry
-from corral.opening import migrate_database, opened_database
-from corral.settings import Settings
 from corral.store.server.cluster_location import locate
 from corral.store.server.migrate import migrate, migrations, report
 from corral.store.server.target import DatabaseTarget
@@ -34,7 +35,6 @@ from corral.store.session.database import Database
 from corral.store.session.exclusive_access import alone
 from corral.store.tables.offers import FailedOffers
 from corral.store.tables.rate_limit import DatabaseLedger
-from corral.telemetry import Metrics
 
 
 async def export(settings: Settings, write: Callable[[str], object], on_progress: OnProgress) -> Header:
