@@ -24,9 +24,9 @@ from layout import page
 from corral.base.configuration import load
 from corral.base.telemetry import LOG_EVENTS, Family, Metrics
 from corral.cache import metrics
-from corral.cli.advice import next_step
-from corral.cli.exits import MEANINGS
+from corral.cli.exit_codes import MEANINGS
 from corral.cli.main import cli
+from corral.cli.next_steps import next_step
 from corral.domain.events import EventType
 from corral.domain.lifecycle.tables import Action, Goal, Phase, mermaid
 from corral.domain.observation.sighting import Sighting

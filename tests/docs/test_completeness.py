@@ -16,8 +16,8 @@ from corral.api.http.errors import STATUS_BY_CLASS, STATUS_BY_CODE
 from corral.api.openapi import errors
 from corral.base.configuration import load
 from corral.base.telemetry import LOG_EVENTS
-from corral.cli.advice import NEXT_STEPS
 from corral.cli.main import cli
+from corral.cli.next_steps import NEXT_STEPS
 from corral.domain.events import EventType
 from corral.domain.lifecycle.tables import Action, Goal, Phase
 from corral.domain.observation.sighting import Sighting

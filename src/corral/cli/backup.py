@@ -13,8 +13,8 @@ import typer
 import uvloop
 
 from corral.base.clock import SystemClock
+from corral.cli.environment import configuration, configure_logging
 from corral.cli.output import clock_time, print_note
-from corral.cli.surroundings import configuration, configure_logging
 from corral.domain.errors import MalformedError
 
 commands = typer.Typer()

@@ -9,9 +9,9 @@ import msgspec
 import typer
 
 from corral.base.clock import SystemClock
+from corral.cli.environment import configuration, configure_logging
 from corral.cli.options import Json
 from corral.cli.output import print_json, print_table
-from corral.cli.surroundings import configuration, configure_logging
 from corral_client.client import URL_VARIABLE
 
 commands = typer.Typer()

@@ -9,9 +9,9 @@ import typer
 import uvloop
 
 from corral.base.clock import SystemClock
+from corral.cli.environment import configuration, configure_logging
 from corral.cli.options import Json
 from corral.cli.output import clock_time, print_json, print_line, print_note, print_table
-from corral.cli.surroundings import configuration, configure_logging
 from corral.domain.access import Access, ApiKey
 from corral.domain.timestamps import iso
 

@@ -17,10 +17,10 @@ import corral_client
 from corral import __version__
 from corral.app.role import Role
 from corral.base.clock import SystemClock
-from corral.cli import acting, backup, doctor, instances, keys, looking, rebuild
-from corral.cli.exits import INTERRUPTED, MEANINGS, exit_code, explain
+from corral.cli import backup, doctor, inspect, instances, keys, lifecycle, rebuild
+from corral.cli.environment import configuration, configure_logging, open_standard_streams
+from corral.cli.exit_codes import INTERRUPTED, MEANINGS, exit_code, explain
 from corral.cli.output import print_note
-from corral.cli.surroundings import configuration, configure_logging, open_standard_streams
 from corral.domain import errors
 
 EXIT_CODES: Final[Mapping[type[errors.CorralError], int]] = {
@@ -45,8 +45,8 @@ cli = typer.Typer(
     pretty_exceptions_show_locals=False,
 )
 cli.add_typer(instances.commands)
-cli.add_typer(acting.commands)
-cli.add_typer(looking.commands)
+cli.add_typer(lifecycle.commands)
+cli.add_typer(inspect.commands)
 cli.add_typer(doctor.commands)
 cli.add_typer(keys.commands)
 cli.add_typer(backup.commands)

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 import uvloop
 
+from corral.cli.environment import configuration, configure_logging
 from corral.cli.options import Json
 from corral.cli.output import price, print_json, print_note, print_table
-from corral.cli.surroundings import configuration, configure_logging
 from corral.domain.observation.rebuild import Fate
 from corral.domain.placement.pricing import usd
 

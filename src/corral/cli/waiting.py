@@ -13,7 +13,7 @@ from rich.spinner import Spinner
 from rich.text import Text
 
 from corral.base.clock import Clock, SystemClock
-from corral.cli.exits import INTERRUPTED
+from corral.cli.exit_codes import INTERRUPTED
 from corral.cli.output import clean, print_note, span, styled_text
 from corral_client import Aim, Client, Instance, Progress
 from corral_client.models import HealthCheck

@@ -12,7 +12,7 @@ import msgspec
 import typer
 
 from corral.base.clock import SystemClock
-from corral.cli.advice import next_step
+from corral.cli.next_steps import next_step
 from corral.cli.options import DEFAULT_URL, Json, Named, Url, connect, offered_names
 from corral.cli.output import clock_time, expected, price, print_json, print_line, print_table
 from corral_client import Client, Event, Instance, Job, Operation
