@@ -11,10 +11,10 @@ import sys
 from pathlib import Path
 
 from novitasim import settings
-from novitasim.clock import pause
-from novitasim.journal import JournalError
-from novitasim.serving import Options, listen
+from novitasim.server.clock import pause
+from novitasim.server.serving import Options, listen
 from novitasim.settings import SettingError
+from novitasim.world.journal import JournalError
 
 _LOOK_SECONDS = 0.5  # how soon the end of the parent is noticed
 

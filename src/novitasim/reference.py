@@ -10,7 +10,10 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from novitasim import behaviour, control, faults, settings, simulator
+from novitasim import settings
+from novitasim.faults import faults
+from novitasim.server import control, simulator
+from novitasim.workloads import behaviour
 
 
 def tables() -> dict[str, str]:

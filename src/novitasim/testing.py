@@ -21,13 +21,13 @@ from typing import Any
 import msgspec
 from aiohttp import ClientSession
 
-from novitasim.holdings import Template
-from novitasim.instance import Instance
-from novitasim.ledger import Ledger, at_once
-from novitasim.life import Status
-from novitasim.serving import Options, listen
-from novitasim.simulator import Simulator
-from novitasim.world import World
+from novitasim.server.serving import Options, listen
+from novitasim.server.simulator import Simulator
+from novitasim.world.account import Template
+from novitasim.world.instance import Instance
+from novitasim.world.ledger import Ledger, at_once
+from novitasim.world.timeline import Status
+from novitasim.world.world import World
 
 # What a client puts behind the root to reach the provider's v1 calls.
 BASE_PATH = "/gpu-instance/openapi"

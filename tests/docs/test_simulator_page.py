@@ -9,8 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from novitasim import control, faults, reference, settings
+from novitasim import reference, settings
 from novitasim.__main__ import _parser
+from novitasim.faults import faults
+from novitasim.server import control
 
 PAGE = Path(__file__).parents[2] / "docs" / "simulator.md"
 

@@ -45,8 +45,8 @@ from corral.jobs.registry import JobPool
 from corral.jobs.tables import install, queries_of
 from corral.store.server.migrate import migrate
 from corral.store.server.target import DatabaseTarget
-from novitasim.instance import Instance
 from novitasim.testing import Simulated, start_simulator
+from novitasim.world.instance import Instance
 
 KEY, SECRET = "odd-key", "odd-secret"
 ODD = {

@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 from aiohttp import ClientSession
 
-from novitasim.journal import JournalError
 from novitasim.testing import PLAIN, start_simulator
+from novitasim.world.journal import JournalError
 
 KEY = {"Authorization": "Bearer any-key"}
 V1 = "/gpu-instance/openapi/v1"

@@ -10,14 +10,15 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from novitasim import commands, tenure, wire
-from novitasim.call import Press
-from novitasim.endpoints import RealisticEndpoints
-from novitasim.instance import Order
-from novitasim.journal import Journal
-from novitasim.refusal import RefusalError
+from novitasim.api import wire
+from novitasim.api.call import Press
+from novitasim.api.endpoints import RealisticEndpoints
+from novitasim.api.refusal import RefusalError
 from novitasim.settings import Settings, changed
-from novitasim.world import StockSet, World
+from novitasim.world import commands, spot
+from novitasim.world.instance import Order
+from novitasim.world.journal import Journal
+from novitasim.world.world import StockSet, World
 
 T0 = 1_790_000_000.0
 QUIRKS: dict[str, object] = {
@@ -44,13 +45,13 @@ def do(world: World, act: str, which: int, now: float) -> None:
         case "upgrade":
             commands.upgrade(world, instance, now, instance.order)
         case "notice" if instance.spot:
-            world.put(tenure.notice(instance, world.settings, now), now)
+            world.put(spot.notice(instance, world.settings, now), now)
         case "reclaim" if instance.spot:
-            world.put(tenure.reclaim(instance, world.settings, now), now)
+            world.put(spot.reclaim(instance, world.settings, now), now)
         case "fail":
-            world.put(tenure.fail(instance, now + which, "broke"), now)
+            world.put(spot.fail(instance, now + which, "broke"), now)
         case "hide":
-            world.put(tenure.vanish(instance, now, seconds=which), now)
+            world.put(spot.vanish(instance, now, seconds=which), now)
         case "stop" | "start" | "restart" | "delete" | "migrate":
             getattr(commands, act)(world, instance, now)
         case _:

@@ -10,15 +10,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from novitasim import commands, ledger, tenure
-from novitasim.api_instances import list_all
-from novitasim.call import Call, Press
-from novitasim.endpoints import RealisticEndpoints
-from novitasim.instance import NEVER, Instance, Order
-from novitasim.life import Claim
-from novitasim.refusal import RefusalError
+from novitasim.api.call import Call, Press
+from novitasim.api.endpoints import RealisticEndpoints
+from novitasim.api.instances import list_all
+from novitasim.api.refusal import RefusalError
 from novitasim.settings import Settings, changed
-from novitasim.world import World
+from novitasim.world import commands, ledger, spot
+from novitasim.world.instance import NEVER, Instance, Order
+from novitasim.world.timeline import Claim
+from novitasim.world.world import World
 
 T0 = 1_790_000_000.0
 PLACES = (("4090.16c62g", "us-ca-6"), ("4090.16c62g", "as-sgp-2"))
@@ -42,7 +42,7 @@ def do(world: World, deed: Deed, now: float) -> None:
     kind, which, _ = deed
     if kind == "create":
         product, cluster = PLACES[which % 2]
-        spot = "spot" if which % 3 == 0 else "onDemand"
+        billing_mode = "spot" if which % 3 == 0 else "onDemand"
         order = Order(
             name=f"wish-{which % 4}",
             product_id=product,
@@ -50,7 +50,7 @@ def do(world: World, deed: Deed, now: float) -> None:
             rootfs_gb=10,
             image="broken" if which == 7 else "fine",
             cluster_id=cluster,
-            billing_mode=spot,
+            billing_mode=billing_mode,
         )
         commands.create(world, order, now)
         return
@@ -64,10 +64,10 @@ def do(world: World, deed: Deed, now: float) -> None:
         "restart": commands.restart,
         "delete": commands.delete,
         "migrate": commands.migrate,
-        "vanish": lambda w, i, t: w.put(tenure.vanish(i, t), t),
-        "hide": lambda w, i, t: w.put(tenure.vanish(i, t, seconds=5), t),
-        "notice": lambda w, i, t: w.put(tenure.notice(i, w.settings, t), t) if i.spot else i,
-        "reclaim": lambda w, i, t: w.put(tenure.reclaim(i, w.settings, t), t) if i.spot else i,
+        "vanish": lambda w, i, t: w.put(spot.vanish(i, t), t),
+        "hide": lambda w, i, t: w.put(spot.vanish(i, t, seconds=5), t),
+        "notice": lambda w, i, t: w.put(spot.notice(i, w.settings, t), t) if i.spot else i,
+        "reclaim": lambda w, i, t: w.put(spot.reclaim(i, w.settings, t), t) if i.spot else i,
     }
     acts[kind](world, instance, now)
 

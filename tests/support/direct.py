@@ -16,9 +16,9 @@ import msgspec
 from corral.base.clock import Clock
 from corral.cloud.exchange import Answer, Call
 from corral.cloud.novita import faults, http
-from novitasim import refusal
-from novitasim.refusal import RefusalError
-from novitasim.simulator import ROUTES, Simulator
+from novitasim.api import refusal
+from novitasim.api.refusal import RefusalError
+from novitasim.server.simulator import ROUTES, Simulator
 from novitasim.testing import BASE_PATH
 from support.script import HELD_BACK, MEANWHILE, SPOILT, UNSENT, WAITING, Killed, Mishap, Script
 

@@ -29,11 +29,11 @@ from hypothesis.stateful import (
 from corral.domain.instance import Instance, InstanceId
 from corral.domain.lifecycle.tables import Goal, Phase
 from corral.domain.operation import OperationKind
-from novitasim import commands, tenure
-from novitasim.instance import Instance as Machine
-from novitasim.life import Claim, Status
-from novitasim.refusal import RefusalError
-from novitasim.simulator import Simulator
+from novitasim.api.refusal import RefusalError
+from novitasim.server.simulator import Simulator
+from novitasim.world import commands, spot
+from novitasim.world.instance import Instance as Machine
+from novitasim.world.timeline import Claim, Status
 from support.paddock import ORDER, Ground
 from support.script import OF_CALLS, OF_COMMITS, Mishap
 
@@ -49,14 +49,14 @@ STOPPING = frozenset({Status.TO_STOP, Status.STOPPING})
 def _fail(simulator: Simulator, machine: Machine, now: float) -> None:
     """It gets a statusError; one that is stopping would then be stopping for ever, and be rightly told so."""
     if machine.status(now) not in STOPPING:
-        simulator.world.put(tenure.fail(machine, now, "the host broke"), now)
+        simulator.world.put(spot.fail(machine, now, "the host broke"), now)
 
 
 Harm = Callable[[Simulator, Machine, float], object]
 HARMS: dict[str, Harm] = {
-    "vanishes": lambda sim, machine, now: sim.world.put(tenure.vanish(machine, now, seconds=0), now),
-    "is denied": lambda sim, machine, now: sim.world.put(tenure.vanish(machine, now, seconds=20), now),
-    "is long denied": lambda sim, machine, now: sim.world.put(tenure.vanish(machine, now, seconds=120), now),
+    "vanishes": lambda sim, machine, now: sim.world.put(spot.vanish(machine, now, seconds=0), now),
+    "is denied": lambda sim, machine, now: sim.world.put(spot.vanish(machine, now, seconds=20), now),
+    "is long denied": lambda sim, machine, now: sim.world.put(spot.vanish(machine, now, seconds=120), now),
     "fails": _fail,
     "is removed": lambda sim, machine, now: commands.delete(sim.world, machine, now),
     "is stopped": lambda sim, machine, now: commands.stop(sim.world, machine, now),

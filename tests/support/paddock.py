@@ -57,9 +57,9 @@ from corral.store.session.database import Connection, Database
 from corral.store.session.leadership import Leadership
 from corral.store.tables import instances, operations
 from corral.store.tables.offers import FailedOffers
-from novitasim import ledger
-from novitasim.instance import Instance as Machine
-from novitasim.serving import Options, build
+from novitasim.server.serving import Options, build
+from novitasim.world import ledger
+from novitasim.world.instance import Instance as Machine
 from support.clocks import SteppedClock
 from support.direct import DirectExchange
 from support.frail import FrailDatabase

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from novitasim.calls import Calls
+from novitasim.api.calls import Calls
 
 
 def test_the_busiest_minute_slides() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from novitasim.faults import MEANING, Facts, Fault, FaultError, Rule, read, strike
+from novitasim.faults.faults import MEANING, Facts, Fault, FaultError, Rule, read, strike
 
 CREATE = Facts("create", "corral-7-a1")
 ENDPOINTS = ("create", "get", "list")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from novitasim.behaviour import Guest, guest_of, page
-from novitasim.instance import Env, Instance, Order
 from novitasim.settings import Settings, changed
+from novitasim.workloads.behaviour import Guest, guest_of, page
+from novitasim.world.instance import Env, Instance, Order
 
 
 def named(name: str, told: str | None = None) -> Instance:

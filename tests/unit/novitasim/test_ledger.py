@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from novitasim import ledger, tenure
-from novitasim.instance import Instance, Order
-from novitasim.life import Claim, Status, Step
+from novitasim.world import ledger, spot
+from novitasim.world.instance import Instance, Order
+from novitasim.world.timeline import Claim, Status, Step
 
 T0 = 1000.0
 
@@ -74,8 +74,8 @@ def test_a_pattern_without_exactly_one_group_is_refused(pattern: str) -> None:
 
 
 def test_a_vanished_instance_is_billed_until_it_vanished() -> None:
-    gone = tenure.vanish(billed("a", (1100, 2000)), 1500)
-    hidden = tenure.vanish(billed("a", (1100, 2000)), 1500, seconds=100)
+    gone = spot.vanish(billed("a", (1100, 2000)), 1500)
+    hidden = spot.vanish(billed("a", (1100, 2000)), 1500, seconds=100)
 
     assert ledger.periods(gone, 5000) == ((1100, 1500),)
     assert ledger.periods(hidden, 5000) == ((1100, 2000),)

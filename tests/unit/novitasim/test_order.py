@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from novitasim import order
-from novitasim.instance import Port
-from novitasim.refusal import RefusalError
+from novitasim.api import create_request
+from novitasim.api.refusal import RefusalError
 from novitasim.settings import Settings, changed
+from novitasim.world.instance import Port
 
 GOOD: dict[str, object] = {
     "name": "worker-a1",
@@ -22,7 +22,7 @@ GOOD: dict[str, object] = {
 
 
 def test_a_good_body_becomes_an_order_with_defaults() -> None:
-    read = order.read(GOOD | {"ports": "8080/http, 22/tcp"}, Settings())
+    read = create_request.read(GOOD | {"ports": "8080/http, 22/tcp"}, Settings())
 
     assert read.ports == (Port(port=8080, type="http"), Port(port=22, type="tcp"))
     assert (read.billing_mode, read.cluster_id, read.envs) == ("onDemand", "", ())
@@ -61,25 +61,27 @@ def test_a_good_body_becomes_an_order_with_defaults() -> None:
 )
 def test_a_breach_is_refused_with_the_field_and_the_rule(field: str, value: Any, words: str) -> None:
     with pytest.raises(RefusalError, match=words) as refused:
-        order.read(GOOD | {field: value}, Settings())
+        create_request.read(GOOD | {field: value}, Settings())
 
     assert (refused.value.reason, refused.value.status) == ("VALIDATOR_PARAM", 400)
 
 
 def test_a_small_disk_becomes_the_smallest() -> None:
-    assert order.read(GOOD | {"rootfsSize": 3}, Settings()).rootfs_gb == 10
+    assert create_request.read(GOOD | {"rootfsSize": 3}, Settings()).rootfs_gb == 10
 
 
 def test_months_force_monthly_billing() -> None:
-    assert order.read(GOOD | {"month": 2, "billingMode": "spot"}, Settings()).billing_mode == "monthly"
+    assert create_request.read(GOOD | {"month": 2, "billingMode": "spot"}, Settings()).billing_mode == "monthly"
 
 
 def test_numbers_may_be_text_as_in_protobuf_json() -> None:
-    assert order.read(GOOD | {"gpuNum": "2"}, Settings()).gpus == 2
+    assert create_request.read(GOOD | {"gpuNum": "2"}, Settings()).gpus == 2
 
 
 def test_a_cpu_instance_needs_neither_gpus_nor_a_disk() -> None:
-    read = order.read({"kind": "cpu", "productId": "cpu.2c4g", "imageUrl": "docker.io/library/alpine:3"}, Settings())
+    read = create_request.read(
+        {"kind": "cpu", "productId": "cpu.2c4g", "imageUrl": "docker.io/library/alpine:3"}, Settings()
+    )
 
     assert (read.gpus, read.rootfs_gb) == (0, 10)
 
@@ -89,4 +91,4 @@ def test_settings_narrow_names_ports_and_credentials() -> None:
 
     for body in ({"name": "under_score"}, {"ports": "1/tcp,2/tcp"}, {"imageAuthId": "3f0c9d0e"}):
         with pytest.raises(RefusalError):
-            order.read(GOOD | body, strict)
+            create_request.read(GOOD | body, strict)

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from novitasim import commands, tenure
-from novitasim.instance import Env, Instance, Order, Port
-from novitasim.life import Claim, Status
-from novitasim.refusal import RefusalError
+from novitasim.api.refusal import RefusalError
 from novitasim.settings import Settings, changed
-from novitasim.world import StockSet, World
+from novitasim.world import commands, spot
+from novitasim.world.instance import Env, Instance, Order, Port
+from novitasim.world.timeline import Claim, Status
+from novitasim.world.world import StockSet, World
 
 T0 = 1_790_000_000.0
 PLACE = ("4090.16c62g", "us-ca-6")
@@ -192,7 +192,7 @@ def test_a_broken_image_fails_with_a_status_error_and_is_never_billed() -> None:
 def test_a_stop_calls_off_a_failure_that_lay_ahead() -> None:
     world = make_world()
     instance, now = running(world)
-    doomed = world.put(tenure.fail(instance, now + 60, "host failed"), now)
+    doomed = world.put(spot.fail(instance, now + 60, "host failed"), now)
 
     stopped = commands.stop(world, doomed, now + 10)
 
@@ -215,7 +215,7 @@ def test_a_private_image_needs_credentials_of_the_account(fields: dict[str, Any]
 def test_a_spot_instance_is_told_reclaimed_and_ended(end: str, expected: Status) -> None:
     world = make_world(spot_end=end, spot_notice_seconds=100)
     instance, now = running(world, billing_mode="spot")
-    told = world.put(tenure.notice(instance, world.settings, now), now)
+    told = world.put(spot.notice(instance, world.settings, now), now)
 
     steps = [told.spot_step(now + after) for after in (0, 100, 102)]
     assert [step.status for step in steps if step] == ["notified", "reclaiming", "terminated"]
@@ -227,7 +227,7 @@ def test_a_spot_instance_is_told_reclaimed_and_ended(end: str, expected: Status)
 def test_a_restart_does_not_win_the_machine_back() -> None:
     world = make_world(spot_notice_seconds=100, restart_seconds=10)
     instance, now = running(world, billing_mode="spot")
-    told = world.put(tenure.notice(instance, world.settings, now), now)
+    told = world.put(spot.notice(instance, world.settings, now), now)
 
     again = commands.restart(world, told, now + 50)
 
@@ -239,7 +239,7 @@ def test_a_restart_does_not_win_the_machine_back() -> None:
 def test_stopping_a_noticed_instance_calls_the_reclaim_off() -> None:
     world = make_world(spot_notice_seconds=100)
     instance, now = running(world, billing_mode="spot")
-    told = world.put(tenure.notice(instance, world.settings, now), now)
+    told = world.put(spot.notice(instance, world.settings, now), now)
 
     stopped = commands.stop(world, told, now + 50)
 
@@ -260,16 +260,16 @@ def test_a_reclaim_cannot_undo_a_removal() -> None:
     instance, now = running(world, billing_mode="spot")
     leaving = commands.delete(world, instance, now)
 
-    assert tenure.reclaim(leaving, world.settings, now + 1) == leaving
-    assert tenure.notice(leaving, world.settings, now + 1) == leaving
+    assert spot.reclaim(leaving, world.settings, now + 1) == leaving
+    assert spot.notice(leaving, world.settings, now + 1) == leaving
 
 
 def test_a_second_notice_replaces_the_first() -> None:
     world = make_world(spot_notice_seconds=100)
     instance, now = running(world, billing_mode="spot")
-    told = tenure.notice(instance, world.settings, now)
+    told = spot.notice(instance, world.settings, now)
 
-    again = tenure.notice(told, world.settings, now + 10)
+    again = spot.notice(told, world.settings, now + 10)
 
     assert again.spot_deadline() == (now + 10, now + 110)
     assert [step.status for step in again.spot] == ["running", "notified", "reclaiming", "terminated"]
@@ -278,9 +278,9 @@ def test_a_second_notice_replaces_the_first() -> None:
 def test_a_reclaim_may_come_before_its_announced_time() -> None:
     world = make_world(spot_notice_seconds=100, spot_end="removed")
     instance, now = running(world, billing_mode="spot")
-    told = tenure.notice(instance, world.settings, now)
+    told = spot.notice(instance, world.settings, now)
 
-    early = tenure.reclaim(told, world.settings, now + 10)
+    early = spot.reclaim(told, world.settings, now + 10)
 
     assert (told.removed_at(), early.removed_at()) == (now + 102, now + 12)
 
@@ -297,7 +297,7 @@ def test_get_may_lag_too() -> None:
 def test_a_start_after_a_reclaim_begins_a_new_tenure_unless_refused() -> None:
     world = make_world()
     instance, now = running(world, billing_mode="spot")
-    gone = world.put(tenure.reclaim(instance, world.settings, now), now)
+    gone = world.put(spot.reclaim(instance, world.settings, now), now)
     world.settle(now + 5)
 
     again = commands.start(world, gone, now + 5)
@@ -360,7 +360,7 @@ def test_removed_instances_leave_the_list_or_stay() -> None:
 def test_a_hidden_instance_is_denied_yet_billed_and_comes_back() -> None:
     world = make_world()
     instance, now = running(world)
-    hidden = world.put(tenure.vanish(instance, now, seconds=60), now)
+    hidden = world.put(spot.vanish(instance, now, seconds=60), now)
 
     assert world.listed() == []
     with pytest.raises(RefusalError):
@@ -375,7 +375,7 @@ def test_a_vanished_instance_gives_its_gpu_back() -> None:
     world = make_world(stock=1)
     instance, now = running(world)
 
-    gone = world.put(tenure.vanish(instance, now), now)
+    gone = world.put(spot.vanish(instance, now), now)
 
     assert gone.claim(now) is Claim.NOTHING
     assert world.left(PLACE, now) == 1

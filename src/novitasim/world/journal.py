@@ -17,9 +17,9 @@ from typing import IO, Any, TypeVar
 import msgspec
 
 from novitasim import settings
-from novitasim.holdings import Job, Network, RegistryAuth, Storage, Template
-from novitasim.instance import Instance
-from novitasim.world import Gone, StockSet, World
+from novitasim.world.account import Job, Network, RegistryAuth, Storage, Template
+from novitasim.world.instance import Instance
+from novitasim.world.world import Gone, StockSet, World
 
 _T = TypeVar("_T")
 

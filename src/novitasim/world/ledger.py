@@ -13,8 +13,8 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from novitasim.instance import NEVER, Instance
-from novitasim.life import Claim
+from novitasim.world.instance import NEVER, Instance
+from novitasim.world.timeline import Claim
 
 Interval = tuple[float, float]
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 
-from novitasim import ledger, wire_catalogue
-from novitasim.call import Answer, Call, Route, answer, page
-from novitasim.catalogue import Cluster
-from novitasim.holdings import Network, RegistryAuth, Storage
-from novitasim.life import Status
-from novitasim.order import invalid, text, whole
-from novitasim.refusal import RefusalError
+from novitasim.api import wire_catalog
+from novitasim.api.call import Answer, Call, Route, answer, page
+from novitasim.api.create_request import invalid, text, whole
+from novitasim.api.refusal import RefusalError
+from novitasim.world import ledger
+from novitasim.world.account import Network, RegistryAuth, Storage
+from novitasim.world.catalog import Cluster
+from novitasim.world.timeline import Status
 
 _BASE = "/gpu-instance/openapi/v1"
 _ACCOUNT = "/openapi/v1"
@@ -23,7 +24,7 @@ _DEFAULT_INTERVAL = 15
 
 def auths(call: Call) -> Answer:
     """GET /repository/auths: passwords in clear text, as the provider has it."""
-    return answer({"data": [wire_catalogue.auth(item) for item in call.world.auths.values()]})
+    return answer({"data": [wire_catalog.auth(item) for item in call.world.auths.values()]})
 
 
 def auth_save(call: Call) -> Answer:
@@ -56,7 +57,7 @@ def storages(call: Call) -> Answer:
         if name in item.name.lower() and (not storage_id or storage_id == item.id)
     ]
     part = page(call, base=call.world.settings.storage_page_base, number_name="pageNo")
-    shown = [wire_catalogue.storage(call.world, item) for item in found[part.first : part.first + part.count]]
+    shown = [wire_catalog.storage(call.world, item) for item in found[part.first : part.first + part.count]]
     return answer({"data": shown, "total": len(found)})
 
 
@@ -71,7 +72,7 @@ def storage_create(call: Call) -> Answer:
     made = Storage(id=call.world.id_of("storage", seq), name=name, size_gb=size, cluster_id=cluster.id)
     call.world.keep("storage", call.world.storages, made)
     bare = call.world.settings.storage_create_answer == "string"
-    return answer(made.id if bare else wire_catalogue.storage(call.world, made))
+    return answer(made.id if bare else wire_catalog.storage(call.world, made))
 
 
 def storage_update(call: Call) -> Answer:
@@ -100,7 +101,7 @@ def networks(call: Call) -> Answer:
     name = call.query.get("name", "").lower()
     found = [item for item in call.world.networks.values() if name in item.name.lower()]
     part = page(call, base=call.world.settings.page_base)
-    shown = [wire_catalogue.network(call.world, item) for item in found[part.first : part.first + part.count]]
+    shown = [wire_catalog.network(call.world, item) for item in found[part.first : part.first + part.count]]
     return answer({call.world.settings.networks_key: shown, "total": str(len(found))})
 
 
@@ -109,7 +110,7 @@ def network(call: Call) -> Answer:
     known = call.world.networks.get(call.query.get("networkId", ""))
     if known is None:
         raise call.world.not_found("network", "NETWORK_NOT_FOUND")
-    return answer({"network": wire_catalogue.network(call.world, known)})
+    return answer({"network": wire_catalog.network(call.world, known)})
 
 
 def network_create(call: Call) -> Answer:
@@ -125,7 +126,7 @@ def network_create(call: Call) -> Answer:
     )
     call.world.keep("network", call.world.networks, made)
     empty = call.world.settings.network_create_answer == "empty"
-    return answer({} if empty else {"network": wire_catalogue.network(call.world, made)})
+    return answer({} if empty else {"network": wire_catalog.network(call.world, made)})
 
 
 def network_update(call: Call) -> Answer:
@@ -133,7 +134,7 @@ def network_update(call: Call) -> Answer:
     known = _network(call)
     renamed = dataclasses.replace(known, name=text(call.body, "name", high=30))
     call.world.keep("network", call.world.networks, renamed)
-    return answer({"network": wire_catalogue.network(call.world, renamed)})
+    return answer({"network": wire_catalog.network(call.world, renamed)})
 
 
 def network_delete(call: Call) -> Answer:
@@ -158,7 +159,7 @@ def jobs(call: Call) -> Answer:
         and (not wanted["type"] or job.type == wanted["type"])
     ]
     part = page(call, base=call.world.settings.page_base)
-    shown = [wire_catalogue.job(job, call.now) for job in found[part.first : part.first + part.count]]
+    shown = [wire_catalog.job(job, call.now) for job in found[part.first : part.first + part.count]]
     return answer({"jobs": shown, "total": len(found)})
 
 

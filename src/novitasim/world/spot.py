@@ -11,10 +11,10 @@ from __future__ import annotations
 import dataclasses
 from random import Random
 
-from novitasim import life
-from novitasim.instance import NEVER, Failure, Instance
-from novitasim.life import Claim, SpotStatus, SpotStep, Status
 from novitasim.settings import Settings
+from novitasim.world import timeline
+from novitasim.world.instance import NEVER, Failure, Instance
+from novitasim.world.timeline import Claim, SpotStatus, SpotStep, Status
 
 # From reclaiming to terminated; short, because the machine is already someone else's.
 _RECLAIM_SECONDS = 2.0
@@ -74,10 +74,10 @@ def ended(instance: Instance, now: float) -> bool:
 def fail(instance: Instance, now: float, message: str) -> Instance:
     """A statusError appears; what was going to happen does not."""
     step = instance.step(now)
-    stuck = life.Step(now, step.status, step.claim)
+    stuck = timeline.Step(now, step.status, step.claim)
     return dataclasses.replace(
         instance,
-        course=(*life.past(instance.course, now), stuck),
+        course=(*timeline.past(instance.course, now), stuck),
         spot=called_off(instance.spot, now),
         failure=Failure(at=now, state="failed", message=message),
     )
@@ -86,9 +86,9 @@ def fail(instance: Instance, now: float, message: str) -> Instance:
 def freeze(instance: Instance, now: float, seconds: float) -> Instance:
     """Frozen for a while, then as it was; what was going to happen meanwhile does not."""
     before = instance.step(now)
-    frozen = life.Step(now, Status.FREEZING, before.claim)
-    again = life.Step(now + seconds, before.status, before.claim)
-    return dataclasses.replace(instance, course=(*life.past(instance.course, now), frozen, again))
+    frozen = timeline.Step(now, Status.FREEZING, before.claim)
+    again = timeline.Step(now + seconds, before.status, before.claim)
+    return dataclasses.replace(instance, course=(*timeline.past(instance.course, now), frozen, again))
 
 
 def vanish(instance: Instance, now: float, *, seconds: float = 0.0) -> Instance:
@@ -109,6 +109,6 @@ def _leave(instance: Instance, settings: Settings, *, told_at: float, reclaimed_
         SpotStep(reclaimed_at, SpotStatus.RECLAIMING),
         SpotStep(terminated_at, SpotStatus.TERMINATED),
     )
-    end = life.remove if settings.spot_end == "removed" else life.stop
+    end = timeline.remove if settings.spot_end == "removed" else timeline.stop
     future = end(reclaimed_at, _RECLAIM_SECONDS, kept[-1].claim)
     return dataclasses.replace(instance, spot=spot, course=(*kept, *future), failure=instance.failed_by(reclaimed_at))

@@ -12,18 +12,20 @@ from dataclasses import replace
 from pathlib import Path
 from random import Random
 
-from novitasim import api_account, api_catalogue, api_instances, faults, ledger, tenure
-from novitasim.call import Answer, Call, Press, Route
-from novitasim.calls import Calls
-from novitasim.clock import Clock
-from novitasim.endpoints import Endpoints, RealisticEndpoints
-from novitasim.faults import Fault, Rule
-from novitasim.instance import Instance
-from novitasim.journal import Journal
-from novitasim.life import Status
-from novitasim.world import StockSet, World
+from novitasim.api import account, catalog, instances
+from novitasim.api.call import Answer, Call, Press, Route
+from novitasim.api.calls import Calls
+from novitasim.api.endpoints import Endpoints, RealisticEndpoints
+from novitasim.faults import faults
+from novitasim.faults.faults import Fault, Rule
+from novitasim.server.clock import Clock
+from novitasim.world import ledger, spot
+from novitasim.world.instance import Instance
+from novitasim.world.journal import Journal
+from novitasim.world.timeline import Status
+from novitasim.world.world import StockSet, World
 
-ROUTES: tuple[Route, ...] = api_instances.ROUTES + api_catalogue.ROUTES + api_account.ROUTES
+ROUTES: tuple[Route, ...] = instances.ROUTES + catalog.ROUTES + account.ROUTES
 ENDPOINTS = tuple(route.endpoint for route in ROUTES)
 
 _LIST_LAG_SECONDS = 30.0
@@ -159,14 +161,14 @@ class Simulator:
             case Fault.LIST_LAG:
                 return replace(instance, listed_at=now + (_LIST_LAG_SECONDS if rule.seconds is None else rule.seconds))
             case Fault.VANISH:
-                return tenure.vanish(instance, now, seconds=rule.seconds or 0.0)
+                return spot.vanish(instance, now, seconds=rule.seconds or 0.0)
             case Fault.STATUS_ERROR:
-                return tenure.fail(instance, now + (rule.seconds or 0.0), rule.message)
+                return spot.fail(instance, now + (rule.seconds or 0.0), rule.message)
             case Fault.FREEZE:
-                return tenure.freeze(instance, now, _FREEZE_SECONDS if rule.seconds is None else rule.seconds)
+                return spot.freeze(instance, now, _FREEZE_SECONDS if rule.seconds is None else rule.seconds)
             case Fault.SPOT_NOTICE if instance.spot:
-                return tenure.notice(instance, settings, now, seconds=rule.seconds)
+                return spot.notice(instance, settings, now, seconds=rule.seconds)
             case Fault.SPOT_RECLAIM if instance.spot:
-                return tenure.reclaim(instance, settings, now)
+                return spot.reclaim(instance, settings, now)
             case _:
                 return instance

@@ -10,9 +10,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from novitasim.instance import Env, Mount, Order, Port
-from novitasim.refusal import RefusalError
+from novitasim.api.refusal import RefusalError
 from novitasim.settings import Settings
+from novitasim.world.instance import Env, Mount, Order, Port
 
 Body = Mapping[str, object]
 

@@ -15,8 +15,8 @@ from email.utils import formatdate
 
 from aiohttp import web
 
-from novitasim.clock import pause
-from novitasim.faults import Fault, Rule
+from novitasim.faults.faults import Fault, Rule
+from novitasim.server.clock import pause
 
 _MIB = 1024 * 1024
 _HUGE_BYTES = 1024 * _MIB

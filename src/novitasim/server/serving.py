@@ -9,12 +9,13 @@ from pathlib import Path
 
 from aiohttp import web
 
-from novitasim import control, server, settings
-from novitasim.clock import Clock, RunningClock, SteppedClock, pause
-from novitasim.guests import Guests
-from novitasim.journal import Journal, JournalError, Lock
-from novitasim.simulator import Simulator
-from novitasim.world import World
+from novitasim import settings
+from novitasim.server import control, server
+from novitasim.server.clock import Clock, RunningClock, SteppedClock, pause
+from novitasim.server.simulator import Simulator
+from novitasim.workloads.workloads import Guests
+from novitasim.world.journal import Journal, JournalError, Lock
+from novitasim.world.world import World
 
 # Bodies of the provider's calls are small; a template's readme is the largest part (100 KiB).
 _MOST_BODY_BYTES = 4 * 1024 * 1024

@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from novitasim.instance import Instance
 from novitasim.settings import Settings
+from novitasim.world.instance import Instance
 
 ENV = "SIM_GUEST"
 

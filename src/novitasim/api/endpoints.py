@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 from typing import Protocol
 
-from novitasim.instance import Instance, Port
+from novitasim.world.instance import Instance, Port
 
 _DOMAIN = "gpu-instance.novita.ai"
 _FIRST_TCP_PORT, _TCP_PORTS = 30_000, 30_000

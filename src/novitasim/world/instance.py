@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from novitasim.life import Claim, Course, SpotStatus, SpotStep, Status, Step
+from novitasim.world.timeline import Claim, Course, SpotStatus, SpotStep, Status, Step
 
 # Later than any instant. A number and not infinity, because JSON has none.
 NEVER = 9e15

@@ -18,12 +18,13 @@ from collections.abc import Coroutine
 
 from aiohttp import web
 
-from novitasim import behaviour, misdeeds
-from novitasim.clock import pause
-from novitasim.endpoints import RealisticEndpoints
-from novitasim.instance import Instance, Port
-from novitasim.life import Status
-from novitasim.simulator import Simulator
+from novitasim.api.endpoints import RealisticEndpoints
+from novitasim.faults import injection
+from novitasim.server.clock import pause
+from novitasim.server.simulator import Simulator
+from novitasim.workloads import behaviour
+from novitasim.world.instance import Instance, Port
+from novitasim.world.timeline import Status
 
 _HOST = "127.0.0.1"
 _BANNER = b"SSH-2.0-OpenSSH_9.6 novitasim\r\n"
@@ -129,7 +130,7 @@ class Guests:
     def _down(self, request: web.Request) -> web.StreamResponse:
         """Nothing listens: the proxy says 502, an own port breaks the connection."""
         if self._simulator.world.settings.guest_mode == "own_port":
-            return misdeeds.drop(request)
+            return injection.drop(request)
         page = behaviour.BAD_GATEWAY
         return web.Response(status=page.status, text=page.html, content_type="text/html")
 
@@ -138,7 +139,7 @@ class Guests:
         while left > 0 and request.transport is not None and not request.transport.is_closing():
             await pause(_LOOK_SECONDS)
             left -= _LOOK_SECONDS
-        return misdeeds.drop(request)
+        return injection.drop(request)
 
     def _own(self, instance: Instance, port: Port) -> int:
         """The port that belongs to one endpoint, opened now if it is not yet."""

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import dataclasses
 
-from novitasim import ledger, life, tenure
-from novitasim.holdings import BROKEN_IMAGE, PRIVATE_REGISTRY, Job
-from novitasim.instance import NEVER, Failure, Instance, Order, Port
-from novitasim.life import Claim, Course, Status
-from novitasim.order import invalid
-from novitasim.refusal import RefusalError
-from novitasim.stock import Place
-from novitasim.world import World
+from novitasim.api.create_request import invalid
+from novitasim.api.refusal import RefusalError
+from novitasim.world import ledger, spot, timeline
+from novitasim.world.account import BROKEN_IMAGE, PRIVATE_REGISTRY, Job
+from novitasim.world.instance import NEVER, Failure, Instance, Order, Port
+from novitasim.world.stock import Place
+from novitasim.world.timeline import Claim, Course, Status
+from novitasim.world.world import World
 
 _MIGRATABLE = {
     "any": (Status.RUNNING, Status.EXITED),
@@ -38,10 +38,10 @@ def create(world: World, order: Order, now: float) -> Instance:
     boot, pull = chosen.boot_seconds.draw(dice), chosen.pull_seconds.draw(dice)
     trouble = _pull_trouble(world, order)
     if trouble is None:
-        course = life.birth(now, boot=boot, pull=pull, pending=chosen.pending_first)
+        course = timeline.birth(now, boot=boot, pull=pull, pending=chosen.pending_first)
         failure = None
     else:
-        course = life.stillbirth(now, boot=boot, ends=Status(chosen.failed_status))
+        course = timeline.stillbirth(now, boot=boot, ends=Status(chosen.failed_status))
         failure = Failure(at=now + boot, state="create_failed", message=trouble)
     instance = Instance(
         id=world.id_of("instance", seq, chosen.id_length),
@@ -54,35 +54,35 @@ def create(world: World, order: Order, now: float) -> Instance:
         course=course,
         failure=failure,
     )
-    return world.put(tenure.begin(instance, chosen, world.dice(seq, "spot-1")), now)
+    return world.put(spot.begin(instance, chosen, world.dice(seq, "spot-1")), now)
 
 
 def start(world: World, instance: Instance, now: float) -> Instance:
     """From exited to running, if a GPU is left."""
     _require(world, instance, now, Status.EXITED)
-    if tenure.ended(instance, now) and world.settings.start_after_reclaim == "refused":
+    if spot.ended(instance, now) and world.settings.start_after_reclaim == "refused":
         raise _invalid_state(world)
     _check_money(world, now)
     _check_left(world, _place(instance), instance.order.gpus, now, "INSUFFICIENT_RESOURCE", kind=instance.order.kind)
     starts = instance.starts + 1
     takes = world.settings.start_seconds.draw(world.dice(instance.seq, f"start-{starts}"))
-    renewed = dataclasses.replace(_going(instance, now, life.start(now, takes)), starts=starts, failure=None)
-    return world.put(tenure.begin(renewed, world.settings, world.dice(instance.seq, f"spot-{starts}")), now)
+    renewed = dataclasses.replace(_going(instance, now, timeline.start(now, takes)), starts=starts, failure=None)
+    return world.put(spot.begin(renewed, world.settings, world.dice(instance.seq, f"spot-{starts}")), now)
 
 
 def stop(world: World, instance: Instance, now: float) -> Instance:
     """From running to exited."""
     _require(world, instance, now, Status.RUNNING)
     takes = world.settings.stop_seconds.draw(world.dice(instance.seq, f"stop-{instance.starts}"))
-    return world.put(_going(instance, now, life.stop(now, takes)), now)
+    return world.put(_going(instance, now, timeline.stop(now, takes)), now)
 
 
 def restart(world: World, instance: Instance, now: float) -> Instance:
     """Off and on again."""
     _require(world, instance, now, Status.RUNNING)
     takes = world.settings.restart_seconds.draw(world.dice(instance.seq, f"restart-{len(instance.course)}"))
-    renewed = _going(instance, now, life.restart(now, takes))
-    return world.put(tenure.resume(instance, renewed, world.settings, now), now)
+    renewed = _going(instance, now, timeline.restart(now, takes))
+    return world.put(spot.resume(instance, renewed, world.settings, now), now)
 
 
 def delete(world: World, instance: Instance, now: float) -> Instance:
@@ -96,7 +96,7 @@ def delete(world: World, instance: Instance, now: float) -> Instance:
     }:
         return instance
     takes = world.settings.remove_seconds.draw(world.dice(instance.seq, "remove"))
-    return world.put(_going(instance, now, life.remove(now, takes, instance.claim(now))), now)
+    return world.put(_going(instance, now, timeline.remove(now, takes, instance.claim(now))), now)
 
 
 def migrate(world: World, instance: Instance, now: float) -> Instance:
@@ -110,23 +110,23 @@ def migrate(world: World, instance: Instance, now: float) -> Instance:
     chosen, takes = world.settings, world.settings.migrate_seconds.draw(world.dice(instance.seq, "migrate"))
     mode = order.billing_mode if order.billing_mode != "spot" or chosen.migrate_keeps_spot else "onDemand"
     moved_order = dataclasses.replace(order, cluster_id=others[0] if others else here, billing_mode=mode)
-    moved = _going(instance, now, life.migrate(now, takes))
+    moved = _going(instance, now, timeline.migrate(now, takes))
     moved = dataclasses.replace(
         moved, order=moved_order, starts=instance.starts + 1, rate_e5=_rate(world, moved_order), failure=None, spot=()
     )
     if not chosen.migrate_keeps_id:
-        world.put(_going(instance, now, life.remove(now, 0.0, Claim.NOTHING)), now)
+        world.put(_going(instance, now, timeline.remove(now, 0.0, Claim.NOTHING)), now)
         seq = world.number()
         moved = dataclasses.replace(
             moved,
             id=world.id_of("instance", seq, chosen.id_length),
             seq=seq,
-            course=life.migrate(now, takes),
+            course=timeline.migrate(now, takes),
             created_at=now,
             listed_at=now + chosen.list_lag_seconds,
             found_at=now + chosen.get_lag_seconds,
         )
-    moved = world.put(tenure.begin(moved, chosen, world.dice(moved.seq, f"spot-{moved.starts}")), now)
+    moved = world.put(spot.begin(moved, chosen, world.dice(moved.seq, f"spot-{moved.starts}")), now)
     job_seq = world.number()
     job = Job(
         id=world.id_of("job", job_seq),
@@ -146,11 +146,11 @@ def upgrade(world: World, instance: Instance, now: float, changes: Order) -> Ins
         _check_left(world, _place(instance), changes.gpus, now, "INSUFFICIENT_RESOURCE", kind=changes.kind)
     dice = world.dice(instance.seq, f"reset-{len(instance.course)}")
     claim = max(instance.claim(now), Claim.HOST, key=[Claim.NOTHING, Claim.HOST, Claim.BILLED].index)
-    course = life.reset(
+    course = timeline.reset(
         now, takes=world.settings.reset_seconds.draw(dice), pull=world.settings.pull_seconds.draw(dice), claim=claim
     )
     renewed = dataclasses.replace(_going(instance, now, course), order=changes)
-    return world.put(tenure.resume(instance, renewed, world.settings, now), now)
+    return world.put(spot.resume(instance, renewed, world.settings, now), now)
 
 
 def edit(
@@ -168,8 +168,8 @@ def _going(instance: Instance, now: float, future: Course) -> Instance:
     """The instance with its future replaced; a failure or the end of a spot tenure that lay ahead is off."""
     return dataclasses.replace(
         instance,
-        course=(*life.past(instance.course, now), *future),
-        spot=tenure.called_off(instance.spot, now),
+        course=(*timeline.past(instance.course, now), *future),
+        spot=spot.called_off(instance.spot, now),
         failure=instance.failed_by(now),
     )
 

@@ -12,13 +12,14 @@ from collections.abc import Awaitable, Callable
 import msgspec
 from aiohttp import web
 
-from novitasim import faults, misdeeds, refusal
-from novitasim.call import Answer, Route
-from novitasim.clock import pause
-from novitasim.faults import Facts, Fault, Rule
-from novitasim.order import invalid
-from novitasim.refusal import RefusalError
-from novitasim.simulator import ROUTES, Simulator
+from novitasim.api import refusal
+from novitasim.api.call import Answer, Route
+from novitasim.api.create_request import invalid
+from novitasim.api.refusal import RefusalError
+from novitasim.faults import faults, injection
+from novitasim.faults.faults import Facts, Fault, Rule
+from novitasim.server.clock import pause
+from novitasim.server.simulator import ROUTES, Simulator
 
 Serve = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -65,7 +66,7 @@ class Provider:
             return web.Response(body=answer.content, status=answer.status, content_type=_JSON)
         ending = next((rule for rule in struck if rule.fault not in faults.JOINING), None)
         response = await self._struck(request, query, body, struck, ending)
-        dropped = isinstance(response, misdeeds.Dropped)
+        dropped = isinstance(response, injection.Dropped)
         calls.ended(endpoint, ending.fault.value if ending and dropped else str(response.status))
         return response
 
@@ -83,7 +84,7 @@ class Provider:
         if ending is not None and ending.fault in faults.BEFORE:
             return self._undone(request, ending)
         if ending is not None and ending.fault is Fault.HANG and not ending.done:
-            return await misdeeds.hang(request, ending)
+            return await injection.hang(request, ending)
         answer = self._do(query, body)
         for rule in struck:
             if rule.fault in faults.HARMS:
@@ -92,10 +93,10 @@ class Provider:
         if ending is None:
             return web.Response(body=answer.content, status=answer.status, content_type=_JSON)
         if ending.fault is Fault.HANG:
-            return await misdeeds.hang(request, ending)
+            return await injection.hang(request, ending)
         if ending.fault is Fault.CREATED_500:
             return self._refusal(RefusalError("UNKNOWN", ending.message))
-        return await misdeeds.spoil(request, ending.fault, answer.content)
+        return await injection.spoil(request, ending.fault, answer.content)
 
     def _undone(self, request: web.Request, rule: Rule) -> web.StreamResponse:
         match rule.fault:
@@ -111,9 +112,9 @@ class Provider:
             case Fault.UNAUTHORIZED:
                 return self._refusal(RefusalError("UNAUTHORIZED", "unauthorized"))
             case Fault.HTML:
-                return misdeeds.front_page()
+                return injection.front_page()
             case _:
-                return misdeeds.drop(request)
+                return injection.drop(request)
 
     def _do(self, query: dict[str, str], body: dict[str, object]) -> Answer:
         try:
@@ -128,7 +129,7 @@ class Provider:
         simulator = self._simulator
         settings = simulator.world.settings
         if settings.browser_check and request.headers.get("User-Agent", "").startswith("Python-urllib"):
-            return misdeeds.front_page()
+            return injection.front_page()
         kind, _, key = request.headers.get("Authorization", "").partition(" ")
         if kind.lower() != "bearer" or not key.strip() or (simulator.keys and key.strip() not in simulator.keys):
             if settings.bad_key_status == RefusalError("UNAUTHORIZED", "").status:
@@ -141,7 +142,7 @@ class Provider:
         settings = self._simulator.world.settings
         response = self._refusal(RefusalError("RATE_LIMIT_EXCEEDED", "rate limit exceeded"))
         response.headers.update(
-            misdeeds.retry_after(form or settings.retry_after, seconds, self._simulator.clock.watch())
+            injection.retry_after(form or settings.retry_after, seconds, self._simulator.clock.watch())
         )
         return response
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from novitasim.instance import Env, Port
+from novitasim.world.instance import Env, Port
 
 # Images under this name are private: an instance of one fails to pull without credentials that the account keeps.
 PRIVATE_REGISTRY = "registry.example.com/"

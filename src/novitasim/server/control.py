@@ -18,10 +18,10 @@ import msgspec
 from aiohttp import web
 
 from novitasim import settings
-from novitasim.faults import FaultError
-from novitasim.holdings import Template
+from novitasim.faults.faults import FaultError
+from novitasim.server.simulator import ENDPOINTS, Simulator
 from novitasim.settings import SettingError
-from novitasim.simulator import ENDPOINTS, Simulator
+from novitasim.world.account import Template
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(dict[str, object]).decode

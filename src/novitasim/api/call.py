@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from novitasim import wire
-from novitasim.endpoints import Endpoints
-from novitasim.instance import Instance
-from novitasim.order import Body, invalid, text
+from novitasim.api import wire
+from novitasim.api.create_request import Body, invalid, text
+from novitasim.api.endpoints import Endpoints
 from novitasim.settings import Settings
-from novitasim.world import World
+from novitasim.world.instance import Instance
+from novitasim.world.world import World
 
 _encode = msgspec.json.Encoder().encode
 

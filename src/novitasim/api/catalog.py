@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 
-from novitasim import order, wire_catalogue
-from novitasim.call import Answer, Call, Route, answer, page
-from novitasim.holdings import Template
-from novitasim.instance import Port
-from novitasim.order import Body, invalid, objects, text, whole
+from novitasim.api import create_request, wire_catalog
+from novitasim.api.call import Answer, Call, Route, answer, page
+from novitasim.api.create_request import Body, invalid, objects, text, whole
+from novitasim.world.account import Template
+from novitasim.world.instance import Port
 
 _BASE = "/gpu-instance/openapi/v1"
 _CHANNELS = ("official", "community", "private")
@@ -21,7 +21,7 @@ def products(call: Call) -> Answer:
     cluster_id, name, method = (query.get(key, "") for key in ("clusterId", "productName", "billingMethod"))
     least = {key: _number(call, key) for key in ("gpuNum", "minCpuPerGpu", "minMemoryPerGpu", "minRootFSSize")}
     shown = [
-        wire_catalogue.product(call.world, product, call.now, cluster_id=cluster_id, gpus=least["gpuNum"])
+        wire_catalog.product(call.world, product, call.now, cluster_id=cluster_id, gpus=least["gpuNum"])
         for product in call.world.catalogue.products.values()
         if (not cluster_id or cluster_id in product.clusters)
         and name.lower() in product.name.lower()
@@ -37,7 +37,7 @@ def cpu_products(call: Call) -> Answer:
     """GET /cpu/products."""
     name = call.query.get("productName", "").lower()
     shown = [
-        wire_catalogue.cpu_product(item)
+        wire_catalog.cpu_product(item)
         for item in call.world.catalogue.cpu_products.values()
         if name in item.name.lower()
     ]
@@ -46,9 +46,7 @@ def cpu_products(call: Call) -> Answer:
 
 def clusters(call: Call) -> Answer:
     """GET /clusters."""
-    return answer(
-        {"data": [wire_catalogue.cluster(call.world, item) for item in call.world.catalogue.clusters.values()]}
-    )
+    return answer({"data": [wire_catalog.cluster(call.world, item) for item in call.world.catalogue.clusters.values()]})
 
 
 def templates(call: Call) -> Answer:
@@ -68,13 +66,13 @@ def templates(call: Call) -> Answer:
         and (not kind or kind == template.type)
     ]
     part = page(call, base=call.world.settings.template_page_base)
-    shown = [wire_catalogue.template(template) for template in found[part.first : part.first + part.count]]
+    shown = [wire_catalog.template(template) for template in found[part.first : part.first + part.count]]
     return answer({"template": shown, "pageSize": part.count, "pageNum": part.number, "total": len(found)})
 
 
 def template(call: Call) -> Answer:
     """GET /template."""
-    return answer({"template": wire_catalogue.template(_find(call, call.query.get("templateId", "")))})
+    return answer({"template": wire_catalog.template(_find(call, call.query.get("templateId", "")))})
 
 
 def template_create(call: Call) -> Answer:
@@ -138,7 +136,7 @@ def _read(call: Call, base: Template) -> Template:
         entrypoint=text(body, "entrypoint", high=2047),
         rootfs_gb=whole(body, "rootfsSize", low=1, high=6144, default=60),
         ports=_ports(body),
-        envs=order.envs(body),
+        envs=create_request.envs(body),
         tools=tuple(
             (text(tool, "name", low=1, high=255), Port(port=whole(tool, "port", low=1, high=65_535), type="http"))
             for tool in objects(body, "tools", 100)
@@ -154,7 +152,9 @@ def _ports(body: Body) -> tuple[Port, ...]:
         if not isinstance(numbers, list) or len(numbers) > _MOST_PORTS_PER_TYPE:
             raise invalid(f"invalid ports: at most {_MOST_PORTS_PER_TYPE} numbers per type")
         kind = text(group, "type", high=63)
-        found.extend(order.port(whole({"port": number}, "port", low=0, high=2**31), kind) for number in numbers)
+        found.extend(
+            create_request.port(whole({"port": number}, "port", low=0, high=2**31), kind) for number in numbers
+        )
     return tuple(found)
 
 

@@ -6,10 +6,10 @@ Shapes only, as in `wire.py`.
 
 from __future__ import annotations
 
-from novitasim.catalogue import Cluster, CpuProduct, Product
-from novitasim.holdings import Job, Network, RegistryAuth, Storage, Template
-from novitasim.wire import Json, unix
-from novitasim.world import World
+from novitasim.api.wire import Json, unix
+from novitasim.world.account import Job, Network, RegistryAuth, Storage, Template
+from novitasim.world.catalog import Cluster, CpuProduct, Product
+from novitasim.world.world import World
 
 _USER = "00000000-0000-4000-8000-000000000000"
 # 2 USD per 1000 GB and day, in 1/100000 USD per GB and month: the published price of network volumes.

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from novitasim.catalogue import CpuProduct, Product
-from novitasim.endpoints import Endpoints
-from novitasim.instance import Instance, Port
-from novitasim.life import Claim, Status
-from novitasim.world import World
+from novitasim.api.endpoints import Endpoints
+from novitasim.world.catalog import CpuProduct, Product
+from novitasim.world.instance import Instance, Port
+from novitasim.world.timeline import Claim, Status
+from novitasim.world.world import World
 
 Json = dict[str, Any]
 

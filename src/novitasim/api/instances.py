@@ -5,11 +5,12 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 
-from novitasim import commands, order
-from novitasim.call import Answer, Call, Route, acted, answer, page
-from novitasim.holdings import Job
-from novitasim.instance import Instance, Mount
-from novitasim.order import invalid, objects, text, whole
+from novitasim.api import create_request
+from novitasim.api.call import Answer, Call, Route, acted, answer, page
+from novitasim.api.create_request import invalid, objects, text, whole
+from novitasim.world import commands
+from novitasim.world.account import Job
+from novitasim.world.instance import Instance, Mount
 
 _BASE = "/gpu-instance/openapi/v1"
 _MOST_PORTS = 15
@@ -19,7 +20,7 @@ _MOST_DISK_GB = 6144
 
 def create(call: Call) -> Answer:
     """POST /gpu/instance/create."""
-    instance = commands.create(call.world, order.read(call.body, call.world.settings), call.now)
+    instance = commands.create(call.world, create_request.read(call.body, call.world.settings), call.now)
     return answer({"id": instance.id}, instance_id=instance.id)
 
 
@@ -102,7 +103,7 @@ def edit(call: Call) -> Answer:
     """POST /gpu/instance/edit; its ports are an array, unlike create's."""
     instance = call.instance()
     items = objects(call.body, "ports", _MOST_PORTS)
-    ports = tuple(order.port(whole(p, "port", low=0, high=2**31), text(p, "type", high=63)) for p in items)
+    ports = tuple(create_request.port(whole(p, "port", low=0, high=2**31), text(p, "type", high=63)) for p in items)
     more = whole(call.body, "expandRootDisk", low=0, high=_MOST_DISK_GB, default=0)
     given = ports if call.body.get("ports") is not None else None
     return _acted(call, commands.edit(call.world, instance, call.now, ports=given, more_disk_gb=more))
@@ -117,7 +118,7 @@ def upgrade(call: Call) -> Answer:
         instance.order,
         image=text(call.body, "imageUrl", low=1, high=500),
         image_auth_id=text(call.body, "imageAuthId", high=255),
-        envs=order.envs(call.body),
+        envs=create_request.envs(call.body),
         command=text(call.body, "command", high=2047),
         entrypoint=text(call.body, "entrypoint", high=2047),
         mounts=tuple(

@@ -17,13 +17,14 @@ import heapq
 from random import Random
 from typing import TypeVar
 
-from novitasim import catalogue, settings
-from novitasim.holdings import SEEDED_AUTHS, SEEDED_TEMPLATES, Job, Network, RegistryAuth, Storage, Template
-from novitasim.instance import NEVER, Instance
-from novitasim.life import Claim
-from novitasim.refusal import RefusalError
+from novitasim import settings
+from novitasim.api.refusal import RefusalError
 from novitasim.settings import Settings
-from novitasim.stock import Place, Stock
+from novitasim.world import catalog
+from novitasim.world.account import SEEDED_AUTHS, SEEDED_TEMPLATES, Job, Network, RegistryAuth, Storage, Template
+from novitasim.world.instance import NEVER, Instance
+from novitasim.world.stock import Place, Stock
+from novitasim.world.timeline import Claim
 
 Holding = Template | RegistryAuth | Storage | Network | Job
 _Kept = TypeVar("_Kept", Template, RegistryAuth, Storage, Network, Job)
@@ -54,7 +55,7 @@ class World:
     def __init__(self, *, seed: int = 1, settings: Settings | None = None) -> None:
         self.seed = seed
         self.settings = settings or Settings()
-        self.catalogue = catalogue.seeded()
+        self.catalogue = catalog.seeded()
         self.stock = Stock(seed)
         self.instances: dict[str, Instance] = {}
         self.templates = {template.id: template for template in SEEDED_TEMPLATES}
