@@ -86,6 +86,8 @@ FIELDS: Final[Mapping[str, str]] = {
 
 FAILURES: Final[Mapping[str, str]] = {
     "ACCOUNT_NOT_LISTED": "No complete, right listing of the provider account could be read since the service started.",
+    "NOVITA_API_ERROR": "The provider could not be asked, or did not carry out the create call, until the deadline; "
+    "or it refused a start, stop or delete.",
     "NO_OPTIMAL_PRODUCT_ANY_REGION": "No region listed the product until the deadline, or for `waitForCapacity`.",
     "RESOURCE_CONSTRAINTS": "No offer could be had until the deadline, or for `waitForCapacity`; or, of a start, its "
     "host has no GPU free until the deadline.",

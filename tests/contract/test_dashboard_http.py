@@ -15,6 +15,7 @@ from corral.store.session.database import Database
 SCRIPTS = [f"/dashboard/{name}.js" for name in files.SCRIPTS]
 PARTS = ["/", *SCRIPTS, "/dashboard/style.css", "/dashboard/icon.svg"]
 FAILURES = {
+    "NOVITA_API_ERROR",
     "NO_OPTIMAL_PRODUCT_ANY_REGION",
     "RESOURCE_CONSTRAINTS",
     "INSUFFICIENT_BALANCE",

@@ -193,6 +193,62 @@ async def test_an_empty_catalogue_is_waited_for(herd: Herd) -> None:
     await herd.until(wish, Phase.READY, steps=100)
 
 
+async def test_a_create_that_is_not_carried_out_says_why_it_waits(herd: Herd) -> None:
+    """The front of the provider refuses it: one event, the reason on the instance, and the pauses of an outage."""
+    herd.sim.fault("html", on="create", count=None)
+    wish = await herd.wish()
+    waits = await passes(herd, wish, "NOVITA_API_ERROR")
+    assert waits.waiting is not None
+    assert "HTTP 403" in waits.waiting.message
+    assert creates(herd) == 4, "at 2, 8, 14 and 20 s: every 5 s, rounded up to a step"
+    herd.sim.no_more_faults()
+    herd.sim.fault("throttle", on="create", count=2)
+    ready = await herd.until(wish, Phase.READY, steps=30)
+
+    assert ready.waiting is None
+    assert await emitted(herd, wish) == ["created", "waiting", "starting", "running", "health_checking", "ready"]
+
+
+async def test_a_create_whose_offers_cannot_be_read_says_why_it_waits(herd: Herd) -> None:
+    """The call is not even sent, and the request was accepted all the same."""
+    herd.sim.fault("error_500", on="products", count=None)
+    wish = await herd.wish()
+    await passes(herd, wish, "NOVITA_API_ERROR")
+    herd.sim.no_more_faults()
+    await herd.until(wish, Phase.READY, steps=30)
+
+
+async def test_a_create_that_was_never_carried_out_fails_with_the_reason(herd: Herd) -> None:
+    """At its deadline, also when it had waited for capacity before."""
+    wish = await herd.wish(minutes=5)
+    sell_out(herd)
+    await herd.steps(3)
+    sell_out(herd, None)
+    herd.sim.fault("html", on="create", count=None)
+    failed = await herd.until(wish, Phase.FAILED, steps=30, seconds=15)
+
+    assert failed.failure is not None
+    assert failed.failure.code == "NOVITA_API_ERROR"
+    assert "HTTP 403" in failed.failure.message
+    assert (failed.phase_since - failed.created_at).total_seconds() >= 300
+    assert await emitted(herd, wish) == ["created", "waiting", "waiting", "failed"]
+
+
+async def test_an_earlier_call_in_doubt_is_remembered_while_offers_cannot_be_read(herd: Herd) -> None:
+    """Its machine may still appear, after the doubt was settled."""
+    wish = await herd.wish(replace(ORDER, max_micro_usd_per_gpu=10_000_000))
+    herd.sim.fault("error_500", on="create")
+    await herd.work()
+    assert (await herd.get(wish)).create_in_doubt
+    herd.sim.fault("error_500", on="products", count=None)
+    await herd.steps(40)
+    waits = await passes(herd, wish, "NOVITA_API_ERROR")
+    assert waits.attempt == 1
+    herd.sim.no_more_faults()
+
+    assert (await herd.until(wish, Phase.READY, steps=30)).given_up == (1,)
+
+
 async def test_what_is_not_wanted_any_more_stops_waiting(herd: Herd) -> None:
     """Nothing was created, so nothing is looked for."""
     wish = await herd.wish()

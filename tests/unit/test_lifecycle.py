@@ -8,7 +8,9 @@ from datetime import timedelta
 import pytest
 from support.known import FRESH, NOW
 
+from corral.domain.events import waits_anew
 from corral.domain.instance import Failure, InstanceId, ProviderId
+from corral.domain.lifecycle.creation import held_up, not_created
 from corral.domain.lifecycle.decide import Decision, Policy, decide, recorded
 from corral.domain.lifecycle.tables import AFTER_SIGHTING, PLAN, Action, Goal, Phase
 from corral.domain.observation.provider_names import Mark, provider_name, read_mark
@@ -55,6 +57,25 @@ def test_a_create_in_doubt_is_repeated_only_when_settled(waited: float, listings
     doubtful = replace(FRESH, attempt=1, create_sent_at=NOW, doubted_at=NOW, listings_since_sent=listings)
 
     assert decide(doubtful, NOW + seconds(waited), POLICY).action is action
+
+
+def test_a_call_that_was_not_carried_out_leaves_its_reason_and_no_pause() -> None:
+    """The job that made the call comes back by itself; the reasons of one outage are one wait."""
+    first = held_up(not_created(replace(FRESH, attempt=1, create_sent_at=NOW)), "HTTP 403")
+    second = held_up(first, "the provider keeps failing")
+
+    assert first.waiting is not None
+    assert first.waiting.message == "HTTP 403"
+    assert (waits_anew(FRESH, first), waits_anew(first, second)) == (True, False)
+    assert decide(first, NOW, POLICY).action is Action.CREATE
+    assert not first.create_in_doubt
+
+
+def test_what_is_to_be_deleted_does_not_begin_to_wait() -> None:
+    """The create call ended after the delete was recorded."""
+    deleted = replace(FRESH, goal=Goal.GONE, phase=Phase.DELETING)
+
+    assert held_up(deleted, "HTTP 403") is deleted
 
 
 def test_a_doubt_counts_from_when_the_call_was_over() -> None:

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from typing import Final
 
 NEXT_STEPS: Final[Mapping[str, str]] = {
+    "NOVITA_API_ERROR": "the provider did not carry out the call: see with `corral doctor`, and on the provider's "
+    "status page, whether it has an outage",
     "NO_OPTIMAL_PRODUCT_ANY_REGION": "see what is for sale with `corral products`; allow more with another --region, "
     "a higher --max-price or --on-demand",
     "RESOURCE_CONSTRAINTS": "the provider has no such GPU left there: try again later, or another product or --region",

@@ -5,6 +5,7 @@ export const TONES = { ready: "good", failed: "bad", exited: "idle", terminated:
 export const COMING_UP = [["startRequested", "creating"], ["instanceStarting", "starting"], ["instanceRunning", "running"], ["healthCheckStarted", "health check"], ["ready", "ready"]];
 export const GOING = { stop: ["stopping", "exited"], delete: ["deleting", "terminated"] };
 export const NEXT_STEP = {
+  NOVITA_API_ERROR: "The provider did not carry out the call. Run corral doctor, and look at the provider's status page for an outage.",
   NO_OPTIMAL_PRODUCT_ANY_REGION: "Try another product, more regions, on-demand billing or a higher limit on the price.",
   RESOURCE_CONSTRAINTS: "No GPU is free there now. Try again later, or create one in another region.",
   INSUFFICIENT_BALANCE: "Top up the account at the provider, then create it again.",

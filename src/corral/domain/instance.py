@@ -114,11 +114,13 @@ class Instance:
     placement: Placement | None = None
     tried: tuple[Tried, ...] = ()
     waiting: Failure | None = None
-    """What kept the last try from creating it and is expected to pass: no capacity, no money, a rejected key."""
+    """What kept the last try from creating it and is expected to pass: no capacity, no money, a rejected key, or a
+    provider that could not be asked or did not carry out the call."""
     create_tries: int = 0
-    """Tries that ended so; the pause before the next grows with them."""
+    """Tries that ended so, except those that the provider did not carry out; the pause before the next grows with
+    them."""
     retry_at: datetime | None = None
-    """When offers are tried again."""
+    """When offers are tried again; None: when the job comes back that made the last try."""
 
     sighting: Sighting | None = None
     """The provider's last word; ABSENT only when that was confirmed. None: never seen."""

@@ -8,7 +8,7 @@ from typing import Final
 
 from corral.domain.backoff import delay
 from corral.domain.instance import Failure, Instance, Placement, ProviderId
-from corral.domain.lifecycle.tables import Phase
+from corral.domain.lifecycle.tables import Goal, Phase
 from corral.domain.placement.rank import SHORT_FOR_NOW, Candidate, Ranking
 
 CREATE_WITHIN: Final = timedelta(minutes=20)
@@ -18,7 +18,18 @@ OF_CAPACITY: Final = frozenset({"RESOURCE_CONSTRAINTS", "NO_OPTIMAL_PRODUCT_ANY_
 NOT_LISTED: Final = "ACCOUNT_NOT_LISTED"
 """No complete listing of the account was compared with the records since the start; see
 `engine/reconcile/create_gate.py`."""
-PASSING: Final = OF_CAPACITY | {"AUTHENTICATION_FAILED", "INSUFFICIENT_BALANCE", "PRODUCT_NOT_FOUND", NOT_LISTED}
+NOT_CARRIED_OUT: Final = "NOVITA_API_ERROR"
+"""
+The provider could not be asked, or certainly did not carry out the create call: an outage, throttling, a refusal by the
+proxy in front of it. One code for all of them, because the same wait would otherwise cause an event with every change.
+"""
+PASSING: Final = OF_CAPACITY | {
+    "AUTHENTICATION_FAILED",
+    "INSUFFICIENT_BALANCE",
+    "PRODUCT_NOT_FOUND",
+    NOT_LISTED,
+    NOT_CARRIED_OUT,
+}
 """
 What an accepted create may meet without failing at once. A rejected key and an empty account are put right by a person;
 a product that was for sale when the request was accepted is missing in a catalogue that was read at a bad moment.
@@ -49,6 +60,22 @@ def waiting(instance: Instance, obstacle: Failure, now: datetime) -> Instance:
     tries = instance.create_tries + 1
     pause = timedelta(seconds=delay(tries, first=FIRST_RETRY_SECONDS, most=LAST_RETRY_SECONDS))
     return replace(instance, waiting=obstacle, create_tries=tries, retry_at=now + pause)
+
+
+def held_up(instance: Instance, why: str) -> Instance:
+    """
+    The instance after a try in which the provider could not be asked, or certainly did not carry out the call.
+
+    Sets no time for the next try: the job that made this one is run again after the pause of the error.
+    """
+    if instance.goal is not Goal.RUNNING:
+        return instance
+    return replace(instance, waiting=Failure(code=NOT_CARRIED_OUT, message=why), retry_at=None)
+
+
+def needs_fresh_offers(instance: Instance) -> bool:
+    """Whether the next try needs a catalogue that is newer than a first try does: an offer may be in stock again."""
+    return instance.waiting is not None and instance.waiting.code != NOT_CARRIED_OUT
 
 
 def expected_placement(ranking: Ranking, gpu_num: int) -> Placement:

@@ -1,12 +1,18 @@
-"""The last check before a create call is sent: whether it is still wanted, and not too old."""
+"""The create call: its content, the last check whether it is still wanted and not too old, and sending it in time."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 
 from corral.base.clock import Clock
-from corral.domain.errors import CloudTransientError, StaleError
+from corral.cloud.port import Cloud, CreateOrder, Credentials
+from corral.domain.errors import CloudTransientError, CloudUnknownError, StaleError
+from corral.domain.instance import Order
+from corral.domain.observation.provider_names import Mark, provider_name
+from corral.domain.placement.catalog import Template
+from corral.domain.placement.rank import Candidate
 
 
 class SendCheck:
@@ -20,7 +26,7 @@ class SendCheck:
 
     def __init__(self, clock: Clock, limit: timedelta, is_unchanged: Callable[[], Awaitable[bool]]) -> None:
         self._clock = clock
-        self._limit = limit
+        self.limit = limit
         self._is_unchanged = is_unchanged
         self._deadline = clock.monotonic() + limit.total_seconds()
         self._latest = clock.now() + limit
@@ -41,6 +47,41 @@ class SendCheck:
         # The time is checked last: the process may have been paused while the database was asked.
         if self.seconds_left <= 0:
             raise CloudTransientError(
-                f"the create call was not sent within {self._limit.total_seconds():.0f} s of its record; it is repeated"
+                f"the create call was not sent within {self.limit.total_seconds():.0f} s of its record; it is repeated"
             )
         self.passed = True
+
+
+def order_of(
+    mark: Mark, order: Order, candidate: Candidate, template: Template, credentials: Credentials | None
+) -> CreateOrder:
+    """The create call for *candidate*, under the name of *mark*."""
+    return CreateOrder(
+        name=provider_name(mark),
+        product_id=candidate.offer.product_id,
+        cluster_id=candidate.offer.cluster_id,
+        gpu_num=order.gpu_num,
+        rootfs_gb=order.rootfs_gb,
+        billing_mode=candidate.offer.billing_mode,
+        template=template,
+        credentials=credentials,
+    )
+
+
+async def send(cloud: Cloud, order: CreateOrder, check: SendCheck) -> str:
+    """
+    Send *order* within the time that *check* leaves, and return the provider's id of the machine.
+
+    When that time is over, raises CloudUnknownError if the call may have been sent, else CloudTransientError.
+    """
+    left = check.seconds_left
+    if left <= 0:
+        raise CloudTransientError("the create call was not sent: recording its intent took too long")
+    try:
+        async with asyncio.timeout(left):
+            return await cloud.create(order, before_send=check)
+    except TimeoutError as error:
+        limit = f"{check.limit.total_seconds():.0f} s"
+        if check.passed:
+            raise CloudUnknownError(f"the create call did not end within {limit}") from error
+        raise CloudTransientError(f"the create call could not be sent within {limit}") from error

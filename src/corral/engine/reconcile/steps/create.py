@@ -17,7 +17,7 @@ from typing import Final
 
 from corral.base.clock import Clock
 from corral.base.telemetry import log
-from corral.cloud.port import Cloud, CreateOrder, Credentials
+from corral.cloud.port import Cloud, Credentials
 from corral.domain.errors import (
     CloudRefusedError,
     CloudShortageError,
@@ -27,12 +27,16 @@ from corral.domain.errors import (
     StaleError,
     StoreUnavailableError,
 )
+from corral.domain.events import waits_anew
 from corral.domain.instance import Failure, Instance
 from corral.domain.lifecycle.creation import (
+    NOT_CARRIED_OUT,
     NOT_LISTED,
     created,
+    held_up,
     in_doubt,
     intended,
+    needs_fresh_offers,
     not_created,
     retried_until,
     waited_in_vain,
@@ -41,7 +45,7 @@ from corral.domain.lifecycle.creation import (
 from corral.domain.lifecycle.decide import Policy
 from corral.domain.lifecycle.refusals import Refusal, all_tried, nothing_left, refusal_of
 from corral.domain.lifecycle.tables import Phase
-from corral.domain.observation.provider_names import Mark, provider_name
+from corral.domain.observation.provider_names import Mark
 from corral.domain.placement.catalog import Template
 from corral.domain.placement.pricing import usd_text
 from corral.domain.placement.rank import Candidate, Offer, Reason
@@ -49,7 +53,7 @@ from corral.domain.requests.create import wish_of
 from corral.engine.queries.catalog import Catalogue
 from corral.engine.reconcile.create_gate import CreateGate
 from corral.engine.reconcile.recorder import Hold, Recorder, Step
-from corral.engine.reconcile.send_check import SendCheck
+from corral.engine.reconcile.send_check import SendCheck, order_of, send
 from corral.engine.reconcile.unmade import Unmade
 from corral.store.session.database import Database, translated
 from corral.store.tables import instances, operations
@@ -93,7 +97,7 @@ class Births:
                 return await self._give_up(hold, instance, Failure(code=NOT_LISTED, message=error.message))
         refused: dict[Offer, Refusal] = {}
         while True:
-            max_age = WAITING_MAX_AGE_SECONDS if instance.waiting is not None else None
+            max_age = WAITING_MAX_AGE_SECONDS if needs_fresh_offers(instance) else None
             try:
                 template = await self.catalogue.template(instance.order.template_id)
                 ranking = await self.catalogue.plan(wish_of(instance.order), max_age_seconds=max_age)
@@ -104,6 +108,9 @@ class Births:
                 candidate, refusal = await self._priced(instance, left[0])
             except (NotFoundError, CloudRefusedError) as error:
                 return await self._give_up(hold, instance, Failure(code=error.code, message=error.message))
+            except CloudTransientError as error:
+                await self._hold_up(hold, instance, error)
+                raise
             if refusal is None:
                 instance, refusal = await self._attempt(hold, instance, candidate, template)
             if refusal is None:
@@ -138,9 +145,10 @@ class Births:
             self.clock, self.policy.longest_create, lambda: instances.is_unchanged(hold.connection, instance)
         )
         instance = await self._intend(hold, instance, candidate)
-        order = self._order(instance, candidate, template, credentials)
+        mark = Mark(installation=self.installation, instance_id=instance.id, attempt=instance.attempt)
+        order = order_of(mark, instance.order, candidate, template, credentials)
         try:
-            provider_id = await self._call(order, check)
+            provider_id = await send(self.cloud, order, check)
         except StaleError:
             await self._clear(hold, instance, "not sent: the instance was changed meanwhile")
             raise
@@ -161,26 +169,12 @@ class Births:
                 return await self._with_login(hold, instance, candidate, template, template.image_auth_id)
             return instance, refusal_of(candidate, error.message, short=False)
         except CloudTransientError as error:
-            await self._clear(hold, instance, error.message)
+            await self._hold_up(hold, instance, error, was_called=True)
             raise
         except CloudUnknownError as error:
             log.warning("instance.create_in_doubt", instance_id=instance.id, attempt=instance.attempt, why=str(error))
             return await self._record(hold, instance, in_doubt, error.message), None
         return await self._record_id(hold, instance, provider_id), None
-
-    async def _call(self, order: CreateOrder, check: SendCheck) -> str:
-        """Send *order* within the time that is left; raises CloudUnknownError when that is over after it was sent."""
-        left = check.seconds_left
-        if left <= 0:
-            raise CloudTransientError("the create call was not sent: recording its intent took too long")
-        try:
-            async with asyncio.timeout(left):
-                return await self.cloud.create(order, before_send=check)
-        except TimeoutError as error:
-            limit = self.policy.longest_create.total_seconds()
-            if check.passed:
-                raise CloudUnknownError(f"the create call did not end within {limit:.0f} s") from error
-            raise CloudTransientError(f"the create call could not be sent within {limit:.0f} s") from error
 
     async def _with_login(
         self, hold: Hold, instance: Instance, candidate: Candidate, template: Template, auth_id: str
@@ -190,6 +184,9 @@ class Births:
             credentials = await self.catalogue.credentials(auth_id)
         except (NotFoundError, CloudRefusedError) as error:
             return await self._give_up(hold, instance, Failure(code=error.code, message=error.message)), None
+        except CloudTransientError as error:
+            await self._hold_up(hold, instance, error)
+            raise
         return await self._attempt(hold, instance, candidate, template, credentials)
 
     async def _intend(self, hold: Hold, instance: Instance, candidate: Candidate) -> Instance:
@@ -201,6 +198,25 @@ class Births:
     async def _clear(self, hold: Hold, instance: Instance, because: str) -> Instance:
         """Record that the call certainly left nothing behind."""
         return await self._record(hold, instance, lambda current, _: not_created(current), because)
+
+    async def _hold_up(
+        self, hold: Hold, instance: Instance, error: CloudTransientError, *, was_called: bool = False
+    ) -> None:
+        """
+        Record why nothing could be created for now, unless that is recorded already.
+
+        *was_called*: this ends a create call. Otherwise an earlier call may be in doubt, which must stay recorded.
+        """
+
+        def change(current: Instance, _: datetime) -> Instance:
+            return held_up(not_created(current) if was_called else current, error.message)
+
+        waits = change(instance, self.clock.now())
+        if waits == instance:
+            return
+        if waits_anew(instance, waits):
+            log.info("instance.waiting", code=NOT_CARRIED_OUT, why=error.message, tries=instance.create_tries)
+        await self._record(hold, instance, change, error.message)
 
     async def _record(
         self, hold: Hold, instance: Instance, change: Callable[[Instance, datetime], Instance], because: str
@@ -280,18 +296,3 @@ class Births:
         now = self.clock.now()
         failed = replace(instance, phase=Phase.FAILED, phase_since=now, failure=failure)
         return await self.recorder.write(hold, instance, Step(failed, failure.message), now=now)
-
-    def _order(
-        self, instance: Instance, candidate: Candidate, template: Template, credentials: Credentials | None
-    ) -> CreateOrder:
-        mark = Mark(installation=self.installation, instance_id=instance.id, attempt=instance.attempt)
-        return CreateOrder(
-            name=provider_name(mark),
-            product_id=candidate.offer.product_id,
-            cluster_id=candidate.offer.cluster_id,
-            gpu_num=instance.order.gpu_num,
-            rootfs_gb=instance.order.rootfs_gb,
-            billing_mode=candidate.offer.billing_mode,
-            template=template,
-            credentials=credentials,
-        )
