@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator
 from dataclasses import replace
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 from support.clocks import SteppedClock
@@ -207,6 +208,30 @@ async def test_a_spot_notice_and_a_waiting_delete_are_shown(front: Front) -> Non
     assert shown["reason"].startswith(
         "the provider refuses delete; the delete is sent again; the machine may be billed"
     )
+
+
+@pytest.mark.parametrize(("is_over", "until"), [(True, "00:01:00"), (False, "00:01:45")])
+async def test_a_create_whose_outcome_is_unknown_says_so_and_until_when(
+    front: Front, until: str, *, is_over: bool
+) -> None:
+    """A call whose worker died may be sent for another 45 s before the settle time starts."""
+    made, now = (await front.wish()).json["instanceId"], front.desk.clock.now()
+
+    async def shown() -> dict[str, Any]:
+        (one,) = (await front.get("/api/instances")).json["instances"]
+        return dict(one)
+
+    await front.change(made, attempt=1, create_sent_at=now)
+    assert (await shown())["reason"] is None, "the call is under way"
+
+    await front.change(made, create_ended=is_over, doubted_at=now)
+    in_doubt = await shown()
+    assert in_doubt["reason"].startswith("it is not known whether create call 1 made a machine")
+    assert f"by its provider name until 2030-01-01 {until} UTC at least" in in_doubt["reason"]
+    assert in_doubt["estimatedReadyTime"] is None
+
+    await front.change(made, provider_id=ProviderId("p-1"), create_sent_at=None)
+    assert (await shown())["reason"] is None
 
 
 async def test_an_instance_is_stale_when_two_looks_were_missed(front: Front) -> None:

@@ -10,6 +10,7 @@ import msgspec
 import pytest
 from support.herd import ORDER, Herd, herding
 
+from corral.domain.lifecycle.creation import reason
 from corral.domain.lifecycle.decide import Policy
 from corral.domain.lifecycle.tables import Phase
 from corral.domain.operation import OperationKind
@@ -19,6 +20,8 @@ from corral.store.tables import operations
 
 OURS = r"corral-[0-9a-f]{6}-(inst-[0-9a-z]+)-\d+"
 """Groups provider names into wishes, for the simulator's ledger."""
+
+POLICY = Policy()
 
 
 @pytest.fixture
@@ -166,6 +169,26 @@ async def test_a_late_listing_does_not_lead_to_a_second_create(database: Databas
 
         assert (await herd.get(wish)).attempt == 1
         assert herd.sim.ledger(OURS).most_at_once == 1
+
+
+@pytest.mark.parametrize(("fault", "attempts"), [("lost_reply", 1), ("error_500", 2)])
+async def test_a_create_in_doubt_says_so_until_the_doubt_is_resolved(herd: Herd, fault: str, attempts: int) -> None:
+    """By the machine that is found, or by listings without it after the settle time."""
+    herd.sim.set(list_lag_seconds=40)
+    herd.sim.fault(fault, on="create")
+    wish = await herd.wish()
+    await herd.work()
+    doubtful = await herd.get(wish)
+    assert doubtful.doubted_at is not None
+    until = doubtful.doubted_at + POLICY.settle
+    said = reason(doubtful, POLICY)
+    assert said is not None
+    assert f"by its provider name until {until:%Y-%m-%d %H:%M:%S} UTC" in said
+    await herd.steps(15)
+    assert reason(await herd.get(wish), POLICY) == said
+
+    ready = await herd.until(wish, Phase.READY)
+    assert (ready.attempt, reason(ready, POLICY)) == (attempts, None)
 
 
 async def test_a_clock_set_ahead_does_not_lead_to_a_second_create(database: Database, target: DatabaseTarget) -> None:

@@ -113,6 +113,7 @@ def front_desk(desk: Desk, looks: list[datetime], ready_word: str, namesakes: Na
             clock=desk.clock,
             estimates=desk.estimates,
             ready_word=ready_word,
+            policy=Policy(),
             poll_interval=timedelta(seconds=30),
             last_look_at=lambda: max(looks, default=None),
         ),

@@ -9,6 +9,7 @@ from support.clocks import SteppedClock
 from support.known import FRESH, NOW
 
 from corral.domain.instance import InstanceId
+from corral.domain.lifecycle.decision import Policy
 from corral.engine.observe.settle_timer import DoubtWatch
 
 DOUBTFUL = replace(FRESH, attempt=1, create_sent_at=NOW, create_ended=True, doubted_at=NOW)
@@ -16,7 +17,7 @@ DOUBTFUL = replace(FRESH, attempt=1, create_sent_at=NOW, create_ended=True, doub
 
 def watch() -> tuple[DoubtWatch, SteppedClock]:
     clock = SteppedClock()
-    return DoubtWatch(clock, timedelta(seconds=60), timedelta(seconds=45)), clock
+    return DoubtWatch(clock, Policy(settle=timedelta(seconds=60), longest_create=timedelta(seconds=45))), clock
 
 
 def test_a_doubt_is_outlasted_by_a_listing_that_began_a_settle_time_after_it_was_first_seen() -> None:

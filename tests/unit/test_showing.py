@@ -12,6 +12,7 @@ from support.known import FRESH, NOW
 
 from corral.base.clock import FixedClock
 from corral.domain.instance import ProviderId
+from corral.domain.lifecycle.decision import Policy
 from corral.domain.lifecycle.tables import Phase
 from corral.domain.timestamps import iso
 from corral.engine.queries.instances import Known
@@ -25,6 +26,7 @@ def showing(last_look_at: datetime | None) -> Showing:
         clock=SteppedClock(NOW + timedelta(days=1)),
         estimates=cast("Any", None),  # asked only for instances that are coming up
         ready_word="ready",
+        policy=Policy(),
         poll_interval=timedelta(seconds=30),
         last_look_at=lambda: last_look_at,
     )

@@ -88,6 +88,7 @@ def lay_ground(
         audit_log.sweep(database, clock),
     ):
         registry.add(job_type)
+    policy = Policy()
     vitals = Vitals(started_at=clock.now())
     return Ground(
         settings=settings,
@@ -98,7 +99,7 @@ def lay_ground(
         installation=installation,
         metrics=metrics,
         registry=registry,
-        policy=Policy(),
+        policy=policy,
         limits=Limits(
             connections=fd_limit.for_callers(fd_limit.take_all(), jobs=settings.jobs.max_concurrent, sends=SEND_SLOTS)
         ),
@@ -111,6 +112,7 @@ def lay_ground(
             clock=clock,
             estimates=Estimates(database, clock),
             ready_word=settings.instances.ready_status,
+            policy=policy,
             poll_interval=timedelta(seconds=settings.instances.poll_interval_seconds),
             last_look_at=lambda: vitals.last_look_at,
         ),

@@ -9,8 +9,8 @@ from datetime import datetime, timedelta
 from corral.base.clock import Clock, FixedClock
 from corral.domain.health.checks import EndpointHealth, HealthReport
 from corral.domain.instance import Failure, Instance, Placement
-from corral.domain.lifecycle.release import reason as release_reason
-from corral.domain.lifecycle.release import shown_failure
+from corral.domain.lifecycle import creation, release
+from corral.domain.lifecycle.decision import Policy
 from corral.domain.lifecycle.tables import COMING_UP, REACHABLE, Phase
 from corral.domain.observation.sighting import Endpoint, Sighting
 from corral.domain.observation.spot import Spot
@@ -46,6 +46,8 @@ class Showing:
     estimates: Estimates
     ready_word: str
     """What a ready instance is called; old clients wait for "running"."""
+    policy: Policy
+    """By which creates in doubt are resolved."""
     poll_interval: timedelta
     last_look_at: Callable[[], datetime | None]
     """When all of the provider's instances were last listed."""
@@ -90,8 +92,8 @@ class Showing:
             estimated_ready_time=iso(await self._ready_at(known)),
             last_seen_at=iso(_last_seen_at(instance, last_look)),
             stale=self._is_stale(instance, last_look),
-            error=_error(shown_failure(instance)),
-            reason=_reason(instance),
+            error=_error(release.shown_failure(instance)),
+            reason=self._reason(instance),
             spot=None if instance.spot is None else _spot(instance.spot),
             health_check=None if instance.health is None else _health(instance.health, instance.phase),
             operation=None if known.operation is None else _summary(known.operation),
@@ -102,9 +104,13 @@ class Showing:
         asked = known.operation
         if asked is None or asked.status in ENDED or known.instance.phase not in COMING_UP:
             return None
-        if _reason(known.instance) is not None:  # how long the wait lasts is not known
+        if self._reason(known.instance) is not None:  # how long the wait lasts is not known
             return None
         return await self.estimates.ready_at(known.instance.order.product_name, asked.created_at)
+
+    def _reason(self, instance: Instance) -> str | None:
+        """What an instance waits for: to be created, or for a stop or delete to be confirmed."""
+        return creation.reason(instance, self.policy) or release.reason(instance)
 
     def _is_stale(self, instance: Instance, last_look: datetime | None) -> bool:
         """Whether the provider should have been heard of it by now and was not."""
@@ -153,13 +159,6 @@ def _last_seen_at(instance: Instance, last_look: datetime | None) -> datetime | 
     if seen is None or last_look is None or gone or instance.phase is Phase.TERMINATED:
         return seen
     return max(seen, last_look)
-
-
-def _reason(instance: Instance) -> str | None:
-    """What an instance waits for: to be created, or for a stop or delete to be confirmed."""
-    if instance.phase is Phase.CREATING and instance.waiting is not None:
-        return instance.waiting.message
-    return release_reason(instance)
 
 
 def _error(failure: Failure | None) -> ErrorDetails | None:

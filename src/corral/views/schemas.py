@@ -154,7 +154,11 @@ class InstanceDetails(msgspec.Struct, rename="camel"):
     stale: Annotated[bool, Meta(description="The provider could not be asked for two poll intervals.")]
     error: ErrorDetails | None
     reason: Annotated[
-        str | None, Meta(description="What it waits for: to be created, or for a stop or delete to be confirmed.")
+        str | None,
+        Meta(
+            description="What it waits for: to be created, for the outcome of a create call that is unknown, or for a "
+            "stop or delete to be confirmed."
+        ),
     ]
     spot: Annotated[SpotDetails | None, Meta(description="Of a spot instance, once the provider told of it.")]
     health_check: HealthCheck | None

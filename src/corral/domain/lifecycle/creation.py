@@ -8,6 +8,7 @@ from typing import Final
 
 from corral.domain.backoff import delay
 from corral.domain.instance import Failure, Instance, Placement, ProviderId
+from corral.domain.lifecycle.decision import Policy
 from corral.domain.lifecycle.tables import Goal, Phase
 from corral.domain.placement.rank import SHORT_FOR_NOW, Candidate, Ranking
 
@@ -76,6 +77,22 @@ def held_up(instance: Instance, why: str) -> Instance:
 def needs_fresh_offers(instance: Instance) -> bool:
     """Whether the next try needs a catalogue that is newer than a first try does: an offer may be in stock again."""
     return instance.waiting is not None and instance.waiting.code != NOT_CARRIED_OUT
+
+
+def reason(instance: Instance, policy: Policy) -> str | None:
+    """Why an instance is not created yet; None when nothing delays its create, or it is created."""
+    if instance.phase is not Phase.CREATING:
+        return None
+    since = instance.doubted_at
+    is_settled = instance.listings_since_sent >= policy.settle_listings
+    if not instance.create_in_doubt or since is None or is_settled:
+        return None if instance.waiting is None else instance.waiting.message
+    until = since + policy.settle_time(create_ended=instance.create_ended)
+    return (
+        f"it is not known whether create call {instance.attempt} made a machine: Corral looks for it by its provider "
+        f"name until {until:%Y-%m-%d %H:%M:%S} UTC at least, and in {policy.settle_listings} complete listings after "
+        "that, before it sends another call; the machine may be billed meanwhile"
+    )
 
 
 def expected_placement(ranking: Ranking, gpu_num: int) -> Placement:

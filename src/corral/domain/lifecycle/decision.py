@@ -55,6 +55,15 @@ class Policy:
     last_peek: timedelta = timedelta(minutes=4)
     """The longest such pause; a listing comes sooner then, as a rule."""
 
+    def settle_time(self, *, create_ended: bool) -> timedelta:
+        """
+        How long a create in doubt must be known before a listing without its name counts.
+
+        A call whose end was not recorded (its worker died, was paused or lost its lock) may be sent until the longest
+        create is over. The settle time starts only then.
+        """
+        return self.settle if create_ended else self.settle + self.longest_create
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:

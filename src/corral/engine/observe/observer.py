@@ -86,7 +86,7 @@ class Observer:
 
     def __post_init__(self) -> None:
         """Share what is known with the one who writes."""
-        self._doubts = DoubtWatch(self.clock, self.policy.settle, self.policy.longest_create)
+        self._doubts = DoubtWatch(self.clock, self.policy)
         self._sightings = Sightings(
             database=self.database,
             queue=self.queue,

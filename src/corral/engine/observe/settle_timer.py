@@ -9,19 +9,18 @@ itself has seen the doubt for the whole settle time. One that is new to the task
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import timedelta
 
 from corral.base.clock import Clock
 from corral.domain.instance import Instance, InstanceId
+from corral.domain.lifecycle.decision import Policy
 
 
 class DoubtWatch:
     """Since when this process has known of each doubt."""
 
-    def __init__(self, clock: Clock, settle: timedelta, longest_create: timedelta) -> None:
+    def __init__(self, clock: Clock, policy: Policy) -> None:
         self._clock = clock
-        self._settle = settle.total_seconds()
-        self._longest_create = longest_create.total_seconds()
+        self._policy = policy
         self._since: dict[tuple[InstanceId, int], float] = {}
 
     def outlasted(self, remembered: Iterable[Instance], *, began: float) -> frozenset[InstanceId]:
@@ -36,10 +35,4 @@ class DoubtWatch:
         return frozenset(i.id for doubt, i in doubts.items() if began - self._since[doubt] >= self._needed_seconds(i))
 
     def _needed_seconds(self, instance: Instance) -> float:
-        """
-        How long the doubt must have been known.
-
-        A call whose end was not recorded (its worker died, was paused or lost its lock) may be sent until the longest
-        create is over. The settle time starts only then.
-        """
-        return self._settle if instance.create_ended else self._settle + self._longest_create
+        return self._policy.settle_time(create_ended=instance.create_ended).total_seconds()
