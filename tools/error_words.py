@@ -85,7 +85,8 @@ FIELDS: Final[Mapping[str, str]] = {
 """The codes of single fields, with what is accepted."""
 
 FAILURES: Final[Mapping[str, str]] = {
-    "ACCOUNT_NOT_LISTED": "No complete, right listing of the provider account could be read since the service started.",
+    "ACCOUNT_NOT_LISTED": "No complete, right listing of the provider account could be read since the service "
+    "started, or since 105 s after the database was restored.",
     "NOVITA_API_ERROR": "The provider could not be asked, or did not carry out the create call, until the deadline; "
     "or it refused a start, stop or delete.",
     "NO_OPTIMAL_PRODUCT_ANY_REGION": "No region listed the product until the deadline, or for `waitForCapacity`.",

@@ -12,6 +12,7 @@ from conftest import TEMPLATE
 from support.backups import OURS, ready, restore, rows
 from support.herd import Herd, herding
 
+from corral.domain.lifecycle.decide import Policy
 from corral.domain.lifecycle.tables import Phase
 from corral.domain.observation.orphans import GRACE, Orphan
 from corral.domain.operation import OperationKind
@@ -115,6 +116,48 @@ async def test_a_listing_begun_before_the_process_does_not_count_for_it(
             await again.work()
 
             assert (await again.get(wish)).provider_id is None
+
+
+async def test_a_machine_made_within_the_lists_lag_before_the_restore_is_not_made_again(
+    database: Database, target: DatabaseTarget
+) -> None:
+    """The first listing after the start does not show it yet; one that began after the settle time does."""
+    async with herding(database, target, list_lag_seconds=40) as herd:
+        wish = await herd.wish()
+        backup = await rows(database)
+        await herd.work()
+        (original,) = [machine.id for machine in herd.sim.instances(OURS)]
+        await restore(database, backup)
+
+        async with herding(database, target, after=herd, listed=False) as again:
+            await again.step()
+            why = (await again.get(wish)).waiting
+            assert why is not None
+            assert "may be older than the provider account" in why.message
+            assert (await again.until(wish, Phase.READY)).provider_id == original
+
+        assert herd.sim.ledger(OURS).most_at_once == 1
+
+
+async def test_after_a_restore_earlier_requests_wait_for_the_settle_time_and_no_longer(
+    database: Database, target: DatabaseTarget
+) -> None:
+    """A request that was made afterwards cannot have a machine and does not wait; nor does the next process."""
+    settle = (Policy().settle + Policy().longest_create).total_seconds()
+    async with herding(database, target) as herd:
+        earlier = await herd.wish()
+        await restore(database, await rows(database))
+        async with herding(database, target, after=herd, listed=False) as again:
+            await again.until(await again.wish(), Phase.READY, steps=15)
+            waited = again.clock.monotonic()
+            await again.steps(int((settle - waited) // 2))
+            assert (await again.get(earlier)).provider_id is None
+            await again.steps(4)
+            assert (await again.get(earlier)).provider_id is not None
+        async with herding(database, target, after=herd, listed=False) as later:
+            wish = await later.wish()
+            await later.steps(2)
+            assert (await later.get(wish)).provider_id is not None
 
 
 async def test_copies_of_one_database_do_not_delete_each_others_machines(

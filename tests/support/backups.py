@@ -21,7 +21,7 @@ async def rows(database: Database) -> dict[str, list[str]]:
 
 
 async def restore(database: Database, backup: dict[str, list[str]]) -> None:
-    """Everything as it was, and a look at every instance, as `corral import` leaves it."""
+    """Everything as it was, on another server, and a look at every instance."""
     async with database.transaction() as connection:
         await connection.execute("DELETE FROM corral_pgqueuer")
         for table, kept in backup.items():
@@ -31,6 +31,7 @@ async def restore(database: Database, backup: dict[str, list[str]]) -> None:
                 f" SELECT * FROM json_populate_recordset(NULL::{table}, $1::json)",
                 f"[{','.join(kept)}]",
             )
+        await connection.execute("UPDATE corral_last_look SET identity = 'another server'")
         await connection.execute("UPDATE corral_instances SET look_at = now() - interval '40 years'")
 
 

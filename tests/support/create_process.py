@@ -66,7 +66,7 @@ async def main(host: str, name: str, base_url: str, instance_id: str) -> None:
         births = Births(
             cloud=cloud,
             database=database,
-            gate=CreateGate(clock),
+            gate=CreateGate(clock, policy),
             unmade=Unmade.of(cloud, sightings),
             catalogue=catalogue,
             recorder=recorder,

@@ -52,7 +52,7 @@ from corral.outbound.policy import AddressPolicy
 from corral.store.server.target import DatabaseTarget
 from corral.store.session.database import Database
 from corral.store.session.leadership import Leadership
-from corral.store.tables import instances, last_listing, operations
+from corral.store.tables import continuity, instances, last_listing, operations
 from corral.store.tables.offers import FailedOffers
 from novitasim.testing import Simulated, start_simulator
 from support.clocks import SteppedClock
@@ -216,7 +216,7 @@ async def herding(
     An engine over *database* and a simulator with these *quirks*; or over the world and time of the one *after*.
 
     What the provider says comes *through* a garbler, if there is one. With *listed*, creates may be sent at once, as if
-    a listing had been compared since the start.
+    the database was in use before and a listing had been compared since the start.
     """
     clock, registry = SteppedClock() if after is None else after.clock, Registry()
     policy = policy or Policy()
@@ -243,7 +243,10 @@ async def herding(
             recorder = Recorder(news=news)
             async with database.connection() as connection:
                 installation = await instances.mark(connection)
-                gate = CreateGate(clock)
+                gate = CreateGate(clock, policy)
+                if listed:
+                    server = (await last_listing.listings(connection)).server
+                    await continuity.record(connection, await continuity.identity(connection, ""), server)
                 await gate.start(connection)
                 if listed:
                     await last_listing.compared(connection, await last_listing.begin(connection))

@@ -176,7 +176,7 @@ class Paddock:
         """Everything a process holds, anew."""
         ground, clock, policy = self.ground, self.clock, self.ground.policy
         self.registry = Registry()
-        self.gate = CreateGate(clock)
+        self.gate = CreateGate(clock, policy)
         cloud = ground.make_cloud(self.exchange)
         self.queue = _NotedQueue(self.database, self.registry)
         self.news = News(self.queue, metrics=ground.metrics)

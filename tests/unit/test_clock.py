@@ -71,8 +71,15 @@ class Machine:
 def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
     """What every SharedClock reads from now on."""
     machine = Machine()
-    monkeypatch.setattr(SystemClock, "wall", lambda _clock: machine.wall)
-    monkeypatch.setattr(SystemClock, "since_boot", lambda _clock: machine.since_boot)
+
+    def wall(_clock: SystemClock) -> datetime:
+        return machine.wall
+
+    def since_boot(_clock: SystemClock) -> float:
+        return machine.since_boot
+
+    monkeypatch.setattr(SystemClock, "wall", wall)
+    monkeypatch.setattr(SystemClock, "since_boot", since_boot)
     return machine
 
 

@@ -149,7 +149,7 @@ async def serve(
         catalogue = _catalogue(ground, cloud)
         prober = await stack.enter_async_context(Prober.open(clock=clock, policy=probe_policy(settings, base_url)))
         listing = listing_on(ground, cloud)
-        gate = CreateGate(clock)
+        gate = CreateGate(clock, ground.policy, place="" if embedded is None else embedded.place())
         async with database.connection() as connection:
             await gate.start(connection)
         engine = _engine(ground, cloud, catalogue, prober, listing, presence=presence, gate=gate)

@@ -78,6 +78,8 @@ LOG_EVENTS: Final[dict[str, str]] = {
     "create.allowed_by_name_lookup": "A create is sent because a lookup of its name shows that it has no machine.",
     "create.machine_found": "A create was not sent: a lookup of its name found a machine, which is recorded.",
     "create.name_lookup_failed": "The provider could not be asked for the name of a create that waits for a listing.",
+    "create.waits_for_settling": "The database was restored, copied or taken over by another server. Its requests "
+    "without a machine wait for the seconds named, because the provider's list may not show the latest machines.",
     "create.waits_for_listing": "Creates wait: no complete listing was compared since the start.",
     "instance.adopted_by_name": "An instance got a machine that was found by its name: lost, moved or newer.",
     "instance.going_in_circles": "One pass took more steps than it ever should; a mistake in the tables.",

@@ -56,11 +56,12 @@ def waited_in_vain(obstacle: Failure) -> Failure:
     return replace(obstacle, message=f"gave up {obstacle.message}") if obstacle.code in OF_CAPACITY else obstacle
 
 
-def waiting(instance: Instance, obstacle: Failure, now: datetime) -> Instance:
-    """The instance after a try that met *obstacle*."""
+def waiting(instance: Instance, obstacle: Failure, now: datetime, *, pause_seconds: float | None = None) -> Instance:
+    """The instance after a try that met *obstacle*; the pause before the next one grows unless it is given."""
     tries = instance.create_tries + 1
-    pause = timedelta(seconds=delay(tries, first=FIRST_RETRY_SECONDS, most=LAST_RETRY_SECONDS))
-    return replace(instance, waiting=obstacle, create_tries=tries, retry_at=now + pause)
+    if pause_seconds is None:
+        pause_seconds = delay(tries, first=FIRST_RETRY_SECONDS, most=LAST_RETRY_SECONDS)
+    return replace(instance, waiting=obstacle, create_tries=tries, retry_at=now + timedelta(seconds=pause_seconds))
 
 
 def held_up(instance: Instance, why: str) -> Instance:

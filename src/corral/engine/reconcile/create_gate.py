@@ -12,6 +12,10 @@ The leader numbers its listings in the database (`store/tables/last_listing.py`)
 was compared.
 What counts is a listing that began after this process first used the database server it uses now: a restored database
 carries the numbers of its past, and a server that was restarted may have lost commits while this process went on.
+
+A list may lag. That matters only if the database was restored, copied or promoted (`store/tables/continuity.py`): a
+machine made right before may be missing in the first listing. Requests that the database had then, without a machine,
+wait for a listing that began after the settle time; later requests cannot have a machine, and do not wait.
 """
 
 from __future__ import annotations
@@ -22,8 +26,11 @@ from typing import Final
 from corral.base.clock import Clock
 from corral.base.telemetry import log
 from corral.domain.errors import CloudTransientError
+from corral.domain.instance import InstanceId
+from corral.domain.lifecycle.decide import Policy
 from corral.store.session.database import Connection
-from corral.store.tables import last_listing
+from corral.store.tables import continuity, last_listing
+from corral.store.tables.last_listing import Listings
 
 FIRST_PAUSE_SECONDS: Final = 0.25
 """How soon a create that waits for the listing is tried again. Shorter costs a query more often; longer delays what
@@ -44,9 +51,17 @@ start costs such lookups, also against a list that lags; longer, and creates wai
 class CreateGate:
     """Whether this process may send creates."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, policy: Policy, *, place: str = "") -> None:
+        """*place* tells the files of an embedded database from a copy of them."""
         self._clock = clock
+        self._place = place
+        # A create call that the database has forgotten may still be under way.
+        self._settle_seconds = (policy.settle + policy.longest_create).total_seconds()
         self._server: datetime | None = None
+        self._identity = ""
+        self._settling: frozenset[InstanceId] = frozenset()
+        """Requests that may have a machine which no listing shows yet, until the settle time is over."""
+        self._settled_at = 0.0
         self._begun = 0
         self._since = 0.0
         self._is_open = False
@@ -55,8 +70,20 @@ class CreateGate:
     async def start(self, connection: Connection) -> None:
         """Count listings from here on; called at the start of the process, so that the first one counts."""
         now = await last_listing.listings(connection)
-        self._server, self._begun = now.server, now.begun
-        self._since, self._is_open, self._has_warned = self._clock.monotonic(), False, False
+        self._server, self._settling = now.server, frozenset()
+        self._count_from(now)
+        self._identity = await continuity.identity(connection, self._place)
+        if not await continuity.is_continued(connection, self._identity):
+            self._settling = await continuity.without_machine(connection)
+            self._settled_at = self._clock.monotonic() + self._settle_seconds
+        if self._settling:
+            log.warning("create.waits_for_settling", seconds=round(self._settle_seconds), creates=len(self._settling))
+        else:
+            await continuity.record(connection, self._identity, now.server)
+
+    def is_settling(self, instance_id: InstanceId) -> bool:
+        """Whether no listing counts yet for this request, because the database may be older than the account."""
+        return instance_id in self._settling
 
     @property
     def is_slow(self) -> bool:
@@ -68,18 +95,23 @@ class CreateGate:
         """Whether listings have failed for so long that single creates may go by other evidence."""
         return not self._is_open and self._clock.monotonic() - self._since >= STUCK_AFTER_SECONDS
 
-    async def check(self, connection: Connection, server: datetime | None) -> None:
+    async def check(self, connection: Connection, server: datetime | None, instance_id: InstanceId) -> None:
         """
         Return if a create may be sent by a pass whose connection leads to the database server started at *server*.
 
         Raises CloudTransientError, with the time after which to try again, if no listing was compared yet.
         """
-        if self._is_open and server is not None and server == self._server:
+        is_open = self._is_open and not self.is_settling(instance_id)
+        if is_open and server is not None and server == self._server:
             return
         now = await last_listing.listings(connection)
         if now.server != self._server:
             await self.start(connection)
-        elif now.compared > self._begun:
+        if self.is_settling(instance_id):
+            await self._check_settled(connection, now)
+        if now.compared > self._begun:
+            if not self._settling:
+                await continuity.record(connection, self._identity, now.server)
             self._is_open = True
             return
         waited = self._clock.monotonic() - self._since
@@ -91,3 +123,22 @@ class CreateGate:
             "nothing is created before that",
             retry_after_seconds=min(max(waited / 2, FIRST_PAUSE_SECONDS), LAST_PAUSE_SECONDS),
         )
+
+    async def _check_settled(self, connection: Connection, now: Listings) -> None:
+        """Raise CloudTransientError before the settle time is over; then count listings that begin from *now* on."""
+        left = self._settled_at - self._clock.monotonic()
+        # Another process, which started earlier, may have waited and recorded the identity.
+        if left > 0 and not await continuity.is_continued(connection, self._identity):
+            raise CloudTransientError(
+                "the database was restored, copied or taken over by another server and may be older than the provider "
+                f"account; what was requested before is created after a listing that begins {self._settle_seconds:.0f} "
+                "s after this was noticed and shows no machine of it",
+                retry_after_seconds=left,
+            )
+        self._settling = frozenset()
+        self._count_from(now)
+        self._identity = await continuity.identity(connection, self._place)  # the server may have been promoted since
+
+    def _count_from(self, now: Listings) -> None:
+        self._begun = now.begun
+        self._since, self._is_open, self._has_warned = self._clock.monotonic(), False, False

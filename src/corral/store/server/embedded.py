@@ -74,6 +74,10 @@ class EmbeddedServer:
         """Where the server writes its log."""
         return self._data_dir / "postgres.log"
 
+    def place(self) -> str:
+        """What tells this cluster from a copy of its files; PostgreSQL overwrites this one in place, for ever."""
+        return f"inode {(locate(self._data_dir) / 'global' / 'pg_control').stat().st_ino}"
+
     def running(self) -> DatabaseTarget | None:
         """The address of a server that runs for this data directory, whoever started it."""
         cluster = locate(self._data_dir)

@@ -134,7 +134,8 @@ async def take_up(connection: Connection, now: datetime) -> None:
         await connection.execute(f"SELECT setval(pg_get_serial_sequence('{table}', 'id'), {last})")
     # Jobs stay behind. What they would have looked at is looked at because its time has come.
     await connection.execute("UPDATE corral_instances SET look_at = $1 WHERE phase <> $2", now, Phase.TERMINATED.value)
-    await connection.execute("UPDATE corral_last_look SET at = NULL")
+    # By its defaults this row says that the database is not the one that was exported (`tables/continuity.py`).
+    await connection.execute("DELETE FROM corral_last_look; INSERT INTO corral_last_look DEFAULT VALUES")
 
 
 async def waiting_receivers(connection: Connection) -> list[tuple[str, str]]:

@@ -87,14 +87,8 @@ class Births:
 
         Raises CloudTransientError, with nothing in doubt, when the provider cannot be asked now.
         """
-        try:
-            await self.gate.check(hold.connection, hold.server)
-        except CloudTransientError as error:
-            if not self.gate.is_slow:
-                raise
-            # A machine that this finds is recorded; what follows is stale then, and the next pass has the machine.
-            if not self.gate.is_stuck or not await self.unmade.is_unmade(instance):
-                return await self._give_up(hold, instance, Failure(code=NOT_LISTED, message=error.message))
+        if (waits := await self._held_by_gate(hold, instance)) is not None:
+            return waits
         refused: dict[Offer, Refusal] = {}
         while True:
             max_age = WAITING_MAX_AGE_SECONDS if needs_fresh_offers(instance) else None
@@ -116,6 +110,21 @@ class Births:
             if refusal is None:
                 return instance
             refused[candidate.offer] = refusal
+
+    async def _held_by_gate(self, hold: Hold, instance: Instance) -> Instance | None:
+        """None if a create may be sent; else the instance, which says why not. Raises if that should be known soon."""
+        try:
+            await self.gate.check(hold.connection, hold.server, instance.id)
+        except CloudTransientError as error:
+            why = Failure(code=NOT_LISTED, message=error.message)
+            if self.gate.is_settling(instance.id):
+                return await self._give_up(hold, instance, why, after=error.retry_after_seconds)
+            if not self.gate.is_slow:
+                raise
+            # A machine that this finds is recorded; what follows is stale then, and the next pass has the machine.
+            if not self.gate.is_stuck or not await self.unmade.is_unmade(instance):
+                return await self._give_up(hold, instance, why)
+        return None
 
     async def _priced(self, instance: Instance, candidate: Candidate) -> tuple[Candidate, Refusal | None]:
         """The candidate at its present price, and why it is refused then; only a request with a limit needs that."""
@@ -281,13 +290,13 @@ class Births:
             hold.operation = await operations.load(hold.connection, current.operation_id)
         return current
 
-    async def _give_up(self, hold: Hold, instance: Instance, obstacle: Failure) -> Instance:
+    async def _give_up(self, hold: Hold, instance: Instance, obstacle: Failure, after: float | None = None) -> Instance:
         """Record why nothing was created: the create waits and is tried again if that may pass, else it fails."""
         now = self.clock.now()
         until = retried_until(instance, obstacle)
         if until is None or now >= until:
             return await self._fail(hold, instance, waited_in_vain(obstacle))
-        waits = waiting(instance, obstacle, now)
+        waits = waiting(instance, obstacle, now, pause_seconds=after)
         log.info("instance.waiting", code=obstacle.code, why=obstacle.message, tries=waits.create_tries)
         pause = None if waits.retry_at is None else waits.retry_at - now
         return await self.recorder.write(hold, instance, Step(waits, obstacle.message), now=now, look_again=pause)
