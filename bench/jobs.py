@@ -118,10 +118,10 @@ async def _drain(queue: Queue, at_once: int) -> Sample:
 
 async def _one_at_a_time(queue: Queue, clock: Clock) -> Sample:
     await queue.clear()
-    starts: asyncio.Queue[float] = asyncio.Queue()
+    start_step: asyncio.Queue[float] = asyncio.Queue()
 
     async def deed(_number: int) -> None:
-        starts.put_nowait(time.perf_counter())
+        start_step.put_nowait(time.perf_counter())
 
     waits = []
     async with queue.working(deed, at_once=10), queue.pool.acquire() as connection:
@@ -132,7 +132,7 @@ async def _one_at_a_time(queue: Queue, clock: Clock) -> Sample:
             await queue.enqueue(connection, [number])
             committing = time.perf_counter()
             await transaction.commit()
-            waits.append(await asyncio.wait_for(starts.get(), WITHIN_SECONDS) - committing)
+            waits.append(await asyncio.wait_for(start_step.get(), WITHIN_SECONDS) - committing)
     return _milliseconds(waits[1:])  # the first also waited for the worker to come up
 
 

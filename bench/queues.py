@@ -16,7 +16,7 @@ from pgqueuer.queries import Queries
 
 from bench.ground import Ground
 from corral.base.telemetry import Metrics
-from corral.jobs.queue import JobQueue, Wanted
+from corral.jobs.queue import JobQueue, NewJob
 from corral.jobs.registry import JobRun, JobType, Registry
 from corral.jobs.tables import install
 from corral.jobs.worker import Worker
@@ -66,7 +66,7 @@ class CorralQueue:
 
     async def enqueue(self, connection: Any, numbers: list[int]) -> None:
         """Add jobs."""
-        await self._queue.enqueue(connection, [Wanted(type=TYPE, payload={"number": n}) for n in numbers])
+        await self._queue.enqueue(connection, [NewJob(type=TYPE, payload={"number": n}) for n in numbers])
 
     async def clear(self) -> None:
         """Forget every job."""

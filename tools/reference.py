@@ -22,7 +22,7 @@ from error_words import ANSWERS, FAILURES, FIELDS
 from layout import page
 
 from corral.base.configuration import load
-from corral.base.telemetry import LOG_EVENTS, Family, Metrics
+from corral.base.telemetry import LOG_EVENTS, MetricFamily, Metrics
 from corral.cache import metrics
 from corral.cli.exit_codes import MEANINGS
 from corral.cli.main import cli
@@ -142,7 +142,7 @@ def metrics_page() -> str:
     )
 
 
-def _families(families: Iterable[Family]) -> list[str]:
+def _families(families: Iterable[MetricFamily]) -> list[str]:
     rows = [
         f"| `{f.name}` | {f.kind} | {', '.join(f'`{label}`' for label in f.labels)} | {f.meaning} |"
         for f in sorted(families, key=lambda f: f.name)

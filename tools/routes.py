@@ -53,10 +53,10 @@ def openapi_page() -> str:
 
 def _described() -> dict[str, Any]:
     """The OpenAPI document; without the version, which a running service tells."""
-    parts = {part.name: _Anything() for part in dataclasses.fields(app.Parts)}
+    parts = {part.name: _Anything() for part in dataclasses.fields(app.AppDependencies)}
     plain = {"local_only": True, "allowed_origins": (), "limits": Limits(), "ready_word": "ready", "pages": ()}
     plain |= {"answers": None}
-    served: Any = app.build(app.Parts(**(parts | plain)))  # type: ignore[arg-type]
+    served: Any = app.build(app.AppDependencies(**(parts | plain)))  # type: ignore[arg-type]
     while not isinstance(served, Litestar):  # the edge, and short ways past the framework, stand before it
         served = served.app
     found = document.document(served)

@@ -12,7 +12,7 @@ from support.service import Answer, error_of
 
 from corral.domain.instance import InstanceId
 from corral.domain.lifecycle.tables import Goal
-from corral.domain.observation.provider_names import Mark, provider_name
+from corral.domain.observation.provider_names import ProviderName, provider_name
 from corral.domain.observation.sighting import Sighting
 from corral.store.session.database import Database
 
@@ -145,7 +145,7 @@ async def test_what_is_being_deleted_cannot_be_adopted(scene: Scene) -> None:
 async def test_what_a_create_of_ours_made_is_not_adopted_beside_it(scene: Scene) -> None:
     """The engine takes it over, or deletes it as a duplicate; two records of one machine would fight."""
     wish = (await scene.front.wish(gpuNum=1)).json["instanceId"]
-    name = provider_name(Mark(installation=INSTALLATION, instance_id=InstanceId(wish), attempt=1))
+    name = provider_name(ProviderName(installation=INSTALLATION, instance_id=InstanceId(wish), attempt=1))
     error = error_of(await adopt(scene, await scene.foreign(name)), 409, "OPERATION_IN_PROGRESS")
 
     assert error["details"] == {"instanceId": wish}

@@ -19,7 +19,7 @@ from corral.domain.access import LOCAL, Access
 from corral.domain.audit import AuditEntry
 from corral.engine.auth import audit_log
 from corral.engine.auth.api_keys import issue
-from corral.engine.auth.audit_log import KEPT_FOR, STRANGERS_A_MINUTE, AuditTrail
+from corral.engine.auth.audit_log import KEPT_FOR, STRANGERS_A_MINUTE, AuditLog
 from corral.jobs.registry import JobId, JobRun
 from corral.store.session.database import Database
 
@@ -109,7 +109,7 @@ async def test_the_log_is_read_page_by_page_and_by_who_and_what(database: Databa
 
 async def test_many_lines_share_few_commits(database: Database) -> None:
     """Those that come while a commit is under way go together into the next."""
-    trail = AuditTrail(database, SystemClock(), Metrics())
+    trail = AuditLog(database, SystemClock(), Metrics())
     await asyncio.gather(*(trail.record(an_entry(f"/{number}")) for number in range(500)))
     async with database.connection() as connection:
         commits = await connection.fetchval("SELECT count(DISTINCT xmin::text) FROM corral_audit")
@@ -121,7 +121,7 @@ async def test_many_lines_share_few_commits(database: Database) -> None:
 async def test_strangers_write_only_so_many_lines(database: Database) -> None:
     """The rest is counted; callers who are known are always told of."""
     clock, metrics = SteppedClock(), Metrics()
-    trail = AuditTrail(database, clock, metrics)
+    trail = AuditLog(database, clock, metrics)
     await asyncio.gather(*(trail.record(an_entry("/x", known=False)) for _ in range(STRANGERS_A_MINUTE + 7)))
     await trail.record(an_entry("/known"))
     clock.advance(60)
@@ -151,7 +151,7 @@ async def test_an_answer_is_given_although_its_line_cannot_be_written(database: 
 async def test_lines_are_kept_for_ninety_days(database: Database) -> None:
     """And then removed by a job."""
     now = datetime(2030, 6, 1, tzinfo=UTC)
-    trail, clock = AuditTrail(database, SystemClock(), Metrics()), SteppedClock(now)
+    trail, clock = AuditLog(database, SystemClock(), Metrics()), SteppedClock(now)
     for age in (KEPT_FOR + timedelta(seconds=1), KEPT_FOR, timedelta(0)):
         await trail.record(an_entry(f"/{age.days}", at=now - age))
     job_type = audit_log.sweep(database, clock)

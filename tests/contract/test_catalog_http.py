@@ -14,10 +14,10 @@ from support.shop import RTX_4090, Shop
 from support.waiting import until
 
 from corral.base.settings import CacheSettings
-from corral.cache.registry import CacheBook, CacheName
+from corral.cache.registry import CacheName, CacheRegistry
 from corral.domain.errors import CircuitOpenError
-from corral.engine.queries.cache_invalidation import SharedCaches
-from corral.engine.queries.catalog import Catalogue
+from corral.engine.queries.cache_invalidation import CacheInvalidation
+from corral.engine.queries.catalog import Catalog
 from corral.store.session.database import Database
 from corral.store.tables.offers import FailedOffers
 
@@ -30,18 +30,18 @@ class Counter:
 
     service: Service
     shop: Shop
-    book: CacheBook
+    book: CacheRegistry
     clock: SteppedClock
 
 
 @pytest.fixture
 async def counter(database: Database) -> AsyncGenerator[Counter]:
     clock, shop = SteppedClock(), Shop()
-    book = CacheBook(CacheSettings(), clock)
-    catalogue = Catalogue(
+    book = CacheRegistry(CacheSettings(), clock)
+    catalogue = Catalog(
         shop, book, FailedOffers(database), clock, default_region="CN-HK-01", regions=("AS-SGP-02", "CN-HK-01")
     )
-    async with serving(database, catalogue=catalogue, caches=SharedCaches(book, database)) as service:
+    async with serving(database, catalogue=catalogue, caches=CacheInvalidation(book, database)) as service:
         yield Counter(service=service, shop=shop, book=book, clock=clock)
 
 

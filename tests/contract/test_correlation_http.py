@@ -13,7 +13,7 @@ from support.waiting import until
 
 from corral.base.clock import SystemClock
 from corral.base.telemetry import Metrics, log
-from corral.jobs.queue import JobQueue, JobStatus, Wanted
+from corral.jobs.queue import JobQueue, JobStatus, NewJob
 from corral.jobs.registry import JobRun, JobType, Registry
 from corral.jobs.worker import Worker
 from corral.store.session.database import Database
@@ -75,7 +75,7 @@ async def test_log_lines_of_a_job_and_of_the_jobs_it_causes_carry_the_id(databas
     async def first(_run: JobRun) -> None:
         log.info("request.served", step="first")
         async with database.transaction() as connection:
-            await queue.enqueue(connection, [Wanted(type="second", payload={})])
+            await queue.enqueue(connection, [NewJob(type="second", payload={})])
 
     async def second(_run: JobRun) -> None:
         log.info("request.served", step="second")
@@ -90,7 +90,7 @@ async def test_log_lines_of_a_job_and_of_the_jobs_it_causes_carry_the_id(databas
     with capture_logs(processors=[merge_contextvars]) as lines:
         with structlog.contextvars.bound_contextvars(correlation_id="order-7"):
             async with database.transaction() as connection:
-                await queue.enqueue(connection, [Wanted(type="first", payload={})])
+                await queue.enqueue(connection, [NewJob(type="first", payload={})])
         working = asyncio.create_task(worker.run())
         await until(has_ended)
         await worker.stop()

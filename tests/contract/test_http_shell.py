@@ -12,7 +12,7 @@ from support.service import Service, error_of, serving
 from support.waiting import until
 
 from corral.api.http.limits import Limits
-from corral.jobs.queue import Wanted
+from corral.jobs.queue import NewJob
 from corral.jobs.registry import JobRun, JobType, Priority, Registry
 from corral.store.session.database import Database
 
@@ -313,7 +313,7 @@ async def test_browsers_of_allowed_origins_may_call(service: Service) -> None:
 async def test_a_job_that_goes_first_is_shown_as_high(service: Service, database: Database) -> None:
     """The contract knows three priorities."""
     async with database.transaction() as connection:
-        await service.parts.queue.enqueue(connection, [Wanted(type="probe", payload={}, first=True)])
+        await service.parts.queue.enqueue(connection, [NewJob(type="probe", payload={}, first=True)])
 
     listed = (await service.ask("GET", "/api/jobs?priority=high")).json
     assert [job["priority"] for job in listed["jobs"]] == ["high"]
@@ -324,7 +324,7 @@ async def test_jobs_are_shown_and_cleaned_up(service: Service, database: Databas
     """The job routes speak the words of the contract."""
     async with database.transaction() as connection:
         (job_id,) = await service.parts.queue.enqueue(
-            connection, [Wanted(type="probe", payload={"instanceId": "inst_1"})]
+            connection, [NewJob(type="probe", payload={"instanceId": "inst_1"})]
         )
 
     listed = (await service.ask("GET", "/api/jobs?type=probe&status=pending&priority=high&instanceId=inst_1")).json

@@ -17,7 +17,7 @@ from support.service import error_of
 from corral.domain.errors import CircuitOpenError
 from corral.domain.health.checks import EndpointHealth, HealthReport, ProbeFailure
 from corral.domain.health.network_faults import FaultCategory
-from corral.domain.instance import Failure, ProviderId, Tried, Ways
+from corral.domain.instance import Access, Failure, ProviderId, RejectedCandidate
 from corral.domain.lifecycle.tables import Goal, Phase
 from corral.domain.observation.sighting import Endpoint, Sighting
 from corral.domain.observation.spot import Spot
@@ -108,10 +108,10 @@ async def test_what_the_engine_learns_is_shown(front: Front) -> None:
         sighted_at=now,
         started_at=now,
         endpoints=(Endpoint(port=8080, kind=PortKind.HTTP, address="http://h/"),),
-        ways=Ways(ssh="ssh root@h", web_terminal="http://t/"),
+        ways=Access(ssh="ssh root@h", web_terminal="http://t/"),
         failure=Failure(code="HEALTH_CHECK_TIMEOUT", message="too slow"),
         tried=(
-            Tried(
+            RejectedCandidate(
                 region="AS-SGP-02",
                 product_id="x",
                 micro_usd_per_gpu=100_000,
@@ -177,7 +177,7 @@ async def test_addresses_are_shown_only_while_they_are_its_own(front: Front, pha
         provider_id=ProviderId("p-1"),
         phase=phase,
         endpoints=(Endpoint(port=80, kind=PortKind.HTTP, address="http://secret/"),),
-        ways=Ways(ssh="ssh root@secret", jupyter="http://secret/", web_terminal="http://secret/"),
+        ways=Access(ssh="ssh root@secret", jupyter="http://secret/", web_terminal="http://secret/"),
         health=HealthReport(endpoints=(checked,), first_checked_at=now, last_checked_at=now, checks=1),
     )
     one = await front.get("/api/instances/p-1")
@@ -328,10 +328,10 @@ async def test_what_it_waits_for_is_shown_while_it_is_not_created(front: Front) 
         made = (await front.wish(name=phase.value)).json["instanceId"]
         await front.change(made, phase=phase, waiting=obstacle)
         shown.append((await front.get(f"/api/instances/{made}")).json)
-    waits, starts = shown
+    waits, start_step = shown
 
     assert (waits["reason"], waits["estimatedReadyTime"]) == ("waiting for capacity", None)
-    assert (starts["reason"], starts["estimatedReadyTime"] is None) == (None, False)
+    assert (start_step["reason"], start_step["estimatedReadyTime"] is None) == (None, False)
 
 
 async def test_an_unreachable_provider_is_told_and_nothing_is_recorded(front: Front) -> None:

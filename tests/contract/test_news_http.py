@@ -19,14 +19,14 @@ from support.waiting import until
 from corral.base.clock import SystemClock
 from corral.base.configuration import load
 from corral.base.telemetry import Metrics
-from corral.cache.registry import CacheBook, CacheName
+from corral.cache.registry import CacheName, CacheRegistry
 from corral.domain.access import Access
 from corral.domain.lifecycle.tables import Phase
 from corral.engine.auth.api_keys import issue, withdraw
-from corral.engine.events.stream import GREETING, HEARTBEAT_SECONDS, LEISURE_SECONDS, TOGETHER, EventHub
+from corral.engine.events.stream import GREETING, HEARTBEAT_SECONDS, LEISURE_SECONDS, TOGETHER, EventStream
 from corral.store.server.target import DatabaseTarget
 from corral.store.session.database import Database
-from corral.store.session.notifications import Notices
+from corral.store.session.notifications import Notifications
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,11 +34,11 @@ class Desk:
     """A served newsroom."""
 
     room: Newsroom
-    hub: EventHub
+    hub: EventStream
     clock: SteppedClock
     metrics: Metrics
     service: Service
-    book: CacheBook
+    book: CacheRegistry
 
     @property
     def streams(self) -> float:
@@ -50,13 +50,13 @@ class Desk:
 async def desk_of(database: Database, target: DatabaseTarget, *, held: int = 100) -> AsyncGenerator[Desk]:
     clock, metrics = SteppedClock(), Metrics()
     room = Newsroom(database, clock)
-    hub = EventHub(room.log, clock=clock, metrics=metrics, held=held, pause_seconds=0)
-    notices = Notices(target, clock)
+    hub = EventStream(room.log, clock=clock, metrics=metrics, held=held, pause_seconds=0)
+    notices = Notifications(target, clock)
     hub.listen(notices)
     tasks = [asyncio.create_task(notices.run()), asyncio.create_task(hub.run())]
     await until(lambda: notices.listening)
     try:
-        book = CacheBook(load({}).settings.caches, SystemClock())
+        book = CacheRegistry(load({}).settings.caches, SystemClock())
         async with serving(database, event_log=room.log, event_hub=hub, deliveries=outbox(room), book=book) as service:
             yield Desk(room=room, hub=hub, clock=clock, metrics=metrics, service=service, book=book)
             hub.stop()

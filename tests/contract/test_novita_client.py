@@ -15,7 +15,7 @@ from support.guarding import KEY, Guarding, guarding
 from support.racing import RacingClock
 
 from corral.base.telemetry import configure_logging
-from corral.cloud.port import CreateOrder, Credentials
+from corral.cloud.port import Credentials, ProviderCreate
 from corral.domain.errors import (
     CloudError,
     CloudRefusedError,
@@ -49,8 +49,8 @@ TEMPLATE = Template(
 )
 
 
-def order(name: str = "corral-a1", *, template: Template = TEMPLATE, **changes: object) -> CreateOrder:
-    wanted = CreateOrder(
+def order(name: str = "corral-a1", *, template: Template = TEMPLATE, **changes: object) -> ProviderCreate:
+    wanted = ProviderCreate(
         name=name,
         product_id="4090.16c62g",
         cluster_id="us-ca-6",

@@ -14,10 +14,10 @@ from corral.domain.instance import ProviderId
 from corral.domain.lifecycle.decide import Policy
 from corral.domain.lifecycle.tables import Goal, Phase
 from corral.domain.observation.sighting import Sighting
-from corral.engine.events.publisher import News
+from corral.engine.events.publisher import EventPublisher
 from corral.engine.maintenance.orphans import OrphanRule
 from corral.engine.maintenance.stuck import StuckSweep
-from corral.engine.observe.observations import Sightings
+from corral.engine.observe.observations import Observations
 from corral.jobs.registry import JobId, JobRun
 from corral.store.session.database import Database
 
@@ -35,13 +35,13 @@ async def test_an_orphan_is_listed_with_what_follows(database: Database, rule: O
     """CORRAL_ORPHANS decides, and the report says so; it is found once, however often it is listed."""
     async with staged(database, orphans=rule) as scene:
         desk = scene.front.desk
-        sightings = Sightings(
+        sightings = Observations(
             database=database,
             queue=desk.queue,
             clock=desk.clock,
             policy=Policy(),
             installation=INSTALLATION,
-            tell=News(desk.queue).tell,
+            tell=EventPublisher(desk.queue).tell,
         )
         name = f"corral-{INSTALLATION}-inst-lost-1"
         lost = shown("p1", Sighting.RUNNING, name=name, cluster_id="hk", cluster_name="CN-HK-01 (Hong Kong)")

@@ -13,7 +13,7 @@ from support.clocks import SteppedClock
 from support.service import Service, error_of, serving
 
 from corral.api.middleware.auth import OPERATOR, VIEWER
-from corral.api.middleware.response_cache import KEPT_SECONDS, MOST_BYTES, Answer, WarmAnswers
+from corral.api.middleware.response_cache import KEPT_SECONDS, MOST_BYTES, CachedResponse, ResponseCache
 from corral.store.session.database import Database
 
 PATH = "/api/instances/inst_a1"
@@ -22,7 +22,7 @@ PATH = "/api/instances/inst_a1"
 class Counter:
     """Counts how often its routes were asked, and tells it in every answer."""
 
-    def __init__(self, answers: WarmAnswers) -> None:
+    def __init__(self, answers: ResponseCache) -> None:
         self.asked = 0
         self._answers = answers
 
@@ -53,7 +53,7 @@ class Desk:
     """What is asked, and what it asks."""
 
     service: Service
-    answers: WarmAnswers
+    answers: ResponseCache
     clock: SteppedClock
 
     async def asked(self, path: str = PATH, **headers: str) -> int:
@@ -67,7 +67,7 @@ class Desk:
 @asynccontextmanager
 async def desk_of(database: Database, *, local_only: bool = True) -> AsyncGenerator[Desk]:
     clock = SteppedClock()
-    answers = WarmAnswers(clock)
+    answers = ResponseCache(clock)
     pages = Counter(answers).routes()
     async with serving(database, answers=answers, pages=pages, local_only=local_only) as service:
         yield Desk(service=service, answers=answers, clock=clock)
@@ -138,7 +138,7 @@ async def test_a_page_of_another_origin_gets_an_answer_of_its_own(database: Data
 async def test_nobody_is_shown_what_was_answered_to_somebody_else(database: Database) -> None:
     """A kept answer has the same door as the route."""
     async with desk_of(database, local_only=False) as desk:
-        needs = Answer(route="/api/instances/{instance_id}", needs=VIEWER, headers=(), body=b"{}")
+        needs = CachedResponse(route="/api/instances/{instance_id}", needs=VIEWER, headers=(), body=b"{}")
         desk.answers.keep((PATH, b""), needs)
 
         error_of(await desk.service.ask("GET", PATH), 401, "UNAUTHORIZED")
@@ -146,10 +146,11 @@ async def test_nobody_is_shown_what_was_answered_to_somebody_else(database: Data
 
 def test_memory_is_bounded() -> None:
     """Pages of a large fleet, asked for in every order, must not fill it."""
-    answers = WarmAnswers(SteppedClock())
+    answers = ResponseCache(SteppedClock())
     for number in range(5):
         answers.keep(
-            (PATH, b"%d" % number), Answer(route="", needs=VIEWER, headers=(), body=b"x" * (MOST_BYTES // 2 - 1))
+            (PATH, b"%d" % number),
+            CachedResponse(route="", needs=VIEWER, headers=(), body=b"x" * (MOST_BYTES // 2 - 1)),
         )
 
     assert [answers.get((PATH, b"%d" % number)) is not None for number in range(5)] == [False] * 3 + [True] * 2

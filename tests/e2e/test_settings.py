@@ -283,7 +283,7 @@ async def _pauses(settings: Any, scene: Scene, count: int, metrics: Metrics | No
         ledger=LocalLedger(clock),
         clock=clock,
         metrics=metrics or Metrics(),
-        roll=lambda: 0.5,
+        jitter=lambda: 0.5,
     ) as account:
         while len(found) < count:
             try:

@@ -8,13 +8,13 @@ import pytest
 from support.herd import Herd, herding
 
 from corral.base.settings import CacheSettings
-from corral.cache.registry import CacheBook
+from corral.cache.registry import CacheRegistry
 from corral.domain.instance import Instance, InstanceId
 from corral.domain.lifecycle.tables import Phase
 from corral.domain.observation.adoption import Adoption
-from corral.engine.commands.adopt import Adopting
+from corral.engine.commands.adopt import AdoptInstance
 from corral.engine.ids import random_id
-from corral.engine.queries.catalog import Catalogue
+from corral.engine.queries.catalog import Catalog
 from corral.store.server.target import DatabaseTarget
 from corral.store.session.database import Database
 from corral.store.tables.offers import FailedOffers
@@ -27,11 +27,11 @@ async def herd(database: Database, target: DatabaseTarget) -> AsyncGenerator[Her
 
 
 async def adopt(herd: Herd, provider_id: str) -> Instance:
-    caches = CacheBook(CacheSettings(), herd.clock)
+    caches = CacheRegistry(CacheSettings(), herd.clock)
     cloud = herd.observer.cloud
-    adopting = Adopting(
+    adopting = AdoptInstance(
         cloud=cloud,
-        catalogue=Catalogue(
+        catalogue=Catalog(
             cloud, caches, FailedOffers(herd.database), herd.clock, default_region="CN-HK-01", regions=()
         ),
         database=herd.database,

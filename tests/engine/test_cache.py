@@ -11,7 +11,7 @@ from support.clocks import SteppedClock
 from corral.base.settings import CacheSettings
 from corral.cache.cache import Cache
 from corral.cache.metrics import CacheCollector
-from corral.cache.registry import CacheBook, CacheName, cache_name
+from corral.cache.registry import CacheName, CacheRegistry, cache_name
 from corral.domain.errors import CloudTransientError, NotFoundError
 
 
@@ -147,8 +147,8 @@ async def test_a_load_under_way_is_outdated_too(cache: Cache[str], clock: Steppe
     """It may have read what it is made from before the change; a second later it is made anew."""
     source = Source()
     (task,) = await ask(cache, source)
-    cache.outdate(1)
-    cache.outdate(5)
+    cache.expire_within(1)
+    cache.expire_within(5)
     source.answers("old")
     await task
 
@@ -161,7 +161,7 @@ async def test_a_load_that_outlasts_its_outdating_is_not_kept(cache: Cache[str],
     """Its second was over before it came."""
     source = Source()
     (task,) = await ask(cache, source)
-    cache.outdate(1)
+    cache.expire_within(1)
     clock.advance(2)
     source.answers("old")
 
@@ -171,7 +171,7 @@ async def test_a_load_that_outlasts_its_outdating_is_not_kept(cache: Cache[str],
 
 async def test_a_notice_spares_the_merged_listing_for_a_second(clock: SteppedClock) -> None:
     """A busy fleet changes hundreds of times a second; what a caller changed is dropped at once all the same."""
-    book = CacheBook(CacheSettings(), clock)
+    book = CacheRegistry(CacheSettings(), clock)
     listing = book[CacheName.MERGED_LISTING]
     held = list[str | None]()
     for change in (
@@ -193,7 +193,7 @@ async def test_a_notice_spares_the_merged_listing_for_a_second(clock: SteppedClo
 async def test_times_of_the_book_are_those_of_the_settings(clock: SteppedClock) -> None:
     """CACHE_TIMEOUT and COMPREHENSIVE_CACHE_TTL have an effect, and a time of 0 keeps nothing."""
     settings = CacheSettings.model_validate({"CACHE_TIMEOUT": 7, "COMPREHENSIVE_CACHE_TTL": 0})
-    book = CacheBook(settings, clock)
+    book = CacheRegistry(settings, clock)
     book[CacheName.MERGED_LISTING].put("k", "v")
 
     assert {name.value: cache.ttl_seconds for name, cache in book} == {
@@ -212,7 +212,7 @@ async def test_times_of_the_book_are_those_of_the_settings(clock: SteppedClock) 
 
 async def test_an_answer_goes_with_what_it_was_made_from(clock: SteppedClock) -> None:
     """Dropping products and still choosing by them would be no drop."""
-    book = CacheBook(CacheSettings(), clock)
+    book = CacheRegistry(CacheSettings(), clock)
     for name, cache in book:
         cache.put("k", name)
 
@@ -226,7 +226,7 @@ async def test_an_answer_goes_with_what_it_was_made_from(clock: SteppedClock) ->
 
 async def test_prometheus_sees_what_the_caches_did(clock: SteppedClock) -> None:
     """Read at the moment it asks."""
-    book = CacheBook(CacheSettings(), clock)
+    book = CacheRegistry(CacheSettings(), clock)
     registry = CollectorRegistry()
     registry.register(CacheCollector(book))
     book[CacheName.TEMPLATES].put("k", "v")

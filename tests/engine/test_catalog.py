@@ -10,11 +10,11 @@ from support.clocks import SteppedClock
 from support.shop import RTX_4090, TEMPLATE, Shop
 
 from corral.base.settings import CacheSettings
-from corral.cache.registry import CacheBook, CacheName
+from corral.cache.registry import CacheName, CacheRegistry
 from corral.domain.errors import CloudRefusedError, CloudTransientError, NotFoundError, SpecInvalidError
 from corral.domain.placement.catalog import BillingMode
-from corral.domain.placement.rank import Offer, Ranking, Reason, Wish
-from corral.engine.queries.catalog import Catalogue
+from corral.domain.placement.rank import Offer, PlacementRequest, Ranking, Reason
+from corral.engine.queries.catalog import Catalog
 from corral.store.session.database import Database
 from corral.store.tables.offers import FailedOffers
 
@@ -27,13 +27,13 @@ class Market:
     def __init__(self, database: Database) -> None:
         self.clock = SteppedClock()
         self.shop = Shop()
-        self.caches = CacheBook(CacheSettings(), self.clock)
-        self.catalogue = Catalogue(
+        self.caches = CacheRegistry(CacheSettings(), self.clock)
+        self.catalogue = Catalog(
             self.shop, self.caches, FailedOffers(database), self.clock, default_region="CN-HK-01", regions=PRIORITY
         )
 
-    def wish(self, name: str = "RTX 4090 24GB", **more: object) -> Wish:
-        return Wish(product_name=name, regions=self.catalogue.region_order(), **more)  # type: ignore[arg-type]  # test's
+    def wish(self, name: str = "RTX 4090 24GB", **more: object) -> PlacementRequest:
+        return PlacementRequest(product_name=name, regions=self.catalogue.region_order(), **more)  # type: ignore[arg-type]  # test's
 
 
 @pytest.fixture
@@ -147,7 +147,7 @@ async def test_a_known_product_nobody_has_is_told_with_all_that_was_tried(market
         ]
     ]
     market.shop.stock["as-in-1"] = []
-    elsewhere = Wish(product_name="rtx 3090 24gb", regions=("AS-IN-01",))
+    elsewhere = PlacementRequest(product_name="rtx 3090 24gb", regions=("AS-IN-01",))
     market.caches.clear()
     assert (await market.catalogue.plan(elsewhere)).candidates == ()
 

@@ -12,17 +12,17 @@ from support.waiting import until
 from support.wishing import Desk, an_order
 
 from corral.domain.errors import NotFoundError
-from corral.domain.instance import InstanceId, OperationId, Order, ProviderId
+from corral.domain.instance import CreateRequest, InstanceId, OperationId, ProviderId
 from corral.domain.lifecycle.tables import Goal, Phase
 from corral.domain.operation import Operation, OperationKind, OperationStatus
-from corral.engine.commands.change import Accepted
-from corral.engine.commands.create import Created
-from corral.engine.commands.idempotent import Keyed
+from corral.engine.commands.change import AcceptedCommand
+from corral.engine.commands.create import CreatedInstance
+from corral.engine.commands.idempotent import IdempotentRequest
 from corral.jobs.registry import Priority
 from corral.store.session.database import Database
-from corral.store.sql.combined_statement import Write, together
+from corral.store.sql.combined_statement import Write, run_combined
 from corral.store.tables import instances, ready_times
-from corral.store.tables.idempotency import Answer, KeyRow
+from corral.store.tables.idempotency import KeyRow, StoredResponse
 
 NOTHING = {"instances": 0, "operations": 0, "events": 0, "pgqueuer": 0, "idempotency": 0}
 
@@ -32,13 +32,15 @@ def desk(database: Database) -> Desk:
     return Desk(database)
 
 
-def keyed(key: str, fingerprint: bytes = b"same") -> Keyed[Created]:
-    return Keyed(key=key, fingerprint=fingerprint, answer_of=lambda c: Answer(status=201, body=c.instance.id.encode()))
+def keyed(key: str, fingerprint: bytes = b"same") -> IdempotentRequest[CreatedInstance]:
+    return IdempotentRequest(
+        key=key, fingerprint=fingerprint, answer_of=lambda c: StoredResponse(status=201, body=c.instance.id.encode())
+    )
 
 
-async def created(desk: Desk, name: str = "trainer") -> Created:
+async def created(desk: Desk, name: str = "trainer") -> CreatedInstance:
     made = await desk.commands.create(an_order(name))
-    assert isinstance(made, Created)
+    assert isinstance(made, CreatedInstance)
     return made
 
 
@@ -78,7 +80,7 @@ async def test_product_and_template_are_looked_up_at_the_same_time(desk: Desk) -
     await until(lambda: {"clusters", "template"} <= set(desk.shop.calls))
     desk.shop.open.set()
 
-    assert isinstance(await wish, Created)
+    assert isinstance(await wish, CreatedInstance)
 
 
 @pytest.mark.parametrize(
@@ -89,7 +91,9 @@ async def test_product_and_template_are_looked_up_at_the_same_time(desk: Desk) -
         (replace(an_order(), template_id="7"), "TEMPLATE_NOT_FOUND"),
     ],
 )
-async def test_what_cannot_be_had_is_refused_before_anything_is_written(desk: Desk, order: Order, code: str) -> None:
+async def test_what_cannot_be_had_is_refused_before_anything_is_written(
+    desk: Desk, order: CreateRequest, code: str
+) -> None:
     """An immediate 404."""
     with pytest.raises(NotFoundError) as refusal:
         await desk.commands.create(order, keyed("k"))
@@ -142,7 +146,7 @@ async def test_the_estimate_is_the_median_of_those_before(desk: Desk) -> None:
     async with desk.database.connection() as connection:
         for seconds in (10.0, 50.0, 90.0):
             learnt = ready_times.remembering("RTX 4090 24GB", a_create(desk.clock.now(), seconds), if_="it_was_so")
-            await together(connection, [Write("it_was_so", "SELECT 1", ()), learnt], "SELECT 1")
+            await run_combined(connection, [Write("it_was_so", "SELECT 1", ()), learnt], "SELECT 1")
     made = await created(desk)
 
     assert made.estimated_ready_at == desk.clock.now() + timedelta(seconds=50)
@@ -154,11 +158,11 @@ async def test_one_key_makes_one_instance_however_many_ask_at_once(desk: Desk) -
     outcomes = await asyncio.gather(
         *(commands.create(an_order(), keyed("k")) for commands in (desk.commands, other) for _ in range(20))
     )
-    (winner,) = (outcome for outcome in outcomes if isinstance(outcome, Created))
+    (winner,) = (outcome for outcome in outcomes if isinstance(outcome, CreatedInstance))
     rows = [outcome for outcome in outcomes if isinstance(outcome, KeyRow)]
 
     assert await desk.counts() == {"instances": 1, "operations": 1, "events": 1, "pgqueuer": 1, "idempotency": 1}
-    assert {row.answer for row in rows} == {Answer(status=201, body=winner.instance.id.encode())}
+    assert {row.answer for row in rows} == {StoredResponse(status=201, body=winner.instance.id.encode())}
     assert len(rows) == 39
 
 
@@ -173,7 +177,7 @@ async def test_many_keys_in_any_order_do_not_lock_each_other_out(desk: Desk) -> 
         *(other.create(an_order(), keyed(key)) for key in reversed(keys)),
     )
 
-    assert sum(isinstance(outcome, Created) for outcome in outcomes) == 40
+    assert sum(isinstance(outcome, CreatedInstance) for outcome in outcomes) == 40
     assert await desk.count("corral_instances") == 42
 
 
@@ -185,7 +189,7 @@ async def test_a_key_is_free_again_after_a_day(desk: Desk) -> None:
     desk.clock.advance(2)
     later = await desk.commands.create(an_order(), keyed("k"))
 
-    assert [type(each) for each in (first, repeated, later)] == [Created, KeyRow, Created]
+    assert [type(each) for each in (first, repeated, later)] == [CreatedInstance, KeyRow, CreatedInstance]
 
 
 async def test_a_plan_tells_all_and_does_nothing(desk: Desk) -> None:
@@ -206,7 +210,7 @@ async def test_a_deletion_is_recorded_with_its_job_and_ends_what_was_asked_befor
     known = await desk.reading.instance(made.instance.id)
     asked = await desk.reading.operations_of(made.instance.id)
 
-    assert isinstance(gone, Accepted)
+    assert isinstance(gone, AcceptedCommand)
     assert (known.instance.goal, known.instance.phase) == (Goal.GONE, Phase.DELETING)
     assert known.instance.deadline_at is None
     assert known.operation is not None
@@ -223,11 +227,11 @@ async def test_deleting_twice_is_deleting_once(desk: Desk) -> None:
     """By our id, by the provider's, at the same time or later."""
     made = await created(desk)
     async with desk.database.transaction() as connection:
-        await instances.write(connection, replace(made.instance, provider_id=ProviderId("p-1")), look_at=None)
+        await instances.write(connection, replace(made.instance, provider_id=ProviderId("p-1")), wake_at=None)
     outcomes = await asyncio.gather(*(desk.delete(each) for each in (made.instance.id, "p-1") * 5))
     await desk.delete("p-1")
 
-    assert len({outcome.operation_id for outcome in outcomes if isinstance(outcome, Accepted)}) == 1
+    assert len({outcome.operation_id for outcome in outcomes if isinstance(outcome, AcceptedCommand)}) == 1
     assert await desk.count("corral_operations") == 2
     assert await desk.count("corral_events") == 2
 
@@ -247,7 +251,7 @@ async def test_a_deletion_gets_through_whoever_else_writes(desk: Desk) -> None:
 
     _, outcome = await asyncio.gather(meddle(), desk.delete(made.instance.id))
 
-    assert isinstance(outcome, Accepted)
+    assert isinstance(outcome, AcceptedCommand)
     assert await desk.count("corral_operations") == 2
 
 
@@ -266,14 +270,16 @@ async def test_what_is_not_there_cannot_be_deleted_or_read(desk: Desk, unknown: 
 async def test_a_deletion_with_a_key_is_answered_once(desk: Desk) -> None:
     """Its answer is stored with it."""
     made = await created(desk)
-    once: Keyed[Accepted] = Keyed(
-        key="k", fingerprint=b"f", answer_of=lambda d: Answer(status=202, body=d.operation_id.encode())
+    once: IdempotentRequest[AcceptedCommand] = IdempotentRequest(
+        key="k", fingerprint=b"f", answer_of=lambda d: StoredResponse(status=202, body=d.operation_id.encode())
     )
     first = await desk.delete(made.instance.id, once)
     second = await desk.delete(made.instance.id, once)
 
-    assert isinstance(first, Accepted)
-    assert second == KeyRow(key="k", fingerprint=b"f", answer=Answer(status=202, body=first.operation_id.encode()))
+    assert isinstance(first, AcceptedCommand)
+    assert second == KeyRow(
+        key="k", fingerprint=b"f", answer=StoredResponse(status=202, body=first.operation_id.encode())
+    )
 
 
 async def test_a_read_sees_what_the_same_process_just_wrote(desk: Desk) -> None:

@@ -15,7 +15,7 @@ from support.waiting import until
 from corral.base.clock import SystemClock
 from corral.base.telemetry import Metrics
 from corral.domain.events import Change
-from corral.engine.events.publisher import SEND_WEBHOOK, News
+from corral.engine.events.publisher import SEND_WEBHOOK, EventPublisher
 from corral.engine.maintenance.delivery_retention import sweep
 from corral.jobs.queue import JobQueue, JobStatus
 from corral.jobs.registry import JobId, JobRun, Registry
@@ -40,7 +40,7 @@ async def test_workers_tell_of_everything_in_order(database: Database) -> None:
         Sender.open(clock=clock, guard=guard, timeout_ms=5000, key=signing_key(SECRET)) as sender,
     ):
         registry.add(outbox(room, sender).job_type())
-        room.news = News(queue)
+        room.news = EventPublisher(queue)
         workers = [
             Worker(
                 database,

@@ -10,10 +10,10 @@ from support.herd import Herd, herding
 
 from corral.domain.errors import GoalRefusedError, NotFoundError
 from corral.domain.instance import InstanceId
-from corral.domain.lifecycle.commands import Terms
+from corral.domain.lifecycle.commands import CommandOptions
 from corral.domain.lifecycle.tables import Phase
 from corral.domain.operation import Operation, OperationKind
-from corral.engine.commands.change import Accepted
+from corral.engine.commands.change import AcceptedCommand
 from corral.store.server.target import DatabaseTarget
 from corral.store.session.database import Database
 from corral.store.tables import operations
@@ -48,7 +48,7 @@ async def told(herd: Herd) -> list[str]:
     return [row["type"].removeprefix("instance.") for row in rows]
 
 
-async def operation(herd: Herd, accepted: Accepted) -> Operation:
+async def operation(herd: Herd, accepted: AcceptedCommand) -> Operation:
     async with herd.database.connection() as connection:
         found = await operations.load(connection, accepted.operation_id)
     assert found is not None
@@ -105,9 +105,9 @@ async def test_stop_start_restart_and_delete_one_after_the_other(herd: Herd, rea
 async def test_of_many_starts_at_once_one_is_heard(herd: Herd, stopped: InstanceId) -> None:
     """The others are told which operation is under way."""
     outcomes = await asyncio.gather(
-        *(herd.errands.ask(START, stopped, Terms()) for _ in range(20)), return_exceptions=True
+        *(herd.errands.ask(START, stopped, CommandOptions()) for _ in range(20)), return_exceptions=True
     )
-    heard = [outcome for outcome in outcomes if isinstance(outcome, Accepted)]
+    heard = [outcome for outcome in outcomes if isinstance(outcome, AcceptedCommand)]
     refused = [outcome for outcome in outcomes if isinstance(outcome, GoalRefusedError)]
 
     assert (len(heard), len(refused)) == (1, 19)

@@ -15,7 +15,7 @@ from corral.domain.instance import Failure
 from corral.domain.lifecycle.tables import Phase
 from corral.store.server.target import DatabaseTarget
 from corral.store.session.database import Database
-from corral.store.session.notifications import Notices
+from corral.store.session.notifications import Notifications
 from corral.store.tables import events, instances
 
 WRITERS = 8
@@ -156,7 +156,7 @@ async def test_a_rolled_back_change_is_not_told(room: Newsroom, database: Databa
 
 async def test_every_process_hears_of_a_commit(room: Newsroom, target: DatabaseTarget) -> None:
     """Streams wake by it; nothing told, nothing heard."""
-    notices, heard = Notices(target, SteppedClock()), list[str | None]()
+    notices, heard = Notifications(target, SteppedClock()), list[str | None]()
     notices.subscribe(events.TOPIC, heard.append)
     task = asyncio.create_task(notices.run())
     await until(lambda: notices.listening)

@@ -9,13 +9,13 @@ import pytest
 from support.fleets import a_fleet
 from support.herd import ORDER, Herd, herding
 
-from corral.cloud.rate_limiter import Budget, BudgetState, encoded
+from corral.cloud.rate_limiter import RateLimiter, RateLimiterState, encoded
 from corral.domain.lifecycle.tables import Phase
 from corral.engine.queries.fleet import Fleet, History
-from corral.jobs.queue import JobStatus, Wanted
+from corral.jobs.queue import JobStatus, NewJob
 from corral.store.server.target import DatabaseTarget
 from corral.store.session.database import Database
-from corral.store.tables.rate_limit import DatabaseLedger
+from corral.store.tables.rate_limit import DatabaseRateLimitStore
 
 BOOT = 40
 
@@ -136,7 +136,7 @@ async def test_the_backlog_is_as_old_as_its_oldest_due_job(herd: Herd, fleet: Fl
     async with herd.database.transaction() as connection:
         await herd.queue.enqueue(
             connection,
-            [Wanted(type="monitor_instance", payload={"instanceId": "x"}, after=herd.observer.idle_interval)],
+            [NewJob(type="monitor_instance", payload={"instanceId": "x"}, after=herd.observer.idle_interval)],
         )
     later = (await fleet.numbers()).backlog
     await herd.wish()
@@ -152,10 +152,10 @@ async def test_the_calls_of_all_processes_are_counted(database: Database, herd: 
     """The budget is shared, so its use is told alike by a process that never calls."""
 
     def take(_raw: bytes | None, now: float) -> tuple[bytes, None]:
-        state, _ = Budget(None).take(BudgetState(), now, changes=7, reads=2)
+        state, _ = RateLimiter(None).take(RateLimiterState(), now, changes=7, reads=2)
         return encoded(state), None
 
-    await DatabaseLedger(database).revise(take)
+    await DatabaseRateLimitStore(database).revise(take)
     numbers = await fleet.numbers()
 
     assert (numbers.calls_last_minute, numbers.calls_per_minute) == (9, 300)

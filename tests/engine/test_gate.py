@@ -12,10 +12,17 @@ from support.waiting import until
 
 from corral.base.telemetry import Metrics
 from corral.cloud.local_ledger import LocalLedger
-from corral.cloud.throttle import LOCAL_SECONDS, MOST_IN_FLIGHT, MOST_READS_IN_FLIGHT, URGENT_IN_FLIGHT, Gate, Permit
+from corral.cloud.throttle import (
+    LOCAL_SECONDS,
+    MOST_IN_FLIGHT,
+    MOST_READS_IN_FLIGHT,
+    URGENT_IN_FLIGHT,
+    Permit,
+    Throttle,
+)
 from corral.domain.errors import CloudTransientError, StoreUnavailableError
 from corral.store.session.database import Database
-from corral.store.tables.rate_limit import DatabaseLedger
+from corral.store.tables.rate_limit import DatabaseRateLimitStore
 
 Result = TypeVar("Result")
 
@@ -42,7 +49,7 @@ async def settle() -> None:
 class Crowd:
     """Requests at a gate, and in which order they were let through."""
 
-    def __init__(self, gate: Gate) -> None:
+    def __init__(self, gate: Throttle) -> None:
         self.gate = gate
         self.through: list[str] = []
         self.refused: list[str] = []
@@ -74,7 +81,7 @@ def clock() -> SteppedClock:
 
 async def test_a_create_overtakes_reads_that_came_before(clock: SteppedClock) -> None:
     """Within a process by the queue, against other processes by the reserve."""
-    crowd = Crowd(Gate(LocalLedger(clock), fixed=10, clock=clock, metrics=Metrics()))
+    crowd = Crowd(Throttle(LocalLedger(clock), fixed=10, clock=clock, metrics=Metrics()))
     for n in range(20):
         crowd.come(f"read {n}", change=False)
     await settle()
@@ -88,7 +95,7 @@ async def test_a_create_overtakes_reads_that_came_before(clock: SteppedClock) ->
 
 async def test_a_delete_is_sent_at_once_while_hundreds_of_creates_wait(clock: SteppedClock) -> None:
     """Creates never use the share that is kept for stops and deletes, and these go first when there is room."""
-    crowd = Crowd(Gate(LocalLedger(clock), fixed=300, clock=clock, metrics=Metrics()))
+    crowd = Crowd(Throttle(LocalLedger(clock), fixed=300, clock=clock, metrics=Metrics()))
     for n in range(800):
         crowd.come(f"create {n}", change=True)
     for _ in range(10):
@@ -114,7 +121,7 @@ async def test_a_delete_is_sent_at_once_while_hundreds_of_creates_wait(clock: St
 
 async def test_a_delete_is_sent_while_as_many_creates_as_may_be_are_under_way(clock: SteppedClock) -> None:
     """Creates that hang keep their places until their time-out; a delete has places of its own."""
-    crowd = Crowd(Gate(LocalLedger(clock), fixed=100_000, clock=clock, metrics=Metrics()))
+    crowd = Crowd(Throttle(LocalLedger(clock), fixed=100_000, clock=clock, metrics=Metrics()))
     for n in range(MOST_IN_FLIGHT + 50):
         crowd.come(f"create {n}", change=True)
     await settle()
@@ -129,7 +136,7 @@ async def test_a_delete_is_sent_while_as_many_creates_as_may_be_are_under_way(cl
 
 async def test_pages_of_a_list_and_other_reads_take_turns(clock: SteppedClock) -> None:
     """Who asks after one instance does not wait for all pages that were asked for before, nor they for ever."""
-    crowd = Crowd(Gate(LocalLedger(clock), fixed=100, clock=clock, metrics=Metrics()))
+    crowd = Crowd(Throttle(LocalLedger(clock), fixed=100, clock=clock, metrics=Metrics()))
     for n in range(10):
         crowd.come(f"first {n}", change=False, is_page=True)
     await settle()
@@ -147,7 +154,7 @@ async def test_pages_of_a_list_and_other_reads_take_turns(clock: SteppedClock) -
 
 async def test_reads_go_on_at_their_pace_as_time_passes(clock: SteppedClock) -> None:
     """A hundred a minute leave 66 for reads: ten at once, then one every second."""
-    crowd = Crowd(Gate(LocalLedger(clock), fixed=100, clock=clock, metrics=Metrics()))
+    crowd = Crowd(Throttle(LocalLedger(clock), fixed=100, clock=clock, metrics=Metrics()))
     for n in range(50):
         crowd.come(f"read {n}", change=False)
     await settle()
@@ -163,7 +170,7 @@ async def test_reads_go_on_at_their_pace_as_time_passes(clock: SteppedClock) -> 
 
 async def test_hanging_reads_do_not_keep_changes_back(clock: SteppedClock) -> None:
     """Only so many are under way at once, and some of those places are for changes."""
-    crowd = Crowd(Gate(LocalLedger(clock), fixed=100_000, clock=clock, metrics=Metrics()))
+    crowd = Crowd(Throttle(LocalLedger(clock), fixed=100_000, clock=clock, metrics=Metrics()))
     for n in range(200):
         crowd.come(f"read {n}", change=False)
     await settle()
@@ -183,7 +190,7 @@ async def test_hanging_reads_do_not_keep_changes_back(clock: SteppedClock) -> No
 
 async def test_patience_ends(clock: SteppedClock) -> None:
     """A caller is better told to come back than kept for an hour."""
-    crowd = Crowd(Gate(LocalLedger(clock), fixed=1, clock=clock, metrics=Metrics()))
+    crowd = Crowd(Throttle(LocalLedger(clock), fixed=1, clock=clock, metrics=Metrics()))
     for n in range(3):
         crowd.come(f"{n}", change=True)
     await settle()
@@ -195,7 +202,7 @@ async def test_patience_ends(clock: SteppedClock) -> None:
 
 async def test_who_leaves_the_queue_takes_no_place(clock: SteppedClock) -> None:
     """Also when it leaves in the very moment of its turn."""
-    gate = Gate(LocalLedger(clock), fixed=100_000, clock=clock, metrics=Metrics())
+    gate = Throttle(LocalLedger(clock), fixed=100_000, clock=clock, metrics=Metrics())
     crowd = Crowd(gate)
     for n in range(MOST_IN_FLIGHT * 3):
         crowd.come(f"{n}", change=True)
@@ -214,7 +221,7 @@ async def test_who_leaves_the_queue_takes_no_place(clock: SteppedClock) -> None:
 async def test_without_the_ledger_a_part_is_given_and_charged_later(clock: SteppedClock) -> None:
     """The database's absence must neither stop the creates nor let the limit be exceeded."""
     ledger, metrics = CrankyLedger(clock), Metrics()
-    crowd = Crowd(Gate(ledger, fixed=40, clock=clock, metrics=metrics))
+    crowd = Crowd(Throttle(ledger, fixed=40, clock=clock, metrics=metrics))
     ledger.away = True
     for n in range(40):
         crowd.come(f"{n}", change=True)
@@ -236,7 +243,7 @@ async def test_without_the_ledger_a_part_is_given_and_charged_later(clock: Stepp
 async def test_a_ledger_that_was_away_for_a_moment_delays_nobody_for_long(clock: SteppedClock) -> None:
     """Our copy may be used up for a minute; the ledger is asked again after a few seconds, and has room."""
     ledger = CrankyLedger(clock)
-    crowd = Crowd(Gate(ledger, fixed=100, clock=clock, metrics=Metrics()))
+    crowd = Crowd(Throttle(ledger, fixed=100, clock=clock, metrics=Metrics()))
     for n in range(40):
         crowd.come(f"{n}", change=True)
     await settle()
@@ -259,14 +266,16 @@ async def test_what_broke_reaches_those_who_wait(clock: SteppedClock) -> None:
         async def revise(self, _change: Callable[[bytes | None, float], tuple[bytes, Result]]) -> Result:
             raise ZeroDivisionError
 
-    gate = Gate(BrokenLedger(clock), fixed=40, clock=clock, metrics=Metrics())
+    gate = Throttle(BrokenLedger(clock), fixed=40, clock=clock, metrics=Metrics())
     with pytest.raises(ZeroDivisionError):
         await gate.enter(change=False, patience_seconds=30)
 
 
 async def test_processes_on_one_database_share_one_limit(database: Database, clock: SteppedClock) -> None:
     """Four gates, forty wishes each, thirty permits, four of them kept for others: together, not each."""
-    crowds = [Crowd(Gate(DatabaseLedger(database), fixed=30, clock=clock, metrics=Metrics())) for _ in range(4)]
+    crowds = [
+        Crowd(Throttle(DatabaseRateLimitStore(database), fixed=30, clock=clock, metrics=Metrics())) for _ in range(4)
+    ]
     for crowd in crowds:
         for n in range(40):
             crowd.come(f"{n}", change=True)
@@ -283,7 +292,7 @@ async def test_a_process_that_hangs_with_the_budget_in_its_hands_stops_nobody(
 ) -> None:
     """A holder that was suspended keeps the row locked; the others go on with their part."""
     monkeypatch.setattr("corral.store.budget.LOCK_SECONDS", 0.1)
-    gate = Gate(DatabaseLedger(database), fixed=40, clock=clock, metrics=Metrics())
+    gate = Throttle(DatabaseRateLimitStore(database), fixed=40, clock=clock, metrics=Metrics())
     async with database.transaction() as holder:
         await holder.execute("SELECT 1 FROM corral_provider_budget FOR UPDATE")
         gate.leave(await gate.enter(change=True, patience_seconds=30))
@@ -296,7 +305,7 @@ async def test_a_process_that_hangs_with_the_budget_in_its_hands_stops_nobody(
 
 async def test_a_closed_database_leaves_a_part_of_the_budget(database: Database, clock: SteppedClock) -> None:
     """Creates go on while the database restarts."""
-    gate = Gate(DatabaseLedger(database), fixed=40, clock=clock, metrics=Metrics())
+    gate = Throttle(DatabaseRateLimitStore(database), fixed=40, clock=clock, metrics=Metrics())
     gate.leave(await gate.enter(change=True, patience_seconds=30))
     await database.pool.close()
     gate.leave(await gate.enter(change=True, patience_seconds=30))
@@ -306,7 +315,9 @@ async def test_a_closed_database_leaves_a_part_of_the_budget(database: Database,
 
 async def test_a_throttled_process_slows_the_others(database: Database, clock: SteppedClock) -> None:
     """What one learns, all know with their next call."""
-    one, other = (Gate(DatabaseLedger(database), fixed=None, clock=clock, metrics=Metrics()) for _ in range(2))
+    one, other = (
+        Throttle(DatabaseRateLimitStore(database), fixed=None, clock=clock, metrics=Metrics()) for _ in range(2)
+    )
     permit = await one.enter(change=True, patience_seconds=30)
     await one.throttled(permit, None)
     one.leave(permit)

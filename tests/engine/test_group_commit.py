@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from corral.engine.batcher import GroupCommit
+from corral.engine.batcher import Batcher
 
 
 class Ledger:
@@ -34,7 +34,7 @@ async def turns(count: int = 5) -> None:
 async def test_alone_an_item_is_committed_at_once() -> None:
     """Nobody waits for company."""
     ledger = Ledger()
-    groups = GroupCommit[int, str](ledger.commit)
+    groups = Batcher[int, str](ledger.commit)
 
     assert [await groups.add(1), await groups.add(2)] == ["kept 1", "kept 2"]
     assert ledger.groups == [[1], [2]]
@@ -44,7 +44,7 @@ async def test_what_arrives_during_a_commit_goes_into_the_next_together() -> Non
     """Up to the most that go together, in the order of arrival."""
     ledger = Ledger()
     ledger.open.clear()
-    groups = GroupCommit[int, str](ledger.commit, most=3)
+    groups = Batcher[int, str](ledger.commit, most=3)
     adding = [asyncio.create_task(groups.add(0))]
     await turns()
     adding += [asyncio.create_task(groups.add(n)) for n in range(1, 6)]
@@ -59,7 +59,7 @@ async def test_an_error_reaches_exactly_the_members_of_its_group() -> None:
     """Those before and after never hear of it."""
     ledger = Ledger()
     ledger.open.clear()
-    groups = GroupCommit[int, str](ledger.commit, most=2)
+    groups = Batcher[int, str](ledger.commit, most=2)
     adding = [asyncio.create_task(groups.add(0))]
     await turns()
     adding += [asyncio.create_task(groups.add(n)) for n in (12, 13, 14)]
@@ -75,7 +75,7 @@ async def test_a_caller_that_leaves_does_not_break_the_others() -> None:
     """Before its commit began it is left out; after, it is committed and nobody hears of it."""
     ledger = Ledger()
     ledger.open.clear()
-    groups = GroupCommit[int, str](ledger.commit)
+    groups = Batcher[int, str](ledger.commit)
     first, second, third = (asyncio.create_task(groups.add(n)) for n in (1, 2, 3))
     await turns()
     late, leaver = (asyncio.create_task(groups.add(n)) for n in (4, 5))
@@ -95,7 +95,7 @@ async def test_nobody_waits_for_ever_when_the_process_ends() -> None:
     """Whether their commit had begun or not."""
     ledger = Ledger()
     ledger.open.clear()
-    groups = GroupCommit[int, str](ledger.commit, most=1)
+    groups = Batcher[int, str](ledger.commit, most=1)
     adding = [asyncio.create_task(groups.add(n)) for n in (1, 2)]
     await turns()
     assert groups._running is not None
@@ -110,7 +110,7 @@ async def test_nobody_waits_for_ever_when_the_process_ends() -> None:
 async def test_a_thousand_at_once_take_few_commits() -> None:
     """The point of it all."""
     ledger = Ledger()
-    groups = GroupCommit[int, str](ledger.commit)
+    groups = Batcher[int, str](ledger.commit)
     outcomes = await asyncio.gather(*(groups.add(n + 100) for n in range(1000)))
 
     assert outcomes == [f"kept {n + 100}" for n in range(1000)]
@@ -120,7 +120,7 @@ async def test_a_thousand_at_once_take_few_commits() -> None:
 async def test_in_halves_a_crowd_is_split_and_stays_split() -> None:
     """However uneven it began: while one half is committed, the other is worked on."""
     ledger = Ledger()
-    groups = GroupCommit[int, str](ledger.commit, in_halves=True)
+    groups = Batcher[int, str](ledger.commit, in_halves=True)
 
     async def caller(name: int) -> None:
         for _ in range(10):
@@ -140,7 +140,7 @@ async def test_in_halves_a_crowd_is_split_and_stays_split() -> None:
 async def test_in_halves_whoever_is_alone_is_still_committed_at_once() -> None:
     """Half of one is one."""
     ledger = Ledger()
-    groups = GroupCommit[int, str](ledger.commit, in_halves=True)
+    groups = Batcher[int, str](ledger.commit, in_halves=True)
 
     assert [await groups.add(n) for n in (1, 2)] == ["kept 1", "kept 2"]
     assert await asyncio.gather(*(groups.add(n) for n in (3, 4, 5, 6))) == ["kept 3", "kept 4", "kept 5", "kept 6"]

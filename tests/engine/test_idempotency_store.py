@@ -7,23 +7,23 @@ from datetime import UTC, datetime, timedelta
 
 from support.clocks import SteppedClock
 
-from corral.engine.commands.idempotent import KeysInUse
+from corral.engine.commands.idempotent import IdempotencyKeys
 from corral.jobs.registry import JobId, JobRun
 from corral.jobs.retention import sweep_answers
 from corral.store.session.database import Database
 from corral.store.tables import idempotency
-from corral.store.tables.idempotency import CLAIM_LASTS, KEPT_FOR, Answer, Claim, KeyRow
+from corral.store.tables.idempotency import CLAIM_LASTS, KEPT_FOR, KeyClaim, KeyRow, StoredResponse
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
-DONE = Answer(status=200, body=b"{}")
+DONE = StoredResponse(status=200, body=b"{}")
 
 
-async def claimed(database: Database, key: str = "k", now: datetime = NOW) -> Claim | None:
+async def claimed(database: Database, key: str = "k", now: datetime = NOW) -> KeyClaim | None:
     async with database.connection() as connection:
         return await idempotency.claim(connection, key, b"f", now)
 
 
-async def settled(database: Database, claim: Claim | None, answer: Answer | None) -> None:
+async def settled(database: Database, claim: KeyClaim | None, answer: StoredResponse | None) -> None:
     assert claim is not None
     async with database.connection() as connection:
         await idempotency.settle(connection, claim, answer)
@@ -38,7 +38,7 @@ async def test_keys_asked_for_together_get_each_their_own_answer(database: Datab
     """They are read with one statement; nobody may get what belongs to another."""
     await settled(database, await claimed(database, "a"), DONE)
     await claimed(database, "b")
-    keys = KeysInUse(database, SteppedClock(NOW))
+    keys = IdempotencyKeys(database, SteppedClock(NOW))
 
     answers = await asyncio.gather(*(keys.find(key) for key in ("b", "free", "a", "b")))
 
@@ -77,7 +77,7 @@ async def test_the_claim_of_a_dead_process_is_free_after_a_while(database: Datab
     first = await claimed(database)
     too_early = await claimed(database, now=NOW + CLAIM_LASTS - timedelta(seconds=1))
     second = await claimed(database, now=NOW + CLAIM_LASTS)
-    await settled(database, first, Answer(status=200, body=b"late"))
+    await settled(database, first, StoredResponse(status=200, body=b"late"))
     await settled(database, first, None)
     unsettled = await found(database, NOW + CLAIM_LASTS)
     await settled(database, second, DONE)

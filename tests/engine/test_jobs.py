@@ -13,9 +13,9 @@ from support.waiting import until
 from corral.base.clock import SystemClock
 from corral.base.telemetry import Metrics
 from corral.domain.errors import CloudTransientError
-from corral.jobs.queue import JobQueue, JobStatus, Wanted
-from corral.jobs.registry import Handler, JobRun, JobType, LookAgainError, Priority, Registry
-from corral.jobs.tables import PatientDriver
+from corral.jobs.queue import JobQueue, JobStatus, NewJob
+from corral.jobs.registry import Handler, JobRun, JobType, Priority, Registry, RequeueError
+from corral.jobs.tables import ListenFirstDriver
 from corral.jobs.worker import Worker
 from corral.store.session.database import Database
 
@@ -33,7 +33,7 @@ class Desk:
 
     async def enqueue(self, name: str, **payload: object) -> int:
         async with self.database.transaction() as connection:
-            (job_id,) = await self.queue.enqueue(connection, [Wanted(type=name, payload=payload)])
+            (job_id,) = await self.queue.enqueue(connection, [NewJob(type=name, payload=payload)])
         assert job_id is not None
         return job_id
 
@@ -96,7 +96,7 @@ async def test_a_job_of_a_rolled_back_transaction_never_exists(desk: Desk) -> No
     async with desk.worker():
         with pytest.raises(RuntimeError, match="changed my mind"):
             async with desk.database.transaction() as connection:
-                await desk.queue.enqueue(connection, [Wanted(type="probe", payload={"n": 1})])
+                await desk.queue.enqueue(connection, [NewJob(type="probe", payload={"n": 1})])
                 raise RuntimeError("changed my mind")
         await desk.enqueue("probe", n=2)
         await until(lambda: desk.has(JobStatus.COMPLETED, 1))
@@ -130,7 +130,7 @@ async def test_an_urgent_job_that_is_put_back_stays_urgent(desk: Desk) -> None:
     """A delete that met an outage must not queue up behind every create; other jobs that come back do."""
 
     async def later(_run: JobRun) -> None:
-        raise LookAgainError(timedelta(minutes=1), "not now")
+        raise RequeueError(timedelta(minutes=1), "not now")
 
     desk.handles("delete", later, priority=Priority.URGENT)
     desk.handles("create", later, priority=Priority.HIGH)
@@ -138,7 +138,7 @@ async def test_an_urgent_job_that_is_put_back_stays_urgent(desk: Desk) -> None:
         for name in ("delete", "create"):
             await desk.enqueue(name)
         async with desk.database.transaction() as connection:
-            await desk.queue.enqueue(connection, [Wanted(type="create", payload={}, first=True)])
+            await desk.queue.enqueue(connection, [NewJob(type="create", payload={}, first=True)])
 
         async def all_put_back() -> bool:
             return all(job.next_retry_at is not None for job in await desk.queue.find())
@@ -171,7 +171,7 @@ async def test_a_failing_job_is_retried_then_kept_as_failed(desk: Desk) -> None:
 @pytest.mark.parametrize(
     "later",
     [
-        LookAgainError(timedelta(milliseconds=1), "not yet"),
+        RequeueError(timedelta(milliseconds=1), "not yet"),
         CloudTransientError("the provider is away", retry_after_seconds=0.001),
     ],
     ids=["asked for", "outage"],
@@ -194,7 +194,7 @@ async def test_a_later_look_costs_no_attempt(desk: Desk, later: Exception) -> No
 
 
 @pytest.mark.parametrize(
-    "error", [LookAgainError(timedelta(milliseconds=100), "not yet"), ValueError("try again")], ids=["again", "retry"]
+    "error", [RequeueError(timedelta(milliseconds=100), "not yet"), ValueError("try again")], ids=["again", "retry"]
 )
 async def test_a_job_that_is_put_back_for_a_moment_runs_after_that_moment(desk: Desk, error: Exception) -> None:
     """On a quiet service a worker sleeps until it is woken; a requeue of 0.1 s must not wait for the next poll."""
@@ -262,14 +262,14 @@ async def test_what_goes_first_overtakes_creates_until_it_has_had_its_turn(desk:
     async def look(run: JobRun) -> None:
         order.append(run.type)
         if order.count("look") == 1:
-            raise LookAgainError(timedelta(0), "not yet")
+            raise RequeueError(timedelta(0), "not yet")
 
     desk.handles("create", create, priority=Priority.HIGH)
     desk.handles("look", look)
     for _ in range(8):
         await desk.enqueue("create")
     async with desk.database.transaction() as connection:
-        await desk.queue.enqueue(connection, [Wanted(type="look", payload={}, first=True)])
+        await desk.queue.enqueue(connection, [NewJob(type="look", payload={}, first=True)])
     assert [view.type for view in await desk.queue.find(priority=Priority.HIGH)] == ["look", *["create"] * 8]
     async with desk.worker(1):
         await until(lambda: desk.has(JobStatus.COMPLETED, 9))
@@ -329,7 +329,7 @@ async def test_only_one_job_of_a_key_waits(desk: Desk) -> None:
     desk.handles("sweep", recorder([]))
     async with desk.database.transaction() as connection:
         ids = await desk.queue.enqueue(
-            connection, [Wanted(type="sweep", payload={}, only_one="every:sweep") for _ in range(3)]
+            connection, [NewJob(type="sweep", payload={}, dedupe_key="every:sweep") for _ in range(3)]
         )
 
     assert [job_id is None for job_id in ids] == [False, True, True]
@@ -339,7 +339,7 @@ async def test_an_unknown_type_is_refused(desk: Desk) -> None:
     """A job nobody would ever run must not be accepted."""
     async with desk.database.transaction() as connection:
         with pytest.raises(ValueError, match="no job type is called 'mystery'"):
-            await desk.queue.enqueue(connection, [Wanted(type="mystery", payload={})])
+            await desk.queue.enqueue(connection, [NewJob(type="mystery", payload={})])
 
 
 async def test_lists_show_waiting_and_finished_jobs_alike(desk: Desk) -> None:
@@ -389,7 +389,7 @@ async def test_cleanup_removes_only_what_is_finished_and_old(desk: Desk) -> None
 
 async def test_the_queue_notifies_itself_only_once_it_listens(database: Database) -> None:
     """A note sent before is lost, and the listener would be taken for dead ten seconds later."""
-    driver, heard = PatientDriver(database.pool), list[object]()
+    driver, heard = ListenFirstDriver(database.pool), list[object]()
     async with driver:
         early = asyncio.create_task(driver.notify("corral_test", "are you there?"))
         assert await database.answers()

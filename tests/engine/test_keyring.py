@@ -10,14 +10,14 @@ from support.waiting import until
 
 from corral.base.clock import SystemClock
 from corral.base.settings import CacheSettings
-from corral.cache.registry import CacheBook, CacheName
+from corral.cache.registry import CacheName, CacheRegistry
 from corral.domain.access import SHOWN, Access
 from corral.domain.errors import GoalRefusedError, NotFoundError, SettingsError, StoreUnavailableError
-from corral.engine.auth.api_keys import KeyRing, issue, listed, withdraw
-from corral.engine.queries.cache_invalidation import SharedCaches
+from corral.engine.auth.api_keys import ApiKeys, issue, listed, withdraw
+from corral.engine.queries.cache_invalidation import CacheInvalidation
 from corral.store.server.target import DatabaseTarget
 from corral.store.session.database import Database
-from corral.store.session.notifications import Notices
+from corral.store.session.notifications import Notifications
 
 
 @pytest.fixture
@@ -26,16 +26,16 @@ def clock() -> SteppedClock:
 
 
 @pytest.fixture
-def book(clock: SteppedClock) -> CacheBook:
-    return CacheBook(CacheSettings(), clock)
+def book(clock: SteppedClock) -> CacheRegistry:
+    return CacheRegistry(CacheSettings(), clock)
 
 
 @pytest.fixture
-def ring(database: Database, book: CacheBook, clock: SteppedClock) -> KeyRing:
-    return KeyRing(database, book, clock)
+def ring(database: Database, book: CacheRegistry, clock: SteppedClock) -> ApiKeys:
+    return ApiKeys(database, book, clock)
 
 
-async def test_a_key_is_recognised_and_stored_nowhere(database: Database, ring: KeyRing, clock: SteppedClock) -> None:
+async def test_a_key_is_recognised_and_stored_nowhere(database: Database, ring: ApiKeys, clock: SteppedClock) -> None:
     """Who reads the whole database cannot call."""
     key, text = await issue(database, name="ci", access=Access.OPERATOR, now=clock.now())
     found = await ring.find(text)
@@ -54,7 +54,7 @@ async def test_a_key_is_recognised_and_stored_nowhere(database: Database, ring: 
 
 
 async def test_a_thousand_requests_cost_one_query(
-    database: Database, ring: KeyRing, book: CacheBook, clock: SteppedClock
+    database: Database, ring: ApiKeys, book: CacheRegistry, clock: SteppedClock
 ) -> None:
     """Also when most of them carry a wrong key."""
     _, text = await issue(database, name="ci", access=Access.VIEWER, now=clock.now())
@@ -67,12 +67,12 @@ async def test_a_thousand_requests_cost_one_query(
 async def test_a_revoked_key_is_refused_by_another_process(target: DatabaseTarget, database: Database) -> None:
     """At once: a notice, not the end of a cache's time."""
     clock = SystemClock()
-    book = CacheBook(CacheSettings(), clock)
-    shared, notices = SharedCaches(book, database), Notices(target, clock)
+    book = CacheRegistry(CacheSettings(), clock)
+    shared, notices = CacheInvalidation(book, database), Notifications(target, clock)
     shared.listen(notices)
     listening = asyncio.create_task(notices.run())
     await until(lambda: notices.listening)
-    ring = KeyRing(database, book, clock)
+    ring = ApiKeys(database, book, clock)
     elsewhere = await Database.connect(target, most_connections=1)
 
     _, text = await issue(elsewhere, name="ci", access=Access.VIEWER, now=clock.now())
@@ -88,7 +88,7 @@ async def test_a_revoked_key_is_refused_by_another_process(target: DatabaseTarge
 
 
 async def test_a_process_that_hears_nothing_forgets_within_seconds(
-    database: Database, ring: KeyRing, clock: SteppedClock
+    database: Database, ring: ApiKeys, clock: SteppedClock
 ) -> None:
     """The cache's time is the last resort."""
     _, text = await issue(database, name="ci", access=Access.VIEWER, now=clock.now())
@@ -99,7 +99,7 @@ async def test_a_process_that_hears_nothing_forgets_within_seconds(
     assert await ring.find(text) is None
 
 
-async def test_nobody_is_believed_without_a_database(database: Database, ring: KeyRing, clock: SteppedClock) -> None:
+async def test_nobody_is_believed_without_a_database(database: Database, ring: ApiKeys, clock: SteppedClock) -> None:
     """Once the time of what is held is over, it is not known whether a key still counts."""
     _, text = await issue(database, name="ci", access=Access.VIEWER, now=clock.now())
     assert await ring.find(text) is not None
@@ -140,11 +140,11 @@ async def test_a_bad_name_is_told(database: Database, clock: SteppedClock) -> No
 
 
 async def test_the_last_use_is_noted_and_never_goes_back(
-    database: Database, ring: KeyRing, clock: SteppedClock
+    database: Database, ring: ApiKeys, clock: SteppedClock
 ) -> None:
     """However many processes note it in whatever order."""
     _, text = await issue(database, name="ci", access=Access.VIEWER, now=clock.now())
-    other = KeyRing(database, CacheBook(CacheSettings(), clock), clock)
+    other = ApiKeys(database, CacheRegistry(CacheSettings(), clock), clock)
     await other.find(text)
     clock.advance(5)
     await ring.find(text)

@@ -15,23 +15,23 @@ from support.waiting import until
 from corral.base.clock import SystemClock
 from corral.base.settings import CacheSettings, ProviderSettings
 from corral.base.telemetry import Metrics
-from corral.cache.registry import CacheBook, CacheName
+from corral.cache.registry import CacheName, CacheRegistry
 from corral.cloud.breaker import BreakerState
 from corral.cloud.local_ledger import LocalLedger
 from corral.cloud.novita.account import GuardedCloud, opened_account
 from corral.domain.lifecycle.decide import Policy
 from corral.domain.observation.merge import Merged, Source
 from corral.domain.operation import Operation
-from corral.engine.events.publisher import News
-from corral.engine.observe.observations import Sightings
-from corral.engine.queries.merged_listing import LEAST_PATIENCE_SECONDS, MergedListing, Options
+from corral.engine.events.publisher import EventPublisher
+from corral.engine.observe.observations import Observations
+from corral.engine.queries.merged_listing import LEAST_PATIENCE_SECONDS, ListingOptions, MergedListing
 from corral.jobs.queue import JobQueue
 from corral.jobs.registry import Registry
 from corral.store.session.database import Database
 from novitasim.testing import Simulated, start_simulator
 
 QUICKLY_SECONDS = 0.2
-ALL = Options(include_novita_only=True, sync_local_state=False)
+ALL = ListingOptions(include_novita_only=True, sync_local_state=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +42,7 @@ class Roll:
     cloud: GuardedCloud
     sim: Simulated
     clock: SystemClock
-    caches: CacheBook
+    caches: CacheRegistry
 
     async def read(self) -> tuple[Sequence[int], str | None, float]:
         """How many of each source, the warning, and how long it took."""
@@ -74,19 +74,19 @@ async def calling(database: Database, *, ttl_seconds: int, retries: int = 3) -> 
             ledger=LocalLedger(clock),
             clock=clock,
             metrics=Metrics(),
-            roll=lambda: 0.5,
+            jitter=lambda: 0.5,
         ) as cloud,
     ):
         queue = JobQueue(database, Registry())
-        sightings = Sightings(
+        sightings = Observations(
             database=database,
             queue=queue,
-            tell=News(queue).tell,
+            tell=EventPublisher(queue).tell,
             clock=clock,
             policy=Policy(),
             installation="0a1b2c",
         )
-        caches = CacheBook(CacheSettings.model_validate({"COMPREHENSIVE_CACHE_TTL": ttl_seconds}), clock)
+        caches = CacheRegistry(CacheSettings.model_validate({"COMPREHENSIVE_CACHE_TTL": ttl_seconds}), clock)
         listing = MergedListing(
             cloud=cloud,
             database=database,
@@ -101,11 +101,11 @@ async def calling(database: Database, *, ttl_seconds: int, retries: int = 3) -> 
 
 async def test_a_provider_that_hangs_is_not_waited_for(database: Database) -> None:
     """What it listed a moment ago is shown, with a warning, before a person notices."""
-    async with calling(database, ttl_seconds=0) as roll:
-        known, no_warning, _ = await roll.read()
-        roll.sim.fault("hang", on="list", seconds=20, count=10)
-        shown, warning, seconds = await roll.read()
-        _, _, again_seconds = await roll.read()
+    async with calling(database, ttl_seconds=0) as jitter:
+        known, no_warning, _ = await jitter.read()
+        jitter.sim.fault("hang", on="list", seconds=20, count=10)
+        shown, warning, seconds = await jitter.read()
+        _, _, again_seconds = await jitter.read()
 
         assert (known, no_warning) == ([0, 1, 0], None)
         assert shown == [0, 1, 0]
@@ -117,10 +117,10 @@ async def test_a_provider_that_hangs_is_not_waited_for(database: Database) -> No
 
 async def test_a_provider_that_is_slower_than_the_last_time_is_waited_for(database: Database) -> None:
     """A third of a second is no outage, however quickly it answered before."""
-    async with calling(database, ttl_seconds=0) as roll:
-        await roll.read()
-        roll.sim.fault("latency", on="list", seconds=0.3, count=10)
-        shown, warning, _ = await roll.read()
+    async with calling(database, ttl_seconds=0) as jitter:
+        await jitter.read()
+        jitter.sim.fault("latency", on="list", seconds=0.3, count=10)
+        shown, warning, _ = await jitter.read()
 
         assert (shown, warning) == ([0, 1, 0], None)
 
@@ -129,12 +129,12 @@ async def test_a_look_that_fails_when_nobody_waits_for_it_is_no_surprise(databas
     """It was told in the log as what it is; asyncio need not complain of an error that nobody took."""
     surprises: list[str] = []
     asyncio.get_running_loop().set_exception_handler(lambda _loop, context: surprises.append(str(context["message"])))
-    async with calling(database, ttl_seconds=0, retries=1) as roll:
-        await roll.read()
-        roll.sim.fault("error_500", on="list", count=10)
-        _, warning, _ = await roll.read()
+    async with calling(database, ttl_seconds=0, retries=1) as jitter:
+        await jitter.read()
+        jitter.sim.fault("error_500", on="list", count=10)
+        _, warning, _ = await jitter.read()
         await until(lambda: not [task for task in asyncio.all_tasks() if "MergedListing._read" in repr(task)])
-    del roll
+    del jitter
     gc.collect()
 
     assert warning is not None
@@ -144,15 +144,15 @@ async def test_a_look_that_fails_when_nobody_waits_for_it_is_no_surprise(databas
 
 async def test_a_provider_that_is_left_alone_is_not_asked(database: Database) -> None:
     """With the breaker open, our own records come at once."""
-    async with calling(database, ttl_seconds=0) as roll:
-        roll.sim.fault("error_500", count=100)
+    async with calling(database, ttl_seconds=0) as jitter:
+        jitter.sim.fault("error_500", count=100)
 
         async def is_open() -> bool:
-            await roll.listing.read(ALL)
-            return roll.cloud.snapshot().breaker is BreakerState.OPEN
+            await jitter.listing.read(ALL)
+            return jitter.cloud.snapshot().breaker is BreakerState.OPEN
 
         await until(is_open, what="the breaker opening")
-        shown, warning, seconds = await roll.read()
+        shown, warning, seconds = await jitter.read()
 
         assert shown == [0, 0, 0]
         assert warning is not None
@@ -162,36 +162,36 @@ async def test_a_provider_that_is_left_alone_is_not_asked(database: Database) ->
 
 async def test_the_observers_look_saves_one(database: Database) -> None:
     """In the process that leads, the merged listing costs the provider nothing."""
-    async with calling(database, ttl_seconds=30) as roll:
-        began: datetime = roll.clock.now()
-        roll.listing.heard(await roll.cloud.instances(), began)
-        before = roll.sim.calls()["endpoints"]["list"]["total"]
-        shown, warning, _ = await roll.read()
-        used = roll.caches[CacheName.INSTANCE_STATES].stats()
+    async with calling(database, ttl_seconds=30) as jitter:
+        began: datetime = jitter.clock.now()
+        jitter.listing.heard(await jitter.cloud.instances(), began)
+        before = jitter.sim.calls()["endpoints"]["list"]["total"]
+        shown, warning, _ = await jitter.read()
+        used = jitter.caches[CacheName.INSTANCE_STATES].stats()
 
         assert (shown, warning) == ([0, 1, 0], None)
-        assert roll.sim.calls()["endpoints"]["list"]["total"] == before
+        assert jitter.sim.calls()["endpoints"]["list"]["total"] == before
         assert (used.hits, used.misses, used.sets) == (1, 0, 1)
 
 
 async def test_a_look_of_its_own_counts_as_a_miss(database: Database) -> None:
     """The statistics of `instanceStates` say how often the provider was asked for want of a recent look."""
-    async with calling(database, ttl_seconds=0) as roll:
-        await roll.read()
-        await roll.read()
-        used = roll.caches[CacheName.INSTANCE_STATES].stats()
+    async with calling(database, ttl_seconds=0) as jitter:
+        await jitter.read()
+        await jitter.read()
+        used = jitter.caches[CacheName.INSTANCE_STATES].stats()
 
         assert (used.hits, used.misses) == (0, 2)
 
 
 async def test_an_older_look_does_not_replace_a_newer_one(database: Database) -> None:
     """Two of them may overtake each other."""
-    async with calling(database, ttl_seconds=30) as roll:
-        early = roll.clock.now()
-        old = await roll.cloud.instances()
-        await roll.sim.create("another")
-        roll.listing.heard(await roll.cloud.instances(), roll.clock.now())
-        roll.listing.heard(old, early)
-        shown, _, _ = await roll.read()
+    async with calling(database, ttl_seconds=30) as jitter:
+        early = jitter.clock.now()
+        old = await jitter.cloud.instances()
+        await jitter.sim.create("another")
+        jitter.listing.heard(await jitter.cloud.instances(), jitter.clock.now())
+        jitter.listing.heard(old, early)
+        shown, _, _ = await jitter.read()
 
         assert shown == [0, 2, 0]

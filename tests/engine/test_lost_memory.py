@@ -44,7 +44,7 @@ async def copied(server: DatabaseTarget, original: Database) -> AsyncGenerator[t
 
 async def noted(database: Database) -> list[Orphan]:
     async with database.connection() as connection:
-        return await orphans.all_of_them(connection)
+        return await orphans.load_all(connection)
 
 
 async def test_an_older_database_adopts_the_machines_it_has_forgotten(

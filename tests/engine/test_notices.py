@@ -12,11 +12,11 @@ from support.newsroom import Newsroom
 from support.waiting import until
 
 from corral.base.settings import CacheSettings
-from corral.cache.registry import CacheBook, CacheName
-from corral.engine.queries.cache_invalidation import SharedCaches, forget_on_commit
+from corral.cache.registry import CacheName, CacheRegistry
+from corral.engine.queries.cache_invalidation import CacheInvalidation, forget_on_commit
 from corral.store.server.target import DatabaseTarget
 from corral.store.session.database import Database
-from corral.store.session.notifications import CHANNEL, Notices, notify
+from corral.store.session.notifications import CHANNEL, Notifications, notify
 from corral.store.tables import instances
 
 PRODUCTS, TEMPLATES = CacheName.PRODUCTS, CacheName.TEMPLATES
@@ -27,8 +27,8 @@ class Process:
 
     def __init__(self, target: DatabaseTarget, database: Database) -> None:
         self.clock = SteppedClock()
-        self.notices = Notices(target, self.clock)
-        self.caches = SharedCaches(CacheBook(CacheSettings(), self.clock), database)
+        self.notices = Notifications(target, self.clock)
+        self.caches = CacheInvalidation(CacheRegistry(CacheSettings(), self.clock), database)
         self.gaps = 0
         self.caches.listen(self.notices)
         self.notices.on_gap(self._count_gap)
@@ -110,7 +110,7 @@ async def test_a_written_instance_is_forgotten_everywhere(database: Database, pr
             process.caches.book[CacheName.INSTANCE_DETAILS].put(key, key)
 
     async with database.connection() as connection:
-        await instances.write(connection, written, look_at=None)
+        await instances.write(connection, written, wake_at=None)
 
     await until(lambda: all(process.holds(CacheName.INSTANCE_DETAILS) == ("inst_b2",) for process in processes))
 
@@ -150,7 +150,7 @@ async def test_a_database_that_is_away_is_tried_less_and_less_often(server: Data
             tries.append(seconds)
             await clock.sleep(seconds)
 
-    task = asyncio.create_task(Notices(server.named("nowhere"), CountingClock()).run())
+    task = asyncio.create_task(Notifications(server.named("nowhere"), CountingClock()).run())
 
     def eight() -> bool:
         clock.advance(5)

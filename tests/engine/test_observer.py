@@ -54,7 +54,7 @@ async def herd(database: Database, target: DatabaseTarget) -> AsyncGenerator[Her
         yield herd
 
 
-async def peeks(herd: Herd, seconds: float, *, rounds: int = 1) -> None:
+async def direct_lookups(herd: Herd, seconds: float, *, rounds: int = 1) -> None:
     """What a service does whose listing never comes to an end."""
     for _ in range(rounds):
         herd.clock.advance(seconds)
@@ -77,7 +77,7 @@ async def test_without_any_listing_what_moves_gets_where_it_is_wanted(herd: Herd
         if kind is not None:
             await herd.ask(kind, wish)
             await herd.work()
-        await peeks(herd, 5, rounds=40)
+        await direct_lookups(herd, 5, rounds=40)
         assert await herd.phase(wish) is phase
 
     calls = {name: one["total"] for name, one in herd.sim.calls()["endpoints"].items() if one["total"]}
@@ -92,13 +92,13 @@ async def test_what_was_told_to_go_is_gone_when_it_was_not_found_twice_a_settle_
     await herd.until(wish, Phase.READY)
     await herd.unwish(wish)
     await herd.work()
-    await peeks(herd, 60)
+    await direct_lookups(herd, 60)
     assert (await herd.get(wish)).unfound_since is not None
 
-    await peeks(herd, 59)
+    await direct_lookups(herd, 59)
     assert await herd.phase(wish) is Phase.DELETING
 
-    await peeks(herd, 1)
+    await direct_lookups(herd, 1)
     assert await herd.phase(wish) is Phase.TERMINATED
 
 
@@ -107,7 +107,7 @@ async def test_what_is_not_found_without_having_been_told_to_go_waits_for_a_list
     wish = await herd.wish()
     await herd.work()
     herd.sim.fault("vanish")
-    await peeks(herd, 5, rounds=40)
+    await direct_lookups(herd, 5, rounds=40)
 
     assert await herd.phase(wish) is Phase.STARTING
     assert (await herd.get(wish)).missing_since is None
@@ -119,10 +119,10 @@ async def test_a_look_at_one_that_fails_changes_nothing(herd: Herd) -> None:
     await herd.work()
     herd.sim.fault("error_500", on="get", count=1)
     before = await herd.get(wish)
-    await peeks(herd, 5)
+    await direct_lookups(herd, 5)
     assert await herd.get(wish) == before
 
-    await peeks(herd, 5)
+    await direct_lookups(herd, 5)
     assert await herd.phase(wish) is Phase.READY
 
 

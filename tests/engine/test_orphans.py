@@ -10,17 +10,17 @@ import pytest
 from support.herd import Herd, herding
 
 from corral.base.settings import CacheSettings
-from corral.cache.registry import CacheBook
+from corral.cache.registry import CacheRegistry
 from corral.domain.errors import GoalRefusedError
 from corral.domain.instance import InstanceId
 from corral.domain.lifecycle.tables import Phase
 from corral.domain.observation.adoption import Adoption
 from corral.domain.observation.orphans import GRACE, Orphan
-from corral.domain.observation.provider_names import Mark, provider_name
-from corral.engine.commands.adopt import Adopting
+from corral.domain.observation.provider_names import ProviderName, provider_name
+from corral.engine.commands.adopt import AdoptInstance
 from corral.engine.ids import random_id
 from corral.engine.maintenance.orphans import OrphanRule, OrphanSweep
-from corral.engine.queries.catalog import Catalogue
+from corral.engine.queries.catalog import Catalog
 from corral.jobs.registry import JobId, JobRun
 from corral.store.server.target import DatabaseTarget
 from corral.store.session.database import Database
@@ -37,16 +37,16 @@ async def herd(database: Database, target: DatabaseTarget) -> AsyncGenerator[Her
         yield herd
 
 
-def a_catalogue(herd: Herd, caches: CacheBook) -> Catalogue:
+def a_catalogue(herd: Herd, caches: CacheRegistry) -> Catalog:
     offers = FailedOffers(herd.database)
-    return Catalogue(herd.observer.cloud, caches, offers, herd.clock, default_region="CN-HK-01", regions=())
+    return Catalog(herd.observer.cloud, caches, offers, herd.clock, default_region="CN-HK-01", regions=())
 
 
 def sweeper(herd: Herd, rule: OrphanRule = "delete") -> OrphanSweep:
     """As a process that has just started would have it."""
     return OrphanSweep(
         cloud=herd.observer.cloud,
-        catalogue=a_catalogue(herd, CacheBook(CacheSettings(), herd.clock)),
+        catalogue=a_catalogue(herd, CacheRegistry(CacheSettings(), herd.clock)),
         database=herd.database,
         tell=herd.news.tell,
         clock=herd.clock,
@@ -55,9 +55,9 @@ def sweeper(herd: Herd, rule: OrphanRule = "delete") -> OrphanSweep:
     )
 
 
-def adopting(herd: Herd) -> Adopting:
-    caches = CacheBook(CacheSettings(), herd.clock)
-    return Adopting(
+def adopting(herd: Herd) -> AdoptInstance:
+    caches = CacheRegistry(CacheSettings(), herd.clock)
+    return AdoptInstance(
         cloud=herd.observer.cloud,
         catalogue=a_catalogue(herd, caches),
         database=herd.database,
@@ -72,13 +72,13 @@ def adopting(herd: Herd) -> Adopting:
 
 async def lost(herd: Herd, instance_id: str = "inst_lost") -> str:
     """A machine of ours that no record tells of, as after a restored backup."""
-    mark = Mark(installation=herd.installation, instance_id=InstanceId(instance_id), attempt=1)
+    mark = ProviderName(installation=herd.installation, instance_id=InstanceId(instance_id), attempt=1)
     return await herd.sim.create(provider_name(mark))
 
 
 async def known(herd: Herd) -> list[Orphan]:
     async with herd.database.connection() as connection:
-        return await orphans.all_of_them(connection)
+        return await orphans.load_all(connection)
 
 
 async def test_one_is_reported_with_what_it_costs(herd: Herd) -> None:
@@ -219,7 +219,7 @@ async def events_of(herd: Herd, instance_id: str) -> list[str]:
 
 
 async def second_machine(herd: Herd, wish: InstanceId, attempt: int) -> str:
-    mark = Mark(installation=herd.installation, instance_id=wish, attempt=attempt)
+    mark = ProviderName(installation=herd.installation, instance_id=wish, attempt=attempt)
     return await herd.sim.create(provider_name(mark))
 
 

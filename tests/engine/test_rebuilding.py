@@ -12,7 +12,7 @@ from support.archives import another
 from support.herd import ORDER, Herd, herding
 
 from corral.base.settings import CacheSettings
-from corral.cache.registry import CacheBook
+from corral.cache.registry import CacheRegistry
 from corral.cloud.novita.client import NovitaCloud
 from corral.cloud.novita.http import HttpExchange
 from corral.cloud.port import Listing
@@ -20,11 +20,11 @@ from corral.domain.errors import CloudTransientError
 from corral.domain.health.checks import HealthCheckSpec
 from corral.domain.instance import InstanceId
 from corral.domain.lifecycle.tables import Phase
-from corral.domain.observation.rebuild import Fate
+from corral.domain.observation.rebuild import RebuildOutcome
 from corral.domain.operation import OperationKind
 from corral.engine.ids import random_id
-from corral.engine.queries.catalog import Catalogue
-from corral.engine.recovery.rebuild import Picture, Rebuilding
+from corral.engine.queries.catalog import Catalog
+from corral.engine.recovery.rebuild import Rebuilder, RebuildPlan
 from corral.store.server.target import DatabaseTarget
 from corral.store.session.database import Database
 from corral.store.tables import instances
@@ -50,11 +50,11 @@ async def anew(server: DatabaseTarget, lost: Herd) -> AsyncGenerator[Herd]:
             await database.close()
 
 
-def rebuilding(herd: Herd, database: Database) -> Rebuilding:
-    caches, cloud = CacheBook(CacheSettings(), herd.clock), herd.observer.cloud
-    return Rebuilding(
+def rebuilding(herd: Herd, database: Database) -> Rebuilder:
+    caches, cloud = CacheRegistry(CacheSettings(), herd.clock), herd.observer.cloud
+    return Rebuilder(
         cloud=cloud,
-        catalogue=Catalogue(cloud, caches, FailedOffers(database), herd.clock, default_region="CN-HK-01", regions=()),
+        catalogue=Catalog(cloud, caches, FailedOffers(database), herd.clock, default_region="CN-HK-01", regions=()),
         database=database,
         tell=herd.news.tell,
         clock=herd.clock,
@@ -63,7 +63,7 @@ def rebuilding(herd: Herd, database: Database) -> Rebuilding:
     )
 
 
-async def rebuild(herd: Herd, database: Database, wished: str | None = None) -> Picture:
+async def rebuild(herd: Herd, database: Database, wished: str | None = None) -> RebuildPlan:
     at_work = rebuilding(herd, database)
     picture = await at_work.look(wished)
     async with database.transaction() as connection:
@@ -135,11 +135,11 @@ async def test_a_record_from_before_its_machine_is_joined_to_it(herd: Herd) -> N
     ready = await herd.until(wished, Phase.READY)
     async with herd.database.transaction() as connection:
         present = await herd.get(wished)
-        await instances.write(connection, replace(wish, generation=present.generation), look_at=None)
+        await instances.write(connection, replace(wish, generation=present.generation), wake_at=None)
     picture = await rebuild(herd, herd.database)
     joined = await herd.until(wished, Phase.READY)
 
-    assert [one.finding.fate for one in picture.found] == [Fate.JOINED]
+    assert [one.finding.fate for one in picture.found] == [RebuildOutcome.JOINED]
     assert joined.provider_id == ready.provider_id
     assert len(herd.sim.instances("inst-1")) == 1
     assert herd.sim.calls()["endpoints"]["create"]["total"] == 1

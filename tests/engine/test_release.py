@@ -14,7 +14,7 @@ from corral.domain.instance import InstanceId
 from corral.domain.lifecycle.release import reason, shown_failure
 from corral.domain.lifecycle.tables import Phase
 from corral.domain.operation import OperationKind
-from corral.engine.observe.observations import Sightings
+from corral.engine.observe.observations import Observations
 from corral.store.server.target import DatabaseTarget
 from corral.store.session.database import Database
 
@@ -86,7 +86,7 @@ async def test_an_observation_from_before_the_call_repeats_nothing(herd: Herd, r
     herd.clock.advance(1)
     await herd.ask(STOP, ready)
     await herd.work()
-    sightings = Sightings(
+    sightings = Observations(
         database=herd.database,
         queue=herd.queue,
         clock=herd.clock,

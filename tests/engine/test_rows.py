@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from corral.store.session.database import Database
-from corral.store.sql.bulk_insert import Adding
+from corral.store.sql.bulk_insert import BulkInsert
 
-ADD = Adding(
+ADD = BulkInsert(
     "INSERT INTO made ({columns}) SELECT {columns} FROM {rows} ORDER BY place",
     own={"name": "text"},
     shared={"size": "int", "note": "text"},

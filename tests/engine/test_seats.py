@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from corral.jobs.adaptive_semaphore import URGENT_PLACES, Seats
+from corral.jobs.adaptive_semaphore import URGENT_PLACES, AdaptiveSemaphore
 
 
 class Crowd:
@@ -22,7 +22,7 @@ class Crowd:
 class Guests:
     """Jobs that each hold a place until they are told to go."""
 
-    def __init__(self, seats: Seats) -> None:
+    def __init__(self, seats: AdaptiveSemaphore) -> None:
         self._seats = seats
         self.seated: list[int] = []
         self._doors: dict[int, asyncio.Event] = {}
@@ -55,7 +55,7 @@ async def turns(count: int = 5) -> None:
 
 async def test_no_more_sit_than_there_are_places_and_the_first_to_come_is_next() -> None:
     """MAX_CONCURRENT_JOBS is kept, and no job is overtaken for ever."""
-    guests = Guests(Seats(2))
+    guests = Guests(AdaptiveSemaphore(2))
     await guests.come(1, 2, 3, 4)
     assert guests.seated == [1, 2]
 
@@ -65,7 +65,7 @@ async def test_no_more_sit_than_there_are_places_and_the_first_to_come_is_next()
 
 async def test_urgent_jobs_have_places_of_their_own_and_go_first() -> None:
     """Creates may hold every place for half a minute; a delete must not wait for them."""
-    guests = Guests(Seats(2))
+    guests = Guests(AdaptiveSemaphore(2))
     await guests.come(1, 2, 3)
     await guests.come(*range(11, 11 + URGENT_PLACES + 1), is_urgent=True)
     at_first = list(guests.seated)
@@ -78,7 +78,7 @@ async def test_urgent_jobs_have_places_of_their_own_and_go_first() -> None:
 async def test_in_a_crowd_fewer_sit_but_never_none() -> None:
     """Callers go first; what was wanted before still goes on."""
     crowd = Crowd()
-    guests = Guests(Seats(10, is_crowded=crowd))
+    guests = Guests(AdaptiveSemaphore(10, is_crowded=crowd))
     crowd.there = True
     await guests.come(*range(6))
     assert guests.seated == [0, 1]
@@ -90,7 +90,7 @@ async def test_in_a_crowd_fewer_sit_but_never_none() -> None:
 async def test_after_the_crowd_all_places_are_taken_again() -> None:
     """The first job that ends lets in as many as there is room for."""
     crowd = Crowd()
-    guests = Guests(Seats(5, is_crowded=crowd))
+    guests = Guests(AdaptiveSemaphore(5, is_crowded=crowd))
     crowd.there = True
     await guests.come(*range(7))
     assert guests.seated == [0]
@@ -102,7 +102,7 @@ async def test_after_the_crowd_all_places_are_taken_again() -> None:
 
 async def test_a_job_that_is_called_off_while_waiting_takes_no_place() -> None:
     """A place lost at every shutdown or time-out would end all work in the long run."""
-    guests = Guests(Seats(1))
+    guests = Guests(AdaptiveSemaphore(1))
     await guests.come(1, 2, 3)
     guests.tasks[2].cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -114,7 +114,7 @@ async def test_a_job_that_is_called_off_while_waiting_takes_no_place() -> None:
 
 async def test_a_job_that_is_called_off_as_it_gets_its_place_gives_it_back() -> None:
     """Both can happen in one turn of the loop."""
-    seats = Seats(1)
+    seats = AdaptiveSemaphore(1)
     guests = Guests(seats)
     await guests.come(1, 2, 3)
     guests.tasks[1].cancel()

@@ -13,16 +13,16 @@ from corral.base.supervision import LONG_RUN_SECONDS, MOST_PAUSE_SECONDS, Backgr
 
 async def test_a_failing_task_is_restarted_with_growing_pauses() -> None:
     """Else a database that refuses everything would be asked thousands of times a second, or never again."""
-    clock, starts = SteppedClock(), list[float]()
+    clock, start_step = SteppedClock(), list[float]()
 
     async def run() -> None:
-        starts.append(clock.monotonic())
+        start_step.append(clock.monotonic())
         raise ValueError("of no kind that anybody foresaw")
 
     with structlog.testing.capture_logs() as lines:
         supervised = asyncio.create_task(supervise(BackgroundTask("fragile", run), clock))
         for count in range(1, 10):
-            await until(lambda: len(starts) == count)  # noqa: B023  # awaited within the same turn
+            await until(lambda: len(start_step) == count)  # noqa: B023  # awaited within the same turn
             clock.advance(lines[-1]["again_in_seconds"])
         supervised.cancel()
 

@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator
 import pytest
 from support.herd import Herd, herding
 
-from corral.base.telemetry import PassEnd
+from corral.base.telemetry import ReconcileEnd
 from corral.domain.events import EventType
 from corral.domain.lifecycle.tables import Action, Phase
 from corral.store.server.target import DatabaseTarget
@@ -70,10 +70,10 @@ async def test_passes_and_actions_are_counted_by_how_they_end(herd: Herd) -> Non
     await herd.until(await herd.wish(), Phase.READY, steps=120)
     passes, actions = counted(herd, "corral_passes_total"), counted(herd, "corral_actions_total")
 
-    assert passes[PassEnd.SETTLED,] >= 1
+    assert passes[ReconcileEnd.SETTLED,] >= 1
     assert actions[Action.CREATE, "ok"] >= 1
     assert actions[Action.INSPECT, "failed"] >= 1
-    assert passes[PassEnd.FAILED,] >= 1
+    assert passes[ReconcileEnd.FAILED,] >= 1
     assert sum(passes.values()) == sum(counted(herd, "corral_pass_seconds_count").values())
 
 
@@ -97,4 +97,4 @@ def test_every_word_of_the_tables_has_its_number_from_the_beginning(herd: Herd) 
     assert labels["corral_transitions"] >= set(Phase)
     assert labels["corral_actions"] >= set(Action)
     assert labels["corral_events"] == set(EventType)
-    assert labels["corral_passes"] == set(PassEnd)
+    assert labels["corral_passes"] == set(ReconcileEnd)

@@ -6,14 +6,14 @@ import asyncpg
 import pytest
 
 from corral.store.session.database import Database
-from corral.store.sql.combined_statement import Write, together
+from corral.store.sql.combined_statement import Write, run_combined
 
 COUNTS = "SELECT (SELECT count(*) FROM first) AS first, (SELECT count(*) FROM second) AS second"
 
 
 async def asked(database: Database, *writes: Write) -> dict[str, int]:
     async with database.connection() as connection:
-        return dict(await together(connection, writes, COUNTS))
+        return dict(await run_combined(connection, writes, COUNTS))
 
 
 async def marks(database: Database) -> list[str]:

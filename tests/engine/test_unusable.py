@@ -9,7 +9,7 @@ import pytest
 from support.herd import ORDER, Herd, herding
 
 from corral.domain.instance import InstanceId
-from corral.domain.lifecycle.commands import Terms
+from corral.domain.lifecycle.commands import CommandOptions
 from corral.domain.lifecycle.tables import Phase
 from corral.domain.operation import OperationKind
 from corral.store.server.target import DatabaseTarget
@@ -147,7 +147,7 @@ async def test_a_target_port_that_is_not_mapped_is_an_error(herd: Herd, ready: I
     """Without it nothing would be checked, and the instance called ready all the same."""
     await herd.ask(OperationKind.STOP, ready)
     await herd.until(ready, Phase.EXITED)
-    await herd.ask(OperationKind.START, ready, Terms(target_port=9999))
+    await herd.ask(OperationKind.START, ready, CommandOptions(target_port=9999))
     failed = await herd.until(ready, Phase.FAILED)
 
     assert failed.failure is not None

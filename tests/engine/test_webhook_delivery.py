@@ -18,7 +18,7 @@ from support.servers import CERTIFICATE, HttpAnswers, http_answer, serving, unus
 from corral.base.clock import Clock, SystemClock
 from corral.webhooks.deliver import Attempt, Sender
 from corral.webhooks.guard import AddressGuard
-from corral.webhooks.schedule import Fate
+from corral.webhooks.schedule import AttemptOutcome
 from corral.webhooks.sign import signing_key
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
@@ -47,7 +47,7 @@ async def test_a_receiver_gets_the_message_signed() -> None:
     async with serving(receiver) as port, sending(clock=SystemClock()) as sender:
         attempt = await sender.send(f"http://127.0.0.1:{port}/hook?key=1", BODY, message_id="evt_1")
 
-    assert (attempt.fate, attempt.status, attempt.error) == (Fate.DELIVERED, 204, None)
+    assert (attempt.fate, attempt.status, attempt.error) == (AttemptOutcome.DELIVERED, 204, None)
     assert receiver.heads[0].startswith("POST /hook?key=1 HTTP/1.1")
     assert receiver.header("content-type") == "application/json"
     names = ("webhook-id", "webhook-timestamp", "webhook-signature")
@@ -58,18 +58,22 @@ async def test_a_receiver_gets_the_message_signed() -> None:
 @pytest.mark.parametrize(
     ("answer", "fate", "error"),
     [
-        (http_answer(200, b"x" * 1_000_000), Fate.DELIVERED, None),
-        (b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\ncut", Fate.DELIVERED, None),
-        (http_answer(410), Fate.STOP, "client_error: answered with status 410"),
-        (http_answer(404), Fate.FINAL, "client_error: answered with status 404"),
-        (http_answer(408), Fate.RETRY, "timeout: answered with status 408"),
-        (http_answer(500), Fate.RETRY, "server_error: answered with status 500"),
-        (http_answer(304), Fate.RETRY, "invalid_response: answered with status 304"),
-        (b"", Fate.RETRY, "connection_reset: closed the connection before it answered"),
-        (b"junk\r\n\r\n", Fate.RETRY, "invalid_response: answered something that is not valid HTTP, or its address is"),
+        (http_answer(200, b"x" * 1_000_000), AttemptOutcome.DELIVERED, None),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\ncut", AttemptOutcome.DELIVERED, None),
+        (http_answer(410), AttemptOutcome.STOP, "client_error: answered with status 410"),
+        (http_answer(404), AttemptOutcome.FINAL, "client_error: answered with status 404"),
+        (http_answer(408), AttemptOutcome.RETRY, "timeout: answered with status 408"),
+        (http_answer(500), AttemptOutcome.RETRY, "server_error: answered with status 500"),
+        (http_answer(304), AttemptOutcome.RETRY, "invalid_response: answered with status 304"),
+        (b"", AttemptOutcome.RETRY, "connection_reset: closed the connection before it answered"),
+        (
+            b"junk\r\n\r\n",
+            AttemptOutcome.RETRY,
+            "invalid_response: answered something that is not valid HTTP, or its address is",
+        ),
     ],
 )
-async def test_the_status_alone_decides(answer: bytes, fate: Fate, error: str | None) -> None:
+async def test_the_status_alone_decides(answer: bytes, fate: AttemptOutcome, error: str | None) -> None:
     """The body is not read, whatever it is."""
     attempt = await answered(answer)
 
@@ -100,7 +104,7 @@ async def test_a_redirect_is_not_followed() -> None:
     async with serving(elsewhere) as target:
         attempt = await answered(http_answer(307, Location=f"http://127.0.0.1:{target}/"))
 
-    assert (attempt.fate, attempt.status) == (Fate.RETRY, 307)
+    assert (attempt.fate, attempt.status) == (AttemptOutcome.RETRY, 307)
     assert elsewhere.heads == []
 
 
@@ -113,7 +117,11 @@ async def test_a_receiver_that_hangs_costs_its_time_and_no_more() -> None:
     async with serving(hang) as port, sending(timeout_ms=100) as sender:
         attempt = await sender.send(f"http://127.0.0.1:{port}/", BODY, message_id="evt_1")
 
-    assert (attempt.fate, attempt.status, attempt.error) == (Fate.RETRY, None, "timeout: did not answer in time")
+    assert (attempt.fate, attempt.status, attempt.error) == (
+        AttemptOutcome.RETRY,
+        None,
+        "timeout: did not answer in time",
+    )
 
 
 async def test_a_refusal_names_no_part_of_the_url() -> None:
@@ -121,7 +129,7 @@ async def test_a_refusal_names_no_part_of_the_url() -> None:
     async with sending() as sender:
         attempt = await sender.send(f"http://u:secret@127.0.0.1:{unused_port()}/secret", BODY, message_id="evt_1")
 
-    assert (attempt.fate, attempt.error) == (Fate.RETRY, "connection_refused: refused the connection")
+    assert (attempt.fate, attempt.error) == (AttemptOutcome.RETRY, "connection_refused: refused the connection")
 
 
 async def test_a_body_that_drips_does_not_delay_the_outcome() -> None:
@@ -133,21 +141,25 @@ async def test_a_body_that_drips_does_not_delay_the_outcome() -> None:
         await asyncio.Event().wait()
 
     async with serving(drip) as port, sending() as sender:
-        assert (await sender.send(f"http://127.0.0.1:{port}/", BODY, message_id="evt_1")).fate is Fate.DELIVERED
+        assert (
+            await sender.send(f"http://127.0.0.1:{port}/", BODY, message_id="evt_1")
+        ).fate is AttemptOutcome.DELIVERED
 
 
 @pytest.mark.parametrize(
     ("beginning", "more", "fate"),
     [
-        (b"", b"x", Fate.RETRY),
-        (b"HTTP/1.1 200 OK\r\n", b"X-Header: again\r\n" * 1000, Fate.RETRY),
-        (b"HTTP/1.1 200 OK\r\nX-Header: ", b"x" * 65_536, Fate.RETRY),
-        (b"", b"HTTP/1.1 100 Continue\r\n\r\n", Fate.RETRY),
-        (b"HTTP/1.1 200 OK\r\n\r\n", b"x" * 65_536, Fate.DELIVERED),
+        (b"", b"x", AttemptOutcome.RETRY),
+        (b"HTTP/1.1 200 OK\r\n", b"X-Header: again\r\n" * 1000, AttemptOutcome.RETRY),
+        (b"HTTP/1.1 200 OK\r\nX-Header: ", b"x" * 65_536, AttemptOutcome.RETRY),
+        (b"", b"HTTP/1.1 100 Continue\r\n\r\n", AttemptOutcome.RETRY),
+        (b"HTTP/1.1 200 OK\r\n\r\n", b"x" * 65_536, AttemptOutcome.DELIVERED),
     ],
     ids=["status", "headers", "header", "continue", "body"],
 )
-async def test_an_answer_without_end_costs_little_time_and_memory(beginning: bytes, more: bytes, fate: Fate) -> None:
+async def test_an_answer_without_end_costs_little_time_and_memory(
+    beginning: bytes, more: bytes, fate: AttemptOutcome
+) -> None:
     """Every part of an answer can be sent for ever, slowly or fast."""
 
     async def flood(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -179,7 +191,7 @@ async def test_a_certificate_nobody_vouches_for_gets_no_message() -> None:
     async with serving(receiver, tls=tls) as port, sending() as sender:
         attempt = await sender.send(f"https://127.0.0.1:{port}/", BODY, message_id="evt_1")
 
-    assert (attempt.fate, attempt.status) == (Fate.RETRY, None)
+    assert (attempt.fate, attempt.status) == (AttemptOutcome.RETRY, None)
     assert (attempt.error or "").startswith("ssl_error: ")
     assert receiver.heads == []
 
@@ -190,7 +202,7 @@ async def test_a_written_out_inner_address_is_never_connected_to() -> None:
     async with serving(receiver) as port, sending(allow_private=False) as sender:
         attempt = await sender.send(f"http://127.0.0.1:{port}/", BODY, message_id="evt_1")
 
-    assert attempt.fate is Fate.FINAL
+    assert attempt.fate is AttemptOutcome.FINAL
     assert (attempt.error or "").startswith("address_refused: ")
     assert receiver.heads == []
 
@@ -208,7 +220,7 @@ async def test_a_name_that_changes_its_mind_reaches_nothing_inside() -> None:
         assert await guard.problem(f"http://hooks.example:{port}/") is None
         attempt = await sender.send(f"http://hooks.example:{port}/", BODY, message_id="evt_1")
 
-    assert (attempt.fate, attempt.status) == (Fate.RETRY, None)
+    assert (attempt.fate, attempt.status) == (AttemptOutcome.RETRY, None)
     assert (attempt.error or "").startswith("address_refused: ")
     assert receiver.heads == []
     assert names.asked == 2
@@ -221,6 +233,6 @@ async def test_the_address_that_was_looked_up_is_the_one_connected_to() -> None:
     async with serving(receiver) as port, sending(names=names) as sender:
         attempt = await sender.send(f"http://hooks.example:{port}/", BODY, message_id="evt_1")
 
-    assert attempt.fate is Fate.DELIVERED
+    assert attempt.fate is AttemptOutcome.DELIVERED
     assert receiver.header("host") == f"hooks.example:{port}"
     assert names.asked == 1

@@ -74,7 +74,7 @@ async def test_when_all_are_gone_at_once_all_are_noticed(herd: Herd) -> None:
     assert {await herd.phase(wish) for wish in wishes} == {Phase.FAILED}
 
 
-async def peeks(herd: Herd, seconds: float, rounds: int) -> None:
+async def direct_lookups(herd: Herd, seconds: float, rounds: int) -> None:
     """What a service does whose listing never comes to an end."""
     for _ in range(rounds):
         herd.clock.advance(seconds)
@@ -90,7 +90,7 @@ async def test_a_lost_create_is_found_by_its_name_with_one_call(herd: Herd) -> N
     wish = await herd.wish()
     await herd.work()
     listed = calls(herd, "list")
-    await peeks(herd, 5, 2)
+    await direct_lookups(herd, 5, 2)
     found = await herd.get(wish)
 
     assert (found.provider_id, found.attempt) == (herd.sim.instances()[0].id, 1)
@@ -105,10 +105,10 @@ async def test_a_create_that_did_not_happen_is_repeated_after_lookups_of_its_nam
     herd.sim.fault("error_500", on="create")
     wish = await herd.wish()
     await herd.work()
-    await peeks(herd, 5, 11)
+    await direct_lookups(herd, 5, 11)
     assert (await herd.get(wish)).attempt == 1, "not before the settle time"
 
-    await peeks(herd, 5, 30)
+    await direct_lookups(herd, 5, 30)
     assert (await herd.get(wish)).attempt == 2
     assert len(herd.sim.instances(OURS)) == 2
 
@@ -121,7 +121,7 @@ async def test_a_filter_that_finds_nothing_proves_nothing(herd: Herd, quirk: dic
     herd.sim.set(**quirk)
     wish = await herd.wish()
     await herd.work()
-    await peeks(herd, 5, 60)
+    await direct_lookups(herd, 5, 60)
 
     assert (await herd.get(wish)).create_in_doubt
     assert len(herd.sim.instances(OURS)) == 2
@@ -132,7 +132,7 @@ async def test_without_a_machine_to_compare_with_a_lookup_proves_nothing(herd: H
     herd.sim.fault("error_500", on="create")
     wish = await herd.wish()
     await herd.work()
-    await peeks(herd, 5, 60)
+    await direct_lookups(herd, 5, 60)
     assert (await herd.get(wish)).attempt == 1
 
     await herd.ask(OperationKind.DELETE, wish)

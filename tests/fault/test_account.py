@@ -31,7 +31,7 @@ async def account(answer: Answering, clock: RacingClock, **settings: object) -> 
             ledger=LocalLedger(clock),
             clock=clock,
             metrics=Metrics(),
-            roll=lambda: 0.5,
+            jitter=lambda: 0.5,
         ) as cloud,
     ):
         yield cloud

@@ -14,7 +14,7 @@ from support.waiting import until
 from corral.base.clock import SystemClock
 from corral.base.telemetry import Metrics
 from corral.domain.errors import StoreUnavailableError
-from corral.jobs.queue import JobQueue, JobStatus, Wanted
+from corral.jobs.queue import JobQueue, JobStatus, NewJob
 from corral.jobs.registry import JobRun, JobType, Registry
 from corral.jobs.tables import install
 from corral.jobs.worker import Worker
@@ -59,7 +59,7 @@ async def test_no_committed_job_is_lost_when_postgresql_restarts(short_dir: Path
         for n in numbers:
             try:
                 async with database.transaction() as connection:
-                    await queue.enqueue(connection, [Wanted(type="probe", payload={"n": n})])
+                    await queue.enqueue(connection, [NewJob(type="probe", payload={"n": n})])
                 committed.add(n)
             except StoreUnavailableError:
                 await until(database.answers, what="the database coming back")

@@ -20,7 +20,7 @@ from corral.base.clock import SystemClock
 from corral.base.telemetry import Metrics
 from corral.domain.errors import StoreUnavailableError
 from corral.domain.instance import InstanceId
-from corral.jobs.queue import JobQueue, JobStatus, Wanted
+from corral.jobs.queue import JobQueue, JobStatus, NewJob
 from corral.jobs.registry import JobRun, JobType, Registry
 from corral.jobs.takeover import release
 from corral.jobs.worker import Worker
@@ -28,7 +28,7 @@ from corral.store.server.target import DatabaseTarget
 from corral.store.session import instance_lock, presence
 from corral.store.session.database import Database
 from corral.store.session.leadership import Leadership
-from corral.store.session.presence import Patience, Presence
+from corral.store.session.presence import Presence, PresenceTimeouts
 
 MEMBER = Path(__file__).parents[1] / "support" / "member_process.py"
 INSTANCE = InstanceId("inst_held")
@@ -80,7 +80,7 @@ async def queue(database: Database, registry: Registry) -> JobQueue:
     """A queue with one job in it."""
     queue = JobQueue(database, registry)
     async with database.transaction() as connection:
-        await queue.enqueue(connection, [Wanted(type="deed", payload={})])
+        await queue.enqueue(connection, [NewJob(type="deed", payload={})])
     return queue
 
 
@@ -145,9 +145,9 @@ async def test_a_process_cut_off_without_a_word_loses_its_lead_and_its_locks(
                 pool.pool.terminate()
 
 
-@pytest.mark.parametrize("patience", [Patience()], ids=["as in production"])
+@pytest.mark.parametrize("patience", [PresenceTimeouts()], ids=["as in production"])
 async def test_jobs_of_a_killed_process_go_on_within_five_seconds(
-    database: Database, target: DatabaseTarget, registry: Registry, queue: JobQueue, patience: Patience
+    database: Database, target: DatabaseTarget, registry: Registry, queue: JobQueue, patience: PresenceTimeouts
 ) -> None:
     """Its session ended with it, so there is no need to wait until its heartbeat is old."""
     async with member(target) as other:

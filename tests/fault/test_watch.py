@@ -10,8 +10,8 @@ from pathlib import Path
 
 from support.waiting import until
 
-from corral.api.http.process_health import Vitals
-from corral.app.process import Watch
+from corral.api.http.process_health import ProcessHealth
+from corral.app.process import DependencyMonitor
 from corral.base.clock import SystemClock
 from corral.base.telemetry import Metrics
 from corral.cloud.breaker import BreakerState
@@ -29,7 +29,7 @@ from corral.store.session.database import Database
 
 
 @dataclass(slots=True, kw_only=True)
-class Diary(Vitals):
+class Diary(ProcessHealth):
     """Remembers what was told of the database, in order."""
 
     told: list[bool] = field(default_factory=list)
@@ -37,7 +37,7 @@ class Diary(Vitals):
     def report(self, service: str, *, up: bool, **notes: object) -> None:
         if service == "database":
             self.told.append(up)
-        Vitals.report(self, service, up=up, **notes)
+        ProcessHealth.report(self, service, up=up, **notes)
 
 
 def reachable() -> Reachability:
@@ -58,7 +58,7 @@ async def test_a_dead_database_is_told_of_before_it_is_started_again(short_dir: 
     await migrate(target, first=install)
     database = await Database.connect(target, most_connections=2)
     vitals = Diary(started_at=datetime(2030, 1, 1, tzinfo=UTC))
-    watch = Watch(
+    watch = DependencyMonitor(
         database=database,
         embedded=server,
         simulated=None,
@@ -82,8 +82,8 @@ async def test_a_dead_database_is_told_of_before_it_is_started_again(short_dir: 
 async def test_health_says_when_nothing_is_observed_or_no_worker_is_alive(database: Database) -> None:
     """Of the whole service, by the database's clock: also a process that only serves requests says so."""
     clock = SystemClock()
-    vitals = Vitals(started_at=clock.now())
-    watch = Watch(
+    vitals = ProcessHealth(started_at=clock.now())
+    watch = DependencyMonitor(
         database=database,
         embedded=None,
         simulated=None,
@@ -119,8 +119,8 @@ async def test_a_database_that_answers_only_the_probe_is_not_healthy(
     """Else `/health` would repeat for ever what was last read about workers and observations."""
     clock = SystemClock()
     hurried = await Database.connect(target, most_connections=2, statement_seconds=0.1)
-    vitals = Vitals(started_at=clock.now())
-    watch = Watch(
+    vitals = ProcessHealth(started_at=clock.now())
+    watch = DependencyMonitor(
         database=hurried,
         embedded=None,
         simulated=None,
@@ -145,8 +145,8 @@ async def test_a_database_that_answers_only_the_probe_is_not_healthy(
 async def test_a_pause_of_another_process_is_read_and_shown(database: Database) -> None:
     """In health, which stays 200 because an admin asked for it; and in the metrics."""
     clock, pause, metrics = SystemClock(), Pause(), Metrics()
-    vitals = Vitals(started_at=clock.now())
-    watch = Watch(
+    vitals = ProcessHealth(started_at=clock.now())
+    watch = DependencyMonitor(
         database=database,
         embedded=None,
         simulated=None,

@@ -22,7 +22,7 @@ from support.histories import Stage, play
 from support.paddock import Ground
 
 from corral.cloud.novita.client import NovitaCloud
-from corral.cloud.port import BeforeSend, CreateOrder
+from corral.cloud.port import BeforeSend, ProviderCreate
 from corral.domain.errors import CloudTransientError, CloudUnknownError
 from corral.domain.lifecycle.decide import Policy
 from corral.domain.observation import compare
@@ -71,7 +71,7 @@ def test_no_history_bills_twice_loses_or_forgets(server: DatabaseTarget) -> None
 class RetryingCloud(NovitaCloud):
     """Takes a create that may have happened for one that did not."""
 
-    async def create(self, order: CreateOrder, *, before_send: BeforeSend | None = None) -> str:
+    async def create(self, order: ProviderCreate, *, before_send: BeforeSend | None = None) -> str:
         try:
             return await super().create(order, before_send=before_send)
         except CloudUnknownError as error:

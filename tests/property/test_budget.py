@@ -12,9 +12,9 @@ from corral.cloud.rate_limiter import (
     LEAST_LIMIT,
     MOST_LIMIT,
     URGENT_SECONDS,
-    Budget,
-    BudgetState,
     Grant,
+    RateLimiter,
+    RateLimiterState,
     decoded,
     encoded,
 )
@@ -28,8 +28,8 @@ class BudgetMachine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.budget = Budget(None)
-        self.state = BudgetState()
+        self.budget = RateLimiter(None)
+        self.state = RateLimiterState()
         self.now = START
         self.given: list[tuple[float, int]] = []
         self.fixed: int | None = None
@@ -37,7 +37,7 @@ class BudgetMachine(RuleBasedStateMachine):
 
     @initialize(fixed=st.one_of(st.none(), st.sampled_from([1, 2, 7, 30, 100, 3000])))
     def begin(self, fixed: int | None) -> None:
-        self.budget, self.fixed = Budget(fixed), fixed
+        self.budget, self.fixed = RateLimiter(fixed), fixed
 
     @rule(
         urgent=st.sampled_from([0, 0, 1, 5, 500]),
@@ -95,14 +95,14 @@ TestBudgetMachine = BudgetMachine.TestCase
 
 
 def take(
-    budget: Budget, state: BudgetState, now: float, *, changes: int = 0, reads: int = 0
-) -> tuple[BudgetState, Grant]:
+    budget: RateLimiter, state: RateLimiterState, now: float, *, changes: int = 0, reads: int = 0
+) -> tuple[RateLimiterState, Grant]:
     return budget.take(state, START + now, changes=changes, reads=reads)
 
 
 def test_reads_leave_room_for_changes_and_are_spread_evenly() -> None:
     """However hard reads push for minutes, a burst of creates goes out at once."""
-    budget, state, given = Budget(300), BudgetState(), []
+    budget, state, given = RateLimiter(300), RateLimiterState(), []
     for tenth in range(1200):
         state, grant = take(budget, state, tenth / 10, reads=1000)
         given.append(grant.reads)
@@ -116,7 +116,7 @@ def test_reads_leave_room_for_changes_and_are_spread_evenly() -> None:
 
 def test_a_flood_of_changes_leaves_reads_a_tenth_evenly() -> None:
     """However many creates wait, somebody still sees what came of those that went out."""
-    budget, state, reads = Budget(100), BudgetState(), []
+    budget, state, reads = RateLimiter(100), RateLimiterState(), []
     for tenth in range(620):
         state, grant = take(budget, state, tenth / 10, changes=1000, reads=5)
         reads += [tenth / 10] * grant.reads
@@ -129,7 +129,7 @@ def test_a_flood_of_changes_leaves_reads_a_tenth_evenly() -> None:
 
 def test_a_crowd_of_creates_leaves_room_for_stops_and_deletes() -> None:
     """One call in 25 is theirs; when that is used up they are served before creates as room comes free."""
-    budget, state = Budget(100), BudgetState()
+    budget, state = RateLimiter(100), RateLimiterState()
     state, creates = budget.take(state, START, changes=1000, reads=0)
     state, urgent = budget.take(state, START + 1, urgent=6, changes=1000, reads=0)
     state, still = budget.take(state, START + 1 + urgent.wait_seconds - 0.1, urgent=2, changes=1000, reads=0)
@@ -142,7 +142,7 @@ def test_a_crowd_of_creates_leaves_room_for_stops_and_deletes() -> None:
 
 def test_stops_and_deletes_are_sent_right_after_a_spell_of_throttling() -> None:
     """Calls of the last minute, sent under a higher limit or refused, do not keep them back for another minute."""
-    budget, state, sent = Budget(None), BudgetState(), []
+    budget, state, sent = RateLimiter(None), RateLimiterState(), []
     state, _ = budget.take(state, START, changes=100, reads=50)
     for tenth in range(400):
         now = START + 1 + tenth / 10
@@ -160,7 +160,7 @@ def test_stops_and_deletes_are_sent_right_after_a_spell_of_throttling() -> None:
 
 def test_a_limit_that_was_set_is_kept_by_stops_and_deletes() -> None:
     """A number that a person gave is not an estimate."""
-    budget, state = Budget(30), BudgetState()
+    budget, state = RateLimiter(30), RateLimiterState()
     state, first = budget.take(state, START, urgent=100, changes=0, reads=0)
     state, then = budget.take(state, START + 30, urgent=100, changes=0, reads=0)
 
@@ -169,7 +169,7 @@ def test_a_limit_that_was_set_is_kept_by_stops_and_deletes() -> None:
 
 def test_reads_wait_for_their_share_when_changes_took_the_rest() -> None:
     """The wait says when the next may go, and it may go then."""
-    budget, state = Budget(100), BudgetState()
+    budget, state = RateLimiter(100), RateLimiterState()
     state, _ = take(budget, state, 0.0, changes=85)
     state, first = take(budget, state, 10.0, reads=2)
     state, still = take(budget, state, 10.0 + first.wait_seconds - 0.1, reads=1)
@@ -180,7 +180,7 @@ def test_reads_wait_for_their_share_when_changes_took_the_rest() -> None:
 
 def test_what_is_kept_for_reads_does_not_make_them_wait_for_room_that_is_there_before() -> None:
     """What was asked a minute ago makes room every few seconds; what is kept comes back only after twenty."""
-    budget, state = Budget(30), BudgetState()
+    budget, state = RateLimiter(30), RateLimiterState()
     for turn in range(20):
         state, _ = take(budget, state, turn * 3.0, changes=1)
     state, kept = take(budget, state, 61.0, reads=5)
@@ -192,7 +192,7 @@ def test_what_is_kept_for_reads_does_not_make_them_wait_for_room_that_is_there_b
 
 def test_reads_of_every_process_stand_back_for_a_waiting_change() -> None:
     """The state is shared, so the process whose create waits is served before another's reads."""
-    budget, state = Budget(10), BudgetState()
+    budget, state = RateLimiter(10), RateLimiterState()
     state, _ = take(budget, state, 0.0, changes=8)
     state, _ = take(budget, state, 30.0, changes=2)
     state, waiting = take(budget, state, 31.0, changes=3)
@@ -208,7 +208,7 @@ def test_reads_of_every_process_stand_back_for_a_waiting_change() -> None:
 
 def test_it_halves_once_for_all_calls_under_way_and_grows_by_a_tenth_a_minute() -> None:
     """Ten calls that were throttled together are one piece of news."""
-    budget, state = Budget(None), BudgetState()
+    budget, state = RateLimiter(None), RateLimiterState()
     state, grant = take(budget, state, 0.0, reads=10)
     for _ in range(10):
         state = budget.throttled(state, START + 1, granted_at=grant.at, retry_after_seconds=None)
@@ -221,7 +221,7 @@ def test_it_halves_once_for_all_calls_under_way_and_grows_by_a_tenth_a_minute() 
 
 def test_it_stays_between_its_bounds() -> None:
     """A bad day ends at 30 a minute, a good month at 3,000."""
-    budget, state = Budget(None), BudgetState(grown_at=START)
+    budget, state = RateLimiter(None), RateLimiterState(grown_at=START)
     for second in range(20):
         state = budget.throttled(state, START + second, granted_at=START + second, retry_after_seconds=None)
 
@@ -231,7 +231,7 @@ def test_it_stays_between_its_bounds() -> None:
 
 def test_a_fixed_limit_is_not_halved_but_a_pause_is_kept() -> None:
     """Who sets the number knows better; but Retry-After is the provider's word."""
-    budget, state = Budget(100), BudgetState()
+    budget, state = RateLimiter(100), RateLimiterState()
     state = budget.throttled(state, START, granted_at=START, retry_after_seconds=5.0)
     state, during = take(budget, state, 4.9, changes=1)
     state, after = take(budget, state, 5.0, changes=1)
@@ -242,7 +242,7 @@ def test_a_fixed_limit_is_not_halved_but_a_pause_is_kept() -> None:
 @given(back=st.floats(0.001, 10_000))
 def test_a_clock_set_back_neither_forgets_nor_freezes(back: float) -> None:
     """As if no time had passed: what was used stays used, and comes free after a minute."""
-    budget, state = Budget(5), BudgetState()
+    budget, state = RateLimiter(5), RateLimiterState()
     state, _ = take(budget, state, 0.0, changes=5)
     state, at_once = take(budget, state, -back, changes=1)
     state, later = take(budget, state, -back + 64, changes=1)
@@ -252,7 +252,7 @@ def test_a_clock_set_back_neither_forgets_nor_freezes(back: float) -> None:
 
 def test_a_state_of_another_release_counts_as_a_minute_used_up() -> None:
     """What cannot be read cannot be trusted to be empty."""
-    budget = Budget(5)
+    budget = RateLimiter(5)
     state = decoded(b'{"limit": "lots"}', START)
     state, at_once = take(budget, state, 0.0, changes=1)
     state, later = take(budget, state, 62.0, changes=1)
@@ -262,8 +262,8 @@ def test_a_state_of_another_release_counts_as_a_minute_used_up() -> None:
 
 def test_permits_given_elsewhere_are_charged() -> None:
     """What a process took while the database was away counts for everybody afterwards."""
-    budget = Budget(5)
-    state = budget.charge(BudgetState(), START, 4)
+    budget = RateLimiter(5)
+    state = budget.charge(RateLimiterState(), START, 4)
     _, grant = take(budget, state, 0.0, changes=3)
 
     assert grant.changes == 1

@@ -48,9 +48,9 @@ class CacheMachine(RuleBasedStateMachine):
         assert value == expected
 
     @rule(seconds=st.sampled_from([0, 1, 25]))
-    def outdate(self, seconds: int) -> None:
+    def expire_within(self, seconds: int) -> None:
         """What is held goes on for that long at most, and for no longer than it would have anyway."""
-        self.cache.outdate(seconds)
+        self.cache.expire_within(seconds)
         limit = self.clock.monotonic() + seconds
         self.held = [(key, value, min(expiry, limit)) for key, value, expiry in self.held]
 

@@ -22,17 +22,17 @@ from hypothesis import strategies as st
 from support.paddock import Ground, Paddock
 
 from corral.base.settings import CacheSettings
-from corral.cache.registry import CacheBook
+from corral.cache.registry import CacheRegistry
 from corral.cloud.exchange import Call
 from corral.cloud.novita import wire
 from corral.cloud.novita.client import NovitaCloud
 from corral.domain.errors import CallerError
 from corral.domain.observation.adoption import Adoption
-from corral.domain.observation.provider_names import read_mark
-from corral.engine.commands.adopt import Adopting
+from corral.domain.observation.provider_names import parse_provider_name
+from corral.engine.commands.adopt import AdoptInstance
 from corral.engine.ids import random_id
 from corral.engine.maintenance.orphans import OrphanSweep
-from corral.engine.queries.catalog import Catalogue
+from corral.engine.queries.catalog import Catalog
 from corral.jobs.registry import JobId, JobRun
 from corral.store.server.target import DatabaseTarget
 from corral.store.tables.offers import FailedOffers
@@ -79,11 +79,9 @@ class History:
     def __init__(self, paddock: Paddock) -> None:
         self.paddock = paddock
         self.cloud = NovitaCloud(paddock.exchange)
-        self.caches = CacheBook(CacheSettings(), paddock.clock)
+        self.caches = CacheRegistry(CacheSettings(), paddock.clock)
         offers = FailedOffers(paddock.database)
-        self.catalogue = Catalogue(
-            self.cloud, self.caches, offers, paddock.clock, default_region="CN-HK-01", regions=()
-        )
+        self.catalogue = Catalog(self.cloud, self.caches, offers, paddock.clock, default_region="CN-HK-01", regions=())
         paddock.simulator.set_stock("4090.16c62g", "us-ca-6", 1000)
 
     async def stranger(self, name: str) -> str:
@@ -124,7 +122,7 @@ class History:
         await sweep.sweep(RUN)
 
     async def adopt(self, provider_id: str) -> None:
-        adopting = Adopting(
+        adopting = AdoptInstance(
             cloud=self.cloud,
             catalogue=self.catalogue,
             database=self.paddock.database,
@@ -155,7 +153,9 @@ def test_other_peoples_machines_survive_everything(server: DatabaseTarget) -> No
             paddock = history.paddock
             with paddock.script.silently():
                 called = [name.replace(OURS, ground.installation) for name in names]
-                assert not any((mark := read_mark(n)) and mark.installation == ground.installation for n in called)
+                assert not any(
+                    (mark := parse_provider_name(n)) and mark.installation == ground.installation for n in called
+                )
                 strangers = [await history.stranger(name) for name in called]
                 adoptable, safe = strangers[:to_adopt], strangers[to_adopt:]
                 await paddock.step(10.0)

@@ -50,21 +50,21 @@ def reports(draw: st.DrawFn) -> HealthReport:
     )
 
 
-@given(spec=SPECS, checks=st.integers(1, 10_000), roll=ROLLS)
-def test_a_pause_stays_within_half_of_its_length(spec: HealthCheckSpec, checks: int, roll: float) -> None:
+@given(spec=SPECS, checks=st.integers(1, 10_000), jitter=ROLLS)
+def test_a_pause_stays_within_half_of_its_length(spec: HealthCheckSpec, checks: int, jitter: float) -> None:
     """The jitter is at most 50 %, and no pause is zero: a check that fails at once must not become a storm."""
-    middle = pause_seconds(spec, checks=checks, roll=0.5)
+    middle = pause_seconds(spec, checks=checks, jitter=0.5)
 
     assert spec.retry_delay_ms / 1000 <= middle
-    assert 0.5 * middle <= pause_seconds(spec, checks=checks, roll=roll) <= 1.5 * middle
+    assert 0.5 * middle <= pause_seconds(spec, checks=checks, jitter=jitter) <= 1.5 * middle
 
 
-@given(report=reports(), spec=SPECS, waited_ms=st.integers(0, 2_000_000), roll=ROLLS)
+@given(report=reports(), spec=SPECS, waited_ms=st.integers(0, 2_000_000), jitter=ROLLS)
 def test_the_wait_ends_at_its_limit_and_not_before(
-    report: HealthReport, spec: HealthCheckSpec, waited_ms: int, roll: float
+    report: HealthReport, spec: HealthCheckSpec, waited_ms: int, jitter: float
 ) -> None:
     """Ready exactly when all are healthy; given up exactly when the time is over; else another check in time."""
-    ruling = judge(report, spec, now=START + timedelta(milliseconds=waited_ms), roll=roll)
+    ruling = judge(report, spec, now=START + timedelta(milliseconds=waited_ms), jitter=jitter)
 
     assert isinstance(ruling, Passed) == (not report.errors)
     if isinstance(ruling, GivenUp):

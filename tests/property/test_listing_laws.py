@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.sightings import shown
 
-from corral.domain.instance import Instance, InstanceId, OperationId, Order, ProviderId
+from corral.domain.instance import CreateRequest, Instance, InstanceId, OperationId, ProviderId
 from corral.domain.lifecycle.decide import Policy
 from corral.domain.lifecycle.tables import Goal, Phase
-from corral.domain.observation.merge import Consistency, Heard, merge
+from corral.domain.observation.merge import Consistency, ProviderListing, merge
 from corral.domain.observation.sighting import ProviderInstance, Sighting
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
@@ -29,7 +29,7 @@ def records(draw: st.DrawFn) -> dict[InstanceId, Instance]:
     return {
         InstanceId(f"inst_{place}"): Instance(
             id=InstanceId(f"inst_{place}"),
-            order=Order(name="a", product_name="x", template_id="1", regions=("CN-HK-01",)),
+            order=CreateRequest(name="a", product_name="x", template_id="1", regions=("CN-HK-01",)),
             goal=draw(st.sampled_from(Goal)),
             phase=draw(st.sampled_from(Phase)),
             operation_id=OperationId("op"),
@@ -53,17 +53,17 @@ def _distinct(ids: list[int | None]) -> bool:
 
 
 @st.composite
-def lists(draw: st.DrawFn) -> Heard:
+def lists(draw: st.DrawFn) -> ProviderListing:
     ids = draw(st.lists(st.integers(0, 9), unique=True, max_size=8))
     names = st.sampled_from(
         ["web", "", *(f"corral-{m}-inst-{n}-{k}" for m in (MINE, "ffffff") for n in range(5) for k in (1, 2))]
     )
     listed: list[ProviderInstance] = [shown(f"p{each}", draw(EXISTING), name=draw(names)) for each in ids]
-    return Heard(listed=tuple(listed), complete=draw(st.booleans()), began=NOW, now=NOW + timedelta(hours=1))
+    return ProviderListing(listed=tuple(listed), complete=draw(st.booleans()), began=NOW, now=NOW + timedelta(hours=1))
 
 
 @given(records(), st.none() | lists())
-def test_each_is_there_exactly_once(local: dict[InstanceId, Instance], heard: Heard | None) -> None:
+def test_each_is_there_exactly_once(local: dict[InstanceId, Instance], heard: ProviderListing | None) -> None:
     """Whatever is known to anybody, once; nothing else."""
     found = merge(local, heard, policy=Policy(), installation=MINE)
     ours = Counter(item.instance.id for item in found if item.instance is not None)
@@ -77,7 +77,7 @@ def test_each_is_there_exactly_once(local: dict[InstanceId, Instance], heard: He
 
 
 @given(records(), lists())
-def test_what_is_consistent_is_shown_as_recorded(local: dict[InstanceId, Instance], heard: Heard) -> None:
+def test_what_is_consistent_is_shown_as_recorded(local: dict[InstanceId, Instance], heard: ProviderListing) -> None:
     """And what is recorded later than the list began is never taken back by it."""
     for item in merge(local, heard, policy=Policy(), installation=MINE):
         if item.instance is None or item.seen is None:
@@ -92,7 +92,7 @@ def test_what_is_consistent_is_shown_as_recorded(local: dict[InstanceId, Instanc
 
 
 @given(records(), lists())
-def test_once_recorded_the_provider_is_ahead_no_more(local: dict[InstanceId, Instance], heard: Heard) -> None:
+def test_once_recorded_the_provider_is_ahead_no_more(local: dict[InstanceId, Instance], heard: ProviderListing) -> None:
     """The listing shows what will be recorded; recorded, it agrees with itself."""
     first = merge(local, heard, policy=Policy(), installation=MINE)
     recorded = {item.instance.id: item.instance for item in first if item.instance is not None}

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from novitasim.api import wire
-from novitasim.api.call import Press
+from novitasim.api.call import RenderCache
 from novitasim.api.endpoints import RealisticEndpoints
 from novitasim.api.refusal import RefusalError
 from novitasim.settings import Settings, changed
@@ -61,7 +61,7 @@ def do(world: World, act: str, which: int, now: float) -> None:
 @given(stories)
 @settings(deadline=None)
 def test_a_kept_print_is_what_would_be_printed_now(story: list[tuple[str, int, float]]) -> None:
-    world, press, endpoints = World(settings=changed(Settings(), QUIRKS)), Press(), RealisticEndpoints()
+    world, press, endpoints = World(settings=changed(Settings(), QUIRKS)), RenderCache(), RealisticEndpoints()
     now = T0
     for act, which, later in story:
         now += later

@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from novitasim.api.call import Call, Press
+from novitasim.api.call import Call, RenderCache
 from novitasim.api.endpoints import RealisticEndpoints
 from novitasim.api.instances import list_all
 from novitasim.api.refusal import RefusalError
 from novitasim.settings import Settings, changed
 from novitasim.world import commands, ledger, spot
 from novitasim.world.instance import NEVER, Instance, Order
-from novitasim.world.timeline import Claim
+from novitasim.world.timeline import MachineShare
 from novitasim.world.world import World
 
 T0 = 1_790_000_000.0
@@ -91,7 +91,7 @@ def live(world: World, story: list[Deed]) -> list[float]:
 def check_stock(world: World, now: float) -> None:
     for place in PLACES:
         holders = [i for i in world.instances.values() if (i.order.product_id, i.order.cluster_id) == place]
-        held = sum(i.order.gpus for i in holders if i.claim(now) is not Claim.NOTHING)
+        held = sum(i.order.gpus for i in holders if i.claim(now) is not MachineShare.NOTHING)
         assert world.stock.held(place) == held
         assert held <= world.settings.stock
         assert world.left(place, now) == world.settings.stock - held
@@ -119,7 +119,7 @@ def test_billed_seconds_are_the_time_spent_in_billed_claims(story: list[Deed]) -
         edges = {step.at for step in instance.course} | {instance.hidden_from, instance.hidden_until, end}
         instants = sorted(at for at in edges if instance.created_at <= at <= end)
         looked = sum(
-            later - earlier for earlier, later in pairwise(instants) if instance.claim(earlier) is Claim.BILLED
+            later - earlier for earlier, later in pairwise(instants) if instance.claim(earlier) is MachineShare.BILLED
         )
         booked = sum(b - a for a, b in ledger.periods(instance, end))
         assert booked == pytest.approx(looked)
@@ -172,7 +172,7 @@ def test_pages_part_the_list_for_any_size_and_base(
     paged: list[str] = []
     for number in range(base, base + 60):
         query = {"pageSize": str(size), "pageNum": str(number), "name": fuzzy}
-        call = Call(world=world, now=now, endpoints=RealisticEndpoints(), press=Press(), query=query)
+        call = Call(world=world, now=now, endpoints=RealisticEndpoints(), press=RenderCache(), query=query)
         page = _ids(list_all(call).content)
         assert len(page) <= (min(size, cap) if cap else size)
         paged += page

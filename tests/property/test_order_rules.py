@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 
 from corral.domain.errors import FieldProblem
 from corral.domain.health.checks import HealthCheckSpec
-from corral.domain.instance import Order
+from corral.domain.instance import CreateRequest
 from corral.domain.placement.catalog import BillingMode
-from corral.domain.requests.create import OrderDefaults, read_order, wish_of
+from corral.domain.requests.create import CreateDefaults, placement_request, read_create_request
 from corral.domain.requests.health_check import read_health_check
 
-DEFAULTS = OrderDefaults(
+DEFAULTS = CreateDefaults(
     region="CN-HK-01", regions=("AS-SGP-02", "CN-HK-01"), health=HealthCheckSpec(timeout_ms=1234, path="/up")
 )
 LEAST = {"name": "a", "productName": "RTX 4090 24GB", "templateId": "204511"}
@@ -46,18 +46,18 @@ def numeric(numbers: st.SearchStrategy[int]) -> st.SearchStrategy[int | float | 
 
 
 def problems(raw: object) -> list[tuple[str, str]]:
-    found = read_order(raw, DEFAULTS)
-    assert not isinstance(found, Order)
+    found = read_create_request(raw, DEFAULTS)
+    assert not isinstance(found, CreateRequest)
     return [(problem.field, problem.code) for problem in found]
 
 
 @given(anything | st.dictionaries(st.sampled_from(FIELDS), anything))
 def test_no_json_crashes_the_reader_and_every_problem_can_be_told(raw: object) -> None:
     """Whatever somebody sends, the answer is an order or a list of complaints that encodes."""
-    found = read_order(raw, DEFAULTS)
+    found = read_create_request(raw, DEFAULTS)
 
-    if isinstance(found, Order):
-        assert msgspec.json.decode(msgspec.json.encode(found), type=Order) == found
+    if isinstance(found, CreateRequest):
+        assert msgspec.json.decode(msgspec.json.encode(found), type=CreateRequest) == found
     else:
         assert found
         assert len({problem.field for problem in found}) == len(found)
@@ -102,9 +102,9 @@ def test_every_valid_order_is_read_as_it_was_meant(  # noqa: PLR0917  # Hypothes
         "maxPrice": str(Decimal(cents) / 100),
         "webhookUrl": "https://hooks.example/x",
     }
-    found = read_order(raw, DEFAULTS)
+    found = read_create_request(raw, DEFAULTS)
 
-    assert isinstance(found, Order)
+    assert isinstance(found, CreateRequest)
     assert (found.name, found.product_name, found.template_id) == (name, product, str(template))
     assert (found.gpu_num, found.rootfs_gb) == (gpus, rootfs)
     assert (found.billing_mode, found.spot_fallback) == (mode, fallback)
@@ -112,15 +112,15 @@ def test_every_valid_order_is_read_as_it_was_meant(  # noqa: PLR0917  # Hypothes
     assert found.regions[0] == (region or "CN-HK-01")
     assert found.webhook_url == "https://hooks.example/x"
     assert found.health == DEFAULTS.health
-    assert wish_of(found).regions == found.regions
+    assert placement_request(found).regions == found.regions
 
 
 @given(numeric(st.integers(1, 8)))
 def test_a_number_may_be_written_in_any_way(gpus: float | str) -> None:
     """Clients of the original send strings."""
-    found = read_order({**LEAST, "gpuNum": gpus}, DEFAULTS)
+    found = read_create_request({**LEAST, "gpuNum": gpus}, DEFAULTS)
 
-    assert isinstance(found, Order)
+    assert isinstance(found, CreateRequest)
     assert found.gpu_num == int(float(gpus))
 
 
@@ -142,9 +142,9 @@ def test_what_is_no_number_in_range_is_refused(value: object) -> None:
 )
 def test_a_wait_is_seconds_or_a_short_text(written: object, seconds: int) -> None:
     """As people write durations."""
-    found = read_order({**LEAST, "waitForCapacity": written}, DEFAULTS)
+    found = read_create_request({**LEAST, "waitForCapacity": written}, DEFAULTS)
 
-    assert isinstance(found, Order)
+    assert isinstance(found, CreateRequest)
     assert found.wait_for_capacity_seconds == seconds
 
 
@@ -211,7 +211,7 @@ def test_text_that_cannot_be_stored_or_hides_something_is_refused(text: str) -> 
 def test_what_may_be_secret_or_is_long_is_not_repeated() -> None:
     """An address may carry a token; nobody needs a megabyte back."""
     raw = {**LEAST, "webhookUrl": ["https://u:p@h/"], "healthCheck": {"path": "token"}, "name": "x" * 5000}
-    found: Any = read_order(raw, DEFAULTS)
+    found: Any = read_create_request(raw, DEFAULTS)
 
     assert [(problem.field, problem.shows_value, problem.value) for problem in found] == [
         ("name", False, None),
@@ -233,9 +233,9 @@ def test_what_may_be_secret_or_is_long_is_not_repeated() -> None:
 )
 def test_a_list_of_regions_replaces_the_priority_list(said: dict[str, object], tried: tuple[str, ...]) -> None:
     """And the wished region alone means no fallback."""
-    found = read_order({**LEAST, **said}, DEFAULTS)
+    found = read_create_request({**LEAST, **said}, DEFAULTS)
 
-    assert isinstance(found, Order)
+    assert isinstance(found, CreateRequest)
     assert found.regions == tried
 
 

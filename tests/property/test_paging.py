@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corral.cloud.novita.paging import PAGES_AT_ONCE, Page, Reading, read_all
+from corral.cloud.novita.paging import PAGES_AT_ONCE, CompleteRead, Page, read_all
 from corral.domain.errors import CloudRefusedError, CloudTransientError
 
 
@@ -64,7 +64,7 @@ class PagedList:
         )
 
 
-def read(world: PagedList, *, size: int = 100, first_number: int | None = None) -> Reading[str]:
+def read(world: PagedList, *, size: int = 100, first_number: int | None = None) -> CompleteRead[str]:
     return asyncio.run(read_all(world.fetch, size=size, first_number=first_number))
 
 

@@ -11,7 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from corral.domain.placement.catalog import BillingMode, Cluster, Product
-from corral.domain.placement.rank import Offer, Shelf, Shortages, Wish, rank
+from corral.domain.placement.rank import Offer, PlacementRequest, RegionStock, Shortages, rank
 from corral.domain.placement.regions import find_cluster, has_name, region_order
 
 CLUSTERS = (
@@ -37,7 +37,7 @@ products = st.builds(
 )
 shelves = st.lists(
     st.builds(
-        lambda region, **more: Shelf(region=region, cluster=find_cluster(region, CLUSTERS), **more),
+        lambda region, **more: RegionStock(region=region, cluster=find_cluster(region, CLUSTERS), **more),
         region=st.sampled_from(REGIONS),
         products=st.fixed_dictionaries({mode: st.lists(products, max_size=4) for mode in MODES}),
         unreachable_because=st.sampled_from([None, None, None, "time-out"]),
@@ -46,7 +46,7 @@ shelves = st.lists(
     unique_by=lambda shelf: shelf.region.casefold(),
 )
 wishes = st.builds(
-    Wish,
+    PlacementRequest,
     product_name=st.sampled_from(NAMES),
     regions=st.lists(st.sampled_from(REGIONS), max_size=6).map(tuple),
     billing_mode=st.sampled_from(MODES),
@@ -64,7 +64,9 @@ shortages = st.dictionaries(offers, st.integers(min_value=1, max_value=8))
 
 
 @given(wishes, shelves, shortages)
-def test_every_region_and_product_is_taken_or_explained(wish: Wish, stock: list[Shelf], failed: Shortages) -> None:
+def test_every_region_and_product_is_taken_or_explained(
+    wish: PlacementRequest, stock: list[RegionStock], failed: Shortages
+) -> None:
     """Nobody has to guess why an offer was not taken."""
     ranking = rank(wish, stock, failed)
     told: set[tuple[str, str | None, BillingMode | None]]
@@ -85,7 +87,7 @@ def test_every_region_and_product_is_taken_or_explained(wish: Wish, stock: list[
 
 @given(wishes, shelves, shortages, st.randoms())
 def test_the_order_of_what_is_listed_does_not_matter(
-    wish: Wish, stock: list[Shelf], failed: Shortages, chance: Random
+    wish: PlacementRequest, stock: list[RegionStock], failed: Shortages, chance: Random
 ) -> None:
     """Two processes that read the same catalogue make the same choice."""
     shuffled = [_shuffled(shelf, chance) for shelf in stock]
@@ -95,7 +97,7 @@ def test_the_order_of_what_is_listed_does_not_matter(
 
 
 @given(wishes, shelves, shortages)
-def test_no_candidate_breaks_the_wish(wish: Wish, stock: list[Shelf], failed: Shortages) -> None:
+def test_no_candidate_breaks_the_wish(wish: PlacementRequest, stock: list[RegionStock], failed: Shortages) -> None:
     """Never dearer than allowed, never out of stock, never under another name, never what has just failed."""
     for candidate in rank(wish, stock, failed).candidates:
         limit = wish.max_micro_usd_per_gpu
@@ -110,7 +112,9 @@ def test_no_candidate_breaks_the_wish(wish: Wish, stock: list[Shelf], failed: Sh
 
 
 @given(wishes, shelves, shortages)
-def test_candidates_come_by_mode_then_region_then_price(wish: Wish, stock: list[Shelf], failed: Shortages) -> None:
+def test_candidates_come_by_mode_then_region_then_price(
+    wish: PlacementRequest, stock: list[RegionStock], failed: Shortages
+) -> None:
     """The order is strict: no two offers tie."""
     regions = list(open_shelves(wish, stock))
     standings = [
@@ -129,13 +133,15 @@ def test_candidates_come_by_mode_then_region_then_price(wish: Wish, stock: list[
 
 
 @given(wishes, shelves, shortages)
-def test_failures_can_be_applied_later(wish: Wish, stock: list[Shelf], failed: Shortages) -> None:
+def test_failures_can_be_applied_later(wish: PlacementRequest, stock: list[RegionStock], failed: Shortages) -> None:
     """A ranking is cached for minutes, failures are looked up at once: both ways must agree."""
     assert rank(wish, stock).without(failed, wish.gpu_num) == rank(wish, stock, failed)
 
 
 @given(wishes, shelves, shortages)
-def test_a_failed_offer_costs_no_other_its_place(wish: Wish, stock: list[Shelf], failed: Shortages) -> None:
+def test_a_failed_offer_costs_no_other_its_place(
+    wish: PlacementRequest, stock: list[RegionStock], failed: Shortages
+) -> None:
     """Trying the next candidate and ranking anew come to the same."""
     everything = rank(wish, stock).candidates
 
@@ -144,19 +150,19 @@ def test_a_failed_offer_costs_no_other_its_place(wish: Wish, stock: list[Shelf],
 
 @given(shelves, st.booleans())
 @example([], True)
-def test_a_fallback_never_goes_before_spot(stock: list[Shelf], fallback: bool) -> None:  # noqa: FBT001  # drawn
+def test_a_fallback_never_goes_before_spot(stock: list[RegionStock], fallback: bool) -> None:  # noqa: FBT001  # drawn
     """On-demand is for when no region has spot."""
-    wish = Wish(product_name=NAMES[0], regions=REGIONS, spot_fallback=fallback)
+    wish = PlacementRequest(product_name=NAMES[0], regions=REGIONS, spot_fallback=fallback)
     modes = [candidate.offer.billing_mode for candidate in rank(wish, stock).candidates]
 
     assert modes == sorted(modes, key=wish.billing_modes.index)
     assert fallback or BillingMode.ON_DEMAND not in modes
 
 
-def open_shelves(wish: Wish, stock: list[Shelf]) -> dict[str, Shelf]:
+def open_shelves(wish: PlacementRequest, stock: list[RegionStock]) -> dict[str, RegionStock]:
     """By region code, in the wished order: what can be looked through."""
     shelf_of = {shelf.region.casefold(): shelf for shelf in stock}
-    opened: dict[str, Shelf] = {}
+    opened: dict[str, RegionStock] = {}
     for region in region_order(wish.regions):
         shelf = shelf_of.get(region.casefold())
         if shelf is not None and shelf.cluster is not None and shelf.unreachable_because is None:
@@ -164,7 +170,7 @@ def open_shelves(wish: Wish, stock: list[Shelf]) -> dict[str, Shelf]:
     return opened
 
 
-def _shuffled(shelf: Shelf, chance: Random) -> Shelf:
+def _shuffled(shelf: RegionStock, chance: Random) -> RegionStock:
     def mixed(found: Sequence[Product]) -> list[Product]:
         copy = list(found)
         chance.shuffle(copy)

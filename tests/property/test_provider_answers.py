@@ -26,12 +26,12 @@ from support.upstream import upstream
 
 from corral.cloud.novita.client import NovitaCloud
 from corral.cloud.novita.http import HttpExchange
-from corral.cloud.port import CreateOrder
+from corral.cloud.port import ProviderCreate
 from corral.domain.errors import CloudError
 from corral.domain.placement.catalog import BillingMode, PortKind, Template, TemplateChannel, TemplatePort
 from novitasim.testing import start_simulator
 
-ORDER = CreateOrder(
+ORDER = ProviderCreate(
     name="corral-a1",
     product_id="4090.16c62g",
     cluster_id="us-ca-6",

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from standardwebhooks import Webhook, WebhookVerificationError
 
 from corral.base.clock import SystemClock
-from corral.webhooks.schedule import LONGEST_WISH, MOST_TRIES, Fate, fate, next_delay
+from corral.webhooks.schedule import LONGEST_WISH, MOST_TRIES, AttemptOutcome, next_delay, outcome_of
 from corral.webhooks.sign import headers, signing_key
 
 TEXTS = st.text(st.characters(codec="utf-8"), max_size=200)
@@ -53,7 +53,7 @@ def test_the_timestamp_is_whole_seconds(sent_at: datetime) -> None:
 @given(rolls=st.lists(ROLLS, min_size=MOST_TRIES, max_size=MOST_TRIES))
 def test_eight_tries_take_about_an_hour(rolls: list[float]) -> None:
     """Whatever the dice say: seven growing pauses, then no more."""
-    pauses = [next_delay(attempt, roll=roll) for attempt, roll in enumerate(rolls, start=1)]
+    pauses = [next_delay(attempt, jitter=jitter) for attempt, jitter in enumerate(rolls, start=1)]
 
     taken = [pause for pause in pauses if pause is not None]
     assert pauses[-1] is None
@@ -62,11 +62,11 @@ def test_eight_tries_take_about_an_hour(rolls: list[float]) -> None:
     assert all(earlier < later * 1.1 for earlier, later in itertools.pairwise(taken))
 
 
-@given(attempt=st.integers(1, MOST_TRIES - 1), roll=ROLLS, wished=st.timedeltas(timedelta(0), timedelta(days=9)))
-def test_a_receiver_may_ask_for_patience_within_reason(attempt: int, roll: float, wished: timedelta) -> None:
+@given(attempt=st.integers(1, MOST_TRIES - 1), jitter=ROLLS, wished=st.timedeltas(timedelta(0), timedelta(days=9)))
+def test_a_receiver_may_ask_for_patience_within_reason(attempt: int, jitter: float, wished: timedelta) -> None:
     """Never sooner than our own pause, never later than an hour for the asking."""
-    ours = next_delay(attempt, roll=roll)
-    pause = next_delay(attempt, roll=roll, wished=wished)
+    ours = next_delay(attempt, jitter=jitter)
+    pause = next_delay(attempt, jitter=jitter, wished=wished)
 
     assert ours is not None
     assert pause == max(ours, min(wished, LONGEST_WISH))
@@ -77,14 +77,14 @@ def test_every_status_has_a_fate(status: int) -> None:
     """The rule in other words than the code's."""
     match status:
         case _ if status // 100 == 2:
-            expected = Fate.DELIVERED
+            expected = AttemptOutcome.DELIVERED
         case 410:
-            expected = Fate.STOP
+            expected = AttemptOutcome.STOP
         case 408 | 425 | 429:
-            expected = Fate.RETRY
+            expected = AttemptOutcome.RETRY
         case _ if status // 100 == 4:
-            expected = Fate.FINAL
+            expected = AttemptOutcome.FINAL
         case _:
-            expected = Fate.RETRY
+            expected = AttemptOutcome.RETRY
 
-    assert fate(status) is expected
+    assert outcome_of(status) is expected

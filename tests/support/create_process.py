@@ -10,24 +10,24 @@ from pydantic import SecretStr
 
 from corral.base.clock import SystemClock
 from corral.base.settings import CacheSettings
-from corral.cache.registry import CacheBook
+from corral.cache.registry import CacheRegistry
 from corral.cloud.novita.client import NovitaCloud
 from corral.cloud.novita.http import HttpExchange
 from corral.domain.errors import CorralError
 from corral.domain.lifecycle.decide import Policy
-from corral.engine.events.publisher import News
-from corral.engine.observe.observations import Sightings
-from corral.engine.queries.catalog import Catalogue
+from corral.engine.events.publisher import EventPublisher
+from corral.engine.observe.observations import Observations
+from corral.engine.queries.catalog import Catalog
 from corral.engine.reconcile.create_gate import CreateGate
 from corral.engine.reconcile.reconciler import Reconciler
 from corral.engine.reconcile.recorder import Recorder
-from corral.engine.reconcile.steps.create import Births
-from corral.engine.reconcile.steps.dispatch import Acts
-from corral.engine.reconcile.steps.start import Starts
-from corral.engine.reconcile.unmade import Unmade
+from corral.engine.reconcile.steps.create import CreateStep
+from corral.engine.reconcile.steps.dispatch import Steps
+from corral.engine.reconcile.steps.start import StartStep
+from corral.engine.reconcile.unmade import UncreatedInstances
 from corral.health.probe import Prober
 from corral.jobs.queue import JobQueue
-from corral.jobs.registry import JobId, JobRun, LookAgainError, Registry
+from corral.jobs.registry import JobId, JobRun, Registry, RequeueError
 from corral.outbound.policy import AddressPolicy
 from corral.store.server.embedded import SUPERUSER
 from corral.store.server.target import DatabaseTarget
@@ -49,13 +49,13 @@ async def main(host: str, name: str, base_url: str, instance_id: str) -> None:
     ):
         cloud = NovitaCloud(exchange)
         queue, installation = JobQueue(database, Registry()), await instances.mark(connection)
-        news = News(queue)
+        news = EventPublisher(queue)
         recorder = Recorder(news=news)
-        caches = CacheBook(CacheSettings(), clock)
-        catalogue = Catalogue(
+        caches = CacheRegistry(CacheSettings(), clock)
+        catalogue = Catalog(
             cloud, caches, FailedOffers(database), clock, default_region="CN-HK-01", regions=("AS-SGP-02",)
         )
-        sightings = Sightings(
+        sightings = Observations(
             database=database,
             queue=queue,
             clock=clock,
@@ -63,34 +63,34 @@ async def main(host: str, name: str, base_url: str, instance_id: str) -> None:
             installation=installation,
             tell=news.tell,
         )
-        births = Births(
+        create_step = CreateStep(
             cloud=cloud,
             database=database,
             gate=CreateGate(clock, policy),
-            unmade=Unmade.of(cloud, sightings),
+            unmade=UncreatedInstances.of(cloud, sightings),
             catalogue=catalogue,
             recorder=recorder,
             clock=clock,
             installation=installation,
             policy=policy,
         )
-        starts = Starts(cloud=cloud, recorder=recorder, clock=clock, policy=policy)
-        acts = Acts(
+        start_step = StartStep(cloud=cloud, recorder=recorder, clock=clock, policy=policy)
+        acts = Steps(
             cloud=cloud,
-            births=births,
-            starts=starts,
+            create_step=create_step,
+            start_step=start_step,
             prober=prober,
             recorder=recorder,
             clock=clock,
             policy=policy,
-            roll=lambda: 0.5,
+            jitter=lambda: 0.5,
         )
         reconciler = Reconciler(database=database, acts=acts, recorder=recorder, clock=clock, policy=policy)
         run = JobRun(id=JobId(1), type="create_instance", payload={"instanceId": instance_id}, attempt=1)
         for _ in range(MOST_LOOKS):
             try:
                 await reconciler.look(run)
-            except (CorralError, LookAgainError):  # no listing was compared yet, or nothing was sent
+            except (CorralError, RequeueError):  # no listing was compared yet, or nothing was sent
                 await clock.sleep(0.1)
             else:
                 return

@@ -10,29 +10,29 @@ from functools import partial
 from typing import Any
 
 from corral.api.http.limits import Limits
-from corral.api.http.request_readers import OrderReader
-from corral.api.routes.adoption import AdoptionDesk
-from corral.api.routes.instances import InstanceDesk
-from corral.api.routes.listing import ListingDesk
-from corral.api.routes.orphans import OrphanDesk
+from corral.api.http.request_readers import RequestReader
+from corral.api.routes.adoption import AdoptionServices
+from corral.api.routes.instances import InstanceServices
+from corral.api.routes.listing import ListingServices
+from corral.api.routes.orphans import OrphanServices
 from corral.base.settings import ListingSettings
 from corral.cloud.port import Cloud
 from corral.domain.instance import Instance
 from corral.domain.lifecycle.decide import Policy
 from corral.domain.observation.adoption import Adoption
-from corral.domain.requests.create import OrderDefaults
-from corral.engine.commands.adopt import Adopting
-from corral.engine.events.publisher import News
+from corral.domain.requests.create import CreateDefaults
+from corral.engine.commands.adopt import AdoptInstance
+from corral.engine.events.publisher import EventPublisher
 from corral.engine.ids import random_id
 from corral.engine.maintenance.orphans import OrphanRule
 from corral.engine.maintenance.stuck import StuckSweep
-from corral.engine.observe.observations import Sightings
-from corral.engine.queries.cache_invalidation import SharedCaches
+from corral.engine.observe.observations import Observations
+from corral.engine.queries.cache_invalidation import CacheInvalidation
 from corral.engine.queries.merged_listing import MergedListing
-from corral.engine.queries.provider_name_lookup import Namesakes
+from corral.engine.queries.provider_name_lookup import ProviderNameLookup
 from corral.store.session.database import Database
 from corral.store.tables import instances
-from corral.views.instance import Showing
+from corral.views.instance import InstanceView
 from corral.views.listing import encoded
 from corral.webhooks.guard import AddressGuard
 from support.fleets import a_fleet
@@ -64,18 +64,18 @@ class Front:
         async with self.desk.database.transaction() as connection:
             found = await instances.load(connection, instance_id)
             assert found is not None
-            return await instances.write(connection, replace(found, **fields), look_at=None)
+            return await instances.write(connection, replace(found, **fields), wake_at=None)
 
 
-def listing_desk(desk: Desk, cloud: Cloud, showing: Showing, **settings: bool) -> ListingDesk:
+def listing_desk(desk: Desk, cloud: Cloud, showing: InstanceView, **settings: bool) -> ListingServices:
     """The merged listing over *desk*'s database; *settings* by the names of the environment."""
-    sightings = Sightings(
+    sightings = Observations(
         database=desk.database,
         queue=desk.queue,
         clock=desk.clock,
         policy=Policy(),
         installation=INSTALLATION,
-        tell=News(desk.queue).tell,
+        tell=EventPublisher(desk.queue).tell,
     )
     listing = MergedListing(
         cloud=cloud,
@@ -85,16 +85,16 @@ def listing_desk(desk: Desk, cloud: Cloud, showing: Showing, **settings: bool) -
         clock=desk.clock,
         show=partial(encoded, showing),
     )
-    return ListingDesk(listing=listing, settings=ListingSettings.model_validate(settings), clock=desk.clock)
+    return ListingServices(listing=listing, settings=ListingSettings.model_validate(settings), clock=desk.clock)
 
 
-def an_adopting(desk: Desk, cloud: Cloud) -> Adopting:
-    return Adopting(
+def an_adopting(desk: Desk, cloud: Cloud) -> AdoptInstance:
+    return AdoptInstance(
         cloud=cloud,
         catalogue=desk.catalogue,
         database=desk.database,
         queue=desk.queue,
-        tell=News(desk.queue).tell,
+        tell=EventPublisher(desk.queue).tell,
         caches=desk.caches,
         clock=desk.clock,
         installation=INSTALLATION,
@@ -102,14 +102,16 @@ def an_adopting(desk: Desk, cloud: Cloud) -> Adopting:
     )
 
 
-def front_desk(desk: Desk, looks: list[datetime], ready_word: str, namesakes: Namesakes | None = None) -> InstanceDesk:
-    defaults = OrderDefaults(region="CN-HK-01", regions=REGIONS)
-    return InstanceDesk(
+def front_desk(
+    desk: Desk, looks: list[datetime], ready_word: str, namesakes: ProviderNameLookup | None = None
+) -> InstanceServices:
+    defaults = CreateDefaults(region="CN-HK-01", regions=REGIONS)
+    return InstanceServices(
         commands=desk.commands,
         errands=desk.new_errands(namesakes),
-        orders=OrderReader(defaults, AddressGuard(clock=desk.clock, allow_private=False)),
+        orders=RequestReader(defaults, AddressGuard(clock=desk.clock, allow_private=False)),
         reading=desk.reading,
-        showing=Showing(
+        showing=InstanceView(
             clock=desk.clock,
             estimates=desk.estimates,
             ready_word=ready_word,
@@ -135,17 +137,17 @@ async def opened(
     """Serve for as long as this is open; *caches* and *listing* are settings, by the names of the environment."""
     desk, looks = Desk(database, cloud=cloud, caches=caches), list[datetime]()
     adopting = an_adopting(desk, cloud or desk.shop)
-    namesakes = Namesakes(cloud=cloud or desk.shop, adopting=adopting, adoption=Adoption()) if lookup else None
+    namesakes = ProviderNameLookup(cloud=cloud or desk.shop, adopting=adopting, adoption=Adoption()) if lookup else None
     front = front_desk(desk, looks, ready_word, namesakes)
     async with serving(
         database,
         desk.registry,
         limits=limits,
-        caches=SharedCaches(desk.caches, database),
+        caches=CacheInvalidation(desk.caches, database),
         instances=front,
         listing=listing_desk(desk, cloud or desk.shop, front.showing, **(listing or {})),
-        adoption=AdoptionDesk(adopting=adopting, orders=front.orders, showing=front.showing),
-        orphans=OrphanDesk(
+        adoption=AdoptionServices(adopting=adopting, orders=front.orders, showing=front.showing),
+        orphans=OrphanServices(
             database=database,
             stuck=StuckSweep(database=database, clock=desk.clock),
             showing=front.showing,

@@ -15,7 +15,7 @@ from corral.cloud.guarded import GuardedExchange
 from corral.cloud.local_ledger import LocalLedger
 from corral.cloud.novita.client import NovitaCloud
 from corral.cloud.novita.http import HttpExchange
-from corral.cloud.throttle import Gate
+from corral.cloud.throttle import Throttle
 from support.clocks import SteppedClock
 
 KEY = "sk-very-secret-key"
@@ -67,14 +67,14 @@ async def guarding(
         base_url=address, api_key=SecretStr(key), timeout_seconds=timeout_seconds, clock=clock
     ) as bare:
         counted = Counted(bare)
-        gate = Gate(LocalLedger(clock), fixed=fixed, clock=clock, metrics=metrics)
+        gate = Throttle(LocalLedger(clock), fixed=fixed, clock=clock, metrics=metrics)
         guard = GuardedExchange(
             counted,
             gate=gate,
             breaker=Breaker(most_pause_seconds=60.0),
             most_retries=most_retries,
             clock=clock,
-            roll=lambda: 0.5,
+            jitter=lambda: 0.5,
             metrics=metrics,
         )
         yield Guarding(cloud=NovitaCloud(guard), guard=guard, counted=counted, metrics=metrics)

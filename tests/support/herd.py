@@ -19,35 +19,35 @@ from pydantic import SecretStr
 
 from corral.base.settings import CacheSettings
 from corral.base.telemetry import Metrics
-from corral.cache.registry import CacheBook
+from corral.cache.registry import CacheRegistry
 from corral.cloud.novita.client import NovitaCloud
 from corral.cloud.novita.http import HttpExchange
 from corral.cloud.port import Cloud
 from corral.domain.errors import CloudTransientError
 from corral.domain.events import Change
-from corral.domain.instance import Instance, InstanceId, OperationId, Order
-from corral.domain.lifecycle.commands import Terms
+from corral.domain.instance import CreateRequest, Instance, InstanceId, OperationId
+from corral.domain.lifecycle.commands import CommandOptions
 from corral.domain.lifecycle.decide import Policy
 from corral.domain.lifecycle.tables import Goal, Phase
 from corral.domain.operation import Operation, OperationKind, OperationStatus
-from corral.engine.commands.change import Accepted, Errands
-from corral.engine.events.publisher import News
+from corral.engine.commands.change import AcceptedCommand, ChangeInstance
+from corral.engine.events.publisher import EventPublisher
 from corral.engine.ids import random_id
-from corral.engine.observe.observations import Sightings
+from corral.engine.observe.observations import Observations
 from corral.engine.observe.observer import Observer
-from corral.engine.observe.recent_lookups import Glimpses
-from corral.engine.queries.catalog import Catalogue
+from corral.engine.observe.recent_lookups import RecentLookups
+from corral.engine.queries.catalog import Catalog
 from corral.engine.queries.estimates import Estimates
 from corral.engine.reconcile.create_gate import CreateGate
 from corral.engine.reconcile.reconciler import Reconciler
 from corral.engine.reconcile.recorder import Recorder
-from corral.engine.reconcile.steps.create import Births
-from corral.engine.reconcile.steps.dispatch import Acts
-from corral.engine.reconcile.steps.start import Starts
-from corral.engine.reconcile.unmade import Unmade
+from corral.engine.reconcile.steps.create import CreateStep
+from corral.engine.reconcile.steps.dispatch import Steps
+from corral.engine.reconcile.steps.start import StartStep
+from corral.engine.reconcile.unmade import UncreatedInstances
 from corral.health.probe import Prober
-from corral.jobs.queue import JobQueue, Wanted
-from corral.jobs.registry import JobId, JobRun, LookAgainError, Priority, Registry
+from corral.jobs.queue import JobQueue, NewJob
+from corral.jobs.registry import JobId, JobRun, Priority, Registry, RequeueError
 from corral.outbound.policy import AddressPolicy
 from corral.store.server.target import DatabaseTarget
 from corral.store.session.database import Database
@@ -58,7 +58,9 @@ from novitasim.testing import Simulated, start_simulator
 from support.clocks import SteppedClock
 from support.garbling import Garbler
 
-ORDER = Order(name="worker", product_name="RTX 4090 24GB", template_id="107672", regions=("CN-HK-01", "AS-SGP-02"))
+ORDER = CreateRequest(
+    name="worker", product_name="RTX 4090 24GB", template_id="107672", regions=("CN-HK-01", "AS-SGP-02")
+)
 OUTAGE_PAUSE = 5.0
 
 
@@ -82,14 +84,14 @@ class Herd:
     queue: JobQueue
     registry: Registry
     observer: Observer
-    news: News
+    news: EventPublisher
     metrics: Metrics
-    errands: Errands
+    errands: ChangeInstance
     installation: str
     numbers: Iterator[int]
     pending: list[_Job] = field(default_factory=list)
 
-    async def wish(self, order: Order = ORDER, *, minutes: float = 20) -> InstanceId:
+    async def wish(self, order: CreateRequest = ORDER, *, minutes: float = 20) -> InstanceId:
         """What the create command stores: instance, operation, event and job."""
         number, now = next(self.numbers), self.clock.now()
         operation = OperationId(f"op_{number}")
@@ -107,12 +109,14 @@ class Herd:
             await instances.add(connection, [instance])
             await operations.add(connection, [_operation(instance, OperationKind.CREATE)])
             await self.news.tell(connection, [Change(before=None, after=instance, because="wished", at=now)])
-            await self.queue.enqueue(connection, [Wanted(type="create_instance", payload={"instanceId": instance.id})])
+            await self.queue.enqueue(connection, [NewJob(type="create_instance", payload={"instanceId": instance.id})])
         return instance.id
 
-    async def ask(self, kind: OperationKind, instance_id: InstanceId, terms: Terms | None = None) -> Accepted:
-        accepted = await self.errands.ask(kind, instance_id, terms or Terms())
-        assert isinstance(accepted, Accepted)
+    async def ask(
+        self, kind: OperationKind, instance_id: InstanceId, terms: CommandOptions | None = None
+    ) -> AcceptedCommand:
+        accepted = await self.errands.ask(kind, instance_id, terms or CommandOptions())
+        assert isinstance(accepted, AcceptedCommand)
         return accepted
 
     async def unwish(self, instance_id: InstanceId) -> None:
@@ -181,7 +185,7 @@ class Herd:
         try:
             run = JobRun(id=JobId(1), type=job.name, payload=job.payload, attempt=1, first=job.first)
             await job_type.handler(run)
-        except LookAgainError as again:
+        except RequeueError as again:
             later = again.after.total_seconds()
         except CloudTransientError as error:
             later = error.retry_after_seconds or OUTAGE_PAUSE
@@ -229,9 +233,9 @@ async def herding(
             Prober.open(clock=clock, policy=AddressPolicy(allow_private=False, allow_loopback=True)) as prober,
         ):
             cloud: Cloud = NovitaCloud(exchange)
-            catalogue = Catalogue(
+            catalogue = Catalog(
                 cloud,
-                CacheBook(CacheSettings(), clock),
+                CacheRegistry(CacheSettings(), clock),
                 FailedOffers(database),
                 clock,
                 default_region="CN-HK-01",
@@ -239,7 +243,7 @@ async def herding(
             )
             queue = JobQueue(database, registry)
             metrics = Metrics()
-            news = News(queue, metrics=metrics)
+            news = EventPublisher(queue, metrics=metrics)
             recorder = Recorder(news=news)
             async with database.connection() as connection:
                 installation = await instances.mark(connection)
@@ -250,7 +254,7 @@ async def herding(
                 await gate.start(connection)
                 if listed:
                     await last_listing.compared(connection, await last_listing.begin(connection))
-            sightings = Sightings(
+            sightings = Observations(
                 database=database,
                 queue=queue,
                 clock=clock,
@@ -258,28 +262,28 @@ async def herding(
                 installation=installation,
                 tell=news.tell,
             )
-            births = Births(
+            create_step = CreateStep(
                 cloud=cloud,
                 database=database,
                 catalogue=catalogue,
                 gate=gate,
-                unmade=Unmade.of(cloud, sightings),
+                unmade=UncreatedInstances.of(cloud, sightings),
                 recorder=recorder,
                 clock=clock,
                 installation=installation,
                 policy=policy,
             )
-            glimpses = Glimpses()
-            acts = Acts(
+            recent_lookups = RecentLookups()
+            acts = Steps(
                 cloud=cloud,
-                births=births,
-                starts=Starts(cloud=cloud, recorder=recorder, clock=clock, policy=policy),
+                create_step=create_step,
+                start_step=StartStep(cloud=cloud, recorder=recorder, clock=clock, policy=policy),
                 prober=prober,
                 recorder=recorder,
                 clock=clock,
                 policy=policy,
-                roll=lambda: 0.5,
-                glimpses=glimpses,
+                jitter=lambda: 0.5,
+                recent_lookups=recent_lookups,
             )
             reconciler = Reconciler(
                 database=database, acts=acts, recorder=recorder, clock=clock, policy=policy, metrics=metrics
@@ -297,7 +301,7 @@ async def herding(
                 installation=installation,
                 idle_interval=timedelta(seconds=30),
                 calls_per_minute=lambda: 10_000,
-                glimpses=glimpses,
+                recent_lookups=recent_lookups,
                 metrics=metrics,
             )
             numbers = itertools.count(1) if after is None else after.numbers
@@ -311,11 +315,11 @@ async def herding(
                 observer=observer,
                 news=news,
                 metrics=metrics,
-                errands=Errands(
+                errands=ChangeInstance(
                     database=database,
                     queue=queue,
                     tell=news.tell,
-                    caches=CacheBook(CacheSettings(), clock),
+                    caches=CacheRegistry(CacheSettings(), clock),
                     estimates=Estimates(database, clock),
                     clock=clock,
                     new_id=random_id,

@@ -33,7 +33,7 @@ from novitasim.api.refusal import RefusalError
 from novitasim.server.simulator import Simulator
 from novitasim.world import commands, spot
 from novitasim.world.instance import Instance as Machine
-from novitasim.world.timeline import Claim, Status
+from novitasim.world.timeline import MachineShare, Status
 from support.paddock import ORDER, Ground
 from support.script import OF_CALLS, OF_COMMITS, Mishap
 
@@ -280,7 +280,7 @@ class Histories(RuleBasedStateMachine):
         if instance.goal is Goal.STOPPED and there:
             assert instance.phase in {Phase.EXITED, Phase.FAILED}, instance
             now = self.paddock.simulator.now()
-            running = [m.id for m in self.paddock.machines(instance.id) if m.claim(now) is Claim.BILLED]
+            running = [m.id for m in self.paddock.machines(instance.id) if m.claim(now) is MachineShare.BILLED]
             assert not running or instance.provider_failure, f"stopped, but billed: {instance}"
             return
         if instance.phase is Phase.READY:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from corral.domain.instance import Instance, InstanceId, OperationId, Order
+from corral.domain.instance import CreateRequest, Instance, InstanceId, OperationId
 from corral.domain.lifecycle.tables import Goal, Phase
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 FRESH = Instance(
     id=InstanceId("inst_a1"),
-    order=Order(name="a", product_name="RTX 4090 24GB", template_id="1", regions=("CN-HK-01",)),
+    order=CreateRequest(name="a", product_name="RTX 4090 24GB", template_id="1", regions=("CN-HK-01",)),
     goal=Goal.RUNNING,
     phase=Phase.CREATING,
     operation_id=OperationId("op_1"),

@@ -7,12 +7,12 @@ from datetime import timedelta
 
 from corral.base.clock import Clock
 from corral.domain.events import Change
-from corral.domain.instance import Failure, Instance, InstanceId, OperationId, Order, Placement, ProviderId
+from corral.domain.instance import CreateRequest, Failure, Instance, InstanceId, OperationId, Placement, ProviderId
 from corral.domain.lifecycle.tables import Goal, Phase
 from corral.domain.operation import Operation, OperationKind, OperationStatus
 from corral.domain.placement.catalog import BillingMode
 from corral.engine.events.log import EventDetails, EventLog
-from corral.engine.events.publisher import SEND_WEBHOOK, News
+from corral.engine.events.publisher import SEND_WEBHOOK, EventPublisher
 from corral.jobs.queue import JobQueue
 from corral.jobs.registry import JobRun, JobType, Registry
 from corral.store.session.database import Database
@@ -46,7 +46,7 @@ class Newsroom:
         self.clock = clock
         self.registry = Registry()
         self.queue = JobQueue(database, self.registry)
-        self.news = News(self.queue, default_webhook_url=default_url)
+        self.news = EventPublisher(self.queue, default_webhook_url=default_url)
         self.log = CountedLog(database)
         self.registry.add(JobType(name=SEND_WEBHOOK, handler=_unsent))
 
@@ -55,7 +55,7 @@ class Newsroom:
         now = self.clock.now()
         return Instance(
             id=InstanceId(f"inst_{name}"),
-            order=Order(
+            order=CreateRequest(
                 name=name, product_name="RTX 4090 24GB", template_id="1", regions=("CN-HK-01",), webhook_url=url
             ),
             goal=Goal.RUNNING,
@@ -101,7 +101,7 @@ class Newsroom:
             before, phase=phase, failure=failure, provider_id=ProviderId(f"n-{before.id}"), placement=placed
         )
         async with self.database.transaction() as connection:
-            after = await instances.write(connection, after, look_at=None)
+            after = await instances.write(connection, after, wake_at=None)
             change = Change(before=before, after=after, because=f"now {phase}", at=self.clock.now())
             await self.news.tell(connection, [change])
         return after

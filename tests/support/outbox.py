@@ -12,8 +12,8 @@ from corral.base.telemetry import Metrics
 from corral.domain.instance import Instance
 from corral.domain.operation import Operation
 from corral.engine.events.publisher import SEND_WEBHOOK
-from corral.engine.events.webhook_sender import Deliveries
-from corral.jobs.registry import JobId, JobRun, LookAgainError
+from corral.engine.events.webhook_sender import WebhookSender
+from corral.jobs.registry import JobId, JobRun, RequeueError
 from corral.webhooks.deliver import Sender
 from corral.webhooks.guard import AddressGuard
 from corral.webhooks.sign import signing_key
@@ -39,9 +39,9 @@ async def described(instance: Instance, operation: Operation | None, at: datetim
     return Described(id=instance.id, status=instance.phase.value, operation_id=asked, health_check=health)
 
 
-def outbox(room: Newsroom, sender: Sender | None = None) -> Deliveries:
+def outbox(room: Newsroom, sender: Sender | None = None) -> WebhookSender:
     """The outbox as one process has it; without a *sender* it can only be looked at."""
-    return Deliveries(
+    return WebhookSender(
         room.database,
         room.queue,
         room.log,
@@ -49,12 +49,12 @@ def outbox(room: Newsroom, sender: Sender | None = None) -> Deliveries:
         describe=described,
         clock=room.clock,
         metrics=Metrics(),
-        roll=lambda: 0.5,
+        jitter=lambda: 0.5,
     )
 
 
 @asynccontextmanager
-async def sending(room: Newsroom, *, timeout_ms: int = 5000) -> AsyncGenerator[Deliveries]:
+async def sending(room: Newsroom, *, timeout_ms: int = 5000) -> AsyncGenerator[WebhookSender]:
     """The outbox of a worker that may send to this machine."""
     guard = AddressGuard(clock=room.clock, allow_private=True)
     key = signing_key(SECRET)
@@ -62,17 +62,17 @@ async def sending(room: Newsroom, *, timeout_ms: int = 5000) -> AsyncGenerator[D
         yield outbox(room, sender)
 
 
-async def sent(deliveries: Deliveries, instance_id: str = "inst_a1") -> timedelta | None:
+async def sent(deliveries: WebhookSender, instance_id: str = "inst_a1") -> timedelta | None:
     """Run the job once; answers how long it asks to wait, None when it is done."""
     run = JobRun(id=JobId(1), type=SEND_WEBHOOK, payload={"instanceId": instance_id}, attempt=1)
     try:
         await deliveries.send(run)
-    except LookAgainError as later:
+    except RequeueError as later:
         return later.after
     return None
 
 
-async def run_out(deliveries: Deliveries, advance: Callable[[float], object], instance_id: str = "inst_a1") -> int:
+async def run_out(deliveries: WebhookSender, advance: Callable[[float], object], instance_id: str = "inst_a1") -> int:
     """Run the job until it is done, letting the time it asks for pass; answers how often it ran."""
     for runs in range(1, 50):
         wait = await sent(deliveries, instance_id)

@@ -3,7 +3,7 @@ The engine with every outside step in the test's hands: thousands of histories a
 
 Unlike in `herd.py` there are no sockets: the simulator is called directly (`direct.py`), endpoints are as healthy as
 the test says, and the queue's rows are taken and run here as a worker would. A killed process forgets everything;
-its job is taken over later. One `Ground` (a pool) serves many paddocks, one after another.
+its job is taken over later. One `Foundation` (a pool) serves many paddocks, one after another.
 """
 
 from __future__ import annotations
@@ -19,38 +19,38 @@ import msgspec
 
 from corral.base.settings import CacheSettings
 from corral.base.telemetry import Metrics
-from corral.cache.registry import CacheBook
+from corral.cache.registry import CacheRegistry
 from corral.cloud.novita.client import NovitaCloud
 from corral.domain.backoff import delay
 from corral.domain.errors import CloudTransientError, CorralError, GoalRefusedError, StoreUnavailableError
 from corral.domain.events import Change
 from corral.domain.health.checks import HealthCheckSpec, ProbeFailure
 from corral.domain.health.network_faults import FaultCategory
-from corral.domain.instance import Instance, InstanceId, OperationId, Order
-from corral.domain.lifecycle.commands import Terms
+from corral.domain.instance import CreateRequest, Instance, InstanceId, OperationId
+from corral.domain.lifecycle.commands import CommandOptions
 from corral.domain.lifecycle.decide import Policy
 from corral.domain.lifecycle.tables import SETTLED, Goal, Phase
 from corral.domain.observation.sighting import Endpoint
 from corral.domain.operation import Operation, OperationKind, OperationStatus
-from corral.engine.commands.change import Errands
-from corral.engine.events.publisher import News
+from corral.engine.commands.change import ChangeInstance
+from corral.engine.events.publisher import EventPublisher
 from corral.engine.maintenance.orphans import OrphanSweep
-from corral.engine.observe.observations import Sightings
+from corral.engine.observe.observations import Observations
 from corral.engine.observe.observer import Observer
-from corral.engine.observe.recent_lookups import Glimpses
-from corral.engine.queries.catalog import Catalogue
+from corral.engine.observe.recent_lookups import RecentLookups
+from corral.engine.queries.catalog import Catalog
 from corral.engine.queries.estimates import Estimates
 from corral.engine.reconcile.create_gate import CreateGate
 from corral.engine.reconcile.reconciler import Reconciler
 from corral.engine.reconcile.recorder import Recorder
-from corral.engine.reconcile.steps.create import Births
-from corral.engine.reconcile.steps.dispatch import Acts
-from corral.engine.reconcile.steps.start import Starts
-from corral.engine.reconcile.unmade import Unmade
+from corral.engine.reconcile.steps.create import CreateStep
+from corral.engine.reconcile.steps.dispatch import Steps
+from corral.engine.reconcile.steps.start import StartStep
+from corral.engine.reconcile.unmade import UncreatedInstances
 from corral.health.probe import Prober
 from corral.jobs.execution import FIRST_RETRY_SECONDS, LAST_RETRY_SECONDS, OUTAGE_PAUSE_SECONDS
-from corral.jobs.queue import JobQueue, Wanted
-from corral.jobs.registry import JobId, JobRun, LookAgainError, Registry
+from corral.jobs.queue import JobQueue, NewJob
+from corral.jobs.registry import JobId, JobRun, Registry, RequeueError
 from corral.jobs.worker import HEARTBEAT_TIMEOUT
 from corral.store.server.target import DatabaseTarget
 from corral.store.session.database import Connection, Database
@@ -65,7 +65,9 @@ from support.direct import DirectExchange
 from support.frail import FrailDatabase
 from support.script import Killed, Mishap, Script
 
-ORDER = Order(name="worker", product_name="RTX 4090 24GB", template_id="107672", regions=("CN-HK-01", "AS-SGP-02"))
+ORDER = CreateRequest(
+    name="worker", product_name="RTX 4090 24GB", template_id="107672", regions=("CN-HK-01", "AS-SGP-02")
+)
 OURS = r"corral-[0-9a-f]{6}-(inst-[0-9a-z]+)-\d+"
 """Groups provider names into wishes."""
 TIMES: dict[str, object] = {
@@ -179,17 +181,17 @@ class Paddock:
         self.gate = CreateGate(clock, policy)
         cloud = ground.make_cloud(self.exchange)
         self.queue = _NotedQueue(self.database, self.registry)
-        self.news = News(self.queue, metrics=ground.metrics)
+        self.news = EventPublisher(self.queue, metrics=ground.metrics)
         self.recorder = Recorder(news=self.news)
-        catalogue = Catalogue(
+        catalogue = Catalog(
             cloud,
-            CacheBook(CacheSettings(), clock),
+            CacheRegistry(CacheSettings(), clock),
             FailedOffers(self.database),
             clock,
             default_region=ORDER.regions[0],
             regions=ORDER.regions[1:],
         )
-        sightings = Sightings(
+        sightings = Observations(
             database=self.database,
             queue=self.queue,
             clock=clock,
@@ -197,28 +199,28 @@ class Paddock:
             installation=ground.installation,
             tell=self.news.tell,
         )
-        births = Births(
+        create_step = CreateStep(
             cloud=cloud,
             database=self.database,
             catalogue=catalogue,
             gate=self.gate,
-            unmade=Unmade.of(cloud, sightings),
+            unmade=UncreatedInstances.of(cloud, sightings),
             recorder=self.recorder,
             clock=clock,
             installation=ground.installation,
             policy=policy,
         )
-        glimpses = Glimpses()
-        acts = Acts(
+        recent_lookups = RecentLookups()
+        acts = Steps(
             cloud=cloud,
-            births=births,
-            starts=Starts(cloud=cloud, recorder=self.recorder, clock=clock, policy=policy),
+            create_step=create_step,
+            start_step=StartStep(cloud=cloud, recorder=self.recorder, clock=clock, policy=policy),
             prober=self.prober,
             recorder=self.recorder,
             clock=clock,
             policy=policy,
-            roll=_half,
-            glimpses=glimpses,
+            jitter=_half,
+            recent_lookups=recent_lookups,
         )
         reconciler = Reconciler(
             database=self.database,
@@ -230,11 +232,11 @@ class Paddock:
         )
         for job_type in reconciler.job_types(3):
             self.registry.add(job_type)
-        self.errands = Errands(
+        self.errands = ChangeInstance(
             database=self.database,
             queue=self.queue,
             tell=self.news.tell,
-            caches=CacheBook(CacheSettings(), clock),
+            caches=CacheRegistry(CacheSettings(), clock),
             estimates=Estimates(ground.database, clock),
             clock=clock,
             new_id=lambda: f"x{next(self._numbers)}",
@@ -251,7 +253,7 @@ class Paddock:
             installation=ground.installation,
             idle_interval=timedelta(seconds=30),
             calls_per_minute=lambda: 10_000,
-            glimpses=glimpses,
+            recent_lookups=recent_lookups,
             metrics=ground.metrics,
         )
         self.orphan_sweep = OrphanSweep(
@@ -266,7 +268,7 @@ class Paddock:
 
     # What a user does.
 
-    async def wish(self, order: Order = ORDER, *, minutes: float = 600) -> InstanceId:
+    async def wish(self, order: CreateRequest = ORDER, *, minutes: float = 600) -> InstanceId:
         """What the create command stores: instance, operation, event and job."""
         number, now = next(self._numbers), self.clock.now()
         instance = Instance(
@@ -292,7 +294,7 @@ class Paddock:
         """Ask for something to be done; False when it is refused."""
         with self.script.silently():
             try:
-                await self.errands.ask(kind, instance_id, Terms())
+                await self.errands.ask(kind, instance_id, CommandOptions())
             except GoalRefusedError:
                 return False
         return True
@@ -395,7 +397,7 @@ class Paddock:
 
     async def all(self) -> list[Instance]:
         async with self.ground.database.connection() as connection:
-            return list((await instances.belonging(connection, self.wishes, [])).values())
+            return list((await instances.by_ids(connection, self.wishes, [])).values())
 
     async def told(self) -> dict[str, list[tuple[str | None, str]]]:
         """Of each instance, the changes told: from which status to which."""
@@ -445,7 +447,7 @@ class Paddock:
             return False
         except asyncio.CancelledError:
             self._later(job, 0.0)
-        except LookAgainError as again:
+        except RequeueError as again:
             self._later(job, again.after.total_seconds())
         except (CloudTransientError, StoreUnavailableError) as error:
             pause = error.retry_after_seconds
@@ -497,7 +499,7 @@ class Paddock:
             await self._run(Pending(self.clock.monotonic(), "monitor_instance", {"instanceId": wish}))
 
     async def _enqueue(self, connection: Any, name: str, instance_id: InstanceId) -> None:
-        await self.queue.enqueue(connection, [Wanted(type=name, payload={"instanceId": instance_id})])
+        await self.queue.enqueue(connection, [NewJob(type=name, payload={"instanceId": instance_id})])
 
 
 class _NotedQueue(JobQueue):
@@ -505,7 +507,7 @@ class _NotedQueue(JobQueue):
 
     may_hold_some = True
 
-    async def enqueue(self, connection: Connection, wanted: Sequence[Wanted]) -> list[JobId | None]:
+    async def enqueue(self, connection: Connection, wanted: Sequence[NewJob]) -> list[JobId | None]:
         self.may_hold_some |= bool(wanted)
         return await super().enqueue(connection, wanted)
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from corral.store.session.presence import Patience
+from corral.store.session.presence import PresenceTimeouts
 
-SHORT = Patience(beat=timedelta(seconds=0.1), gone_after=timedelta(seconds=0.4), silent_after=timedelta(seconds=1.5))
+SHORT = PresenceTimeouts(
+    beat=timedelta(seconds=0.1), gone_after=timedelta(seconds=0.4), silent_after=timedelta(seconds=1.5)
+)

@@ -13,7 +13,7 @@ from corral.cloud.novita.client import NovitaCloud
 from corral.cloud.novita.http import HttpExchange
 from corral.domain.instance import InstanceId, ProviderId
 from corral.domain.lifecycle.tables import Phase
-from corral.domain.observation.provider_names import Mark, provider_name
+from corral.domain.observation.provider_names import ProviderName, provider_name
 from corral.domain.observation.sighting import Sighting
 from corral.store.session.database import Database
 from novitasim.testing import Simulated, start_simulator
@@ -44,7 +44,7 @@ class Scene:
         """An instance of ours that the provider has: our id and the provider's."""
         made = (await self.front.wish(name=name, gpuNum=1)).json
         ours, product_id = str(made["instanceId"]), str(made["productId"])
-        mark = Mark(installation=INSTALLATION, instance_id=InstanceId(ours), attempt=1)
+        mark = ProviderName(installation=INSTALLATION, instance_id=InstanceId(ours), attempt=1)
         theirs = await self.sim.create(provider_name(mark), clusterId=HONG_KONG, productId=product_id)
         clock = self.front.desk.clock
         given: dict[str, Any] = {

@@ -13,27 +13,27 @@ import aiohttp
 import msgspec
 from litestar.handlers import HTTPRouteHandler
 
-from corral.api.app import Parts, build
+from corral.api.app import AppDependencies, build
 from corral.api.http.limits import Limits
-from corral.api.http.process_health import Vitals
+from corral.api.http.process_health import ProcessHealth
 from corral.api.http.server import HttpServer, listen
-from corral.api.middleware.response_cache import WarmAnswers
-from corral.api.routes.adoption import AdoptionDesk
-from corral.api.routes.instances import InstanceDesk
-from corral.api.routes.listing import ListingDesk
-from corral.api.routes.orphans import OrphanDesk
+from corral.api.middleware.response_cache import ResponseCache
+from corral.api.routes.adoption import AdoptionServices
+from corral.api.routes.instances import InstanceServices
+from corral.api.routes.listing import ListingServices
+from corral.api.routes.orphans import OrphanServices
 from corral.base.clock import SystemClock
 from corral.base.configuration import load
 from corral.base.telemetry import Metrics
-from corral.cache.registry import CacheBook
+from corral.cache.registry import CacheRegistry
 from corral.domain.rate_limit import RateLimit
-from corral.engine.auth.api_keys import KeyRing
-from corral.engine.auth.audit_log import AuditTrail
+from corral.engine.auth.api_keys import ApiKeys
+from corral.engine.auth.audit_log import AuditLog
 from corral.engine.events.log import EventLog
-from corral.engine.events.stream import EventHub
-from corral.engine.events.webhook_sender import Deliveries
-from corral.engine.queries.cache_invalidation import SharedCaches
-from corral.engine.queries.catalog import Catalogue
+from corral.engine.events.stream import EventStream
+from corral.engine.events.webhook_sender import WebhookSender
+from corral.engine.queries.cache_invalidation import CacheInvalidation
+from corral.engine.queries.catalog import Catalog
 from corral.engine.queries.fleet import Fleet
 from corral.engine.queries.fleet_gauges import FleetGauges
 from corral.jobs.queue import JobQueue
@@ -60,7 +60,7 @@ class Service:
 
     address: str
     port: int
-    parts: Parts
+    parts: AppDependencies
     client: aiohttp.ClientSession
 
     async def ask(self, method: str, path: str, **options: Any) -> Answer:
@@ -85,31 +85,31 @@ async def serving(
     *,
     limits: Limits | None = None,
     only_watching: bool = False,
-    catalogue: Catalogue | None = None,
-    caches: SharedCaches | None = None,
+    catalogue: Catalog | None = None,
+    caches: CacheInvalidation | None = None,
     event_log: EventLog | None = None,
-    event_hub: EventHub | None = None,
-    deliveries: Deliveries | None = None,
-    instances: InstanceDesk | None = None,
+    event_hub: EventStream | None = None,
+    deliveries: WebhookSender | None = None,
+    instances: InstanceServices | None = None,
     fleet: Fleet | None = None,
     ready_word: str = "ready",
-    listing: ListingDesk | None = None,
-    adoption: AdoptionDesk | None = None,
-    orphans: OrphanDesk | None = None,
+    listing: ListingServices | None = None,
+    adoption: AdoptionServices | None = None,
+    orphans: OrphanServices | None = None,
     pages: Sequence[HTTPRouteHandler] = (),
     local_only: bool = True,
-    book: CacheBook | None = None,
+    book: CacheRegistry | None = None,
     quota: RateLimit | None = None,
-    answers: WarmAnswers | None = None,
+    answers: ResponseCache | None = None,
 ) -> AsyncGenerator[Service]:
     """Serve over *database* for as long as this is open."""
     clock, limits = SystemClock(), limits or Limits()
-    vitals = Vitals(started_at=datetime(2030, 1, 1, tzinfo=UTC))
+    vitals = ProcessHealth(started_at=datetime(2030, 1, 1, tzinfo=UTC))
     vitals.report("database", up=True)
     metrics, gauges = Metrics(), None if fleet is None else FleetGauges(fleet)
     if gauges is not None:
         metrics.registry.register(gauges)
-    parts = Parts(
+    parts = AppDependencies(
         clock=clock,
         metrics=metrics,
         vitals=vitals,
@@ -118,8 +118,8 @@ async def serving(
         allowed_origins=("https://ops.example",),
         limits=limits,
         quota=quota,
-        audit=AuditTrail(database, clock, metrics),
-        keys=KeyRing(database, book or CacheBook(load({}).settings.caches, clock), clock),
+        audit=AuditLog(database, clock, metrics),
+        keys=ApiKeys(database, book or CacheRegistry(load({}).settings.caches, clock), clock),
         catalogue=catalogue,
         caches=caches,
         event_log=event_log,

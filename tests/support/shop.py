@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
-from corral.cloud.port import BeforeSend, CreateOrder, Credentials, Listing
+from corral.cloud.port import BeforeSend, Credentials, Listing, ProviderCreate
 from corral.domain.errors import CloudError, CloudRefusedError
 from corral.domain.observation.sighting import ProviderInstance
 from corral.domain.placement.catalog import (
@@ -97,7 +97,7 @@ class Shop:
         await self._answer("credentials", None)
         return Credentials(username="robot", password="do-not-tell") if auth_id == "auth-1" else None
 
-    async def create(self, order: CreateOrder, *, before_send: BeforeSend | None = None) -> str:
+    async def create(self, order: ProviderCreate, *, before_send: BeforeSend | None = None) -> str:
         raise NotImplementedError
 
     async def instance(self, provider_id: str) -> ProviderInstance | None:

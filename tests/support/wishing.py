@@ -7,21 +7,21 @@ from datetime import timedelta
 
 from corral.base.clock import Clock
 from corral.base.settings import CacheSettings
-from corral.cache.registry import CacheBook
+from corral.cache.registry import CacheRegistry
 from corral.cloud.port import Cloud
 from corral.domain.events import Change
-from corral.domain.instance import Order
-from corral.domain.lifecycle.commands import Terms
+from corral.domain.instance import CreateRequest
+from corral.domain.lifecycle.commands import CommandOptions
 from corral.domain.operation import OperationKind
-from corral.engine.commands.change import Accepted, Errands
-from corral.engine.commands.create import Commands
-from corral.engine.commands.idempotent import Keyed
-from corral.engine.events.publisher import News
+from corral.engine.commands.change import AcceptedCommand, ChangeInstance
+from corral.engine.commands.create import CreateInstance
+from corral.engine.commands.idempotent import IdempotentRequest
+from corral.engine.events.publisher import EventPublisher
 from corral.engine.ids import random_id
-from corral.engine.queries.catalog import Catalogue
+from corral.engine.queries.catalog import Catalog
 from corral.engine.queries.estimates import Estimates
-from corral.engine.queries.instances import Reading
-from corral.engine.queries.provider_name_lookup import Namesakes
+from corral.engine.queries.instances import InstanceQueries
+from corral.engine.queries.provider_name_lookup import ProviderNameLookup
 from corral.jobs.queue import JobQueue
 from corral.jobs.registry import JobRun, JobType, Priority, Registry
 from corral.store.session.database import Connection, Database
@@ -34,11 +34,13 @@ from support.shop import Shop
 REGIONS = ("AS-SGP-02", "CN-HK-01")
 
 
-def an_order(name: str = "trainer") -> Order:
-    return Order(name=name, product_name="RTX 4090 24GB", template_id="204511", regions=("CN-HK-01", "AS-SGP-02"))
+def an_order(name: str = "trainer") -> CreateRequest:
+    return CreateRequest(
+        name=name, product_name="RTX 4090 24GB", template_id="204511", regions=("CN-HK-01", "AS-SGP-02")
+    )
 
 
-class CountedNews(News):
+class CountedNews(EventPublisher):
     """The news, and how many changes were told at a time."""
 
     def __init__(self, queue: JobQueue) -> None:
@@ -70,14 +72,14 @@ class Desk:
         self.database = database
         self.clock = SteppedClock()
         self.shop = Shop()
-        self.caches = CacheBook(CacheSettings.model_validate(caches or {}), self.clock)
+        self.caches = CacheRegistry(CacheSettings.model_validate(caches or {}), self.clock)
         self.registry = Registry()
         for name in job_types:
             priority = Priority.HIGH if name == "create_instance" else Priority.NORMAL
             self.registry.add(JobType(name=name, handler=_nothing, priority=priority))
         self.queue = JobQueue(database, self.registry)
         self.estimates = Estimates(database, self.clock)
-        self.catalogue = Catalogue(
+        self.catalogue = Catalog(
             cloud or self.shop,
             self.caches,
             FailedOffers(database),
@@ -88,11 +90,11 @@ class Desk:
         self.news = CountedNews(self.queue)
         self.commands = self.new_commands(self.clock)
         self.errands = self.new_errands()
-        self.reading = Reading(database, self.caches)
+        self.reading = InstanceQueries(database, self.caches)
 
-    def new_commands(self, clock: Clock) -> Commands:
+    def new_commands(self, clock: Clock) -> CreateInstance:
         """As another process on the same database would have them."""
-        return Commands(
+        return CreateInstance(
             database=self.database,
             catalogue=self.catalogue,
             queue=self.queue,
@@ -103,8 +105,8 @@ class Desk:
             new_id=random_id,
         )
 
-    def new_errands(self, namesakes: Namesakes | None = None) -> Errands:
-        return Errands(
+    def new_errands(self, namesakes: ProviderNameLookup | None = None) -> ChangeInstance:
+        return ChangeInstance(
             database=self.database,
             queue=self.queue,
             tell=self.news.tell,
@@ -116,8 +118,10 @@ class Desk:
             namesakes=namesakes,
         )
 
-    async def delete(self, given_id: str, keyed: Keyed[Accepted] | None = None) -> Accepted | KeyRow:
-        return await self.errands.ask(OperationKind.DELETE, given_id, Terms(), keyed)
+    async def delete(
+        self, given_id: str, keyed: IdempotentRequest[AcceptedCommand] | None = None
+    ) -> AcceptedCommand | KeyRow:
+        return await self.errands.ask(OperationKind.DELETE, given_id, CommandOptions(), keyed)
 
     async def count(self, table: str) -> int:
         async with self.database.connection() as connection:

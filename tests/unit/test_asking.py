@@ -9,8 +9,8 @@ import pytest
 
 from corral.domain.errors import GoalRefusedError
 from corral.domain.health.checks import HealthCheckSpec
-from corral.domain.instance import Failure, Instance, InstanceId, OperationId, Order, ProviderId
-from corral.domain.lifecycle.commands import Asked, Terms, granted
+from corral.domain.instance import CreateRequest, Failure, Instance, InstanceId, OperationId, ProviderId
+from corral.domain.lifecycle.commands import Command, CommandOptions, apply_command
 from corral.domain.lifecycle.tables import Action, Goal, Phase
 from corral.domain.observation.sighting import Sighting
 from corral.domain.operation import Operation, OperationKind, OperationStatus
@@ -39,7 +39,7 @@ def an_instance(phase: Phase, **facts: object) -> Instance:
     there = phase is not Phase.CREATING
     known = Instance(
         id=InstanceId("inst_1"),
-        order=Order(name="worker", product_name="RTX 4090 24GB", template_id="1", regions=("CN-HK-01",)),
+        order=CreateRequest(name="worker", product_name="RTX 4090 24GB", template_id="1", regions=("CN-HK-01",)),
         goal=Goal.GONE if phase in {Phase.DELETING, Phase.TERMINATED} else Goal.RUNNING,
         phase=phase,
         operation_id=OperationId("op_1"),
@@ -58,14 +58,14 @@ def an_operation(kind: OperationKind, status: OperationStatus = OperationStatus.
 
 
 def ask(instance: Instance, kind: OperationKind, current: Operation | None = None, **terms: object) -> Instance:
-    asked = Asked(
+    asked = Command(
         kind=kind,
         operation_id=OperationId("op_2"),
         at=NOW + timedelta(seconds=1),
         within=WITHIN,
-        terms=Terms(**terms),  # type: ignore[arg-type]
+        terms=CommandOptions(**terms),  # type: ignore[arg-type]
     )
-    return granted(instance, current, asked)
+    return apply_command(instance, current, asked)
 
 
 def refusal(instance: Instance, kind: OperationKind, current: Operation | None = None) -> GoalRefusedError:
@@ -151,8 +151,8 @@ def test_what_a_request_says_holds_for_its_operation_alone() -> None:
     later = ask(told, OperationKind.STOP, an_operation(OperationKind.START))
 
     assert told.health_spec == replace(spec, target_port=81)
-    assert told.told_to == "https://a/b"
-    assert (later.health_spec, later.told_to) == (told.order.health, None)
+    assert told.webhook_target == "https://a/b"
+    assert (later.health_spec, later.webhook_target) == (told.order.health, None)
 
 
 def test_a_port_alone_narrows_the_ordered_check() -> None:

@@ -34,8 +34,8 @@ def test_a_wait_never_shrinks_and_never_passes_its_limit(
 
 
 @given(st.floats(0, 1000), st.floats(0, 1), st.floats(0, 1, exclude_max=True))
-def test_jitter_stays_within_its_spread(seconds: float, spread: float, roll: float) -> None:
+def test_jitter_stays_within_its_spread(seconds: float, spread: float, jitter: float) -> None:
     """Up to the spread in either direction, and no further."""
-    moved = jittered(seconds, spread=spread, roll=roll)
+    moved = jittered(seconds, spread=spread, jitter=jitter)
 
     assert seconds * (1 - spread) - 1e-9 <= moved <= seconds * (1 + spread) + 1e-9

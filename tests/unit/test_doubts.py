@@ -10,61 +10,61 @@ from support.known import FRESH, NOW
 
 from corral.domain.instance import InstanceId
 from corral.domain.lifecycle.decision import Policy
-from corral.engine.observe.settle_timer import DoubtWatch
+from corral.engine.observe.settle_timer import SettleTimer
 
 DOUBTFUL = replace(FRESH, attempt=1, create_sent_at=NOW, create_ended=True, doubted_at=NOW)
 
 
-def watch() -> tuple[DoubtWatch, SteppedClock]:
+def watch() -> tuple[SettleTimer, SteppedClock]:
     clock = SteppedClock()
-    return DoubtWatch(clock, Policy(settle=timedelta(seconds=60), longest_create=timedelta(seconds=45))), clock
+    return SettleTimer(clock, Policy(settle=timedelta(seconds=60), longest_create=timedelta(seconds=45))), clock
 
 
 def test_a_doubt_is_outlasted_by_a_listing_that_began_a_settle_time_after_it_was_first_seen() -> None:
     """Not by one that ends then."""
     doubts, clock = watch()
-    assert not doubts.outlasted([DOUBTFUL], began=clock.monotonic())
+    assert not doubts.settled([DOUBTFUL], began=clock.monotonic())
     clock.advance(61)
 
-    assert not doubts.outlasted([DOUBTFUL], began=59.9)
-    assert doubts.outlasted([DOUBTFUL], began=60) == {DOUBTFUL.id}
+    assert not doubts.settled([DOUBTFUL], began=59.9)
+    assert doubts.settled([DOUBTFUL], began=60) == {DOUBTFUL.id}
 
 
 def test_setting_the_clock_changes_nothing() -> None:
     """Nor does a doubt that another machine's clock puts into the past."""
     doubts, clock = watch()
     long_ago = replace(DOUBTFUL, doubted_at=NOW - timedelta(days=1))
-    doubts.outlasted([long_ago], began=0)
+    doubts.settled([long_ago], began=0)
     clock.set_by(3600)
 
-    assert not doubts.outlasted([long_ago], began=clock.monotonic())
+    assert not doubts.settled([long_ago], began=clock.monotonic())
 
 
 def test_the_next_attempt_is_another_doubt() -> None:
     """So is one that was settled and arose again."""
     doubts, clock = watch()
-    doubts.outlasted([DOUBTFUL], began=0)
+    doubts.settled([DOUBTFUL], began=0)
     clock.advance(60)
-    assert not doubts.outlasted([replace(DOUBTFUL, attempt=2)], began=60)
-    assert not doubts.outlasted([DOUBTFUL], began=60)
+    assert not doubts.settled([replace(DOUBTFUL, attempt=2)], began=60)
+    assert not doubts.settled([DOUBTFUL], began=60)
 
 
 def test_only_doubts_are_watched() -> None:
     """A call whose outcome is known, or not yet looked for, is none."""
     doubts, clock = watch()
     others = [replace(DOUBTFUL, doubted_at=None), replace(DOUBTFUL, id=InstanceId("b"), create_sent_at=None)]
-    doubts.outlasted(others, began=0)
+    doubts.settled(others, began=0)
     clock.advance(100)
 
-    assert not doubts.outlasted(others, began=100)
+    assert not doubts.settled(others, began=100)
 
 
 def test_a_call_whose_end_was_not_recorded_is_given_the_longest_create_to_be_sent() -> None:
     """Its worker may be cut off and still send it; only then does the settle time start."""
     doubts, clock = watch()
     cut_off = replace(DOUBTFUL, create_ended=False)
-    doubts.outlasted([cut_off], began=0)
+    doubts.settled([cut_off], began=0)
     clock.advance(200)
 
-    assert not doubts.outlasted([cut_off], began=104.9)
-    assert doubts.outlasted([cut_off], began=105) == {cut_off.id}
+    assert not doubts.settled([cut_off], began=104.9)
+    assert doubts.settled([cut_off], began=105) == {cut_off.id}

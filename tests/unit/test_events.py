@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from support.known import FRESH, NOW
 
-from corral.domain.events import Change, EventType, Progress, event_of, happenings
+from corral.domain.events import Change, EventType, Progress, event_drafts, event_of
 from corral.domain.instance import Failure, OperationId
 from corral.domain.lifecycle.tables import Phase
 from corral.domain.operation import Operation, OperationKind, OperationStatus
@@ -99,6 +99,6 @@ def test_a_start_is_told_when_it_begins_and_ends(
     before: Phase, after: Phase, moved: tuple[Operation | None, Operation], expected: list[EventType]
 ) -> None:
     """Beside the phases, and for starts alone."""
-    told = happenings([change(before, after, progress=Progress(before=moved[0], after=moved[1]))])
+    told = event_drafts([change(before, after, progress=Progress(before=moved[0], after=moved[1]))])
 
     assert [one.type for one in told] == expected

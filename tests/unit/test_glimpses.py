@@ -12,7 +12,7 @@ from support.sightings import shown
 from corral.domain.instance import ProviderId
 from corral.domain.lifecycle.tables import Phase
 from corral.domain.observation.sighting import Connection, Sighting
-from corral.engine.observe.recent_lookups import FRESH, MOST, Glimpses
+from corral.engine.observe.recent_lookups import FRESH, MOST, RecentLookups
 
 SEEN = shown("p1", Sighting.RUNNING)
 UP = replace(WISHED, phase=Phase.RUNNING, provider_id=ProviderId("p1"), sighting=Sighting.RUNNING, sighted_at=NOW)
@@ -20,10 +20,10 @@ UP = replace(WISHED, phase=Phase.RUNNING, provider_id=ProviderId("p1"), sighting
 
 def test_what_was_seen_serves_one_pass() -> None:
     """The next one, which finds that something was missing in it, asks anew."""
-    glimpses = Glimpses()
-    glimpses.keep(SEEN, NOW)
+    recent_lookups = RecentLookups()
+    recent_lookups.keep(SEEN, NOW)
 
-    assert [glimpses.take(UP, NOW), glimpses.take(UP, NOW)] == [SEEN, None]
+    assert [recent_lookups.take(UP, NOW), recent_lookups.take(UP, NOW)] == [SEEN, None]
 
 
 def test_what_is_old_or_not_what_the_record_tells_of_serves_nobody() -> None:
@@ -34,22 +34,22 @@ def test_what_is_old_or_not_what_the_record_tells_of_serves_nobody() -> None:
         (replace(UP, provider_id=ProviderId("p2")), NOW),
         (replace(UP, provider_id=None), NOW),
     ):
-        glimpses = Glimpses()
-        glimpses.keep(SEEN, NOW)
+        recent_lookups = RecentLookups()
+        recent_lookups.keep(SEEN, NOW)
 
-        assert glimpses.take(instance, now) is None
+        assert recent_lookups.take(instance, now) is None
 
 
 def test_it_keeps_few_and_no_password() -> None:
     """Nobody may come for them."""
-    glimpses = Glimpses()
-    glimpses.keep(SEEN, NOW)
+    recent_lookups = RecentLookups()
+    recent_lookups.keep(SEEN, NOW)
     for number in range(MOST):
-        glimpses.keep(shown(f"q{number}", Sighting.RUNNING), NOW)
-    assert glimpses.take(UP, NOW) is None
+        recent_lookups.keep(shown(f"q{number}", Sighting.RUNNING), NOW)
+    assert recent_lookups.take(UP, NOW) is None
 
-    glimpses.keep(replace(SEEN, connection=Connection(ssh_command="ssh", ssh_password="secret")), NOW)
-    seen = glimpses.take(UP, NOW)
+    recent_lookups.keep(replace(SEEN, connection=Connection(ssh_command="ssh", ssh_password="secret")), NOW)
+    seen = recent_lookups.take(UP, NOW)
     assert seen is not None
     assert seen.connection is not None
     assert (seen.connection.ssh_command, seen.connection.ssh_password) == ("ssh", None)

@@ -125,12 +125,12 @@ def test_the_overall_health_sums_the_endpoints_up(
 
 def test_a_healthy_report_passes_however_late() -> None:
     """What works is ready, whatever the clock says."""
-    assert Passed() == judge(report(None), HealthCheckSpec(), now=START + timedelta(days=1), roll=MIDDLE)
+    assert Passed() == judge(report(None), HealthCheckSpec(), now=START + timedelta(days=1), jitter=MIDDLE)
 
 
 def test_a_lasting_error_does_not_end_the_wait() -> None:
     """An application that loads answers 404 before it answers 200."""
-    ruling = judge(report(FaultCategory.CLIENT_ERROR), HealthCheckSpec(), now=START, roll=MIDDLE)
+    ruling = judge(report(FaultCategory.CLIENT_ERROR), HealthCheckSpec(), now=START, jitter=MIDDLE)
 
     assert ruling == CheckAgain(after=timedelta(seconds=2))
 
@@ -139,7 +139,7 @@ def test_the_last_pause_ends_with_the_wait() -> None:
     """So that the last check happens when the time is over, not after it."""
     now = START + timedelta(seconds=299)
 
-    assert judge(report(FaultCategory.TIMEOUT), HealthCheckSpec(), now=now, roll=MIDDLE) == CheckAgain(
+    assert judge(report(FaultCategory.TIMEOUT), HealthCheckSpec(), now=now, jitter=MIDDLE) == CheckAgain(
         after=timedelta(seconds=1)
     )
 
@@ -157,7 +157,7 @@ def test_the_last_errors_decide_what_the_failure_is_called(
     categories: tuple[FaultCategory | None, ...], code: str
 ) -> None:
     """Too slow, or wrong: the user does different things about it."""
-    ruling = judge(report(*categories), HealthCheckSpec(), now=START + timedelta(seconds=300), roll=MIDDLE)
+    ruling = judge(report(*categories), HealthCheckSpec(), now=START + timedelta(seconds=300), jitter=MIDDLE)
 
     assert isinstance(ruling, GivenUp)
     assert code == ruling.code
@@ -168,7 +168,7 @@ def test_pauses_double_within_a_round_and_begin_anew_with_the_next() -> None:
     """An instance that needs minutes is still noticed soon after it comes up."""
     spec = HealthCheckSpec(retry_attempts=3, retry_delay_ms=2000)
 
-    pauses = [pause_seconds(spec, checks=check, roll=MIDDLE) for check in range(1, 9)]
+    pauses = [pause_seconds(spec, checks=check, jitter=MIDDLE) for check in range(1, 9)]
 
     assert pauses == [2, 4, 8, 2, 2, 4, 8, 2]
 

@@ -8,12 +8,12 @@ from datetime import timedelta
 import pytest
 from support.known import FRESH, NOW
 
-from corral.domain.events import waits_anew
+from corral.domain.events import starts_to_wait
 from corral.domain.instance import Failure, InstanceId, ProviderId
 from corral.domain.lifecycle.creation import held_up, not_created
 from corral.domain.lifecycle.decide import Decision, Policy, decide, recorded
 from corral.domain.lifecycle.tables import AFTER_SIGHTING, PLAN, Action, Goal, Phase
-from corral.domain.observation.provider_names import Mark, provider_name, read_mark
+from corral.domain.observation.provider_names import ProviderName, parse_provider_name, provider_name
 from corral.domain.observation.sighting import Sighting
 
 POLICY = Policy()
@@ -66,7 +66,7 @@ def test_a_call_that_was_not_carried_out_leaves_its_reason_and_no_pause() -> Non
 
     assert first.waiting is not None
     assert first.waiting.message == "HTTP 403"
-    assert (waits_anew(FRESH, first), waits_anew(first, second)) == (True, False)
+    assert (starts_to_wait(FRESH, first), starts_to_wait(first, second)) == (True, False)
     assert decide(first, NOW, POLICY).action is Action.CREATE
     assert not first.create_in_doubt
 
@@ -105,7 +105,7 @@ def test_the_deadline_of_a_create_in_doubt_is_kept_and_its_name_searched_for() -
     doubtful = replace(FRESH, attempt=1, create_sent_at=NOW, doubted_at=NOW, deadline_at=NOW + seconds(30))
     before, after = decide(doubtful, NOW, POLICY), decide(doubtful, NOW + seconds(30), POLICY)
 
-    assert (before.phase, before.action, before.look_again) == (Phase.CREATING, Action.FIND, seconds(30))
+    assert (before.phase, before.action, before.requeue_after) == (Phase.CREATING, Action.FIND, seconds(30))
     assert (after.phase, after.action) == (Phase.FAILED, Action.FIND)
     assert after.failure is not None
     assert after.failure.code == "STARTUP_TIMEOUT"
@@ -149,7 +149,7 @@ def test_what_was_told_to_go_and_not_found_is_asked_for_once_more_before_it_is_g
     gone = replace(BORN, goal=Goal.GONE, phase=Phase.DELETING, acted_at=NOW, unfound_since=NOW + seconds(5))
     waiting = decide(gone, NOW + seconds(64), POLICY)
 
-    assert (waiting.phase, waiting.action, waiting.look_again) == (Phase.DELETING, None, seconds(1))
+    assert (waiting.phase, waiting.action, waiting.requeue_after) == (Phase.DELETING, None, seconds(1))
     assert decide(gone, NOW + seconds(65), POLICY).action is Action.CONFIRM
     assert decide(replace(gone, acted_at=None), NOW + seconds(65), POLICY).action is Action.DELETE
 
@@ -239,17 +239,17 @@ def test_the_pauses_between_repeats_double_up_to_four_minutes(goal: Goal, phase:
 
 def test_a_decision_that_changes_nothing_is_recorded_as_nothing() -> None:
     """The same phase keeps its hour."""
-    same = Decision(phase=BORN.phase, action=None, because="", look_again=None)
+    same = Decision(phase=BORN.phase, action=None, because="", requeue_after=None)
 
     assert recorded(BORN, same, NOW + seconds(5)) is BORN
 
 
 def test_a_provider_name_tells_whose_it_is() -> None:
     """And foreign names tell nothing; nor does a number that we would write otherwise."""
-    mark = Mark(installation="0a1b2c", instance_id=InstanceId("inst_7f3k"), attempt=12)
+    mark = ProviderName(installation="0a1b2c", instance_id=InstanceId("inst_7f3k"), attempt=12)
 
     assert provider_name(mark) == "corral-0a1b2c-inst-7f3k-12"
-    assert read_mark(provider_name(mark)) == mark
+    assert parse_provider_name(provider_name(mark)) == mark
     for foreign in (
         "worker-1",
         "corral-demo",
@@ -258,4 +258,4 @@ def test_a_provider_name_tells_whose_it_is() -> None:
         "",
         "corral-0a1b2c-inst-7f3k-01",
     ):
-        assert read_mark(foreign) is None
+        assert parse_provider_name(foreign) is None

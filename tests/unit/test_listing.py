@@ -13,7 +13,15 @@ from support.sightings import shown
 from corral.domain.instance import Instance, Placement, ProviderId
 from corral.domain.lifecycle.decide import Policy
 from corral.domain.lifecycle.tables import Action, Goal, Phase
-from corral.domain.observation.merge import FOREIGN_PHASE, Consistency, Heard, Merged, Source, foreign_phase, merge
+from corral.domain.observation.merge import (
+    FOREIGN_PHASE,
+    Consistency,
+    Merged,
+    ProviderListing,
+    Source,
+    foreign_phase,
+    merge,
+)
 from corral.domain.observation.sighting import Endpoint, ProviderInstance, Sighting
 from corral.domain.placement.catalog import BillingMode, PortKind
 
@@ -41,7 +49,7 @@ AFTER = NOW + timedelta(seconds=1)
 
 
 def merged(ours: Instance, *listed: ProviderInstance, complete: bool = True) -> Merged:
-    heard = Heard(listed=listed, complete=complete, began=NOW, now=NOW + timedelta(hours=1))
+    heard = ProviderListing(listed=listed, complete=complete, began=NOW, now=NOW + timedelta(hours=1))
     (item,) = merge({ours.id: ours}, heard, policy=Policy(), installation="0a1b2c")
     return item
 
@@ -152,7 +160,7 @@ def test_the_newest_comes_first_and_the_undated_last() -> None:
         shown("oldest", Sighting.RUNNING, name="z", created_at=NOW - timedelta(days=9)),
         RUNNING,
     )
-    heard = Heard(listed=listed, complete=True, began=NOW, now=NOW + timedelta(hours=1))
+    heard = ProviderListing(listed=listed, complete=True, began=NOW, now=NOW + timedelta(hours=1))
     found = merge({OURS.id: OURS}, heard, policy=Policy(), installation="0a1b2c")
 
     assert [item.seen.id for item in found if item.seen is not None] == ["newest", "p1", "oldest", "undated"]

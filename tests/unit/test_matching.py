@@ -11,7 +11,7 @@ from support.sightings import shown
 from corral.domain.instance import Instance, ProviderId
 from corral.domain.lifecycle.tables import Goal
 from corral.domain.observation.matching import UnmatchedKind, matched
-from corral.domain.observation.provider_names import Mark, provider_name
+from corral.domain.observation.provider_names import ProviderName, provider_name
 from corral.domain.observation.sighting import ProviderInstance, Sighting
 
 RUNNING, REMOVING, ABSENT = Sighting.RUNNING, Sighting.REMOVING, Sighting.ABSENT
@@ -20,12 +20,14 @@ DOUBTFUL = replace(FRESH, attempt=2, create_sent_at=NOW)
 GONE = replace(HAS, goal=Goal.GONE)
 
 
-def machine(provider_id: str, attempt: int, sighting: Sighting = RUNNING) -> tuple[Mark, ProviderInstance]:
-    mark = Mark(installation="0a1b2c", instance_id=FRESH.id, attempt=attempt)
+def machine(provider_id: str, attempt: int, sighting: Sighting = RUNNING) -> tuple[ProviderName, ProviderInstance]:
+    mark = ProviderName(installation="0a1b2c", instance_id=FRESH.id, attempt=attempt)
     return mark, shown(provider_id, sighting, name=provider_name(mark))
 
 
-def given(record: Instance | None, *machines: tuple[Mark, ProviderInstance]) -> tuple[str | None, dict[str, str]]:
+def given(
+    record: Instance | None, *machines: tuple[ProviderName, ProviderInstance]
+) -> tuple[str | None, dict[str, str]]:
     """The machine that the record gets, and the kinds of the others."""
     matches, unmatched, to_confirm = matched({} if record is None else {record.id: record}, machines)
     assert len(matches) <= 1

@@ -11,14 +11,14 @@ from corral.domain.instance import Instance, ProviderId
 from corral.domain.lifecycle.decide import Policy
 from corral.domain.lifecycle.tables import Action, Goal, Phase
 from corral.domain.observation.sighting import Sighting
-from corral.engine.observe.observations import next_look
+from corral.engine.observe.observations import next_wake_at
 
 BOOTING = replace(FRESH, phase=Phase.STARTING, provider_id=ProviderId("p1"), sighting=Sighting.BOOTING)
 DEADLINE = FRESH.deadline_at
 
 
 def looked(instance: Instance) -> datetime | None:
-    return next_look(instance, NOW, Policy())
+    return next_wake_at(instance, NOW, Policy())
 
 
 def test_nothing_follows_from_a_machine_that_still_boots() -> None:

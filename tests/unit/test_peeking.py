@@ -11,7 +11,7 @@ from support.known import FRESH, NOW
 from corral.domain.instance import Instance, InstanceId, ProviderId
 from corral.domain.lifecycle.decide import Policy
 from corral.domain.lifecycle.tables import Action, Goal, Phase
-from corral.domain.observation.direct_lookup import worth_a_peek
+from corral.domain.observation.direct_lookup import due_for_lookup
 
 STARTING = replace(FRESH, phase=Phase.STARTING, provider_id=ProviderId("p1"))
 DELETING = replace(STARTING, goal=Goal.GONE, phase=Phase.DELETING, acted_at=NOW)
@@ -19,7 +19,7 @@ DELETING = replace(STARTING, goal=Goal.GONE, phase=Phase.DELETING, acted_at=NOW)
 
 def due_after(instance: Instance, seconds: float, peeked_after: float | None = None) -> bool:
     peeked = {} if peeked_after is None else {instance.id: NOW + timedelta(seconds=peeked_after)}
-    return bool(worth_a_peek([instance], peeked, NOW + timedelta(seconds=seconds), Policy()))
+    return bool(due_for_lookup([instance], peeked, NOW + timedelta(seconds=seconds), Policy()))
 
 
 def test_what_moves_is_looked_at_a_little_after_it_began_to_move_and_then_ever_more_rarely() -> None:
@@ -59,6 +59,6 @@ def test_the_longest_due_comes_first() -> None:
     """Where there are calls for a few only, nobody is passed over for ever."""
     later = replace(STARTING, id=InstanceId("inst_0"), phase_since=NOW + timedelta(seconds=1))
 
-    found = worth_a_peek([later, STARTING, DELETING], {}, NOW + timedelta(seconds=60), Policy())
+    found = due_for_lookup([later, STARTING, DELETING], {}, NOW + timedelta(seconds=60), Policy())
 
     assert [each.phase_since for each in found] == [NOW, NOW, NOW + timedelta(seconds=1)]

@@ -8,7 +8,7 @@ import pytest
 
 from corral.domain.placement.catalog import BillingMode, Cluster, Product
 from corral.domain.placement.pricing import micro_usd, usd, usd_text
-from corral.domain.placement.rank import Offer, Reason, Shelf, Wish, rank
+from corral.domain.placement.rank import Offer, PlacementRequest, Reason, RegionStock, rank
 from corral.domain.placement.regions import find_cluster, is_sold_in, region_order
 
 SPOT, ON_DEMAND = BillingMode.SPOT, BillingMode.ON_DEMAND
@@ -41,12 +41,12 @@ def product(
     )
 
 
-def shelf(cluster: Cluster, *products: Product) -> Shelf:
-    return Shelf(region=cluster.region, cluster=cluster, products={SPOT: products, ON_DEMAND: products})
+def shelf(cluster: Cluster, *products: Product) -> RegionStock:
+    return RegionStock(region=cluster.region, cluster=cluster, products={SPOT: products, ON_DEMAND: products})
 
 
-def wish(*regions: str, **more: object) -> Wish:
-    return Wish(product_name=NAME, regions=regions or ("AS-SGP-02",), **more)  # type: ignore[arg-type]  # test's own
+def wish(*regions: str, **more: object) -> PlacementRequest:
+    return PlacementRequest(product_name=NAME, regions=regions or ("AS-SGP-02",), **more)  # type: ignore[arg-type]  # test's own
 
 
 def test_the_wished_region_goes_before_a_cheaper_one() -> None:
@@ -111,8 +111,8 @@ def test_a_region_is_rejected_as_a_whole_when_nothing_of_it_can_be_had() -> None
     """Once, not once for each billing mode."""
     stock = [
         shelf(SGP, product("p")),
-        Shelf(region="as-sgp-2", cluster=SGP),
-        Shelf(region="CN-HK-01", cluster=HK, unreachable_because="time-out"),
+        RegionStock(region="as-sgp-2", cluster=SGP),
+        RegionStock(region="CN-HK-01", cluster=HK, unreachable_because="time-out"),
     ]
 
     ranking = rank(wish("AS-SGP-02", "as-sgp-2", "CN-HK-01", "MOON-01", spot_fallback=True), stock)

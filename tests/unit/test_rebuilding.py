@@ -11,11 +11,11 @@ from support.sightings import shown
 from corral.domain.errors import GoalRefusedError
 from corral.domain.instance import Instance, ProviderId
 from corral.domain.lifecycle.tables import Phase
-from corral.domain.observation.rebuild import Claim, Fate, choose, findings, installations
+from corral.domain.observation.rebuild import InstallationRecord, RebuildOutcome, choose, installations, marked_machines
 from corral.domain.observation.sighting import ProviderInstance, Sighting
 
 OURS, THEIRS = "0a1b2c", "ffffff"
-NEW = Claim(own="999999", is_blank=True)
+NEW = InstallationRecord(own="999999", is_blank=True)
 
 
 def machine(
@@ -24,9 +24,9 @@ def machine(
     return shown(provider_id, is_, name=f"corral-{by}-inst-{of}-{attempt}")
 
 
-def fates(*listed: ProviderInstance, record: Instance | None = None, doomed: str = "") -> dict[str, Fate]:
+def fates(*listed: ProviderInstance, record: Instance | None = None, doomed: str = "") -> dict[str, RebuildOutcome]:
     remembered = {} if record is None else {record.id: record}
-    found = findings(listed, OURS, remembered, {ProviderId(doomed)})
+    found = marked_machines(listed, OURS, remembered, {ProviderId(doomed)})
     return {each.seen.id: each.fate for each in found}
 
 
@@ -45,10 +45,10 @@ def test_of_several_installations_none_is_guessed() -> None:
 
 def test_a_database_that_knows_who_it_is_takes_no_others() -> None:
     """Whether it has instances, or only machines in the account that carry its mark."""
-    assert choose(Claim(own=OURS, is_blank=False), {THEIRS: 5}, None) == OURS
-    assert choose(Claim(own=OURS, is_blank=True), {THEIRS: 5, OURS: 1}, None) == OURS
+    assert choose(InstallationRecord(own=OURS, is_blank=False), {THEIRS: 5}, None) == OURS
+    assert choose(InstallationRecord(own=OURS, is_blank=True), {THEIRS: 5, OURS: 1}, None) == OURS
     with pytest.raises(GoalRefusedError, match="has instances of installation 0a1b2c"):
-        choose(Claim(own=OURS, is_blank=False), {THEIRS: 5}, THEIRS)
+        choose(InstallationRecord(own=OURS, is_blank=False), {THEIRS: 5}, THEIRS)
 
 
 def test_a_mark_that_no_machine_carries_is_refused() -> None:
@@ -68,7 +68,7 @@ def test_machines_are_counted_by_whose_they_are() -> None:
 def test_only_machines_of_the_installation_are_found() -> None:
     """Everything else in the account is somebody else's business."""
     assert fates(machine("p1"), machine("p2", by=THEIRS), shown("p3", Sighting.RUNNING, name="notes")) == {
-        "p1": Fate.REBUILT
+        "p1": RebuildOutcome.REBUILT
     }
 
 
@@ -88,17 +88,17 @@ def test_of_two_machines_of_one_instance_the_newest_that_runs_is_kept(old: Sight
     found = fates(machine("old", attempt=1, is_=old), machine("new", attempt=2, is_=new))
     other = "old" if kept == "new" else "new"
 
-    assert found[kept] is Fate.REBUILT
-    assert found[other] is (Fate.LEAVING if Sighting.REMOVING in {old, new} else Fate.DUPLICATE)
+    assert found[kept] is RebuildOutcome.REBUILT
+    assert found[other] is (RebuildOutcome.LEAVING if Sighting.REMOVING in {old, new} else RebuildOutcome.DUPLICATE)
 
 
 def test_attempts_count_on_from_the_last_one_seen() -> None:
     """A name is never used twice."""
-    found = findings([machine("new", attempt=12, is_=Sighting.EXITED), machine("old", attempt=9)], OURS, {})
+    found = marked_machines([machine("new", attempt=12, is_=Sighting.EXITED), machine("old", attempt=9)], OURS, {})
 
     assert [(each.seen.id, each.fate, each.last_attempt) for each in found] == [
-        ("old", Fate.REBUILT, 12),
-        ("new", Fate.DUPLICATE, 12),
+        ("old", RebuildOutcome.REBUILT, 12),
+        ("new", RebuildOutcome.DUPLICATE, 12),
     ]
 
 
@@ -107,19 +107,22 @@ def test_what_is_remembered_stays_as_it_is() -> None:
     known = replace(FRESH, provider_id=ProviderId("p1"), phase=Phase.READY)
     gone = replace(FRESH, phase=Phase.TERMINATED)
 
-    assert fates(machine("p1"), record=known) == {"p1": Fate.KNOWN}
-    assert fates(machine("p1"), machine("p2", attempt=2), record=known) == {"p1": Fate.KNOWN, "p2": Fate.SURPLUS}
-    assert fates(machine("p1"), record=gone) == {"p1": Fate.SURPLUS}
+    assert fates(machine("p1"), record=known) == {"p1": RebuildOutcome.KNOWN}
+    assert fates(machine("p1"), machine("p2", attempt=2), record=known) == {
+        "p1": RebuildOutcome.KNOWN,
+        "p2": RebuildOutcome.SURPLUS,
+    }
+    assert fates(machine("p1"), record=gone) == {"p1": RebuildOutcome.SURPLUS}
 
 
 def test_a_record_from_before_its_machine_was_made_is_joined_to_it() -> None:
     """After an older backup: left alone, the service would make a second one under the same name."""
-    assert fates(machine("p1"), record=FRESH) == {"p1": Fate.JOINED}
+    assert fates(machine("p1"), record=FRESH) == {"p1": RebuildOutcome.JOINED}
 
 
 def test_one_whose_deletion_was_asked_for_is_left_alone() -> None:
     """A record would promise a machine that is about to go."""
     assert fates(machine("p1"), machine("p2", of="b2", is_=Sighting.REMOVING), doomed="p1") == {
-        "p1": Fate.LEAVING,
-        "p2": Fate.LEAVING,
+        "p1": RebuildOutcome.LEAVING,
+        "p2": RebuildOutcome.LEAVING,
     }

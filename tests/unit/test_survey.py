@@ -12,16 +12,16 @@ from support.sightings import shown
 
 from corral.domain.instance import Instance, ProviderId
 from corral.domain.lifecycle.tables import Goal, Phase
-from corral.domain.observation.compare import Survey, peeked, survey
+from corral.domain.observation.compare import Comparison, compare, looked_up
 from corral.domain.observation.sighting import ProviderInstance, Sighting
 
 SETTLE = timedelta(seconds=60)
 BORN = replace(FRESH, phase=Phase.STARTING, attempt=1, provider_id=ProviderId("p1"), started_at=NOW)
 
 
-def looked(instance: Instance, listed: Sequence[ProviderInstance], *, after: float, outlasted: bool = True) -> Survey:
+def looked(instance: Instance, listed: Sequence[ProviderInstance], *, after: float, settled: bool = True) -> Comparison:
     began = NOW + timedelta(seconds=after)
-    return survey(
+    return compare(
         {instance.id: instance},
         listed,
         complete=True,
@@ -29,7 +29,7 @@ def looked(instance: Instance, listed: Sequence[ProviderInstance], *, after: flo
         now=began + timedelta(seconds=50),
         installation="0a1b2c",
         settle=SETTLE,
-        outlasted={instance.id} if outlasted else (),
+        settled={instance.id} if settled else (),
     )
 
 
@@ -58,7 +58,7 @@ def test_listings_within_the_settle_time_prove_nothing_about_a_create_in_doubt()
     counted = [len(looked(doubtful, [], after=seconds).counted) for seconds in (0, 1, 59.9, 60, 61)]
 
     assert counted == [0, 0, 0, 1, 1]
-    assert not looked(doubtful, [], after=3600, outlasted=False).counted, "whatever the clock says, nobody has waited"
+    assert not looked(doubtful, [], after=3600, settled=False).counted, "whatever the clock says, nobody has waited"
 
 
 LEAVING = replace(
@@ -68,7 +68,7 @@ LEAVING = replace(
 
 def looked_at(instance: Instance, seen: ProviderInstance | None, *, after: float) -> Instance:
     began = NOW + timedelta(seconds=after)
-    return peeked(instance, seen, began=began, now=began + timedelta(seconds=50), settle=SETTLE)
+    return looked_up(instance, seen, began=began, now=began + timedelta(seconds=50), settle=SETTLE)
 
 
 def test_a_look_at_one_tells_what_a_listing_would() -> None:

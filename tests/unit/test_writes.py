@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from support.waiting import until
 
-from corral.api.http.coalesced_writes import JoinedWrites
+from corral.api.http.coalesced_writes import CoalescedWrites
 
 
 class Wire(asyncio.Transport):
@@ -48,9 +48,9 @@ async def turn() -> None:
     await done.wait()
 
 
-def opened(*, unsent_within: float = 30.0) -> tuple[Wire, JoinedWrites]:
+def opened(*, unsent_within: float = 30.0) -> tuple[Wire, CoalescedWrites]:
     wire = Wire()
-    return wire, JoinedWrites(wire, asyncio.get_running_loop(), unsent_within=unsent_within)
+    return wire, CoalescedWrites(wire, asyncio.get_running_loop(), unsent_within=unsent_within)
 
 
 async def test_a_head_and_its_body_are_one_write() -> None:

@@ -23,13 +23,13 @@ from corral.api.http.edge import Edge
 from corral.api.http.errors import RequestIds, problem
 from corral.api.http.limits import Limits
 from corral.api.http.parameters import field_problems
-from corral.api.http.process_health import Vitals
-from corral.api.middleware.auth import OPEN, Authority, Entrance
-from corral.api.middleware.idempotency import OncePerKey
-from corral.api.middleware.rate_limit import Quota
-from corral.api.middleware.response_cache import Warm, WarmAnswers
+from corral.api.http.process_health import ProcessHealth
+from corral.api.middleware.auth import OPEN, Authenticator, Authority
+from corral.api.middleware.idempotency import IdempotencyMiddleware
+from corral.api.middleware.rate_limit import RequestLimit
+from corral.api.middleware.response_cache import ResponseCache, ResponseCacheMiddleware
 from corral.api.openapi.document import CompletedJson, keep_steady
-from corral.api.plain_wishes import PlainWishes
+from corral.api.plain_wishes import PlainCreates
 from corral.api.routes import (
     actions,
     adoption,
@@ -51,14 +51,14 @@ from corral.base.clock import Clock
 from corral.base.telemetry import Metrics, log
 from corral.domain import errors
 from corral.domain.rate_limit import RateLimit
-from corral.engine.auth.api_keys import KeyRing
-from corral.engine.auth.audit_log import AuditTrail
-from corral.engine.commands.idempotent import KeysInUse
+from corral.engine.auth.api_keys import ApiKeys
+from corral.engine.auth.audit_log import AuditLog
+from corral.engine.commands.idempotent import IdempotencyKeys
 from corral.engine.events.log import EventLog
-from corral.engine.events.stream import EventHub
-from corral.engine.events.webhook_sender import Deliveries
-from corral.engine.queries.cache_invalidation import SharedCaches
-from corral.engine.queries.catalog import Catalogue
+from corral.engine.events.stream import EventStream
+from corral.engine.events.webhook_sender import WebhookSender
+from corral.engine.queries.cache_invalidation import CacheInvalidation
+from corral.engine.queries.catalog import Catalog
 from corral.engine.queries.fleet import Fleet
 from corral.engine.queries.fleet_gauges import FleetGauges
 from corral.jobs.queue import JobQueue
@@ -72,42 +72,42 @@ EXPOSED = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Parts:
+class AppDependencies:
     """What the routes need of the rest of the program."""
 
     clock: Clock
     metrics: Metrics
-    vitals: Vitals
+    vitals: ProcessHealth
     queue: JobQueue
     local_only: bool
     allowed_origins: tuple[str, ...]
     limits: Limits
-    keys: KeyRing
-    audit: AuditTrail
+    keys: ApiKeys
+    audit: AuditLog
     quota: RateLimit | None = None
     """How often one caller may ask; None: as often as it likes."""
-    catalogue: Catalogue | None = None
-    caches: SharedCaches | None = None
+    catalogue: Catalog | None = None
+    caches: CacheInvalidation | None = None
     event_log: EventLog | None = None
-    event_hub: EventHub | None = None
-    deliveries: Deliveries | None = None
-    instances: instances.InstanceDesk | None = None
+    event_hub: EventStream | None = None
+    deliveries: WebhookSender | None = None
+    instances: instances.InstanceServices | None = None
     fleet: Fleet | None = None
     gauges: FleetGauges | None = None
     """The fleet's numbers, which `/metrics` reads anew each time."""
     ready_word: str = "ready"
-    listing: listing.ListingDesk | None = None
-    adoption: adoption.AdoptionDesk | None = None
-    orphans: orphans.OrphanDesk | None = None
+    listing: listing.ListingServices | None = None
+    adoption: adoption.AdoptionServices | None = None
+    orphans: orphans.OrphanServices | None = None
     database: Database | None = None
     """Where answers given under idempotency keys are kept; None: keys are ignored."""
-    answers: WarmAnswers | None = None
+    answers: ResponseCache | None = None
     """Where answers about instances are kept for a moment; None: each is made anew."""
     pages: Sequence[HTTPRouteHandler] = ()
     """What else is served to people, such as the dashboard."""
 
 
-def build(parts: Parts, *, only_watching: bool = False) -> ASGIApp:
+def build(parts: AppDependencies, *, only_watching: bool = False) -> ASGIApp:
     """
     The application for these parts, ready for any ASGI server; it needs no lifespan events.
 
@@ -150,18 +150,18 @@ def build(parts: Parts, *, only_watching: bool = False) -> ASGIApp:
     _know_every_method(app)
     served: ASGIApp = app
     if parts.instances is not None and not only_watching:
-        served = PlainWishes(app=served, desk=parts.instances)
+        served = PlainCreates(app=served, desk=parts.instances)
     if parts.answers is not None:
-        served = Warm(served, parts.answers)
+        served = ResponseCacheMiddleware(served, parts.answers)
     return Edge(
         app=served,
         clock=parts.clock,
         metrics=parts.metrics,
         vitals=parts.vitals,
         limits=parts.limits,
-        entrance=Entrance(keys=parts.keys, local_only=parts.local_only, allowed_origins=frozenset(origins)),
+        entrance=Authenticator(keys=parts.keys, local_only=parts.local_only, allowed_origins=frozenset(origins)),
         audit=parts.audit,
-        quota=None if parts.quota is None else Quota(limit=parts.quota, clock=parts.clock),
+        quota=None if parts.quota is None else RequestLimit(limit=parts.quota, clock=parts.clock),
         cors=cors,
     )
 
@@ -201,7 +201,7 @@ def with_head(methods: Iterable[str]) -> Any:
 def _once_per_key(database: Database, clock: Clock, limits: Limits) -> DefineMiddleware:
     patience = limits.first_answer_within_seconds
     return DefineMiddleware(
-        OncePerKey, keys=KeysInUse(database, clock), database=database, clock=clock, patience=patience
+        IdempotencyMiddleware, keys=IdempotencyKeys(database, clock), database=database, clock=clock, patience=patience
     )
 
 

@@ -15,7 +15,7 @@ from corral.api.http.bodies import whole_body
 from corral.api.middleware.audit import WRITTEN
 from corral.api.middleware.auth import OPERATOR, check
 from corral.api.middleware.idempotency import HEADER
-from corral.api.routes.instances import PATH, InstanceDesk, created_answer, created_line
+from corral.api.routes.instances import PATH, InstanceServices, created_answer, created_line
 
 if TYPE_CHECKING:
     from litestar.types import ASGIApp, Receive, Scope, Send
@@ -24,11 +24,11 @@ _NOT_PLAIN: Final = frozenset({HEADER.lower().encode(), b"origin"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PlainWishes:
+class PlainCreates:
     """The application behind the short way; the edge must have found out who asks."""
 
     app: ASGIApp
-    desk: InstanceDesk
+    desk: InstanceServices
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Record a plain wish, or let the application answer."""

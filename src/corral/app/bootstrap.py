@@ -15,16 +15,16 @@ from litestar.types import ASGIApp
 
 from corral import __version__
 from corral.api import app
-from corral.api.http.request_readers import OrderReader, order_defaults
+from corral.api.http.request_readers import RequestReader, order_defaults
 from corral.api.http.server import HttpServer, listen
-from corral.api.middleware.response_cache import WarmAnswers
-from corral.api.routes.adoption import AdoptionDesk
-from corral.api.routes.instances import InstanceDesk
-from corral.api.routes.listing import ListingDesk
-from corral.api.routes.orphans import OrphanDesk
+from corral.api.middleware.response_cache import ResponseCache
+from corral.api.routes.adoption import AdoptionServices
+from corral.api.routes.instances import InstanceServices
+from corral.api.routes.listing import ListingServices
+from corral.api.routes.orphans import OrphanServices
 from corral.app.database_setup import migrate_database, opened_database
-from corral.app.foundation import Ground, adopting_on, lay_ground, listing_on, register_sweeps
-from corral.app.process import Process, Watch
+from corral.app.foundation import Foundation, adopting_on, build_foundation, listing_on, register_sweeps
+from corral.app.process import DependencyMonitor, Process
 from corral.app.role import Role
 from corral.base.clock import SharedClock
 from corral.base.settings import HttpSettings, Settings
@@ -36,32 +36,32 @@ from corral.dashboard import files
 from corral.domain.errors import SettingsError
 from corral.domain.observation.adoption import Adoption
 from corral.domain.rate_limit import RateLimit
-from corral.engine.auth.audit_log import AuditTrail
+from corral.engine.auth.audit_log import AuditLog
 from corral.engine.auth.request_counts import SharedRequestCounts
-from corral.engine.commands.adopt import Adopting
-from corral.engine.commands.change import Errands
-from corral.engine.commands.create import Commands
+from corral.engine.commands.adopt import AdoptInstance
+from corral.engine.commands.change import ChangeInstance
+from corral.engine.commands.create import CreateInstance
 from corral.engine.events.log import EventLog
-from corral.engine.events.stream import EventHub
-from corral.engine.events.webhook_sender import Deliveries
+from corral.engine.events.stream import EventStream
+from corral.engine.events.webhook_sender import WebhookSender
 from corral.engine.ids import random_id
 from corral.engine.maintenance import delivery_retention
-from corral.engine.observe.observations import Sightings
+from corral.engine.observe.observations import Observations
 from corral.engine.observe.observer import Observer
-from corral.engine.observe.recent_lookups import Glimpses
-from corral.engine.queries.catalog import Catalogue
+from corral.engine.observe.recent_lookups import RecentLookups
+from corral.engine.queries.catalog import Catalog
 from corral.engine.queries.fleet import Fleet
 from corral.engine.queries.fleet_gauges import FleetGauges
-from corral.engine.queries.instances import Known, Reading
+from corral.engine.queries.instances import InstanceQueries, InstanceWithOperation
 from corral.engine.queries.merged_listing import MergedListing
-from corral.engine.queries.provider_name_lookup import Namesakes
+from corral.engine.queries.provider_name_lookup import ProviderNameLookup
 from corral.engine.reconcile.create_gate import CreateGate
 from corral.engine.reconcile.reconciler import Reconciler
 from corral.engine.reconcile.recorder import Recorder
-from corral.engine.reconcile.steps.create import Births
-from corral.engine.reconcile.steps.dispatch import Acts
-from corral.engine.reconcile.steps.start import Starts
-from corral.engine.reconcile.unmade import Unmade
+from corral.engine.reconcile.steps.create import CreateStep
+from corral.engine.reconcile.steps.dispatch import Steps
+from corral.engine.reconcile.steps.start import StartStep
+from corral.engine.reconcile.unmade import UncreatedInstances
 from corral.health.probe import Prober
 from corral.jobs.adaptive_semaphore import URGENT_PLACES
 from corral.jobs.pause import Pause
@@ -75,7 +75,7 @@ from corral.store.session.leadership import Leadership
 from corral.store.session.presence import Presence
 from corral.store.tables import instances
 from corral.store.tables.offers import FailedOffers
-from corral.store.tables.rate_limit import DatabaseLedger
+from corral.store.tables.rate_limit import DatabaseRateLimitStore
 from corral.webhooks.deliver import Sender
 from corral.webhooks.guard import AddressGuard
 from corral.webhooks.sign import signing_key
@@ -123,7 +123,7 @@ async def serve(
         stack.push_async_callback(database.close)
         async with database.connection() as connection:
             installation = await instances.mark(connection)
-        ground = lay_ground(
+        ground = build_foundation(
             settings,
             role,
             clock=clock,
@@ -140,10 +140,10 @@ async def serve(
                 settings.provider,
                 base_url=base_url,
                 api_key=api_key,
-                ledger=DatabaseLedger(database),
+                ledger=DatabaseRateLimitStore(database),
                 clock=clock,
                 metrics=ground.metrics,
-                roll=random.random,
+                jitter=random.random,
             )
         )
         catalogue = _catalogue(ground, cloud)
@@ -158,7 +158,7 @@ async def serve(
         process = Process(
             server=HttpServer(front.app, listener, clock=clock, limits=ground.limits),
             workers=_workers(ground, presence, pause),
-            watch=Watch(
+            watch=DependencyMonitor(
                 database=database,
                 embedded=embedded,
                 simulated=simulated,
@@ -203,7 +203,7 @@ def _check_origins(http: HttpSettings) -> None:
         )
 
 
-async def _check_keys(ground: Ground) -> None:
+async def _check_keys(ground: Foundation) -> None:
     """Refuse to be reached by other machines while nobody could prove who they are."""
     http = ground.settings.http
     if not http.is_loopback and ground.role is not Role.WORKER and await ground.keys.is_empty():
@@ -227,9 +227,9 @@ def _connections(settings: Settings, role: Role) -> int:
     return for_api + for_jobs + SPARE_CONNECTIONS
 
 
-def _catalogue(ground: Ground, cloud: GuardedCloud) -> Catalogue:
+def _catalogue(ground: Foundation, cloud: GuardedCloud) -> Catalog:
     chosen = ground.settings.instances
-    return Catalogue(
+    return Catalog(
         cloud,
         ground.caches.book,
         FailedOffers(ground.database),
@@ -239,7 +239,7 @@ def _catalogue(ground: Ground, cloud: GuardedCloud) -> Catalogue:
     )
 
 
-def _fleet(ground: Ground, cloud: GuardedCloud) -> Fleet:
+def _fleet(ground: Foundation, cloud: GuardedCloud) -> Fleet:
     limit = ground.settings.provider.rate_limit_per_minute
     return Fleet(
         ground.database,
@@ -250,16 +250,16 @@ def _fleet(ground: Ground, cloud: GuardedCloud) -> Fleet:
     )
 
 
-def _namesakes(settings: Settings, cloud: GuardedCloud, adopting: Adopting) -> Namesakes | None:
+def _namesakes(settings: Settings, cloud: GuardedCloud, adopting: AdoptInstance) -> ProviderNameLookup | None:
     if not settings.instances.startup_name_lookup:
         return None
-    return Namesakes(cloud=cloud, adopting=adopting, adoption=Adoption(health=order_defaults(settings).health))
+    return ProviderNameLookup(cloud=cloud, adopting=adopting, adoption=Adoption(health=order_defaults(settings).health))
 
 
 def _engine(
-    ground: Ground,
+    ground: Foundation,
     cloud: GuardedCloud,
-    catalogue: Catalogue,
+    catalogue: Catalog,
     prober: Prober,
     listing: MergedListing,
     *,
@@ -269,7 +269,7 @@ def _engine(
     """Register what jobs do; answers what runs beside them."""
     clock, policy, installation = ground.clock, ground.policy, ground.installation
     recorder = Recorder(news=ground.news)
-    sightings = Sightings(
+    sightings = Observations(
         database=ground.database,
         queue=ground.queue,
         clock=clock,
@@ -277,28 +277,28 @@ def _engine(
         installation=installation,
         tell=ground.news.tell,
     )
-    births = Births(
+    create_step = CreateStep(
         cloud=cloud,
         database=ground.database,
         catalogue=catalogue,
         gate=gate,
-        unmade=Unmade.of(cloud, sightings),
+        unmade=UncreatedInstances.of(cloud, sightings),
         recorder=recorder,
         clock=clock,
         installation=installation,
         policy=policy,
     )
-    glimpses = Glimpses()
-    acts = Acts(
+    recent_lookups = RecentLookups()
+    acts = Steps(
         cloud=cloud,
-        births=births,
-        starts=Starts(cloud=cloud, recorder=recorder, clock=clock, policy=policy),
+        create_step=create_step,
+        start_step=StartStep(cloud=cloud, recorder=recorder, clock=clock, policy=policy),
         prober=prober,
         recorder=recorder,
         clock=clock,
         policy=policy,
-        roll=random.random,
-        glimpses=glimpses,
+        jitter=random.random,
+        recent_lookups=recent_lookups,
     )
     reconciler = Reconciler(
         database=ground.database, acts=acts, recorder=recorder, clock=clock, policy=policy, metrics=ground.metrics
@@ -321,14 +321,14 @@ def _engine(
         idle_interval=timedelta(seconds=ground.settings.instances.poll_interval_seconds),
         calls_per_minute=lambda: cloud.snapshot().calls_per_minute,
         on_listing=listing.heard,
-        glimpses=glimpses,
+        recent_lookups=recent_lookups,
         metrics=ground.metrics,
     )
     ground.notices.subscribe("events", lambda _key: observer.wake())
     return [BackgroundTask("observer", observer.run)]
 
 
-def _workers(ground: Ground, presence: Presence, pause: Pause) -> list[Worker]:
+def _workers(ground: Foundation, presence: Presence, pause: Pause) -> list[Worker]:
     """One worker for each pool of jobs; jobs that send may be twice the slots, because some wait for one."""
     if ground.role is Role.API:
         return []
@@ -350,24 +350,24 @@ def _workers(ground: Ground, presence: Presence, pause: Pause) -> list[Worker]:
     ]
 
 
-def _warm_answers(ground: Ground) -> WarmAnswers:
-    answers = WarmAnswers(ground.clock)
+def _warm_answers(ground: Foundation) -> ResponseCache:
+    answers = ResponseCache(ground.clock)
     answers.listen(ground.notices)
     return answers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Front:
+class _HttpSide:
     """What callers see."""
 
     app: ASGIApp
-    hub: EventHub
+    hub: EventStream
     background: tuple[BackgroundTask, ...]
 
 
 async def _front(
-    stack: AsyncExitStack, ground: Ground, cloud: GuardedCloud, catalogue: Catalogue, listing: MergedListing
-) -> _Front:
+    stack: AsyncExitStack, ground: Foundation, cloud: GuardedCloud, catalogue: Catalog, listing: MergedListing
+) -> _HttpSide:
     settings, clock, database, showing = ground.settings, ground.clock, ground.database, ground.showing
     guard = AddressGuard(clock=clock, allow_private=settings.webhooks.allow_private)
     key = settings.webhooks.secret
@@ -380,25 +380,25 @@ async def _front(
         )
     )
     event_log = EventLog(database, ready_word=settings.instances.ready_status)
-    hub = EventHub(event_log, clock=clock, metrics=ground.metrics)
+    hub = EventStream(event_log, clock=clock, metrics=ground.metrics)
     hub.listen(ground.notices)
-    deliveries = Deliveries(
+    deliveries = WebhookSender(
         database,
         ground.queue,
         event_log,
         sender=sender,
         describe=lambda instance, operation, at: showing.as_of(at).instance(
-            Known(instance=instance, operation=operation)
+            InstanceWithOperation(instance=instance, operation=operation)
         ),
         clock=clock,
         metrics=ground.metrics,
-        roll=random.random,
+        jitter=random.random,
     )
     for job_type in (deliveries.job_type(), delivery_retention.sweep(database, ground.queue, clock)):
         ground.registry.add(job_type)
     adopting = adopting_on(ground, cloud, catalogue)
-    desk = InstanceDesk(
-        commands=Commands(
+    desk = InstanceServices(
+        commands=CreateInstance(
             database=database,
             catalogue=catalogue,
             queue=ground.queue,
@@ -408,7 +408,7 @@ async def _front(
             clock=clock,
             new_id=random_id,
         ),
-        errands=Errands(
+        errands=ChangeInstance(
             database=database,
             queue=ground.queue,
             tell=ground.news.tell,
@@ -419,15 +419,15 @@ async def _front(
             start_within=timedelta(milliseconds=settings.instances.startup_max_wait_ms),
             namesakes=_namesakes(settings, cloud, adopting),
         ),
-        orders=OrderReader(order_defaults(settings), guard),
-        reading=Reading(database, ground.caches.book),
+        orders=RequestReader(order_defaults(settings), guard),
+        reading=InstanceQueries(database, ground.caches.book),
         showing=showing,
     )
     quota = _quota(settings.http)
     fleet = _fleet(ground, cloud)
     gauges = FleetGauges(fleet)
     ground.metrics.registry.register(gauges)
-    parts = app.Parts(
+    parts = app.AppDependencies(
         clock=clock,
         metrics=ground.metrics,
         vitals=ground.vitals,
@@ -436,7 +436,7 @@ async def _front(
         allowed_origins=settings.http.allowed_origins,
         limits=ground.limits,
         keys=ground.keys,
-        audit=AuditTrail(database, clock, ground.metrics),
+        audit=AuditLog(database, clock, ground.metrics),
         quota=quota,
         catalogue=catalogue,
         caches=ground.caches,
@@ -447,24 +447,24 @@ async def _front(
         fleet=fleet,
         gauges=gauges,
         ready_word=settings.instances.ready_status,
-        listing=ListingDesk(listing=listing, settings=settings.listing, clock=clock),
-        orphans=OrphanDesk(
+        listing=ListingServices(listing=listing, settings=settings.listing, clock=clock),
+        orphans=OrphanServices(
             database=database,
             stuck=register_sweeps(ground, cloud, catalogue),
             showing=showing,
             rule=settings.instances.orphans,
         ),
-        adoption=AdoptionDesk(adopting=adopting, orders=desk.orders, showing=showing),
+        adoption=AdoptionServices(adopting=adopting, orders=desk.orders, showing=showing),
         answers=_warm_answers(ground),
         database=database,
         pages=files.handlers(),
     )
     if ground.role is Role.WORKER:
-        return _Front(app=app.build(parts, only_watching=True), hub=hub, background=())
+        return _HttpSide(app=app.build(parts, only_watching=True), hub=hub, background=())
     background = [BackgroundTask("event streams", hub.run)]
     if quota is not None:
         background.append(BackgroundTask("request counts", SharedRequestCounts(quota, database, clock).run))
-    return _Front(app=app.build(parts), hub=hub, background=tuple(background))
+    return _HttpSide(app=app.build(parts), hub=hub, background=tuple(background))
 
 
 def _quota(chosen: HttpSettings) -> RateLimit | None:

@@ -43,7 +43,7 @@ LEAST_FREE_BYTES: Final = 1_000_000_000
 """The database of a busy month is a few hundred MB, and PostgreSQL stops for good when its disk is full."""
 
 
-class Verdict(StrEnum):
+class CheckStatus(StrEnum):
     """What a check came to."""
 
     OK = "ok"
@@ -52,11 +52,11 @@ class Verdict(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class CheckResult:
     """One thing that was looked at."""
 
     check: str
-    verdict: Verdict
+    verdict: CheckStatus
     found: str
     next_step: str | None = None
 
@@ -65,12 +65,12 @@ class Finding:
 class _Answer:
     """What one question to the provider or the database showed."""
 
-    finding: Finding
+    finding: CheckResult
     ahead: timedelta | None = None
     """How far our clock is ahead of theirs; None when that is not known."""
 
 
-async def examine(configuration: Callable[[], Configuration], clock: Clock, *, url: str | None) -> list[Finding]:
+async def examine(configuration: Callable[[], Configuration], clock: Clock, *, url: str | None) -> list[CheckResult]:
     """Look at everything; *url* is where the service should be, by default where these settings put it."""
     try:
         settings = configuration().settings
@@ -99,7 +99,7 @@ def _host(settings: Settings) -> str:
     return f"[{host}]" if ":" in host else host
 
 
-def _data_directory(path: Path) -> Finding:
+def _data_directory(path: Path) -> CheckResult:
     name, place = "data directory", path
     while not place.exists():
         place = place.parent
@@ -143,7 +143,7 @@ async def _database(settings: Settings, clock: Clock) -> _Answer:
     return _Answer(finding=_schema(seen, f"{what}, version {seen.server_version}"), ahead=clock.now() - seen.at)
 
 
-def _schema(seen: SchemaReport, told: str) -> Finding:
+def _schema(seen: SchemaReport, told: str) -> CheckResult:
     name = "database"
     if seen.unknown:
         return _failed(name, f"{told}, was used by a newer Corral", "run that release, or restore an older database")
@@ -184,14 +184,14 @@ def _ahead(exchange: HttpExchange, now: datetime) -> timedelta | None:
     return None if exchange.provider_time is None else now - exchange.provider_time
 
 
-def _clock(*, provider: timedelta | None, database: timedelta | None) -> Finding:
+def _clock(*, provider: timedelta | None, database: timedelta | None) -> CheckResult:
     name, step = "clock", "set the clock of this machine (by NTP); signatures and deadlines depend on it"
     if provider is not None and abs(provider) > MOST_SKEW:
         return _failed(name, _told_skew(provider, "the provider's"), step)
     if database is not None and abs(database) > MOST_SKEW:
         return _failed(name, f"{_told_skew(database, 'the database')}'s, which is used instead", step)
     if provider is None:
-        return Finding(check=name, verdict=Verdict.SKIPPED, found="no answer of the provider told its time")
+        return CheckResult(check=name, verdict=CheckStatus.SKIPPED, found="no answer of the provider told its time")
     return _ok(name, f"within {max(1, round(abs(provider.total_seconds())))} s of the provider's")
 
 
@@ -200,7 +200,7 @@ def _told_skew(ahead: timedelta, whose: str) -> str:
     return f"{abs(seconds):.0f} s {'ahead of' if seconds > 0 else 'behind'} {whose}"
 
 
-async def _service(settings: Settings, address: str) -> Finding:
+async def _service(settings: Settings, address: str) -> CheckResult:
     name = "service"
     try:
         async with AsyncClient(address, timeout=ASK_WITHIN_SECONDS, max_retries=0) as client:
@@ -221,9 +221,9 @@ async def _service(settings: Settings, address: str) -> Finding:
     return _ok(name, told)
 
 
-def _ok(check: str, found: str) -> Finding:
-    return Finding(check=check, verdict=Verdict.OK, found=found)
+def _ok(check: str, found: str) -> CheckResult:
+    return CheckResult(check=check, verdict=CheckStatus.OK, found=found)
 
 
-def _failed(check: str, found: str, next_step: str) -> Finding:
-    return Finding(check=check, verdict=Verdict.FAILED, found=found, next_step=next_step)
+def _failed(check: str, found: str, next_step: str) -> CheckResult:
+    return CheckResult(check=check, verdict=CheckStatus.FAILED, found=found, next_step=next_step)

@@ -7,26 +7,26 @@ from datetime import timedelta
 from functools import partial
 
 from corral.api.http.limits import Limits
-from corral.api.http.process_health import Vitals
+from corral.api.http.process_health import ProcessHealth
 from corral.app.role import Role
 from corral.base import fd_limit
 from corral.base.clock import Clock
 from corral.base.settings import Settings
 from corral.base.telemetry import Metrics
 from corral.cache.metrics import CacheCollector
-from corral.cache.registry import CacheBook
+from corral.cache.registry import CacheRegistry
 from corral.cloud.novita.account import GuardedCloud
 from corral.domain.lifecycle.decide import Policy
 from corral.engine.auth import audit_log
-from corral.engine.auth.api_keys import KeyRing
-from corral.engine.commands.adopt import Adopting
-from corral.engine.events.publisher import News
+from corral.engine.auth.api_keys import ApiKeys
+from corral.engine.commands.adopt import AdoptInstance
+from corral.engine.events.publisher import EventPublisher
 from corral.engine.ids import random_id
 from corral.engine.maintenance.orphans import OrphanSweep
 from corral.engine.maintenance.stuck import StuckSweep
-from corral.engine.observe.observations import Sightings
-from corral.engine.queries.cache_invalidation import SharedCaches
-from corral.engine.queries.catalog import Catalogue
+from corral.engine.observe.observations import Observations
+from corral.engine.queries.cache_invalidation import CacheInvalidation
+from corral.engine.queries.catalog import Catalog
 from corral.engine.queries.estimates import Estimates
 from corral.engine.queries.merged_listing import MergedListing
 from corral.jobs import retention
@@ -34,14 +34,14 @@ from corral.jobs.queue import JobQueue
 from corral.jobs.registry import Registry
 from corral.store.server.target import DatabaseTarget
 from corral.store.session.database import Database
-from corral.store.session.notifications import Notices
+from corral.store.session.notifications import Notifications
 from corral.views import listing
-from corral.views.instance import Showing
+from corral.views.instance import InstanceView
 from corral.webhooks.slots import SEND_SLOTS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ground:
+class Foundation:
     """What every other part stands on."""
 
     settings: Settings
@@ -54,16 +54,16 @@ class Ground:
     registry: Registry
     policy: Policy
     limits: Limits
-    vitals: Vitals
+    vitals: ProcessHealth
     queue: JobQueue
-    caches: SharedCaches
-    notices: Notices
-    news: News
-    showing: Showing
-    keys: KeyRing
+    caches: CacheInvalidation
+    notices: Notifications
+    news: EventPublisher
+    showing: InstanceView
+    keys: ApiKeys
 
 
-def lay_ground(
+def build_foundation(
     settings: Settings,
     role: Role,
     *,
@@ -72,14 +72,14 @@ def lay_ground(
     database: Database,
     installation: str,
     application_name: str,
-) -> Ground:
+) -> Foundation:
     """The ground of one process, with the jobs that keep its tables small."""
-    metrics, registry, book = Metrics(), Registry(), CacheBook(settings.caches, clock)
+    metrics, registry, book = Metrics(), Registry(), CacheRegistry(settings.caches, clock)
     metrics.registry.register(CacheCollector(book))
     queue, caches, notices = (
         JobQueue(database, registry),
-        SharedCaches(book, database),
-        Notices(target, clock, application_name=application_name),
+        CacheInvalidation(book, database),
+        Notifications(target, clock, application_name=application_name),
     )
     caches.listen(notices)
     for job_type in (
@@ -89,8 +89,8 @@ def lay_ground(
     ):
         registry.add(job_type)
     policy = Policy()
-    vitals = Vitals(started_at=clock.now())
-    return Ground(
+    vitals = ProcessHealth(started_at=clock.now())
+    return Foundation(
         settings=settings,
         role=role,
         clock=clock,
@@ -107,8 +107,8 @@ def lay_ground(
         queue=queue,
         caches=caches,
         notices=notices,
-        news=News(queue, default_webhook_url=settings.webhooks.url, metrics=metrics),
-        showing=Showing(
+        news=EventPublisher(queue, default_webhook_url=settings.webhooks.url, metrics=metrics),
+        showing=InstanceView(
             clock=clock,
             estimates=Estimates(database, clock),
             ready_word=settings.instances.ready_status,
@@ -116,13 +116,13 @@ def lay_ground(
             poll_interval=timedelta(seconds=settings.instances.poll_interval_seconds),
             last_look_at=lambda: vitals.last_look_at,
         ),
-        keys=KeyRing(database, book, clock),
+        keys=ApiKeys(database, book, clock),
     )
 
 
-def adopting_on(ground: Ground, cloud: GuardedCloud, catalogue: Catalogue) -> Adopting:
+def adopting_on(ground: Foundation, cloud: GuardedCloud, catalogue: Catalog) -> AdoptInstance:
     """Who adopts."""
-    return Adopting(
+    return AdoptInstance(
         cloud=cloud,
         catalogue=catalogue,
         database=ground.database,
@@ -135,9 +135,9 @@ def adopting_on(ground: Ground, cloud: GuardedCloud, catalogue: Catalogue) -> Ad
     )
 
 
-def listing_on(ground: Ground, cloud: GuardedCloud) -> MergedListing:
+def listing_on(ground: Foundation, cloud: GuardedCloud) -> MergedListing:
     """The merged listing."""
-    sightings = Sightings(
+    sightings = Observations(
         database=ground.database,
         queue=ground.queue,
         clock=ground.clock,
@@ -155,7 +155,7 @@ def listing_on(ground: Ground, cloud: GuardedCloud) -> MergedListing:
     )
 
 
-def register_sweeps(ground: Ground, cloud: GuardedCloud, catalogue: Catalogue) -> StuckSweep:
+def register_sweeps(ground: Foundation, cloud: GuardedCloud, catalogue: Catalog) -> StuckSweep:
     """Have orphans and what makes no progress looked for every minute."""
     orphan_sweep = OrphanSweep(
         cloud=cloud,

@@ -15,16 +15,16 @@ from corral.app.database_setup import migrate_database, opened_database
 from corral.base.clock import SystemClock
 from corral.base.settings import Settings
 from corral.base.telemetry import Metrics
-from corral.cache.registry import CacheBook
+from corral.cache.registry import CacheRegistry
 from corral.cloud.novita.account import opened_account
 from corral.cloud.simulated import opened_provider
 from corral.domain.errors import GoalRefusedError
-from corral.engine.events.publisher import SEND_WEBHOOK, News
+from corral.engine.events.publisher import SEND_WEBHOOK, EventPublisher
 from corral.engine.ids import random_id
-from corral.engine.queries.catalog import Catalogue
+from corral.engine.queries.catalog import Catalog
 from corral.engine.recovery import archive
-from corral.engine.recovery.archive import Header, Importing, OnProgress
-from corral.engine.recovery.rebuild import Picture, Rebuilding
+from corral.engine.recovery.archive import ArchiveImport, Header, OnProgress
+from corral.engine.recovery.rebuild import Rebuilder, RebuildPlan
 from corral.jobs import tables
 from corral.jobs.queue import JobQueue
 from corral.jobs.registry import JobRun, JobType, Registry
@@ -32,9 +32,9 @@ from corral.store.server.cluster_location import locate
 from corral.store.server.migrate import migrate, migrations, report
 from corral.store.server.target import DatabaseTarget
 from corral.store.session.database import Database
-from corral.store.session.exclusive_access import alone
+from corral.store.session.exclusive_access import exclusive_access
 from corral.store.tables.offers import FailedOffers
-from corral.store.tables.rate_limit import DatabaseLedger
+from corral.store.tables.rate_limit import DatabaseRateLimitStore
 
 
 async def export(settings: Settings, write: Callable[[str], object], on_progress: OnProgress) -> Header:
@@ -55,11 +55,11 @@ async def restore(settings: Settings, lines: Iterable[bytes], on_progress: OnPro
     async with opened_database(settings, clock) as (target, _):
         await _prepare(target, header.schema)
         async with (
-            alone(target) as solitude,
+            exclusive_access(target) as solitude,
             _connected(target) as database,
             database.transaction() as connection,
         ):
-            importing = Importing(
+            importing = ArchiveImport(
                 connection=connection, queue=_outgoing_tray(database), header=header, on_progress=on_progress
             )
             await importing.run(lines, clock.now())
@@ -68,13 +68,13 @@ async def restore(settings: Settings, lines: Iterable[bytes], on_progress: OnPro
     return header
 
 
-async def rebuild(settings: Settings, *, installation: str | None, dry_run: bool) -> Picture:
+async def rebuild(settings: Settings, *, installation: str | None, dry_run: bool) -> RebuildPlan:
     """Record every machine of ours that the database does not know, from the provider's list; or only look."""
     clock = SystemClock()
     async with AsyncExitStack() as stack:
         target, _ = await stack.enter_async_context(opened_database(settings, clock))
         await migrate_database(target)
-        solitude = await stack.enter_async_context(alone(target))
+        solitude = await stack.enter_async_context(exclusive_access(target))
         database = await stack.enter_async_context(_connected(target))
         _, base_url, api_key = await stack.enter_async_context(opened_provider(settings, clock))
         cloud = await stack.enter_async_context(
@@ -82,17 +82,17 @@ async def rebuild(settings: Settings, *, installation: str | None, dry_run: bool
                 settings.provider,
                 base_url=base_url,
                 api_key=api_key,
-                ledger=DatabaseLedger(database),
+                ledger=DatabaseRateLimitStore(database),
                 clock=clock,
                 metrics=Metrics(),
-                roll=random.random,
+                jitter=random.random,
             )
         )
-        rebuilding = Rebuilding(
+        rebuilding = Rebuilder(
             cloud=cloud,
-            catalogue=Catalogue(
+            catalogue=Catalog(
                 cloud,
-                CacheBook(settings.caches, clock),
+                CacheRegistry(settings.caches, clock),
                 FailedOffers(database),
                 clock,
                 default_region=settings.instances.default_region,
@@ -100,7 +100,7 @@ async def rebuild(settings: Settings, *, installation: str | None, dry_run: bool
             ),
             database=database,
             # Into the log alone: receivers heard of these machines when they were made.
-            tell=News(_outgoing_tray(database)).tell,
+            tell=EventPublisher(_outgoing_tray(database)).tell,
             clock=clock,
             new_id=random_id,
             health=order_defaults(settings).health,

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from corral.api.http.process_health import Vitals
+from corral.api.http.process_health import ProcessHealth
 from corral.api.http.server import HttpServer
 from corral.base.clock import Clock, SharedClock
 from corral.base.supervision import BackgroundTask, supervise
@@ -41,8 +41,8 @@ class Process:
 
     server: HttpServer
     workers: Sequence[Worker]
-    watch: Watch
-    vitals: Vitals
+    watch: DependencyMonitor
+    vitals: ProcessHealth
     end_streams: Callable[[], None]
     """Ends what would otherwise be answered for ever."""
     background: tuple[BackgroundTask, ...]
@@ -80,14 +80,14 @@ class Process:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Watch:
+class DependencyMonitor:
     """Looks after what a process depends on, and reports how it fares."""
 
     database: Database
     embedded: EmbeddedServer | None
     simulated: SimulatedProvider | None
     reachability: Callable[[], Reachability]
-    vitals: Vitals
+    vitals: ProcessHealth
     metrics: Metrics
     clock: Clock
     poll_interval: timedelta = timedelta(seconds=30)

@@ -11,7 +11,7 @@ import os
 from pathlib import Path
 
 
-class Ownership:
+class FileLock:
     """A claim to the thing behind *path*."""
 
     def __init__(self, path: Path) -> None:

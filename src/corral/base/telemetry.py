@@ -110,7 +110,7 @@ READY_BUCKETS: Final = (5.0, 10.0, 20.0, 30.0, 45.0, 60.0, 90.0, 120.0, 180.0, 2
 LAG_BUCKETS: Final = (0.1, 0.25, 0.5, 1.0, 2.0, 3.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0)
 
 
-class PassEnd(StrEnum):
+class ReconcileEnd(StrEnum):
     """How a pass over an instance ended."""
 
     SETTLED = "settled"
@@ -132,7 +132,7 @@ class ActionEnd(StrEnum):
     FAILED = "failed"
 
 
-class LookEnd(StrEnum):
+class ListingEnd(StrEnum):
     """How a listing of the account ended."""
 
     COMPLETE = "complete"
@@ -147,7 +147,7 @@ _level: Final = logging.getLogger("corral")
 
 
 @dataclass(frozen=True, slots=True)
-class Family:
+class MetricFamily:
     """One metric, as the reference page lists it."""
 
     name: str
@@ -156,7 +156,7 @@ class Family:
     labels: tuple[str, ...] = ()
 
 
-def blank(family: Family) -> CounterMetricFamily | GaugeMetricFamily:
+def blank(family: MetricFamily) -> CounterMetricFamily | GaugeMetricFamily:
     """*family* without numbers, for those who fill it when asked."""
     kind = CounterMetricFamily if family.kind == "counter" else GaugeMetricFamily
     return kind(family.name, family.meaning, labels=family.labels)
@@ -172,7 +172,7 @@ class Metrics:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
-        self.families: list[Family] = []
+        self.families: list[MetricFamily] = []
         self._request_counters: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
         self._count_service()
         self._count_life()
@@ -191,7 +191,7 @@ class Metrics:
         self.webhook_seconds = self._histogram("corral_webhook_attempt_seconds", "Time a receiver took to answer.")
         self.audit_unwritten = self._counter(
             "corral_audit_unwritten_total",
-            "Calls missing in the audit log: `strangers` were too many a minute, or writing `failed`.",
+            "Calls missing in the audit log: `unmatched_records` were too many a minute, or writing `failed`.",
             "reason",
         )
         self.log_lines_dropped = self._counter(
@@ -209,7 +209,7 @@ class Metrics:
         for event in EventType:
             self.events.labels(event)
         self.passes = self._counter("corral_passes_total", "Passes over an instance, by how they ended.", "outcome")
-        for end in PassEnd:
+        for end in ReconcileEnd:
             self.passes.labels(end)
         self.pass_seconds = self._histogram("corral_pass_seconds", "Time one pass took, its calls included.")
         self.actions = self._counter("corral_actions_total", "Actions taken, by how they ended.", "action", "outcome")
@@ -250,22 +250,22 @@ class Metrics:
         self.looks = self._counter(
             "corral_looks_total", "Listings of the whole account by this process, by how they ended.", "outcome"
         )
-        for word in LookEnd:
+        for word in ListingEnd:
             self.looks.labels(word)
         self.look_seconds = self._histogram("corral_look_seconds", "Time one listing of the whole account took.")
 
     def _counter(self, name: str, meaning: str, *labels: str) -> Counter:
-        self.families.append(Family(name, "counter", meaning, labels))
+        self.families.append(MetricFamily(name, "counter", meaning, labels))
         return Counter(name, meaning, labels, registry=self.registry)
 
     def _gauge(self, name: str, meaning: str, *labels: str) -> Gauge:
-        self.families.append(Family(name, "gauge", meaning, labels))
+        self.families.append(MetricFamily(name, "gauge", meaning, labels))
         return Gauge(name, meaning, labels, registry=self.registry)
 
     def _histogram(
         self, name: str, meaning: str, *labels: str, buckets: tuple[float, ...] = Histogram.DEFAULT_BUCKETS
     ) -> Histogram:
-        self.families.append(Family(name, "histogram", meaning, labels))
+        self.families.append(MetricFamily(name, "histogram", meaning, labels))
         return Histogram(name, meaning, labels, registry=self.registry, buckets=buckets)
 
     def count_request(self, method: str, route: str, status: int, seconds: float) -> None:

@@ -84,7 +84,7 @@ class Cache(Generic[V]):
         self._misses += 1
         flight = self._flights.get(key)
         if flight is None:
-            flight = asyncio.create_task(self._fly(key, load, since))
+            flight = asyncio.create_task(self._load_once(key, load, since))
             flight.add_done_callback(_note_failure)
             self._flights[key] = flight
         # Not `await flight`: a waiter that is cancelled would take the load, and so all other waiters, with it.
@@ -126,7 +126,7 @@ class Cache(Generic[V]):
         self._deletes += removed
         return removed
 
-    def outdate(self, seconds: float) -> None:
+    def expire_within(self, seconds: float) -> None:
         """
         Let nothing that is held now, or being loaded, be given out for longer than *seconds* from now on.
 
@@ -161,7 +161,7 @@ class Cache(Generic[V]):
             keys=tuple(shown),
         )
 
-    async def _fly(self, key: str, load: Callable[[], Awaitable[V]], since: Callable[[V], float] | None) -> V:
+    async def _load_once(self, key: str, load: Callable[[], Awaitable[V]], since: Callable[[V], float] | None) -> V:
         flight = cast("asyncio.Task[V]", asyncio.current_task())
         try:
             value = await load()

@@ -8,21 +8,21 @@ from typing import Final
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from corral.base.telemetry import Family, blank
-from corral.cache.registry import CacheBook
+from corral.base.telemetry import MetricFamily, blank
+from corral.cache.registry import CacheRegistry
 
 FAMILIES: Final = (
-    Family("corral_cache_entries", "gauge", "Values held, by cache.", ("cache",)),
-    Family("corral_cache_hits_total", "counter", "Questions answered at once.", ("cache",)),
-    Family("corral_cache_misses_total", "counter", "Questions that waited for a load.", ("cache",)),
-    Family("corral_cache_evictions_total", "counter", "Values expired or pushed out.", ("cache",)),
+    MetricFamily("corral_cache_entries", "gauge", "Values held, by cache.", ("cache",)),
+    MetricFamily("corral_cache_hits_total", "counter", "Questions answered at once.", ("cache",)),
+    MetricFamily("corral_cache_misses_total", "counter", "Questions that waited for a load.", ("cache",)),
+    MetricFamily("corral_cache_evictions_total", "counter", "Values expired or pushed out.", ("cache",)),
 )
 
 
 class CacheCollector(Collector):
     """What one process's caches did; register it with the metrics' registry."""
 
-    def __init__(self, book: CacheBook) -> None:
+    def __init__(self, book: CacheRegistry) -> None:
         self._book = book
 
     def collect(self) -> Iterable[Metric]:

@@ -57,7 +57,7 @@ UNNOTICED_SECONDS: Final = 1.0
 hundreds of times a second: dropped each time, the listing would be made anew for every question."""
 
 
-class CacheBook:
+class CacheRegistry:
     """
     Every cache of one process.
 
@@ -106,7 +106,7 @@ class CacheBook:
             self[name].clear() if key is None else self[name].drop(key)
             self._clear_made_from(name, gently=True)
         elif key is None:
-            self[name].outdate(UNNOTICED_SECONDS)
+            self[name].expire_within(UNNOTICED_SECONDS)
         else:
             self[name].drop(key)
 
@@ -133,7 +133,7 @@ class CacheBook:
             if name not in ingredients:
                 continue
             if gently and made is CacheName.MERGED_LISTING:
-                self[made].outdate(UNNOTICED_SECONDS)
+                self[made].expire_within(UNNOTICED_SECONDS)
             else:
                 self[made].clear()
 

@@ -46,11 +46,11 @@ def doctor(
     ] = None,
 ) -> None:
     """Look at settings, database, provider, clock and service. Exit code 1 when anything failed; nothing is changed."""
-    from corral.app.doctor import Verdict, examine  # noqa: PLC0415  # the service's parts take half a second to load
+    from corral.app.doctor import CheckStatus, examine  # noqa: PLC0415  # the service's parts take half a second to load
 
     configure_logging("error")
     findings = asyncio.run(examine(lambda: configuration({}), SystemClock(), url=url))
-    healthy = not any(finding.verdict is Verdict.FAILED for finding in findings)
+    healthy = not any(finding.verdict is CheckStatus.FAILED for finding in findings)
     lines = [Line(f.check, f.verdict.value, f.found, f.next_step) for f in findings]
     if json:
         print_json(Report(healthy=healthy, findings=lines))

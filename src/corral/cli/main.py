@@ -31,7 +31,7 @@ EXIT_CODES: Final[Mapping[type[errors.CorralError], int]] = {
     errors.SettingsError: 2,
     errors.StoreError: 3,
     errors.ShuttingDownError: 1,
-    errors.CrowdedError: 1,
+    errors.OverloadedError: 1,
 }
 """What the shell is told, by the nearest kind of error of the service; `exits.py` has those of its clients."""
 

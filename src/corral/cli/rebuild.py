@@ -10,11 +10,11 @@ import uvloop
 from corral.cli.environment import configuration, configure_logging
 from corral.cli.options import Json
 from corral.cli.output import price, print_json, print_note, print_table
-from corral.domain.observation.rebuild import Fate
+from corral.domain.observation.rebuild import RebuildOutcome
 from corral.domain.placement.pricing import usd
 
 if TYPE_CHECKING:
-    from corral.engine.recovery.rebuild import Found, Picture
+    from corral.engine.recovery.rebuild import Assessment, RebuildPlan
 
 commands = typer.Typer()
 
@@ -60,7 +60,7 @@ def rebuild(
             print_note(f"  - {lost}")
 
 
-def _show(picture: Picture) -> None:
+def _show(picture: RebuildPlan) -> None:
     print_table(
         ("instance", "machine", "attempt", "is", "product", "region", "price", "outcome"),
         [
@@ -79,16 +79,16 @@ def _show(picture: Picture) -> None:
     )
 
 
-def _summary(picture: Picture, *, dry_run: bool) -> list[str]:
+def _summary(picture: RebuildPlan, *, dry_run: bool) -> list[str]:
     said = f"{len(picture.to_record)} of {len(picture.found)} machines of installation {picture.installation}"
     lines = [f"Would record {said}; nothing was changed." if dry_run else f"Recorded {said}."]
-    twins = [one for one in picture.found if one.finding.fate is Fate.DUPLICATE]
+    twins = [one for one in picture.found if one.finding.fate is RebuildOutcome.DUPLICATE]
     lines += [
         f"{one.finding.seen.id} is a second machine of {one.finding.mark.instance_id} and has a record of its own, "
         f"{_instance_id(one)}: look which one you need, and delete the other with `corral rm`."
         for one in twins
     ]
-    surplus = sum(one.finding.fate is Fate.SURPLUS for one in picture.found)
+    surplus = sum(one.finding.fate is RebuildOutcome.SURPLUS for one in picture.found)
     if surplus:
         lines.append(
             f"{surplus} belong to instances that have another machine or are gone: the service adopts or reports them."
@@ -100,11 +100,11 @@ def _summary(picture: Picture, *, dry_run: bool) -> list[str]:
     return lines
 
 
-def _instance_id(one: Found) -> str:
+def _instance_id(one: Assessment) -> str:
     return one.finding.mark.instance_id if one.instance is None else one.instance.id
 
 
-def _described(one: Found) -> dict[str, object]:
+def _described(one: Assessment) -> dict[str, object]:
     seen = one.finding.seen
     return {
         "instanceId": _instance_id(one),

@@ -18,7 +18,7 @@ Answer = TypeVar("Answer")
 MEBIBYTE = 1024 * 1024
 
 
-class Fate(StrEnum):
+class CallOutcome(StrEnum):
     """What is known of a request that did not succeed."""
 
     DID_NOT_HAPPEN = "did_not_happen"
@@ -48,7 +48,7 @@ class FaultError(Exception):
 
     def __init__(
         self,
-        fate: Fate,
+        fate: CallOutcome,
         because: str,
         *,
         status: int | None = None,
@@ -100,11 +100,11 @@ class Call:
         """Whether it may change something: it goes before reads, and is repeated only if it surely did not happen."""
         return self.method == "POST"
 
-    def may_repeat(self, fate: Fate) -> bool:
+    def may_repeat(self, fate: CallOutcome) -> bool:
         """Whether sending it again is safe and of use after it met *fate*."""
-        if fate in {Fate.DID_NOT_HAPPEN, Fate.THROTTLED}:
+        if fate in {CallOutcome.DID_NOT_HAPPEN, CallOutcome.THROTTLED}:
             return True
-        return fate is Fate.MAY_HAVE_HAPPENED and not self.changes
+        return fate is CallOutcome.MAY_HAVE_HAPPENED and not self.changes
 
 
 class Exchange(Protocol):

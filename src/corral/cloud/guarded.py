@@ -16,8 +16,8 @@ from typing import Final
 from corral.base.clock import Clock
 from corral.base.telemetry import Metrics, log
 from corral.cloud.breaker import Breaker, BreakerState, Ticket
-from corral.cloud.exchange import Answer, Call, Exchange, Fate, FaultError
-from corral.cloud.throttle import Gate
+from corral.cloud.exchange import Answer, Call, CallOutcome, Exchange, FaultError
+from corral.cloud.throttle import Throttle
 from corral.domain.backoff import delay, jittered
 from corral.domain.errors import CircuitOpenError
 
@@ -74,17 +74,17 @@ class Reachability:
 
 
 class GuardedExchange:
-    """An Exchange around another. *roll* gives numbers in [0, 1)."""
+    """An Exchange around another. *jitter* gives numbers in [0, 1)."""
 
     def __init__(
         self,
         bare: Exchange,
         *,
-        gate: Gate,
+        gate: Throttle,
         breaker: Breaker,
         most_retries: int,
         clock: Clock,
-        roll: Callable[[], float],
+        jitter: Callable[[], float],
         metrics: Metrics,
     ) -> None:
         self._bare = bare
@@ -92,7 +92,7 @@ class GuardedExchange:
         self._breaker = breaker
         self._most_retries = most_retries
         self._clock = clock
-        self._roll = roll
+        self._roll = jitter
         self._metrics = metrics
         self._last_answer_at: datetime | None = None
         self._last_failure_at: datetime | None = None
@@ -167,7 +167,7 @@ class GuardedExchange:
             except FaultError as fault:
                 healthy = not fault.blames_provider
                 self._note_failure(call, fault)
-                if fault.fate is Fate.THROTTLED:
+                if fault.fate is CallOutcome.THROTTLED:
                     await self._gate.throttled(permit, fault.retry_after_seconds)
                 raise
             finally:
@@ -196,7 +196,7 @@ class GuardedExchange:
     def _pause(self, attempt: int, fault: FaultError, most: float) -> float:
         """Seconds before the next attempt: what the provider asked for, or doubling from 1 s to *most*."""
         ours = delay(attempt, first=FIRST_DELAY_SECONDS, most=most)
-        return max(jittered(ours, spread=JITTER, roll=self._roll()), fault.retry_after_seconds or 0.0)
+        return max(jittered(ours, spread=JITTER, jitter=self._roll()), fault.retry_after_seconds or 0.0)
 
     def _circuit_open(self, call: Call) -> CircuitOpenError:
         self._metrics.provider_calls.labels(call.endpoint, "circuit_open").inc()

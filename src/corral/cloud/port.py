@@ -27,7 +27,7 @@ class Credentials:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CreateOrder:
+class ProviderCreate:
     """Everything one create call says."""
 
     name: str
@@ -76,7 +76,7 @@ class Cloud(Protocol):
         """The login behind *auth_id*, read anew each time; None when there is no such auth."""
         ...
 
-    async def create(self, order: CreateOrder, *, before_send: BeforeSend | None = None) -> str:
+    async def create(self, order: ProviderCreate, *, before_send: BeforeSend | None = None) -> str:
         """
         Ask for an instance and return the provider's id of it. Never repeated once it may have happened.
 

@@ -1,7 +1,7 @@
 """
 How often the provider may be asked, by all processes together.
 
-Pure: a state, a time, and functions from one to the next; `BudgetLedger` keeps the state where every process sees it.
+Pure: a state, a time, and functions from one to the next; `RateLimitStore` keeps the state where every process sees it.
 
 *Never more than the limit in any minute.* Permits are counted by the second, and one is given only if those of the last
 62 seconds stay within the limit. That is a minute, plus one second because a second is counted whole, plus one for the
@@ -65,7 +65,7 @@ LARGEST_SLIP_SECONDS: Final = 1.0
 EPSILON: Final = 1e-6
 
 
-class BudgetState(msgspec.Struct, frozen=True, omit_defaults=True):
+class RateLimiterState(msgspec.Struct, frozen=True, omit_defaults=True):
     """All there is to remember. Times are unix seconds of the ledger's clock; every field has a default."""
 
     limit: float = FIRST_LIMIT
@@ -107,7 +107,7 @@ class Grant(msgspec.Struct, frozen=True):
         return self.urgent + self.changes + self.reads
 
 
-class BudgetLedger(Protocol):
+class RateLimitStore(Protocol):
     """Where the state is kept, and whose clock counts. One revision happens after the other, whoever asks."""
 
     async def revise(self, change: Callable[[bytes | None, float], tuple[bytes, Result]]) -> Result:
@@ -119,15 +119,15 @@ class BudgetLedger(Protocol):
         ...
 
 
-class Budget:
+class RateLimiter:
     """The rules of one budget: a *fixed* number of calls a minute, or `auto` when it is None."""
 
     def __init__(self, fixed: int | None) -> None:
         self._fixed = fixed
 
     def take(
-        self, state: BudgetState, now: float, *, changes: int, reads: int, urgent: int = 0
-    ) -> tuple[BudgetState, Grant]:
+        self, state: RateLimiterState, now: float, *, changes: int, reads: int, urgent: int = 0
+    ) -> tuple[RateLimiterState, Grant]:
         """Give what can be given of so many *urgent* changes, other *changes* and *reads*, in this order."""
         state = self.at(state, now)
         now = state.at
@@ -162,13 +162,13 @@ class Budget:
             wait = max(wait, state.changes_first_until - now, self._wait_for_room(state, shared, now))
         return state, Grant(given_changes, given_reads, now, wait, limit, given_urgent)
 
-    def charge(self, state: BudgetState, now: float, permits: int) -> BudgetState:
+    def charge(self, state: RateLimiterState, now: float, permits: int) -> RateLimiterState:
         """Count *permits* that were given elsewhere, while this state could not be reached."""
         return _counted(self.at(state, now), permits)
 
     def throttled(
-        self, state: BudgetState, now: float, *, granted_at: float, retry_after_seconds: float | None
-    ) -> BudgetState:
+        self, state: RateLimiterState, now: float, *, granted_at: float, retry_after_seconds: float | None
+    ) -> RateLimiterState:
         """The provider answered 429 to a call whose permit was given at *granted_at*."""
         state = self.at(state, now)
         now = state.at
@@ -180,11 +180,11 @@ class Budget:
             state = msgspec.structs.replace(state, halved_at=now + EPSILON)
         return msgspec.structs.replace(state, limit=halved, grown_at=now)
 
-    def limit(self, state: BudgetState) -> int:
+    def limit(self, state: RateLimiterState) -> int:
         """Calls a minute, as of *state*."""
         return self._fixed if self._fixed is not None else int(state.limit + EPSILON)
 
-    def at(self, state: BudgetState, now: float) -> BudgetState:
+    def at(self, state: RateLimiterState, now: float) -> RateLimiterState:
         """The state moved on to *now*: old permits forgotten, the limit grown. Its `at` never runs backwards unseen."""
         if now < state.at - LARGEST_SLIP_SECONDS:
             state = _shifted(state, now)
@@ -207,7 +207,9 @@ class Budget:
             grown_at=grown_at + minutes * GROWTH_SECONDS,
         )
 
-    def _take_urgent(self, state: BudgetState, now: float, allowed: int, urgent: int) -> tuple[BudgetState, int]:
+    def _take_urgent(
+        self, state: RateLimiterState, now: float, allowed: int, urgent: int
+    ) -> tuple[RateLimiterState, int]:
         given = max(0, min(urgent, allowed - sum(state.counts)))
         if given < urgent and self._fixed is None and now >= state.urgent_from - EPSILON:
             given += 1
@@ -215,8 +217,8 @@ class Budget:
         return _counted(state, given), given
 
     def _take_reads(
-        self, state: BudgetState, now: float, limit: int, shared: int, reads: int
-    ) -> tuple[BudgetState, int, float]:
+        self, state: RateLimiterState, now: float, limit: int, shared: int, reads: int
+    ) -> tuple[RateLimiterState, int, float]:
         burst = max(1, limit // BURST_SHARE)
         # Spaced over the window, not the minute: a burst and what follows then fill it without ever standing still.
         gap = WINDOW_SECONDS / max(1, shared - burst)
@@ -234,8 +236,8 @@ class Budget:
         return state, given, max(EPSILON, state.reads_from - now - (burst - 1) * gap)
 
     def _take_kept(
-        self, state: BudgetState, now: float, limit: int, kept: int, reads: int
-    ) -> tuple[BudgetState, int, float]:
+        self, state: RateLimiterState, now: float, limit: int, kept: int, reads: int
+    ) -> tuple[RateLimiterState, int, float]:
         """Reads while changes wait: one at a time, evenly over the window, out of what is kept for them."""
         gap = WINDOW_SECONDS / kept
         due = max(state.kept_from, now)
@@ -246,7 +248,7 @@ class Budget:
         state = _counted(msgspec.structs.replace(state, kept_from=due + gap), 1)
         return state, 1, gap if reads > 1 else 0.0
 
-    def _wait_for_room(self, state: BudgetState, allowed: int, now: float) -> float:
+    def _wait_for_room(self, state: RateLimiterState, allowed: int, now: float) -> float:
         """Seconds until one more permit fits under *allowed*, which is at least 1 and used up."""
         excess = sum(state.counts) - allowed + 1
         oldest = state.second - len(state.counts) + 1
@@ -254,29 +256,29 @@ class Budget:
         return max(EPSILON, oldest + place + WINDOW_SECONDS - now)
 
 
-def decoded(raw: bytes | None, now: float) -> BudgetState:
+def decoded(raw: bytes | None, now: float) -> RateLimiterState:
     """The state in *raw*. One that cannot be read (another release wrote it) is taken for a minute just used up."""
     if raw is None:
-        return BudgetState()
+        return RateLimiterState()
     try:
-        return msgspec.json.decode(raw, type=BudgetState)
+        return msgspec.json.decode(raw, type=RateLimiterState)
     except msgspec.MsgspecError:
-        return BudgetState(shut_until=now + WINDOW_SECONDS)
+        return RateLimiterState(shut_until=now + WINDOW_SECONDS)
 
 
-def encoded(state: BudgetState) -> bytes:
+def encoded(state: RateLimiterState) -> bytes:
     """The state as it is kept."""
     return msgspec.json.encode(state)
 
 
-def _counted(state: BudgetState, permits: int) -> BudgetState:
+def _counted(state: RateLimiterState, permits: int) -> RateLimiterState:
     if permits <= 0:
         return state
     counts = state.counts or (0,)
     return msgspec.structs.replace(state, counts=(*counts[:-1], counts[-1] + permits))
 
 
-def _shifted(state: BudgetState, now: float) -> BudgetState:
+def _shifted(state: RateLimiterState, now: float) -> RateLimiterState:
     """The state after the clock was set back: as if no time had passed, so that nothing is forgotten or frozen."""
     by = now - state.at
     return msgspec.structs.replace(

@@ -18,7 +18,7 @@ from pathlib import Path
 from pydantic import SecretStr
 
 from corral.base.clock import Clock
-from corral.base.file_lock import Ownership
+from corral.base.file_lock import FileLock
 from corral.base.settings import Settings
 from corral.base.telemetry import log
 from corral.domain.errors import CloudTransientError, SettingsError
@@ -40,7 +40,7 @@ class SimulatedProvider:
         self._directory = data_dir.absolute() / "simulator"
         self._clock = clock
         self._child: subprocess.Popen[bytes] | None = None
-        self._ownership = Ownership(self._directory / "lock")
+        self._ownership = FileLock(self._directory / "lock")
 
     async def ensure(self) -> str:
         """

@@ -24,7 +24,7 @@ from typing import Final, TypeVar
 from corral.base.clock import Clock, is_set_within
 from corral.base.telemetry import Metrics, log
 from corral.cloud import rate_limiter
-from corral.cloud.rate_limiter import Budget, BudgetLedger, BudgetState, Grant
+from corral.cloud.rate_limiter import Grant, RateLimiter, RateLimiterState, RateLimitStore
 from corral.domain.errors import CloudTransientError, StoreError
 
 Result = TypeVar("Result")
@@ -77,13 +77,13 @@ class _Waiter:
         self.future: asyncio.Future[Permit] = asyncio.get_running_loop().create_future()
 
 
-class Gate:
+class Throttle:
     """The gate of one process. *fixed* is a limit a minute, None learns it."""
 
-    def __init__(self, ledger: BudgetLedger, *, fixed: int | None, clock: Clock, metrics: Metrics) -> None:
+    def __init__(self, ledger: RateLimitStore, *, fixed: int | None, clock: Clock, metrics: Metrics) -> None:
         self._ledger = ledger
         self._fixed = fixed
-        self._budget = Budget(fixed)
+        self._budget = RateLimiter(fixed)
         self._clock = clock
         self._metrics = metrics
         self._waiting: dict[Lane, deque[_Waiter]] = {lane: deque() for lane in Lane}
@@ -91,7 +91,7 @@ class Gate:
         self._reads_since_page = 0
         self._stirred = asyncio.Event()
         self._pump: asyncio.Task[None] | None = None
-        self._known = BudgetState()
+        self._known = RateLimiterState()
         self._ledger_away_until: float | None = None
         self._owed = 0
         self._short = False
@@ -128,7 +128,7 @@ class Gate:
     async def throttled(self, permit: Permit, retry_after_seconds: float | None) -> None:
         """The provider answered 429 to the request of *permit*."""
 
-        def change(state: BudgetState, now: float) -> tuple[BudgetState, None]:
+        def change(state: RateLimiterState, now: float) -> tuple[RateLimiterState, None]:
             granted_at = min(permit.granted_at, now)
             return self._budget.throttled(
                 state, now, granted_at=granted_at, retry_after_seconds=retry_after_seconds
@@ -174,7 +174,7 @@ class Gate:
         if not urgent + changes + reads:
             return None
 
-        def take(state: BudgetState, now: float) -> tuple[BudgetState, Grant]:
+        def take(state: RateLimiterState, now: float) -> tuple[RateLimiterState, Grant]:
             return self._budget_now().take(state, now, urgent=urgent, changes=changes, reads=reads)
 
         grant = await self._revise(take)
@@ -240,12 +240,12 @@ class Gate:
             self._waiting[lane] = deque(waiter for waiter in queue if not waiter.future.done())
         return [waiter for queue in self._waiting.values() for waiter in queue]
 
-    def _budget_now(self) -> Budget:
+    def _budget_now(self) -> RateLimiter:
         if self._ledger_away_until is None:
             return self._budget
-        return Budget(max(1, self._budget.limit(self._known) // LOCAL_SHARE))
+        return RateLimiter(max(1, self._budget.limit(self._known) // LOCAL_SHARE))
 
-    async def _revise(self, change: Callable[[BudgetState, float], tuple[BudgetState, Result]]) -> Result:
+    async def _revise(self, change: Callable[[RateLimiterState, float], tuple[RateLimiterState, Result]]) -> Result:
         """Revise the shared state; while it cannot be reached, our copy of it."""
         if self._ledger_away_until is not None and self._clock.monotonic() < self._ledger_away_until:
             return self._revise_locally(change)
@@ -253,7 +253,7 @@ class Gate:
         # Permits older than the window are nobody's concern any more.
         owed = min(self._owed, sum(self._budget.at(self._known, self._local_now()).counts)) if self._owed else 0
 
-        def shared(raw: bytes | None, now: float) -> tuple[bytes, tuple[BudgetState, Result]]:
+        def shared(raw: bytes | None, now: float) -> tuple[bytes, tuple[RateLimiterState, Result]]:
             state = self._budget.charge(rate_limiter.decoded(raw, now), now, owed)
             state, result = change(state, now)
             return rate_limiter.encoded(state), (state, result)
@@ -271,7 +271,7 @@ class Gate:
         self._note_limit()
         return result
 
-    def _revise_locally(self, change: Callable[[BudgetState, float], tuple[BudgetState, Result]]) -> Result:
+    def _revise_locally(self, change: Callable[[RateLimiterState, float], tuple[RateLimiterState, Result]]) -> Result:
         self._known, result = change(self._known, self._local_now())
         if isinstance(result, Grant):
             self._owed += result.total

@@ -11,6 +11,6 @@ def delay(attempt: int, *, first: float, most: float, factor: float = 2.0) -> fl
     return min(most, first * factor ** min(attempt - 1, 64))
 
 
-def jittered(seconds: float, *, spread: float, roll: float) -> float:
-    """*seconds* moved by up to ± *spread* (a share of 1), where *roll* in [0, 1) says how far."""
-    return seconds * (1 + spread * (2 * roll - 1))
+def jittered(seconds: float, *, spread: float, jitter: float) -> float:
+    """*seconds* moved by up to ± *spread* (a share of 1), where *jitter* in [0, 1) says how far."""
+    return seconds * (1 + spread * (2 * jitter - 1))

@@ -9,7 +9,7 @@ Everything that can go wrong, by what may be done next.
     │   ├─ GoalRefusedError           it asks what cannot be done now
     │   ├─ UnauthorisedError          nobody we know asks
     │   ├─ ForbiddenError             somebody asks who may not
-    │   └─ QuotaError                 it comes too often
+    │   └─ RateLimitError                 it comes too often
     ├─ CloudError                   what the provider did to us
     │   ├─ CloudTransientError        certainly did not happen: ask again later
     │   │   └─ CircuitOpenError         we did not even ask: the provider is failing
@@ -21,7 +21,7 @@ Everything that can go wrong, by what may be done next.
     │   ├─ StoreNewerError            the database is newer than this code: upgrade
     │   └─ StaleError                 somebody else wrote first: drop our result and look again
     ├─ ShuttingDownError            this process is leaving: ask another
-    ├─ CrowdedError                 this process has as many connections as it can take: ask again later
+    ├─ OverloadedError                 this process has as many connections as it can take: ask again later
     └─ SettingsError                the operator must change a setting
 
 Each class answers one question, *may I ask again?* (`retryable`), and carries a `code` that is public and stable.
@@ -113,7 +113,7 @@ class ForbiddenError(CallerError):
     code = "FORBIDDEN"
 
 
-class QuotaError(CallerError):
+class RateLimitError(CallerError):
     """The caller asks too often."""
 
     code = "RATE_LIMIT_EXCEEDED"
@@ -186,7 +186,7 @@ class ShuttingDownError(CorralError):
     retryable = True
 
 
-class CrowdedError(CorralError):
+class OverloadedError(CorralError):
     """This process has as many connections as it can take."""
 
     code = "TOO_MANY_CONNECTIONS"

@@ -76,7 +76,7 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Happening:
+class EventDraft:
     """One thing to tell of a change."""
 
     type: EventType
@@ -120,9 +120,11 @@ _BY_OUTCOME = {
 }
 
 
-def happenings(changes: Iterable[Change]) -> list[Happening]:
+def event_drafts(changes: Iterable[Change]) -> list[EventDraft]:
     """Everything to tell of *changes*, in the order it happened."""
-    return [Happening(type=kind, change=part) for change in changes for part in _parts(change) for kind in _names(part)]
+    return [
+        EventDraft(type=kind, change=part) for change in changes for part in _parts(change) for kind in _names(part)
+    ]
 
 
 def _parts(change: Change) -> list[Change]:
@@ -144,7 +146,7 @@ def event_of(change: Change) -> EventType:
     if change.before.owed is Action.START and change.after.phase is Phase.STARTING:
         return EventType.STARTING
     if change.after.phase is change.before.phase:
-        return EventType.WAITING if waits_anew(change.before, change.after) else EventType.CHANGED
+        return EventType.WAITING if starts_to_wait(change.before, change.after) else EventType.CHANGED
     if change.after.phase is Phase.FAILED:
         code = "" if change.after.failure is None else change.after.failure.code
         return _BY_FAILURE.get(code, EventType.FAILED)
@@ -157,7 +159,7 @@ def announces_reclaim(change: Change) -> bool:
     return change.after.announced_spot is not None and change.after.announced_spot != before
 
 
-def waits_anew(before: Instance, after: Instance) -> bool:
+def starts_to_wait(before: Instance, after: Instance) -> bool:
     """Whether a create began to wait, or now waits for something else; the same obstacle again is no event."""
     codes = [None if each.waiting is None else each.waiting.code for each in (before, after)]
     return after.waiting is not None and codes[0] != codes[1]

@@ -18,7 +18,7 @@ ProviderId = NewType("ProviderId", str)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Order:
+class CreateRequest:
     """What the user asked for; it never changes."""
 
     name: str
@@ -52,7 +52,7 @@ class Placement:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tried:
+class RejectedCandidate:
     """An offer that was considered and not taken, and why."""
 
     region: str
@@ -71,7 +71,7 @@ class Failure:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ways:
+class Access:
     """Ways for a person to get in, as they are shown; passwords are not kept."""
 
     ssh: str | None = None
@@ -84,7 +84,7 @@ class Instance:
     """One instance as we last recorded it."""
 
     id: InstanceId
-    order: Order
+    order: CreateRequest
     goal: Goal
     phase: Phase
     generation: int = 0
@@ -112,7 +112,7 @@ class Instance:
     given_up: tuple[int, ...] = ()
     """Attempts whose call was in doubt until the settle time was over; a machine of theirs may still appear."""
     placement: Placement | None = None
-    tried: tuple[Tried, ...] = ()
+    tried: tuple[RejectedCandidate, ...] = ()
     waiting: Failure | None = None
     """What kept the last try from creating it and is expected to pass: no capacity, no money, a rejected key, or a
     provider that could not be asked or did not carry out the call."""
@@ -165,7 +165,7 @@ class Instance:
     """Where its operation wants changes told; None: as ordered."""
 
     endpoints: tuple[Endpoint, ...] = ()
-    ways: Ways | None = None
+    ways: Access | None = None
     health: HealthReport | None = None
     failure: Failure | None = None
     started_at: datetime | None = None
@@ -178,7 +178,7 @@ class Instance:
         return self.checks or self.order.health
 
     @property
-    def told_to(self) -> str | None:
+    def webhook_target(self) -> str | None:
         """Where its changes are to be told, as far as somebody said."""
         return self.webhook_url or self.order.webhook_url
 

@@ -21,7 +21,7 @@ MOST_CALLERS: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class RateLimitState:
     """Where a caller stands after one more request."""
 
     limit: int
@@ -52,7 +52,7 @@ class RateLimit:
         """How long a window is."""
         return self._window_seconds
 
-    def take(self, caller: str, now: float) -> Standing:
+    def take(self, caller: str, now: float) -> RateLimitState:
         """Count one request of *caller*; one that is not admitted uses nothing up."""
         self._forget_ended(now)
         window = self._windows.get(caller)
@@ -62,7 +62,7 @@ class RateLimit:
         window.used += admitted
         if admitted and self._unshared is not None and len(self._unshared) < self._most_callers:
             self._unshared[caller] = self._unshared.get(caller, 0) + 1
-        return Standing(
+        return RateLimitState(
             limit=self._most,
             remaining=max(0, self._most - window.used),
             resets_in_seconds=window.ends_at - now,

@@ -23,7 +23,7 @@ Item = TypeVar("Item")
 Outcome = TypeVar("Outcome")
 
 
-class GroupCommit(Generic[Item, Outcome]):
+class Batcher(Generic[Item, Outcome]):
     """
     Commits items in groups, one group at a time.
 

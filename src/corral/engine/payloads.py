@@ -16,8 +16,8 @@ def about(instance: Instance) -> dict[str, object]:
         shown["novitaInstanceId"] = instance.provider_id
     if instance.deadline_at is not None:
         shown["maxWaitTime"] = max(0, (instance.deadline_at - instance.phase_since) // timedelta(milliseconds=1))
-    if instance.told_to is not None:
-        shown["webhookHost"] = host_of(instance.told_to)
+    if instance.webhook_target is not None:
+        shown["webhookHost"] = host_of(instance.webhook_target)
     return shown
 
 

@@ -27,7 +27,7 @@ connections, because each of these jobs is one short call.
 """
 
 
-class Seats:
+class AdaptiveSemaphore:
     """Limits how many jobs run at once; of those that wait, urgent ones are first, then by arrival."""
 
     def __init__(self, most: int, *, is_crowded: Callable[[], bool] = lambda: False) -> None:

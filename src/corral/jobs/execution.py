@@ -22,10 +22,10 @@ from corral.base.clock import Clock
 from corral.base.telemetry import Metrics, log
 from corral.domain.backoff import delay
 from corral.domain.errors import CloudTransientError, StoreUnavailableError
-from corral.jobs.adaptive_semaphore import Seats
+from corral.jobs.adaptive_semaphore import AdaptiveSemaphore
 from corral.jobs.pause import Pause
-from corral.jobs.registry import CORRELATION, JobId, JobRun, JobType, LookAgainError, Priority
-from corral.jobs.tables import Postponed
+from corral.jobs.registry import CORRELATION, JobId, JobRun, JobType, Priority, RequeueError
+from corral.jobs.tables import RequeueRequested
 
 FIRST_RETRY_SECONDS = 0.1
 LAST_RETRY_SECONDS = 300.0
@@ -36,7 +36,7 @@ OUTAGE_PAUSE_SECONDS = 5.0
 class RunningJobs:
     """The handlers running now: so many at once, and called off together at the end."""
 
-    def __init__(self, seats: Seats, pause: Pause | None = None) -> None:
+    def __init__(self, seats: AdaptiveSemaphore, pause: Pause | None = None) -> None:
         self._seats = seats
         self._pause = pause or Pause()
         self._tasks: set[asyncio.Task[object]] = set()
@@ -53,19 +53,19 @@ class RunningJobs:
     async def seat(self, task: asyncio.Task[object], *, is_urgent: bool) -> AsyncGenerator[None]:
         """Hold one of the places for *task*, which must be the current one; raises Postponed when called off."""
         if self._abandoned:
-            raise Postponed(timedelta(0), "its worker is stopping")
+            raise RequeueRequested(timedelta(0), "its worker is stopping")
         self._tasks.add(task)
         try:
             async with self._seats.place(is_urgent=is_urgent):
                 if self._pause.is_on:
-                    raise Postponed(timedelta(0), "processing is paused")
+                    raise RequeueRequested(timedelta(0), "processing is paused")
                 yield
         except asyncio.CancelledError:
             if not self._abandoned:
                 raise
             # PgQueuer would delete a job whose task was cancelled. This one must live on in another worker.
             task.uncancel()
-            raise Postponed(timedelta(0), "its worker was stopped") from None
+            raise RequeueRequested(timedelta(0), "its worker was stopped") from None
         finally:
             self._tasks.discard(task)
 
@@ -103,7 +103,13 @@ class Executor(AbstractEntrypointExecutor):
                     await self._type.handler(run)
             except Exception as error:
                 verdict = self._verdict(run, error)
-                outcome = "failed" if verdict is error else "postponed" if isinstance(verdict, Postponed) else "retried"
+                outcome = (
+                    "failed"
+                    if verdict is error
+                    else "postponed"
+                    if isinstance(verdict, RequeueRequested)
+                    else "retried"
+                )
                 self._count(outcome, began)
                 raise verdict from error
             self._count("completed", began)
@@ -111,13 +117,13 @@ class Executor(AbstractEntrypointExecutor):
     def _verdict(self, run: JobRun, error: Exception) -> Exception:
         """What is to become of the job: put back free of charge, tried again, or (the error itself) failed for good."""
         match error:
-            case Postponed():
+            case RequeueRequested():
                 return error
-            case LookAgainError():
-                return Postponed(error.after, str(error))
+            case RequeueError():
+                return RequeueRequested(error.after, str(error))
             case StoreUnavailableError() | CloudTransientError():
                 pause = error.retry_after_seconds
-                return Postponed(timedelta(seconds=OUTAGE_PAUSE_SECONDS if pause is None else pause), str(error))
+                return RequeueRequested(timedelta(seconds=OUTAGE_PAUSE_SECONDS if pause is None else pause), str(error))
             case _:
                 pass
         if run.attempt > self._type.retries:

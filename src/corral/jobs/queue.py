@@ -21,7 +21,7 @@ from corral.jobs.pause import PauseState
 from corral.jobs.registry import CORRELATION, JobId, JobPool, Payload, Priority, Registry
 from corral.jobs.tables import LOG, QUEUE, queries_of
 from corral.store.session.database import SWEEP_SECONDS, Connection, Database
-from corral.store.sql.bulk_insert import Adding
+from corral.store.sql.bulk_insert import BulkInsert
 from corral.store.sql.combined_statement import Write
 
 
@@ -35,14 +35,14 @@ class JobStatus(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class NewJob:
     """A job to be enqueued."""
 
     type: str
     payload: Payload
     after: timedelta = timedelta(0)
     """Not before this much time has passed."""
-    only_one: str | None = None
+    dedupe_key: str | None = None
     """While a job with this key waits or runs, another is not added."""
     first: bool = False
     """Before the others, whatever its type; see `Priority.FIRST`."""
@@ -88,7 +88,7 @@ class Backlog:
 
 _STATUSES = {"queued": JobStatus.PENDING, "picked": JobStatus.PROCESSING, "failed": JobStatus.FAILED}
 
-_ADD = Adding(
+_ADD = BulkInsert(
     f"INSERT INTO {QUEUE} ({{columns}}, execute_after, status) SELECT {{columns}}, now(), 'queued'"  # noqa: S608  # a constant
     " FROM {rows} ORDER BY place RETURNING id",
     own={"payload": "bytea"},
@@ -109,7 +109,7 @@ SELECT count(*) FROM gone
 """  # noqa: S608  # constants
 
 
-def _payload(wanted: Wanted) -> bytes:
+def _payload(wanted: NewJob) -> bytes:
     """What is stored; a job names the request that caused it, unless it names another."""
     caused_by = correlation_id()
     named = {} if caused_by is None else {CORRELATION: caused_by}
@@ -123,11 +123,11 @@ class JobQueue:
         self._database = database
         self._registry = registry
 
-    async def enqueue(self, connection: Connection, wanted: Sequence[Wanted]) -> list[JobId | None]:
+    async def enqueue(self, connection: Connection, wanted: Sequence[NewJob]) -> list[JobId | None]:
         """
         Add jobs within the caller's transaction: they exist if and only if it commits.
 
-        Answers one id per job, None where a job with the same `only_one` key was there already.
+        Answers one id per job, None where a job with the same `dedupe_key` key was there already.
         """
         if not wanted:
             return []
@@ -136,18 +136,18 @@ class JobQueue:
             [_payload(w) for w in wanted],
             [self._priority(w) for w in wanted],
             [w.after for w in wanted],
-            [w.only_one for w in wanted],
+            [w.dedupe_key for w in wanted],
             on_conflict="skip",
         )
         return [None if job_id is None else JobId(job_id) for job_id in ids]
 
-    def adding(self, wanted: Sequence[Wanted]) -> Write:
+    def adding(self, wanted: Sequence[NewJob]) -> Write:
         """
         The same for jobs without a delay or a key, to be made together with what asks for them.
 
         PgQueuer would also log that they were enqueued; nobody reads that, and it would be a part of every wish's cost.
         """
-        if any(w.after or w.only_one for w in wanted):
+        if any(w.after or w.dedupe_key for w in wanted):
             raise ValueError("jobs that wait, or of which there is to be one, are added by `enqueue`")
         rows = [(_payload(w), self._priority(w), w.type) for w in wanted]
         return Write("queued", *_ADD.statement(rows))
@@ -224,7 +224,7 @@ class JobQueue:
     def _main_types(self) -> list[str]:
         return [job_type.name for job_type in self._registry if job_type.pool is JobPool.MAIN]
 
-    def _priority(self, wanted: Wanted) -> int:
+    def _priority(self, wanted: NewJob) -> int:
         job_type = self._registry.get(wanted.type)
         if job_type is None:
             raise ValueError(f"no job type is called {wanted.type!r}; nobody would ever run it")

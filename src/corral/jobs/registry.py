@@ -3,7 +3,7 @@ Every type of job: who handles it, how urgent it is, how often it may fail.
 
 A handler may run twice for one job (a worker may die between the effect and the record of it), so it first reads what
 is already recorded. It raises nothing when done; any error means "try again" until the retries are used up;
-`LookAgainError` and outages mean "later" and cost no attempt.
+`RequeueError` and outages mean "later" and cost no attempt.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class JobRun:
 Handler = Callable[[JobRun], Awaitable[None]]
 
 
-class LookAgainError(Exception):
+class RequeueError(Exception):
     """Raised by a handler to be called again after a while; it has not failed."""
 
     def __init__(self, after: timedelta, because: str) -> None:

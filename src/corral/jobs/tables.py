@@ -74,11 +74,11 @@ WAKE: Final = json.dumps(
 """What PgQueuer's own trigger sends when the queue changed; nothing reads when it was sent."""
 
 
-class Postponed(RetryRequested):
+class RequeueRequested(RetryRequested):
     """Asks for another run that does not count as a failed one."""
 
 
-class PatientDriver(AsyncpgPoolDriver):
+class ListenFirstDriver(AsyncpgPoolDriver):
     """
     A driver that notifies nobody before it listens itself.
 
@@ -189,7 +189,7 @@ class CorralQueries(Queries):
         heartbeat is old: raising here would make PgQueuer record the job as failed for good.
         """
         try:
-            if traceback_record is not None and traceback_record.exception_type == Postponed.__name__:
+            if traceback_record is not None and traceback_record.exception_type == RequeueRequested.__name__:
                 await self.driver.execute(_POSTPONE, job.id, delay, job.queue_manager_id)
             else:
                 await super().retry_job(job, delay, traceback_record)
@@ -200,7 +200,7 @@ class CorralQueries(Queries):
 
     def wake_after(self, delay: timedelta) -> None:
         """Have the worker of this process look for jobs once *delay* has passed."""
-        if isinstance(self.driver, PatientDriver):
+        if isinstance(self.driver, ListenFirstDriver):
             self.driver.wake_after(delay)
 
 
@@ -213,7 +213,7 @@ def queries_of_pool(
     pool: Pool, *, urgent: Collection[str] = (), spare: int = 0, pause: Pause | None = None
 ) -> CorralQueries:
     """Statements on any connection of the pool; see `CorralQueries` for *urgent*, *spare* and *pause*."""
-    return CorralQueries(PatientDriver(pool), urgent=urgent, spare=spare, pause=pause)
+    return CorralQueries(ListenFirstDriver(pool), urgent=urgent, spare=spare, pause=pause)
 
 
 async def install(connection: asyncpg.Connection) -> None:

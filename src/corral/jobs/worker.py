@@ -22,10 +22,10 @@ from corral.base.supervision import BackgroundTask, supervise
 from corral.base.telemetry import Metrics, log
 from corral.domain.backoff import delay
 from corral.domain.errors import StoreUnavailableError
-from corral.jobs.adaptive_semaphore import URGENT_PLACES, Seats
+from corral.jobs.adaptive_semaphore import URGENT_PLACES, AdaptiveSemaphore
 from corral.jobs.execution import Executor, RunningJobs
 from corral.jobs.pause import Pause
-from corral.jobs.queue import JobQueue, Wanted
+from corral.jobs.queue import JobQueue, NewJob
 from corral.jobs.registry import JobPool, JobType, Priority, Registry
 from corral.jobs.tables import CHANNEL, CorralQueries, queries_of_pool
 from corral.jobs.takeover import release
@@ -82,7 +82,7 @@ class Worker:
         self._pause = pause or Pause()
         self._pause.on_resume(self._wake)
         self._queries: CorralQueries | None = None
-        self._running = RunningJobs(Seats(concurrency, is_crowded=is_crowded), self._pause)
+        self._running = RunningJobs(AdaptiveSemaphore(concurrency, is_crowded=is_crowded), self._pause)
 
     async def run(self) -> None:
         """Take jobs until `stop` is called; comes back by itself when the database was away."""
@@ -169,6 +169,6 @@ class Worker:
         while True:
             with contextlib.suppress(StoreUnavailableError):
                 async with self._database.connection() as connection:
-                    wanted = Wanted(type=job_type.name, payload={}, only_one=f"every:{job_type.name}")
+                    wanted = NewJob(type=job_type.name, payload={}, dedupe_key=f"every:{job_type.name}")
                     await self._queue.enqueue(connection, [wanted])
             await self._clock.sleep(every.total_seconds())

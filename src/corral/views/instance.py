@@ -18,7 +18,7 @@ from corral.domain.operation import ENDED, Operation
 from corral.domain.placement.pricing import usd
 from corral.domain.timestamps import iso
 from corral.engine.queries.estimates import Estimates
-from corral.engine.queries.instances import Known
+from corral.engine.queries.instances import InstanceWithOperation
 from corral.views.schemas import (
     CheckError,
     ConnectionDetails,
@@ -39,7 +39,7 @@ LOOKS_MISSED = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Showing:
+class InstanceView:
     """Shows instances as they are known at this moment."""
 
     clock: Clock
@@ -52,7 +52,7 @@ class Showing:
     last_look_at: Callable[[], datetime | None]
     """When all of the provider's instances were last listed."""
 
-    def as_of(self, at: datetime) -> Showing:
+    def as_of(self, at: datetime) -> InstanceView:
         """Shows instances as they were known at *at*."""
         look = self.last_look_at()
         then = None if look is None else min(look, at)
@@ -66,7 +66,7 @@ class Showing:
         """The phases that are shown as *word*; None means all."""
         return None if word is None else [p for p in Phase if p is word or self.status(p) == word.value]
 
-    async def instance(self, known: Known) -> InstanceDetails:
+    async def instance(self, known: InstanceWithOperation) -> InstanceDetails:
         """All that is told of an instance."""
         instance, order, placement = known.instance, known.instance.order, known.instance.placement
         last_look = self.last_look_at()
@@ -100,7 +100,7 @@ class Showing:
             placement=_placement(instance),
         )
 
-    async def _ready_at(self, known: Known) -> datetime | None:
+    async def _ready_at(self, known: InstanceWithOperation) -> datetime | None:
         asked = known.operation
         if asked is None or asked.status in ENDED or known.instance.phase not in COMING_UP:
             return None

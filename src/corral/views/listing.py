@@ -14,9 +14,9 @@ from corral.domain.observation.sighting import ProviderInstance
 from corral.domain.operation import Operation
 from corral.domain.placement.catalog import BillingMode
 from corral.domain.timestamps import iso
-from corral.engine.queries.instances import Known
-from corral.engine.queries.merged_listing import Answer
-from corral.views.instance import Showing, port_mappings
+from corral.engine.queries.instances import InstanceWithOperation
+from corral.engine.queries.merged_listing import ListingResult
+from corral.views.instance import InstanceView, port_mappings
 from corral.views.schemas import (
     ConnectionDetails,
     ErrorDetails,
@@ -108,7 +108,7 @@ class _Encoded(msgspec.Struct):
     warning: str | UnsetType = UNSET
 
 
-def comprehensive_list(answer: Answer, *, seconds: float) -> bytes:
+def comprehensive_list(answer: ListingResult, *, seconds: float) -> bytes:
     """*answer*, given after *seconds*, as JSON."""
     sources, spent = answer.sources, answer.spent
     return msgspec.json.encode(
@@ -131,15 +131,15 @@ def comprehensive_list(answer: Answer, *, seconds: float) -> bytes:
     )
 
 
-async def encoded(showing: Showing, items: Sequence[tuple[Merged, Operation | None]]) -> bytes:
+async def encoded(showing: InstanceView, items: Sequence[tuple[Merged, Operation | None]]) -> bytes:
     """Merged instances as a JSON list."""
     return msgspec.json.encode([await _listed(showing, item, asked) for item, asked in items])
 
 
-async def _listed(showing: Showing, item: Merged, asked: Operation | None) -> ListedInstance:
+async def _listed(showing: InstanceView, item: Merged, asked: Operation | None) -> ListedInstance:
     seen = item.seen
     if item.instance is not None:
-        details = await showing.instance(Known(instance=item.instance, operation=asked))
+        details = await showing.instance(InstanceWithOperation(instance=item.instance, operation=asked))
     else:
         assert seen is not None, "an item is known to somebody"  # noqa: S101
         details = _foreign(showing, seen, iso(item.synced_at))
@@ -166,7 +166,7 @@ def _with_provider_fields(listed: ListedInstance, seen: ProviderInstance) -> Lis
     return listed
 
 
-def _foreign(showing: Showing, seen: ProviderInstance, seen_at: str | None) -> InstanceDetails:
+def _foreign(showing: InstanceView, seen: ProviderInstance, seen_at: str | None) -> InstanceDetails:
     """What is told of an instance that only the provider knows."""
     phase = foreign_phase(seen)
     failed = phase is Phase.FAILED and seen.failure is not None

@@ -10,7 +10,7 @@ from msgspec import Meta
 from corral.cloud.breaker import BreakerState
 
 
-class Spread(msgspec.Struct, rename={"p50_ms": "p50Ms", "p90_ms": "p90Ms"}):
+class Durations(msgspec.Struct, rename={"p50_ms": "p50Ms", "p90_ms": "p90Ms"}):
     """How long something took."""
 
     p50_ms: Annotated[int | None, Meta(description="Half took at most this, in milliseconds.", examples=[41200])]
@@ -66,9 +66,9 @@ class MetricsSummary(msgspec.Struct, rename="camel"):
     timestamp: Annotated[str, Meta(description="When it was counted.", examples=["2030-01-01T00:00:00.000Z"])]
     instances: Annotated[InstanceNumbers, Meta(description="The instances in numbers.")]
     usd_per_hour: Annotated[float, Meta(description="What everything that runs costs an hour.", examples=[1.62])]
-    time_to_ready: Annotated[Spread, Meta(description="From the wish to ready, over the last day.")]
+    time_to_ready: Annotated[Durations, Meta(description="From the wish to ready, over the last day.")]
     readiness_lag: Annotated[
-        Spread, Meta(description="From the provider's first word that it runs to ready, over the last day.")
+        Durations, Meta(description="From the provider's first word that it runs to ready, over the last day.")
     ]
     queue: Annotated[QueueNumbers, Meta(description="The job queue.")]
     webhooks: Annotated[WebhookNumbers, Meta(description="The outbox.")]
@@ -84,8 +84,8 @@ class HistoryStep(msgspec.Struct, rename="camel"):
         float, Meta(description="What the fleet cost an hour, on the step's average.", examples=[1.62])
     ]
     became_ready: Annotated[int, Meta(description="Instances that became ready in it.", examples=[4])]
-    time_to_ready: Annotated[Spread, Meta(description="From the wish to ready, of these.")]
-    readiness_lag: Annotated[Spread, Meta(description="From the provider's first word that it runs to ready.")]
+    time_to_ready: Annotated[Durations, Meta(description="From the wish to ready, of these.")]
+    readiness_lag: Annotated[Durations, Meta(description="From the provider's first word that it runs to ready.")]
 
 
 class MetricsHistory(msgspec.Struct, rename={"since": "from", "step_seconds": "stepSeconds"}):

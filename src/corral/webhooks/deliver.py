@@ -22,7 +22,7 @@ from corral.base.clock import Clock
 from corral.base.network_errors import EXCHANGE_ERRORS, AddressRefusedError, fault_category, fault_message
 from corral.domain.health.network_faults import status_category
 from corral.webhooks.guard import AddressGuard
-from corral.webhooks.schedule import Fate, fate
+from corral.webhooks.schedule import AttemptOutcome, outcome_of
 from corral.webhooks.sign import headers
 from corral.webhooks.slots import Target
 
@@ -41,7 +41,7 @@ NOWHERE = Target(receiver="", address="")
 class Attempt:
     """What came of one attempt."""
 
-    fate: Fate
+    fate: AttemptOutcome
     status: int | None
     """None when there was no answer."""
     duration_ms: int
@@ -99,17 +99,19 @@ class Sender:
         began = self._clock.monotonic()
         fault = self._guard.fault(url)
         if fault is not None:
-            return self._failed(began, f"address_refused: {fault}", Fate.FINAL)
+            return self._failed(began, f"address_refused: {fault}", AttemptOutcome.FINAL)
         try:
             status, wished = await self._post(url, body, message_id)
         except EXCHANGE_ERRORS as error:
-            return self._failed(began, _reason(error), Fate.RETRY)
-        outcome = fate(status)
+            return self._failed(began, _reason(error), AttemptOutcome.RETRY)
+        outcome = outcome_of(status)
         return Attempt(
             fate=outcome,
             status=status,
             duration_ms=self._since(began),
-            error=None if outcome is Fate.DELIVERED else f"{status_category(status)}: answered with status {status}",
+            error=None
+            if outcome is AttemptOutcome.DELIVERED
+            else f"{status_category(status)}: answered with status {status}",
             wished=wished,
         )
 
@@ -120,7 +122,7 @@ class Sender:
             async with self._session.post(url, data=body, headers=signed, allow_redirects=False) as response:
                 return response.status, _wish(response.headers.get("Retry-After", ""))
 
-    def _failed(self, began: float, error: str, outcome: Fate) -> Attempt:
+    def _failed(self, began: float, error: str, outcome: AttemptOutcome) -> Attempt:
         return Attempt(fate=outcome, status=None, duration_ms=self._since(began), error=error)
 
     def _since(self, began: float) -> int:

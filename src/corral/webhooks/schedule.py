@@ -29,7 +29,7 @@ _PATIENCE_STATUSES = (408, 425, 429)
 _GONE = 410
 
 
-class Fate(StrEnum):
+class AttemptOutcome(StrEnum):
     """What becomes of a delivery after an attempt."""
 
     DELIVERED = "delivered"
@@ -40,25 +40,25 @@ class Fate(StrEnum):
     RETRY = "retry"
 
 
-def fate(status: int) -> Fate:
+def outcome_of(status: int) -> AttemptOutcome:
     """What a receiver's *status* means."""
     if 200 <= status <= 299:  # noqa: PLR2004  # the class of the status is its first digit
-        return Fate.DELIVERED
+        return AttemptOutcome.DELIVERED
     if status == _GONE:
-        return Fate.STOP
+        return AttemptOutcome.STOP
     if 400 <= status <= 499 and status not in _PATIENCE_STATUSES:  # noqa: PLR2004
-        return Fate.FINAL
-    return Fate.RETRY
+        return AttemptOutcome.FINAL
+    return AttemptOutcome.RETRY
 
 
-def next_delay(attempt: int, *, roll: float, wished: timedelta | None = None) -> timedelta | None:
+def next_delay(attempt: int, *, jitter: float, wished: timedelta | None = None) -> timedelta | None:
     """
     How long to wait after attempt number *attempt*, the first being 1; None when it was the last.
 
-    *roll* in [0, 1) decides the jitter; *wished* is what the receiver asked for, obeyed within reason.
+    *jitter* in [0, 1) decides the jitter; *wished* is what the receiver asked for, obeyed within reason.
     """
     if attempt >= MOST_TRIES:
         return None
     pause = delay(attempt, first=FIRST_PAUSE_SECONDS, most=LONGEST_PAUSE_SECONDS, factor=PAUSE_GROWTH)
-    ours = timedelta(seconds=jittered(pause, spread=SPREAD, roll=roll))
+    ours = timedelta(seconds=jittered(pause, spread=SPREAD, jitter=jitter))
     return max(ours, min(wished or timedelta(0), LONGEST_WISH))

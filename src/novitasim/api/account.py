@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from novitasim.api import wire_catalog
-from novitasim.api.call import Answer, Call, Route, answer, page
+from novitasim.api.call import Call, Reply, Route, answer, page
 from novitasim.api.create_request import invalid, text, whole
 from novitasim.api.refusal import RefusalError
 from novitasim.world import ledger
@@ -22,22 +22,22 @@ _MOST_SAMPLES = 1000
 _DEFAULT_INTERVAL = 15
 
 
-def auths(call: Call) -> Answer:
+def auths(call: Call) -> Reply:
     """GET /repository/auths: passwords in clear text, as the provider has it."""
     return answer({"data": [wire_catalog.auth(item) for item in call.world.auths.values()]})
 
 
-def auth_save(call: Call) -> Answer:
+def auth_save(call: Call) -> Reply:
     """POST /repository/auth/save. It does not tell the id: list to find it."""
     name, username = text(call.body, "name", low=1, high=500), text(call.body, "username", low=1, high=511)
     password = text(call.body, "password", low=1, high=1024)
     seq = call.world.number()
     kept = RegistryAuth(id=call.world.id_of("auth", seq, 8), name=name, username=username, password=password)
     call.world.keep("auth", call.world.auths, kept)
-    return Answer(b"", status=204) if call.world.settings.auth_save_answer == "no_content" else answer({})
+    return Reply(b"", status=204) if call.world.settings.auth_save_answer == "no_content" else answer({})
 
 
-def auth_delete(call: Call) -> Answer:
+def auth_delete(call: Call) -> Reply:
     """POST /repository/auth/delete."""
     auth_id = call.id("id")
     if auth_id not in call.world.auths:
@@ -48,7 +48,7 @@ def auth_delete(call: Call) -> Answer:
     return answer({})
 
 
-def storages(call: Call) -> Answer:
+def storages(call: Call) -> Reply:
     """GET /networkstorages/list; pages are counted by `pageNo` here."""
     name, storage_id = call.query.get("storageName", "").lower(), call.query.get("storageId", "")
     found = [
@@ -61,7 +61,7 @@ def storages(call: Call) -> Answer:
     return answer({"data": shown, "total": len(found)})
 
 
-def storage_create(call: Call) -> Answer:
+def storage_create(call: Call) -> Reply:
     """POST /networkstorage/create."""
     cluster = _cluster(call)
     if not cluster.network_storage:
@@ -75,7 +75,7 @@ def storage_create(call: Call) -> Answer:
     return answer(made.id if bare else wire_catalog.storage(call.world, made))
 
 
-def storage_update(call: Call) -> Answer:
+def storage_update(call: Call) -> Reply:
     """POST /networkstorage/update; a storage only grows, and its size may be text."""
     known = _storage(call)
     size = whole(call.body, "storageSize", low=_MIN_STORAGE_GB, high=_MAX_STORAGE_GB, default=known.size_gb)
@@ -86,7 +86,7 @@ def storage_update(call: Call) -> Answer:
     return answer({})
 
 
-def storage_delete(call: Call) -> Answer:
+def storage_delete(call: Call) -> Reply:
     """POST /networkstorage/delete."""
     known = _storage(call)
     living = (instance for instance in call.world.instances.values() if instance.removed_at() > call.now)
@@ -96,7 +96,7 @@ def storage_delete(call: Call) -> Answer:
     return answer({})
 
 
-def networks(call: Call) -> Answer:
+def networks(call: Call) -> Reply:
     """GET /networks; its total is text."""
     name = call.query.get("name", "").lower()
     found = [item for item in call.world.networks.values() if name in item.name.lower()]
@@ -105,7 +105,7 @@ def networks(call: Call) -> Answer:
     return answer({call.world.settings.networks_key: shown, "total": str(len(found))})
 
 
-def network(call: Call) -> Answer:
+def network(call: Call) -> Reply:
     """GET /network."""
     known = call.world.networks.get(call.query.get("networkId", ""))
     if known is None:
@@ -113,7 +113,7 @@ def network(call: Call) -> Answer:
     return answer({"network": wire_catalog.network(call.world, known)})
 
 
-def network_create(call: Call) -> Answer:
+def network_create(call: Call) -> Reply:
     """POST /network/create."""
     cluster, name = _cluster(call), text(call.body, "name", high=30)
     seq = call.world.number()
@@ -129,7 +129,7 @@ def network_create(call: Call) -> Answer:
     return answer({} if empty else {"network": wire_catalog.network(call.world, made)})
 
 
-def network_update(call: Call) -> Answer:
+def network_update(call: Call) -> Reply:
     """POST /network/update."""
     known = _network(call)
     renamed = dataclasses.replace(known, name=text(call.body, "name", high=30))
@@ -137,7 +137,7 @@ def network_update(call: Call) -> Answer:
     return answer({"network": wire_catalog.network(call.world, renamed)})
 
 
-def network_delete(call: Call) -> Answer:
+def network_delete(call: Call) -> Reply:
     """POST /network/delete."""
     known = _network(call)
     living = (instance for instance in call.world.instances.values() if instance.removed_at() > call.now)
@@ -147,7 +147,7 @@ def network_delete(call: Call) -> Answer:
     return answer({})
 
 
-def jobs(call: Call) -> Answer:
+def jobs(call: Call) -> Reply:
     """GET /jobs."""
     query = call.query
     wanted = {name: query.get(name, "") for name in ("jobId", "state", "type")}
@@ -163,7 +163,7 @@ def jobs(call: Call) -> Answer:
     return answer({"jobs": shown, "total": len(found)})
 
 
-def job_break(call: Call) -> Answer:
+def job_break(call: Call) -> Reply:
     """POST /job/break; one client in the wild spells it `job_id`."""
     job_id = text(call.body, "jobId", high=255) or text(call.body, "job_id", high=255)
     job = call.world.jobs.get(job_id)
@@ -174,7 +174,7 @@ def job_break(call: Call) -> Answer:
     return answer({"jobId": job.id})
 
 
-def balance(call: Call) -> Answer:
+def balance(call: Call) -> Reply:
     """GET /openapi/v1/billing/balance/detail: text in 1/10000 USD, not in the catalogue's unit."""
     had = call.world.settings.balance_usd or _ENDLESS_USD
     left = round((had - ledger.spent(call.world.instances.values(), call.now)) * 10_000)
@@ -189,7 +189,7 @@ def balance(call: Call) -> Answer:
     )
 
 
-def metrics(call: Call) -> Answer:
+def metrics(call: Call) -> Reply:
     """GET /openapi/v1/metrics/gpu/instance: flat lines; bad parameters silently become defaults, as documented."""
     instance = call.world.find(call.query.get("instanceId") or call.query.get("instance_id", ""), call.now)
     interval = max(_DEFAULT_INTERVAL, _or(call.query.get("interval"), _DEFAULT_INTERVAL))

@@ -24,7 +24,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class Reply:
     """What is sent back; *instance_id* says whom the call was about, for faults that strike it."""
 
     content: bytes
@@ -32,7 +32,7 @@ class Answer:
     instance_id: str | None = None
 
 
-class Press:
+class RenderCache:
     """Prints instances as JSON and keeps each print as long as it stays true."""
 
     def __init__(self) -> None:
@@ -74,7 +74,7 @@ class Call:
     world: World
     now: float
     endpoints: Endpoints
-    press: Press
+    press: RenderCache
     query: Mapping[str, str] = field(default_factory=dict)
     body: Body = field(default_factory=dict)
 
@@ -87,7 +87,7 @@ class Call:
         return self.world.find(self.id("instanceId"), self.now)
 
 
-Handler = Callable[[Call], Answer]
+Handler = Callable[[Call], Reply]
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,16 +100,16 @@ class Route:
     handler: Handler
 
 
-def answer(content: object, *, instance_id: str | None = None) -> Answer:
+def answer(content: object, *, instance_id: str | None = None) -> Reply:
     """A JSON answer."""
-    return Answer(_encode(content), instance_id=instance_id)
+    return Reply(_encode(content), instance_id=instance_id)
 
 
-def acted(form: str, instance: Instance, now: float) -> Answer:
+def acted(form: str, instance: Instance, now: float) -> Reply:
     """The answer to an action, in one of the forms that clients have seen."""
     match form:
         case "empty":
-            return Answer(b"", instance_id=instance.id)
+            return Reply(b"", instance_id=instance.id)
         case "pair":
             pair = {"instanceId": instance.id, "state": instance.status(now).value}
             return answer(pair, instance_id=instance.id)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from novitasim.api import create_request, wire_catalog
-from novitasim.api.call import Answer, Call, Route, answer, page
+from novitasim.api.call import Call, Reply, Route, answer, page
 from novitasim.api.create_request import Body, invalid, objects, text, whole
 from novitasim.world.account import Template
 from novitasim.world.instance import Port
@@ -15,7 +15,7 @@ _CHANNELS = ("official", "community", "private")
 _MOST_PORTS_PER_TYPE = 10
 
 
-def products(call: Call) -> Answer:
+def products(call: Call) -> Reply:
     """GET /products. With a cluster, its stock; without, that of the best cluster."""
     query = call.query
     cluster_id, name, method = (query.get(key, "") for key in ("clusterId", "productName", "billingMethod"))
@@ -33,7 +33,7 @@ def products(call: Call) -> Answer:
     return answer({"data": shown})
 
 
-def cpu_products(call: Call) -> Answer:
+def cpu_products(call: Call) -> Reply:
     """GET /cpu/products."""
     name = call.query.get("productName", "").lower()
     shown = [
@@ -44,12 +44,12 @@ def cpu_products(call: Call) -> Answer:
     return answer({"data": shown} if call.world.settings.cpu_products_wrapped else shown)
 
 
-def clusters(call: Call) -> Answer:
+def clusters(call: Call) -> Reply:
     """GET /clusters."""
     return answer({"data": [wire_catalog.cluster(call.world, item) for item in call.world.catalogue.clusters.values()]})
 
 
-def templates(call: Call) -> Answer:
+def templates(call: Call) -> Reply:
     """GET /templates. The array's key is singular; channels may be joined by commas."""
     query = call.query
     if call.world.settings.templates_need_channel and not query.get("channel"):
@@ -70,12 +70,12 @@ def templates(call: Call) -> Answer:
     return answer({"template": shown, "pageSize": part.count, "pageNum": part.number, "total": len(found)})
 
 
-def template(call: Call) -> Answer:
+def template(call: Call) -> Reply:
     """GET /template."""
     return answer({"template": wire_catalog.template(_find(call, call.query.get("templateId", "")))})
 
 
-def template_create(call: Call) -> Answer:
+def template_create(call: Call) -> Reply:
     """POST /template/create."""
     seq = call.world.number()
     made = _read(call, Template(id=call.world.template_id(seq), name="", image="", created_at=int(call.now)))
@@ -83,14 +83,14 @@ def template_create(call: Call) -> Answer:
     return answer({"templateId": made.id})
 
 
-def template_update(call: Call) -> Answer:
+def template_update(call: Call) -> Reply:
     """POST /template/update; undocumented, but used by the provider's own command line."""
     known = _find(call, text(_payload(call), "Id", low=1, high=255))
     call.world.keep("template", call.world.templates, _read(call, known))
     return answer({"templateId": known.id})
 
 
-def template_delete(call: Call) -> Answer:
+def template_delete(call: Call) -> Reply:
     """POST /template/delete."""
     known = _find(call, call.id("templateId"))
     call.world.discard("template", call.world.templates, known.id)

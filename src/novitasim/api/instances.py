@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Callable
 
 from novitasim.api import create_request
-from novitasim.api.call import Answer, Call, Route, acted, answer, page
+from novitasim.api.call import Call, Reply, Route, acted, answer, page
 from novitasim.api.create_request import invalid, objects, text, whole
 from novitasim.world import commands
 from novitasim.world.account import Job
@@ -18,19 +18,19 @@ _MOST_MONTHS = 10_000
 _MOST_DISK_GB = 6144
 
 
-def create(call: Call) -> Answer:
+def create(call: Call) -> Reply:
     """POST /gpu/instance/create."""
     instance = commands.create(call.world, create_request.read(call.body, call.world.settings), call.now)
     return answer({"id": instance.id}, instance_id=instance.id)
 
 
-def get(call: Call) -> Answer:
+def get(call: Call) -> Reply:
     """GET /gpu/instance."""
     instance = call.world.find(call.query.get("instanceId", ""), call.now)
-    return Answer(call.press.detailed(call.world, instance, call.now, call.endpoints), instance_id=instance.id)
+    return Reply(call.press.detailed(call.world, instance, call.now, call.endpoints), instance_id=instance.id)
 
 
-def list_all(call: Call) -> Answer:
+def list_all(call: Call) -> Reply:
     """GET /gpu/instances. Filters are fuzzy on names, exact on the status."""
     settings, query = call.world.settings, call.query
     if settings.list_needs_paging and not ("pageSize" in query and "pageNum" in query):
@@ -51,7 +51,7 @@ def list_all(call: Call) -> Answer:
     else:
         shown, total = call.world.listed_slice(part.first, part.count)
     prints = (call.press.listed(call.world, instance, as_of, call.endpoints) for instance in shown)
-    return Answer(b'{"instances":[' + b",".join(prints) + b'],"total":%d}' % total)
+    return Reply(b'{"instances":[' + b",".join(prints) + b'],"total":%d}' % total)
 
 
 def _name_filter(name: str, how: str) -> tuple[str, Callable[[str], bool]]:
@@ -68,29 +68,29 @@ def _name_filter(name: str, how: str) -> tuple[str, Callable[[str], bool]]:
     return name, more[how]
 
 
-def start(call: Call) -> Answer:
+def start(call: Call) -> Reply:
     """POST /gpu/instance/start."""
     instance = commands.start(call.world, call.instance(), call.now)
     return acted(call.world.settings.start_stop_answer, instance, call.now)
 
 
-def stop(call: Call) -> Answer:
+def stop(call: Call) -> Reply:
     """POST /gpu/instance/stop."""
     instance = commands.stop(call.world, call.instance(), call.now)
     return acted(call.world.settings.start_stop_answer, instance, call.now)
 
 
-def restart(call: Call) -> Answer:
+def restart(call: Call) -> Reply:
     """POST /gpu/instance/restart."""
     return _acted(call, commands.restart(call.world, call.instance(), call.now))
 
 
-def delete(call: Call) -> Answer:
+def delete(call: Call) -> Reply:
     """POST /gpu/instance/delete."""
     return _acted(call, commands.delete(call.world, call.instance(), call.now))
 
 
-def migrate(call: Call) -> Answer:
+def migrate(call: Call) -> Reply:
     """POST /gpu/instance/migrate."""
     before = call.instance()
     after = commands.migrate(call.world, before, call.now)
@@ -99,7 +99,7 @@ def migrate(call: Call) -> Answer:
     return acted(call.world.settings.migrate_answer, after, call.now)
 
 
-def edit(call: Call) -> Answer:
+def edit(call: Call) -> Reply:
     """POST /gpu/instance/edit; its ports are an array, unlike create's."""
     instance = call.instance()
     items = objects(call.body, "ports", _MOST_PORTS)
@@ -109,7 +109,7 @@ def edit(call: Call) -> Answer:
     return _acted(call, commands.edit(call.world, instance, call.now, ports=given, more_disk_gb=more))
 
 
-def upgrade(call: Call) -> Answer:
+def upgrade(call: Call) -> Reply:
     """POST /gpu/instance/upgrade; whatever is omitted is cleared."""
     instance = call.instance()
     volume = call.body.get("networkVolume")
@@ -128,7 +128,7 @@ def upgrade(call: Call) -> Answer:
     return _acted(call, commands.upgrade(call.world, instance, call.now, changes))
 
 
-def subscribe(call: Call) -> Answer:
+def subscribe(call: Call) -> Reply:
     """POST /gpu/instance/renewInstance and /transToMonthlyInstance: pay by the month."""
     instance = call.instance()
     months = whole(call.body, "month", low=1, high=_MOST_MONTHS)
@@ -136,7 +136,7 @@ def subscribe(call: Call) -> Answer:
     return _acted(call, call.world.put(dataclasses.replace(instance, order=changes), call.now))
 
 
-def auto_renew(call: Call) -> Answer:
+def auto_renew(call: Call) -> Reply:
     """POST /gpu/instance/setAutoRenew: checked, and without effect in a world that ends before the month does."""
     ids = call.body.get("instanceIds")
     if not isinstance(ids, list) or not ids or not all(isinstance(item, str) for item in ids):
@@ -146,7 +146,7 @@ def auto_renew(call: Call) -> Answer:
     return _acted(call, found[0])
 
 
-def auto_migrate(call: Call) -> Answer:
+def auto_migrate(call: Call) -> Reply:
     """POST /gpu/instance/setAutoMigrate: checked, and without effect, because no simulated host fails."""
     instance = call.instance()
     for name in ("autoMigrateOpen", "autoMigrateSystemDisk"):
@@ -155,7 +155,7 @@ def auto_migrate(call: Call) -> Answer:
     return _acted(call, instance)
 
 
-def save_image(call: Call) -> Answer:
+def save_image(call: Call) -> Reply:
     """POST /job/save/image."""
     instance = call.instance()
     image = text(call.body, "image", low=1, high=4095)
@@ -176,7 +176,7 @@ def save_image(call: Call) -> Answer:
     return answer({"jobId": job.id}, instance_id=instance.id)
 
 
-def _acted(call: Call, instance: Instance) -> Answer:
+def _acted(call: Call, instance: Instance) -> Reply:
     return acted(call.world.settings.act_answer, instance, call.now)
 
 

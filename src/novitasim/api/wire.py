@@ -11,7 +11,7 @@ from typing import Any
 from novitasim.api.endpoints import Endpoints
 from novitasim.world.catalog import CpuProduct, Product
 from novitasim.world.instance import Instance, Port
-from novitasim.world.timeline import Claim, Status
+from novitasim.world.timeline import MachineShare, Status
 from novitasim.world.world import World
 
 Json = dict[str, Any]
@@ -88,7 +88,7 @@ def exposed(instance: Instance) -> tuple[Port, ...]:
 def _both(world: World, instance: Instance, now: float) -> Json:
     order = instance.order
     failure = instance.failed_by(now)
-    early = instance.step(now).claim is Claim.HOST and world.settings.billing_mode_early == "empty"
+    early = instance.step(now).claim is MachineShare.HOST and world.settings.billing_mode_early == "empty"
     cpus, memory = _size(world, instance)
     return {
         "id": instance.id,

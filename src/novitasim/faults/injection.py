@@ -34,7 +34,7 @@ _FRONT_PAGE = (
 )
 
 
-class Dropped(web.Response):
+class DroppedResponse(web.Response):
     """Stands for no answer at all: the connection is gone and nothing may be written."""
 
     async def prepare(self, request: web.BaseRequest) -> None:
@@ -51,7 +51,7 @@ def drop(request: web.Request) -> web.StreamResponse:
         if raw is not None:
             raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NO_LINGER)
         request.transport.abort()
-    return Dropped()
+    return DroppedResponse()
 
 
 def front_page() -> web.Response:

@@ -13,7 +13,7 @@ import msgspec
 from aiohttp import web
 
 from novitasim.api import refusal
-from novitasim.api.call import Answer, Route
+from novitasim.api.call import Reply, Route
 from novitasim.api.create_request import invalid
 from novitasim.api.refusal import RefusalError
 from novitasim.faults import faults, injection
@@ -66,7 +66,7 @@ class Provider:
             return web.Response(body=answer.content, status=answer.status, content_type=_JSON)
         ending = next((rule for rule in struck if rule.fault not in faults.JOINING), None)
         response = await self._struck(request, query, body, struck, ending)
-        dropped = isinstance(response, injection.Dropped)
+        dropped = isinstance(response, injection.DroppedResponse)
         calls.ended(endpoint, ending.fault.value if ending and dropped else str(response.status))
         return response
 
@@ -116,12 +116,12 @@ class Provider:
             case _:
                 return injection.drop(request)
 
-    def _do(self, query: dict[str, str], body: dict[str, object]) -> Answer:
+    def _do(self, query: dict[str, str], body: dict[str, object]) -> Reply:
         try:
             answer = self._route.handler(self._simulator.call(query, body))
         except RefusalError as refused:
             metadata = self._simulator.world.settings.error_metadata
-            return Answer(_encode(refusal.body(refused, metadata=metadata)), status=refused.status)
+            return Reply(_encode(refusal.body(refused, metadata=metadata)), status=refused.status)
         self._simulator.record()
         return answer
 

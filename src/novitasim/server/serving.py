@@ -13,7 +13,7 @@ from novitasim import settings
 from novitasim.server import control, server
 from novitasim.server.clock import Clock, RunningClock, SteppedClock, pause
 from novitasim.server.simulator import Simulator
-from novitasim.workloads.workloads import Guests
+from novitasim.workloads.workloads import Workloads
 from novitasim.world.journal import Journal, JournalError, Lock
 from novitasim.world.world import World
 
@@ -69,7 +69,7 @@ async def listen(options: Options) -> AsyncGenerator[Listening]:
             closing.callback((await _locked(options.state)).release)
         simulator = build(options)
         closing.callback(simulator.close)
-        guests = Guests(simulator)
+        guests = Workloads(simulator)
         closing.push_async_callback(guests.stop)
         await guests.start()
         simulator.endpoints = guests

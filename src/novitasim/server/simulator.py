@@ -13,7 +13,7 @@ from pathlib import Path
 from random import Random
 
 from novitasim.api import account, catalog, instances
-from novitasim.api.call import Answer, Call, Press, Route
+from novitasim.api.call import Call, RenderCache, Reply, Route
 from novitasim.api.calls import Calls
 from novitasim.api.endpoints import Endpoints, RealisticEndpoints
 from novitasim.faults import faults
@@ -40,7 +40,7 @@ class Simulator:
         self.world = world
         self.clock = clock
         self.keys = keys
-        self.press = Press()
+        self.press = RenderCache()
         self.calls = Calls()
         self.rules: list[Rule] = []
         self.endpoints: Endpoints = RealisticEndpoints()
@@ -78,7 +78,7 @@ class Simulator:
         hit, self.rules = faults.strike(self.rules, facts, self._dice.random)
         return hit
 
-    def harm(self, rule: Rule, answer: Answer) -> None:
+    def harm(self, rule: Rule, answer: Reply) -> None:
         """Do to the instance that a call was about what the rule says."""
         instance = self.world.instances.get(answer.instance_id or "")
         if instance is not None:

@@ -42,7 +42,7 @@ MEANING = {
 
 
 @dataclass(frozen=True, slots=True)
-class Guest:
+class Workload:
     """A behaviour and its number (seconds of a slow start, or a status)."""
 
     kind: str
@@ -60,7 +60,7 @@ class Page:
 BAD_GATEWAY = Page(_BAD, _BAD_GATEWAY)
 
 
-def guest_of(instance: Instance, settings: Settings) -> Guest:
+def workload_of(instance: Instance, settings: Settings) -> Workload:
     """The behaviour of an instance: its SIM_GUEST, else the first rule its name matches, else the setting."""
     for env in instance.order.envs:
         if env.key == ENV and (told := _read(env.value)) is not None:
@@ -69,10 +69,10 @@ def guest_of(instance: Instance, settings: Settings) -> Guest:
         pattern, _, words = rule.rpartition("=")
         if re.search(pattern, instance.order.name) and (told := _read(words)) is not None:
             return told
-    return _read(settings.guest) or Guest("healthy")
+    return _read(settings.guest) or Workload("healthy")
 
 
-def page(guest: Guest, running_for: float) -> Page | None:
+def page(guest: Workload, running_for: float) -> Page | None:
     """What a web port answers after so many seconds; None if it never does."""
     match guest.kind:
         case "hang" | "refused":
@@ -91,6 +91,6 @@ def page(guest: Guest, running_for: float) -> Page | None:
             return Page(_OK, _HELLO)
 
 
-def _read(words: str) -> Guest | None:
+def _read(words: str) -> Workload | None:
     match = _BEHAVIOUR.fullmatch(words.strip())
-    return Guest(match[1], float(match[2] or 0)) if match else None
+    return Workload(match[1], float(match[2] or 0)) if match else None

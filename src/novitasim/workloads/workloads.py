@@ -34,7 +34,7 @@ _LOCALHOST = re.compile(r"([0-9a-z]+(?:r\d+)?)-(\d+)\.localhost(?::\d+)?")
 _TOKEN = re.compile(r"([0-9a-f]+)(?:r(\d+))?")
 
 
-class Guests:
+class Workloads:
     """All guests of one simulator; also the addresses under which they are reached."""
 
     def __init__(self, simulator: Simulator) -> None:
@@ -75,7 +75,7 @@ class Guests:
         settings = self._simulator.world.settings
         if settings.guest_mode in {"realistic", "off"}:
             return RealisticEndpoints(changing=settings.endpoint_changes_on_start).address(instance, port)
-        refused = behaviour.guest_of(instance, settings).kind == "refused"
+        refused = behaviour.workload_of(instance, settings).kind == "refused"
         at = self._closed.getsockname()[1] if refused else None
         if settings.guest_mode == "own_port":
             number = at or self._own(instance, port)
@@ -110,7 +110,7 @@ class Guests:
         stale = self._simulator.world.settings.endpoint_changes_on_start and starts != instance.starts
         if instance.status(now) is not Status.RUNNING or stale or instance.vanished(now):
             return self._down(request)
-        guest = behaviour.guest_of(instance, self._simulator.world.settings)
+        guest = behaviour.workload_of(instance, self._simulator.world.settings)
         page = behaviour.page(guest, now - instance.last(Status.RUNNING, now))
         if page is None:
             return await self._hang(request)

@@ -74,7 +74,7 @@ class CpuProduct:
 
 
 @dataclass(frozen=True, slots=True)
-class Catalogue:
+class Catalog:
     """All of it, by id."""
 
     products: dict[str, Product]
@@ -163,9 +163,9 @@ _CPU_PRODUCTS = (
 )
 
 
-def seeded() -> Catalogue:
+def seeded() -> Catalog:
     """The catalogue every world begins with."""
-    return Catalogue(
+    return Catalog(
         products={product.id: product for product in _PRODUCTS},
         cpu_products={product.id: product for product in _CPU_PRODUCTS},
         clusters={cluster.id: cluster for cluster in _CLUSTERS},

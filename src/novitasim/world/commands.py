@@ -15,7 +15,7 @@ from novitasim.world import ledger, spot, timeline
 from novitasim.world.account import BROKEN_IMAGE, PRIVATE_REGISTRY, Job
 from novitasim.world.instance import NEVER, Failure, Instance, Order, Port
 from novitasim.world.stock import Place
-from novitasim.world.timeline import Claim, Course, Status
+from novitasim.world.timeline import Course, MachineShare, Status
 from novitasim.world.world import World
 
 _MIGRATABLE = {
@@ -38,10 +38,10 @@ def create(world: World, order: Order, now: float) -> Instance:
     boot, pull = chosen.boot_seconds.draw(dice), chosen.pull_seconds.draw(dice)
     trouble = _pull_trouble(world, order)
     if trouble is None:
-        course = timeline.birth(now, boot=boot, pull=pull, pending=chosen.pending_first)
+        course = timeline.created(now, boot=boot, pull=pull, pending=chosen.pending_first)
         failure = None
     else:
-        course = timeline.stillbirth(now, boot=boot, ends=Status(chosen.failed_status))
+        course = timeline.failed_create(now, boot=boot, ends=Status(chosen.failed_status))
         failure = Failure(at=now + boot, state="create_failed", message=trouble)
     instance = Instance(
         id=world.id_of("instance", seq, chosen.id_length),
@@ -115,7 +115,7 @@ def migrate(world: World, instance: Instance, now: float) -> Instance:
         moved, order=moved_order, starts=instance.starts + 1, rate_e5=_rate(world, moved_order), failure=None, spot=()
     )
     if not chosen.migrate_keeps_id:
-        world.put(_going(instance, now, timeline.remove(now, 0.0, Claim.NOTHING)), now)
+        world.put(_going(instance, now, timeline.remove(now, 0.0, MachineShare.NOTHING)), now)
         seq = world.number()
         moved = dataclasses.replace(
             moved,
@@ -145,7 +145,9 @@ def upgrade(world: World, instance: Instance, now: float, changes: Order) -> Ins
     if instance.status(now) is Status.EXITED:
         _check_left(world, _place(instance), changes.gpus, now, "INSUFFICIENT_RESOURCE", kind=changes.kind)
     dice = world.dice(instance.seq, f"reset-{len(instance.course)}")
-    claim = max(instance.claim(now), Claim.HOST, key=[Claim.NOTHING, Claim.HOST, Claim.BILLED].index)
+    claim = max(
+        instance.claim(now), MachineShare.HOST, key=[MachineShare.NOTHING, MachineShare.HOST, MachineShare.BILLED].index
+    )
     course = timeline.reset(
         now, takes=world.settings.reset_seconds.draw(dice), pull=world.settings.pull_seconds.draw(dice), claim=claim
     )

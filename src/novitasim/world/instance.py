@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from novitasim.world.timeline import Claim, Course, SpotStatus, SpotStep, Status, Step
+from novitasim.world.timeline import Course, MachineShare, SpotStatus, SpotStep, Status, Step
 
 # Later than any instant. A number and not infinity, because JSON has none.
 NEVER = 9e15
@@ -102,9 +102,9 @@ class Instance:
         """The provider's word for it."""
         return self.step(now).status
 
-    def claim(self, now: float) -> Claim:
+    def claim(self, now: float) -> MachineShare:
         """What it has of a machine; a vanished instance has nothing."""
-        return Claim.NOTHING if self.vanished(now) else self.step(now).claim
+        return MachineShare.NOTHING if self.vanished(now) else self.step(now).claim
 
     def spot_step(self, now: float) -> SpotStep | None:
         """How secure its place is, if it is a spot instance."""

@@ -19,7 +19,7 @@ import msgspec
 from novitasim import settings
 from novitasim.world.account import Job, Network, RegistryAuth, Storage, Template
 from novitasim.world.instance import Instance
-from novitasim.world.world import Gone, StockSet, World
+from novitasim.world.world import Removed, StockSet, World
 
 _T = TypeVar("_T")
 
@@ -140,8 +140,8 @@ def _all(world: World) -> list[tuple[str, object]]:
     things.append(("doors", world.doors))
     things += [("stock", StockSet(*place, gpus)) for place, gpus in world.stock.overrides.items()]
     fresh = World()
-    things += [("template_gone", Gone(key)) for key in fresh.templates if key not in world.templates]
-    things += [("auth_gone", Gone(key)) for key in fresh.auths if key not in world.auths]
+    things += [("template_gone", Removed(key)) for key in fresh.templates if key not in world.templates]
+    things += [("auth_gone", Removed(key)) for key in fresh.auths if key not in world.auths]
     things += [(kind, thing) for kind, (shelf, _) in _shelves(world).items() for thing in shelf.values()]
     things += [("instance", instance) for instance in world.instances.values()]
     return things
@@ -160,7 +160,7 @@ def _restore(world: World, line: _Line) -> None:
         case "instance":
             world.put(_value(line, Instance), line.at, told=False)
         case _ if line.kind.endswith("_gone"):
-            _shelves(world)[line.kind.removesuffix("_gone")][0].pop(_value(line, Gone).id, None)
+            _shelves(world)[line.kind.removesuffix("_gone")][0].pop(_value(line, Removed).id, None)
         case _:
             shelf, kind = _shelves(world)[line.kind]
             thing = _value(line, kind)

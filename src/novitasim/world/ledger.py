@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from novitasim.world.instance import NEVER, Instance
-from novitasim.world.timeline import Claim
+from novitasim.world.timeline import MachineShare
 
 Interval = tuple[float, float]
 
@@ -65,7 +65,7 @@ def periods(instance: Instance, now: float) -> tuple[Interval, ...]:
     found: list[Interval] = []
     steps = instance.course
     for index, step in enumerate(steps):
-        if step.claim is not Claim.BILLED:
+        if step.claim is not MachineShare.BILLED:
             continue
         until = steps[index + 1].at if index + 1 < len(steps) else NEVER
         begin, until = step.at, min(until, end, now)
@@ -130,7 +130,7 @@ def _bill(instance: Instance, now: float, wish: str) -> Bill:
         periods=billed,
         seconds=round(seconds, 6),
         usd=usd(seconds, instance.rate_e5),
-        billed_now=instance.claim(now) is Claim.BILLED,
+        billed_now=instance.claim(now) is MachineShare.BILLED,
     )
 
 

@@ -14,7 +14,7 @@ from random import Random
 from novitasim.settings import Settings
 from novitasim.world import timeline
 from novitasim.world.instance import NEVER, Failure, Instance
-from novitasim.world.timeline import Claim, SpotStatus, SpotStep, Status
+from novitasim.world.timeline import MachineShare, SpotStatus, SpotStep, Status
 
 # From reclaiming to terminated; short, because the machine is already someone else's.
 _RECLAIM_SECONDS = 2.0
@@ -100,7 +100,7 @@ def _leave(instance: Instance, settings: Settings, *, told_at: float, reclaimed_
     planned = instance.spot_deadline()
     until = planned[1] if planned and planned[1] > told_at else NEVER  # an earlier plan gives way to this one
     kept = tuple(step for step in instance.course if step.at <= reclaimed_at and step.at < until)
-    if kept[-1].claim is Claim.NOTHING or kept[-1].status in _LEAVING:
+    if kept[-1].claim is MachineShare.NOTHING or kept[-1].status in _LEAVING:
         return instance  # it will have left by itself
     terminated_at = reclaimed_at + _RECLAIM_SECONDS
     spot = (

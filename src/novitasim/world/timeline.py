@@ -36,7 +36,7 @@ class Status(StrEnum):
     FREEZING = "freezing"
 
 
-class Claim(StrEnum):
+class MachineShare(StrEnum):
     """What an instance has of a machine."""
 
     NOTHING = "nothing"
@@ -58,7 +58,7 @@ class Step(NamedTuple):
 
     at: float
     status: Status
-    claim: Claim
+    claim: MachineShare
 
 
 class SpotStep(NamedTuple):
@@ -79,25 +79,25 @@ def past(course: Course, now: float) -> Course:
     return tuple(step for step in course if step.at <= now)
 
 
-def birth(now: float, *, boot: float, pull: float, pending: bool) -> Course:
+def created(now: float, *, boot: float, pull: float, pending: bool) -> Course:
     """A creation that goes well."""
     first = Status.PENDING if pending else Status.TO_CREATE
     early = ((now + boot * _QUEUEING / 2, Status.TO_CREATE),) if pending else ()
     return (
-        Step(now, first, Claim.HOST),
-        *(Step(at, status, Claim.HOST) for at, status in early),
-        Step(now + boot * _QUEUEING, Status.CREATING, Claim.HOST),
-        Step(now + boot, Status.PULLING, Claim.BILLED),
-        Step(now + boot + pull, Status.RUNNING, Claim.BILLED),
+        Step(now, first, MachineShare.HOST),
+        *(Step(at, status, MachineShare.HOST) for at, status in early),
+        Step(now + boot * _QUEUEING, Status.CREATING, MachineShare.HOST),
+        Step(now + boot, Status.PULLING, MachineShare.BILLED),
+        Step(now + boot + pull, Status.RUNNING, MachineShare.BILLED),
     )
 
 
-def stillbirth(now: float, *, boot: float, ends: Status) -> Course:
+def failed_create(now: float, *, boot: float, ends: Status) -> Course:
     """A creation that fails: it stays where it is, with a statusError, and is not billed."""
-    claim = Claim.NOTHING if ends is Status.EXITED else Claim.HOST
+    claim = MachineShare.NOTHING if ends is Status.EXITED else MachineShare.HOST
     return (
-        Step(now, Status.TO_CREATE, Claim.HOST),
-        Step(now + boot * _QUEUEING, Status.CREATING, Claim.HOST),
+        Step(now, Status.TO_CREATE, MachineShare.HOST),
+        Step(now + boot * _QUEUEING, Status.CREATING, MachineShare.HOST),
         Step(now + boot, ends, claim),
     )
 
@@ -105,49 +105,49 @@ def stillbirth(now: float, *, boot: float, ends: Status) -> Course:
 def start(now: float, takes: float) -> Course:
     """From exited to running."""
     return (
-        Step(now, Status.TO_START, Claim.HOST),
-        Step(now + takes * _QUEUEING, Status.STARTING, Claim.BILLED),
-        Step(now + takes, Status.RUNNING, Claim.BILLED),
+        Step(now, Status.TO_START, MachineShare.HOST),
+        Step(now + takes * _QUEUEING, Status.STARTING, MachineShare.BILLED),
+        Step(now + takes, Status.RUNNING, MachineShare.BILLED),
     )
 
 
-def stop(now: float, takes: float, claim: Claim = Claim.BILLED) -> Course:
+def stop(now: float, takes: float, claim: MachineShare = MachineShare.BILLED) -> Course:
     """To exited; the machine is paid, if it was, until it is given back."""
     return (
         Step(now, Status.TO_STOP, claim),
         Step(now + takes * _QUEUEING, Status.STOPPING, claim),
-        Step(now + takes, Status.EXITED, Claim.NOTHING),
+        Step(now + takes, Status.EXITED, MachineShare.NOTHING),
     )
 
 
 def restart(now: float, takes: float) -> Course:
     """Off and on again on the same machine."""
     return (
-        Step(now, Status.TO_RESTART, Claim.BILLED),
-        Step(now + takes * _QUEUEING, Status.RESTARTING, Claim.BILLED),
-        Step(now + takes, Status.RUNNING, Claim.BILLED),
+        Step(now, Status.TO_RESTART, MachineShare.BILLED),
+        Step(now + takes * _QUEUEING, Status.RESTARTING, MachineShare.BILLED),
+        Step(now + takes, Status.RUNNING, MachineShare.BILLED),
     )
 
 
-def reset(now: float, *, takes: float, pull: float, claim: Claim) -> Course:
+def reset(now: float, *, takes: float, pull: float, claim: MachineShare) -> Course:
     """An upgrade: a new image on the same machine."""
     return (
         Step(now, Status.TO_RESET, claim),
         Step(now + takes * _QUEUEING, Status.RESETTING, claim),
-        Step(now + takes, Status.PULLING, Claim.BILLED),
-        Step(now + takes + pull, Status.RUNNING, Claim.BILLED),
+        Step(now + takes, Status.PULLING, MachineShare.BILLED),
+        Step(now + takes + pull, Status.RUNNING, MachineShare.BILLED),
     )
 
 
 def migrate(now: float, takes: float) -> Course:
     """To another machine; the one is free at once and the other is paid from then on."""
-    return (Step(now, Status.MIGRATING, Claim.BILLED), Step(now + takes, Status.RUNNING, Claim.BILLED))
+    return (Step(now, Status.MIGRATING, MachineShare.BILLED), Step(now + takes, Status.RUNNING, MachineShare.BILLED))
 
 
-def remove(now: float, takes: float, claim: Claim) -> Course:
+def remove(now: float, takes: float, claim: MachineShare) -> Course:
     """From anywhere to removed, paying until then what was being paid."""
     return (
         Step(now, Status.TO_REMOVE, claim),
         Step(now + takes * _QUEUEING, Status.REMOVING, claim),
-        Step(now + takes, Status.REMOVED, Claim.NOTHING),
+        Step(now + takes, Status.REMOVED, MachineShare.NOTHING),
     )

@@ -24,7 +24,7 @@ from novitasim.world import catalog
 from novitasim.world.account import SEEDED_AUTHS, SEEDED_TEMPLATES, Job, Network, RegistryAuth, Storage, Template
 from novitasim.world.instance import NEVER, Instance
 from novitasim.world.stock import Place, Stock
-from novitasim.world.timeline import Claim
+from novitasim.world.timeline import MachineShare
 
 Holding = Template | RegistryAuth | Storage | Network | Job
 _Kept = TypeVar("_Kept", Template, RegistryAuth, Storage, Network, Job)
@@ -34,7 +34,7 @@ _FIRST_TEMPLATE = 300_000
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Gone:
+class Removed:
     """News that a holding was deleted."""
 
     id: str
@@ -181,7 +181,7 @@ class World:
     def discard(self, kind: str, shelf: dict[str, _Kept], thing_id: str) -> None:
         """Take a holding from its shelf."""
         del shelf[thing_id]
-        self.news.append((f"{kind}_gone", Gone(thing_id)))
+        self.news.append((f"{kind}_gone", Removed(thing_id)))
 
     def _count(self, instance: Instance, now: float) -> None:
         self._count_stock(instance, now)
@@ -191,7 +191,7 @@ class World:
 
     def _count_stock(self, instance: Instance, now: float) -> None:
         order = instance.order
-        holds = order.kind == "gpu" and instance.claim(now) is not Claim.NOTHING
+        holds = order.kind == "gpu" and instance.claim(now) is not MachineShare.NOTHING
         wanted = ((order.product_id, order.cluster_id), order.gpus) if holds else None
         held = self._holding.get(instance.seq)
         if held == wanted:

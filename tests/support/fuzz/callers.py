@@ -15,12 +15,12 @@ from yarl import URL
 
 from corral.api.http.edge import _is_local, request_ids
 from corral.api.http.errors import RequestIds, problem
-from corral.api.http.request_readers import OrderReader
+from corral.api.http.request_readers import RequestReader
 from corral.api.middleware.auth import counted_address, sent_key
 from corral.domain.access import is_key_name, key_digest
 from corral.domain.errors import CorralError, MalformedError, SpecInvalidError
-from corral.domain.observation.provider_names import is_installation, provider_name, read_mark
-from corral.domain.requests.create import OrderDefaults
+from corral.domain.observation.provider_names import is_installation, parse_provider_name, provider_name
+from corral.domain.requests.create import CreateDefaults
 from corral.outbound.addresses import is_public
 from corral.webhooks.deliver import _wish
 from corral.webhooks.guard import AddressGuard
@@ -32,7 +32,7 @@ from support.names import Names
 _RUNNER: Final = asyncio.Runner()
 _CLOCK: Final = SteppedClock()
 _GUARD: Final = AddressGuard(clock=_CLOCK, allow_private=False, resolver=Names(["93.184.216.34"]))
-_READER: Final = OrderReader(OrderDefaults(region="CN-HK-01", regions=("AS-SGP-02",)), _GUARD)
+_READER: Final = RequestReader(CreateDefaults(region="CN-HK-01", regions=("AS-SGP-02",)), _GUARD)
 _ADDRESS: Final = re.compile(r"[^:/?#]*://(?P<user>(?:[^/?#]*(?=@))?)@?[^/?#@]*(?P<rest>.*)", re.DOTALL)
 _IDS: Final = RequestIds(request_id="r", correlation_id="c")
 
@@ -93,7 +93,7 @@ def read_names(data: bytes) -> None:
     assert wished is None or 0 <= wished.total_seconds() < 100_000
     assert not is_key_name(text) or text.isascii()
     for name in (text, data.decode("utf-8", "replace")):
-        mark = read_mark(name)
+        mark = parse_provider_name(name)
         assert mark is None or (provider_name(mark) == name and is_installation(mark.installation))
 
 

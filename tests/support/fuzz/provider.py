@@ -21,9 +21,9 @@ from corral.cloud.novita.client import NovitaCloud
 from corral.cloud.novita.paging import MOST_PAGES
 from corral.cloud.novita.translate import MOST_LABEL_LENGTH, MOST_PARTS
 from corral.cloud.novita.wire import MOST_ID_LENGTH
-from corral.cloud.port import CreateOrder, Credentials, Listing
+from corral.cloud.port import Credentials, Listing, ProviderCreate
 from corral.domain.errors import CloudError
-from corral.domain.observation.provider_names import provider_name, read_mark
+from corral.domain.observation.provider_names import parse_provider_name, provider_name
 from corral.domain.observation.sighting import ProviderInstance
 from corral.domain.placement.catalog import BillingMode, TemplateChannel
 from corral.health.target import http_url, tcp_place
@@ -37,7 +37,7 @@ MOST_CALLS: Final = MOST_PAGES + 4
 _RUNNER: Final = asyncio.Runner()
 _NOW: Final = SteppedClock().now()
 _OUR_WORDS: Final = re.compile(r"HTTP [1-9]\d\d( [A-Z][A-Z0-9_]{0,63}| with(out)? [a-zA-Z0-9 ()]+)?")
-ORDER: Final = CreateOrder(
+ORDER: Final = ProviderCreate(
     name="corral-a1b2c3-inst-1-1",
     product_id="4090.16c62g",
     cluster_id="us-ca-6",
@@ -118,7 +118,7 @@ def _judge_instance(seen: ProviderInstance) -> None:
     assert max(len(seen.endpoints), len(seen.env_names), len(seen.volume_mounts)) <= MOST_PARTS
     texts = [seen.name, seen.word, seen.image, seen.region, *seen.env_names, *(e.address for e in seen.endpoints)]
     assert all(len(text or "") <= MOST_LABEL_LENGTH for text in texts)
-    mark = read_mark(seen.name)
+    mark = parse_provider_name(seen.name)
     assert mark is None or provider_name(mark) == seen.name
     for endpoint in seen.endpoints:
         with suppress(ValueError):  # as they say of an address that is none

@@ -11,7 +11,7 @@ import aiohttp
 import msgspec
 import pytest
 
-from corral.cloud.exchange import Call, Fate, FaultError
+from corral.cloud.exchange import Call, CallOutcome, FaultError
 from corral.cloud.novita import faults
 from corral.domain.errors import (
     CloudError,
@@ -139,7 +139,7 @@ def test_the_front_s_own_pages_prove_nothing(status: int, body: bytes) -> None:
     """A proxy's 404 must not read as "the instance is gone", nor its 403 as a bad key."""
     fault = faults.refusal(status, body, retry_after=None, now=NOW)
 
-    assert fault.fate is Fate.DID_NOT_HAPPEN
+    assert fault.fate is CallOutcome.DID_NOT_HAPPEN
 
 
 @pytest.mark.parametrize("status", [500, 502, 520, 522, 530])
@@ -181,7 +181,7 @@ def test_only_what_fails_before_sending_certainly_did_not_happen(kind: type[Base
     error = kind.__new__(kind)
     fault = faults.broken(error)
 
-    expected = Fate.DID_NOT_HAPPEN if kind.__name__ in BEFORE_SENDING else Fate.MAY_HAVE_HAPPENED
+    expected = CallOutcome.DID_NOT_HAPPEN if kind.__name__ in BEFORE_SENDING else CallOutcome.MAY_HAVE_HAPPENED
     assert fault.fate is expected
     assert fault.blames_provider
 

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from corral.cloud.novita import templates, wire
-from corral.cloud.port import CreateOrder, Credentials
+from corral.cloud.port import Credentials, ProviderCreate
 from corral.domain.errors import CloudRefusedError
 from corral.domain.placement.catalog import (
     BillingMode,
@@ -44,7 +44,7 @@ def read(**changes: object) -> Template:
 
 def order(template: Template, credentials: Credentials | None = None) -> dict[str, Any]:
     body = templates.order_body(
-        CreateOrder(
+        ProviderCreate(
             name="corral-a1",
             product_id="4090.16c62g",
             cluster_id="us-ca-6",

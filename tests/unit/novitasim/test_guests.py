@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from novitasim.settings import Settings, changed
-from novitasim.workloads.behaviour import Guest, guest_of, page
+from novitasim.workloads.behaviour import Workload, page, workload_of
 from novitasim.world.instance import Env, Instance, Order
 
 
@@ -18,26 +18,26 @@ def named(name: str, told: str | None = None) -> Instance:
 def test_the_environment_counts_more_than_a_rule_and_a_rule_more_than_the_setting() -> None:
     chosen = changed(Settings(), {"guest": "login", "guest_rules": "^web-=slow:5;^db-=hang"})
 
-    assert guest_of(named("web-1", "status:503"), chosen) == Guest("status", 503)
-    assert guest_of(named("web-1"), chosen) == Guest("slow", 5)
-    assert guest_of(named("db-1"), chosen) == Guest("hang")
-    assert guest_of(named("other"), chosen) == Guest("login")
-    assert guest_of(named("web-1", "nonsense"), chosen) == Guest("slow", 5)
+    assert workload_of(named("web-1", "status:503"), chosen) == Workload("status", 503)
+    assert workload_of(named("web-1"), chosen) == Workload("slow", 5)
+    assert workload_of(named("db-1"), chosen) == Workload("hang")
+    assert workload_of(named("other"), chosen) == Workload("login")
+    assert workload_of(named("web-1", "nonsense"), chosen) == Workload("slow", 5)
 
 
 @pytest.mark.parametrize(
     ("guest", "running_for", "status", "words"),
     [
-        (Guest("healthy"), 0, 200, "It works"),
-        (Guest("slow", 5), 4.9, 502, "Bad Gateway"),
-        (Guest("slow", 5), 5, 200, "It works"),
-        (Guest("gateway_200"), 0, 200, "Bad Gateway"),
-        (Guest("login"), 0, 401, "Sign in"),
-        (Guest("status", 503), 0, 503, "503"),
-        (Guest("long_page"), 0, 200, "bad gateway"),
+        (Workload("healthy"), 0, 200, "It works"),
+        (Workload("slow", 5), 4.9, 502, "Bad Gateway"),
+        (Workload("slow", 5), 5, 200, "It works"),
+        (Workload("gateway_200"), 0, 200, "Bad Gateway"),
+        (Workload("login"), 0, 401, "Sign in"),
+        (Workload("status", 503), 0, 503, "503"),
+        (Workload("long_page"), 0, 200, "bad gateway"),
     ],
 )
-def test_each_behaviour_answers_in_its_way(guest: Guest, running_for: float, status: int, words: str) -> None:
+def test_each_behaviour_answers_in_its_way(guest: Workload, running_for: float, status: int, words: str) -> None:
     shown = page(guest, running_for)
 
     assert shown is not None
@@ -46,5 +46,5 @@ def test_each_behaviour_answers_in_its_way(guest: Guest, running_for: float, sta
 
 
 def test_some_guests_never_answer() -> None:
-    assert page(Guest("hang"), 100) is None
-    assert page(Guest("refused"), 100) is None
+    assert page(Workload("hang"), 100) is None
+    assert page(Workload("refused"), 100) is None

@@ -8,16 +8,16 @@ import pytest
 
 from novitasim.world import ledger, spot
 from novitasim.world.instance import Instance, Order
-from novitasim.world.timeline import Claim, Status, Step
+from novitasim.world.timeline import MachineShare, Status, Step
 
 T0 = 1000.0
 
 
 def billed(name: str, *stretches: tuple[float, float], rate_e5: int = 36_000, seq: int = 1) -> Instance:
     """An instance that was billed for exactly these stretches."""
-    steps = [Step(T0, Status.CREATING, Claim.HOST)]
+    steps = [Step(T0, Status.CREATING, MachineShare.HOST)]
     for begin, end in stretches:
-        steps += [Step(begin, Status.RUNNING, Claim.BILLED), Step(end, Status.EXITED, Claim.NOTHING)]
+        steps += [Step(begin, Status.RUNNING, MachineShare.BILLED), Step(end, Status.EXITED, MachineShare.NOTHING)]
     order = Order(name=name, product_id="p", gpus=1, rootfs_gb=10, image="i")
     return Instance(
         id=f"{name}-{seq}",
@@ -83,6 +83,6 @@ def test_a_vanished_instance_is_billed_until_it_vanished() -> None:
 
 def test_touching_steps_are_one_stretch() -> None:
     instance = billed("a", (1100, 1200))
-    course = (*instance.course[:-1], Step(1150, Status.TO_STOP, Claim.BILLED), instance.course[-1])
+    course = (*instance.course[:-1], Step(1150, Status.TO_STOP, MachineShare.BILLED), instance.course[-1])
 
     assert ledger.periods(replace(instance, course=course), 5000) == ((1100, 1200),)

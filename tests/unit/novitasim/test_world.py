@@ -11,7 +11,7 @@ from novitasim.api.refusal import RefusalError
 from novitasim.settings import Settings, changed
 from novitasim.world import commands, spot
 from novitasim.world.instance import Env, Instance, Order, Port
-from novitasim.world.timeline import Claim, Status
+from novitasim.world.timeline import MachineShare, Status
 from novitasim.world.world import StockSet, World
 
 T0 = 1_790_000_000.0
@@ -66,13 +66,13 @@ def test_a_new_instance_passes_through_the_documented_statuses() -> None:
 def test_billing_begins_with_pulling_and_ends_when_stopped() -> None:
     world = make_world()
     instance, now = running(world)
-    assert instance.claim(T0 + 9) is Claim.HOST
-    assert instance.claim(T0 + 10) is Claim.BILLED
+    assert instance.claim(T0 + 9) is MachineShare.HOST
+    assert instance.claim(T0 + 10) is MachineShare.BILLED
 
     stopped = commands.stop(world, instance, now)
 
-    assert stopped.claim(now + 9) is Claim.BILLED
-    assert stopped.claim(now + 10) is Claim.NOTHING
+    assert stopped.claim(now + 9) is MachineShare.BILLED
+    assert stopped.claim(now + 10) is MachineShare.NOTHING
 
 
 def test_stop_start_restart_are_refused_in_the_wrong_status() -> None:
@@ -186,7 +186,7 @@ def test_a_broken_image_fails_with_a_status_error_and_is_never_billed() -> None:
     assert instance.failure is not None
     assert "manifest unknown" in instance.failure.message
     assert instance.status(T0 + 1000) is Status.CREATING
-    assert instance.claim(T0 + 1000) is Claim.HOST
+    assert instance.claim(T0 + 1000) is MachineShare.HOST
 
 
 def test_a_stop_calls_off_a_failure_that_lay_ahead() -> None:
@@ -221,7 +221,7 @@ def test_a_spot_instance_is_told_reclaimed_and_ended(end: str, expected: Status)
     assert [step.status for step in steps if step] == ["notified", "reclaiming", "terminated"]
     assert told.status(now + 99) is Status.RUNNING
     assert told.status(now + 102) is expected
-    assert told.claim(now + 102) is Claim.NOTHING
+    assert told.claim(now + 102) is MachineShare.NOTHING
 
 
 def test_a_restart_does_not_win_the_machine_back() -> None:
@@ -365,7 +365,7 @@ def test_a_hidden_instance_is_denied_yet_billed_and_comes_back() -> None:
     assert world.listed() == []
     with pytest.raises(RefusalError):
         world.find(instance.id, now + 59)
-    assert hidden.claim(now + 30) is Claim.BILLED
+    assert hidden.claim(now + 30) is MachineShare.BILLED
     world.settle(now + 60)
     assert world.listed() == [hidden]
     assert world.find(instance.id, now + 60) == hidden
@@ -377,7 +377,7 @@ def test_a_vanished_instance_gives_its_gpu_back() -> None:
 
     gone = world.put(spot.vanish(instance, now), now)
 
-    assert gone.claim(now) is Claim.NOTHING
+    assert gone.claim(now) is MachineShare.NOTHING
     assert world.left(PLACE, now) == 1
 
 

@@ -5,7 +5,7 @@ uvicorn writes head and body one after the other, and the event loop sends each 
 packets for the client to wake up for. Of a short answer that is about a tenth of all it costs.
 
 A transport that is closed waits without limit until the client has taken what is left, and one whose buffer is full
-waits without limit for room. `JoinedWrites` aborts the connection when the client takes nearly nothing for a while.
+waits without limit for room. `CoalescedWrites` aborts the connection when the client takes nearly nothing for a while.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _DISCARD: Final = struct.pack("ii", 1, 0)
 """Linger for no time: what was not sent when the connection is closed is dropped, and the client gets a reset."""
 
 
-class JoinedWrites:
+class CoalescedWrites:
     """A transport whose writes go out in pairs; one that stays alone goes at the next turn of the loop."""
 
     __slots__ = ("_check", "_held", "_loop", "_transport", "_unsent", "_unsent_within")

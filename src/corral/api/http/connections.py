@@ -34,7 +34,7 @@ class MemoryLimit:
         return after <= before or after <= self._always or self.used <= self._most
 
 
-class Door:
+class ConnectionLimit:
     """Lets only so many connections in, and says so now and then."""
 
     def __init__(self, limits: Limits, clock: Clock) -> None:

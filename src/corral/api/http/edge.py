@@ -24,16 +24,16 @@ from litestar.enums import HttpMethod, ScopeType
 from corral.api.http.bodies import IS_HERE
 from corral.api.http.errors import RequestIds, problem
 from corral.api.http.limits import Limits
-from corral.api.http.process_health import Vitals
-from corral.api.middleware.audit import Witness
-from corral.api.middleware.auth import CHANGING, Entrance, Identity
-from corral.api.middleware.rate_limit import Quota, exceeded
+from corral.api.http.process_health import ProcessHealth
+from corral.api.middleware.audit import AuditMiddleware
+from corral.api.middleware.auth import CHANGING, Authenticator, Identity
+from corral.api.middleware.rate_limit import RequestLimit, exceeded
 from corral.api.middleware.security import security_headers
 from corral.base.clock import Clock
 from corral.base.telemetry import Metrics, is_debugging, log
 from corral.domain.errors import CorralError, ForbiddenError, MalformedError, ShuttingDownError
-from corral.domain.rate_limit import Standing
-from corral.engine.auth.audit_log import AuditTrail
+from corral.domain.rate_limit import RateLimitState
+from corral.engine.auth.audit_log import AuditLog
 
 if TYPE_CHECKING:  # typing only: the edge works for any ASGI application
     from litestar.types import ASGIApp, HTTPReceiveMessage, HTTPScope, Message, Receive, Scope, Send
@@ -56,11 +56,11 @@ class Edge:
     app: ASGIApp
     clock: Clock
     metrics: Metrics
-    vitals: Vitals
+    vitals: ProcessHealth
     limits: Limits
-    entrance: Entrance
-    audit: AuditTrail
-    quota: Quota | None
+    entrance: Authenticator
+    audit: AuditLog
+    quota: RequestLimit | None
     cors: CORSConfig | None
     """For what is refused here; the framework sees to its own answers."""
 
@@ -68,7 +68,7 @@ class Edge:
         """Serve one request; WebSockets are not offered, and answering nothing makes the server refuse them."""
         if scope["type"] == ScopeType.HTTP:
             if scope["method"] in CHANGING:
-                send = Witness(trail=self.audit, clock=self.clock, scope=scope, send=send)
+                send = AuditMiddleware(trail=self.audit, clock=self.clock, scope=scope, send=send)
             method = scope["method"]
             if method == HttpMethod.HEAD:
                 # A copy, because the server reads the method, too: it then leaves the body out.
@@ -102,7 +102,7 @@ class _Exchange:
         self._ids = request_ids(self._headers)
         self._status: int | None = None
         self._waiting = True
-        self._standing: Standing | None = None
+        self._standing: RateLimitState | None = None
         self._body_bytes = 0
         self._body_due: float | None = None
         self._body_ended = False

@@ -27,7 +27,7 @@ STATUS_BY_CLASS: Final[Mapping[type[errors.CorralError], HTTPStatus]] = {
     errors.GoalRefusedError: HTTPStatus.CONFLICT,
     errors.UnauthorisedError: HTTPStatus.UNAUTHORIZED,
     errors.ForbiddenError: HTTPStatus.FORBIDDEN,
-    errors.QuotaError: HTTPStatus.TOO_MANY_REQUESTS,
+    errors.RateLimitError: HTTPStatus.TOO_MANY_REQUESTS,
     errors.CloudError: HTTPStatus.BAD_GATEWAY,
     errors.CloudTransientError: HTTPStatus.BAD_GATEWAY,
     errors.CircuitOpenError: HTTPStatus.SERVICE_UNAVAILABLE,
@@ -39,7 +39,7 @@ STATUS_BY_CLASS: Final[Mapping[type[errors.CorralError], HTTPStatus]] = {
     errors.StoreNewerError: HTTPStatus.SERVICE_UNAVAILABLE,
     errors.StaleError: HTTPStatus.CONFLICT,
     errors.ShuttingDownError: HTTPStatus.SERVICE_UNAVAILABLE,
-    errors.CrowdedError: HTTPStatus.SERVICE_UNAVAILABLE,
+    errors.OverloadedError: HTTPStatus.SERVICE_UNAVAILABLE,
     errors.SettingsError: HTTPStatus.INTERNAL_SERVER_ERROR,
 }
 """The status of each kind of error; a test fails on a class without a row."""

@@ -17,7 +17,7 @@ CROWD: Final = 8
 
 
 @dataclass(slots=True, kw_only=True)
-class Vitals:
+class ProcessHealth:
     """The last known health of each part."""
 
     started_at: datetime

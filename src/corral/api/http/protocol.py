@@ -17,14 +17,14 @@ import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from corral.api.http.bodies import IS_HERE
-from corral.api.http.coalesced_writes import JoinedWrites
-from corral.api.http.connections import Door
+from corral.api.http.coalesced_writes import CoalescedWrites
+from corral.api.http.connections import ConnectionLimit
 from corral.api.http.edge import request_ids
 from corral.api.http.errors import problem
 from corral.api.http.limits import Limits
 from corral.api.middleware.security import SECURITY_HEADERS
 from corral.base.clock import Clock
-from corral.domain.errors import CorralError, CrowdedError, MalformedError
+from corral.domain.errors import CorralError, MalformedError, OverloadedError
 
 if TYPE_CHECKING:
     from asyncio import TimerHandle
@@ -39,10 +39,10 @@ HEADER_COST: Final = 300
 _UPGRADING: Final = frozenset({b"upgrade", b"http2-settings"})
 
 
-class PatientProtocol(HttpToolsProtocol):
+class LimitedHttpProtocol(HttpToolsProtocol):
     """One connection, within the limits."""
 
-    def __init__(self, *arguments: Any, limits: Limits, door: Door, clock: Clock, **keywords: Any) -> None:
+    def __init__(self, *arguments: Any, limits: Limits, door: ConnectionLimit, clock: Clock, **keywords: Any) -> None:
         super().__init__(*arguments, **keywords)
         self._limits = limits
         self._door = door
@@ -66,13 +66,15 @@ class PatientProtocol(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
         """Wait for a request; close at once if there are too many connections."""
-        joined = JoinedWrites(transport, self.loop, unsent_within=self._limits.unsent_within_seconds)
+        joined = CoalescedWrites(transport, self.loop, unsent_within=self._limits.unsent_within_seconds)
         super().connection_made(cast("asyncio.Transport", joined))
         if self._door.admits(len(self.connections)):
             self._expect_headers()
             self._wait()
         else:
-            self._refuse(CrowdedError("this Corral has too many connections; ask again later", retry_after_seconds=5))
+            self._refuse(
+                OverloadedError("this Corral has too many connections; ask again later", retry_after_seconds=5)
+            )
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Stop every timer, release what was held, and end the response under way and the requests behind it."""
@@ -93,7 +95,7 @@ class PatientProtocol(HttpToolsProtocol):
             return
         self._unfinished += len(data)
         if not self._hold(len(data)):
-            self._refuse(CrowdedError("too many large requests at once; ask again later", retry_after_seconds=5))
+            self._refuse(OverloadedError("too many large requests at once; ask again later", retry_after_seconds=5))
             return
         self._feed(data)
         if self._refusal is None and self._unfinished > self._limits.header_bytes:
@@ -184,8 +186,8 @@ class PatientProtocol(HttpToolsProtocol):
     # The rest is ours
 
     @property
-    def _joined(self) -> JoinedWrites:
-        return cast("JoinedWrites", self.transport)
+    def _joined(self) -> CoalescedWrites:
+        return cast("CoalescedWrites", self.transport)
 
     def _feed(self, data: bytes) -> None:
         try:

@@ -9,38 +9,38 @@ import msgspec
 from corral.base.settings import Settings
 from corral.domain.errors import FieldProblem, MalformedError, SpecInvalidError
 from corral.domain.health.checks import HealthCheckSpec
-from corral.domain.instance import Order
-from corral.domain.lifecycle.commands import Terms
+from corral.domain.instance import CreateRequest
+from corral.domain.lifecycle.commands import CommandOptions
 from corral.domain.observation.adoption import Adoption
-from corral.domain.requests.action import read_terms
-from corral.domain.requests.create import OrderDefaults, read_adoption, read_order
+from corral.domain.requests.action import read_command_options
+from corral.domain.requests.create import CreateDefaults, read_adoption, read_create_request
 from corral.webhooks.guard import AddressGuard
 
 T = TypeVar("T")
 Problems = tuple[FieldProblem, ...]
 
 
-class OrderReader:
+class RequestReader:
     """Turns bodies into orders; nobody outside is asked, except a name server about a webhook's host."""
 
-    def __init__(self, defaults: OrderDefaults, guard: AddressGuard) -> None:
+    def __init__(self, defaults: CreateDefaults, guard: AddressGuard) -> None:
         self._defaults = defaults
         self._guard = guard
 
-    async def read(self, body: bytes, *, beside: Problems = ()) -> Order:
+    async def read(self, body: bytes, *, beside: Problems = ()) -> CreateRequest:
         """
         The order in *body*; raises MalformedError, or SpecInvalidError with all that is wrong.
 
         *beside* is what is wrong with the request apart from its body.
         """
         raw = decoded(body)
-        found = read_order(raw, self._defaults)
+        found = read_create_request(raw, self._defaults)
         return await self._checked(raw, found, beside)
 
-    async def read_terms(self, body: bytes, *, named: bool = False, beside: Problems = ()) -> Terms:
+    async def read_terms(self, body: bytes, *, named: bool = False, beside: Problems = ()) -> CommandOptions:
         """What *body*, which may be empty, says of something to be done; with *named* it must say the name."""
         raw = decoded(body) if body or named else {}
-        found = read_terms(raw, self._defaults.health)
+        found = read_command_options(raw, self._defaults.health)
         if named and isinstance(raw, dict) and raw.get("instanceName") is None:
             problem = FieldProblem(
                 field="instanceName", code="INVALID_INSTANCE_NAME", message="is required", shows_value=False
@@ -62,7 +62,7 @@ class OrderReader:
         raise SpecInvalidError([*beside, *problems, *([] if problem is None else [problem])])
 
 
-def order_defaults(settings: Settings) -> OrderDefaults:
+def order_defaults(settings: Settings) -> CreateDefaults:
     """What the settings say where an order says nothing."""
     chosen, checks = settings.instances, settings.health_checks
     health = HealthCheckSpec(
@@ -71,7 +71,7 @@ def order_defaults(settings: Settings) -> OrderDefaults:
         retry_delay_ms=checks.retry_delay_ms,
         max_wait_ms=checks.max_wait_ms,
     )
-    return OrderDefaults(region=chosen.default_region, regions=chosen.regions, health=health)
+    return CreateDefaults(region=chosen.default_region, regions=chosen.regions, health=health)
 
 
 def decoded(body: bytes) -> Any:

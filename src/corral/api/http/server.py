@@ -17,9 +17,9 @@ from typing import Any, cast
 import uvicorn
 from litestar.types import ASGIApp
 
-from corral.api.http.connections import Door
+from corral.api.http.connections import ConnectionLimit
 from corral.api.http.limits import Limits
-from corral.api.http.protocol import PatientProtocol
+from corral.api.http.protocol import LimitedHttpProtocol
 from corral.base.clock import Clock
 from corral.domain.errors import SettingsError
 
@@ -45,7 +45,7 @@ class HttpServer:
             app=app,
             http=cast(
                 "type[asyncio.Protocol]",
-                partial(PatientProtocol, limits=limits, door=Door(limits, clock), clock=clock),
+                partial(LimitedHttpProtocol, limits=limits, door=ConnectionLimit(limits, clock), clock=clock),
             ),
             ws="none",
             lifespan="off",

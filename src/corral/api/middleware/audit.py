@@ -16,7 +16,7 @@ import msgspec
 from corral.api.middleware.auth import Identity
 from corral.base.clock import Clock
 from corral.domain.audit import AuditEntry
-from corral.engine.auth.audit_log import AuditTrail
+from corral.engine.auth.audit_log import AuditLog
 
 if TYPE_CHECKING:
     from litestar.types import HTTPScope, Message, Send
@@ -30,21 +30,21 @@ class _Error(msgspec.Struct):
     code: str = ""
 
 
-class _Told(msgspec.Struct, rename="camel"):
+class _RecordedOutcome(msgspec.Struct, rename="camel"):
     """What an answer says of its outcome."""
 
     instance_id: str | None = None
     error: _Error | None = None
 
 
-_told = msgspec.json.Decoder(_Told)
+_told = msgspec.json.Decoder(_RecordedOutcome)
 
 
 @dataclass(slots=True, kw_only=True)
-class Witness:
+class AuditMiddleware:
     """A `send` that holds one answer back until its line is written."""
 
-    trail: AuditTrail
+    trail: AuditLog
     clock: Clock
     scope: HTTPScope
     send: Send
@@ -93,11 +93,11 @@ def entry(
     )
 
 
-def _read(body: bytes) -> _Told:
+def _read(body: bytes) -> _RecordedOutcome:
     try:
         return _told.decode(body)
     except msgspec.DecodeError:
-        return _Told()
+        return _RecordedOutcome()
 
 
 def _plain(text: str) -> str:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from corral.domain.access import LOCAL, Access, Caller
 from corral.domain.errors import CorralError, ForbiddenError, StoreUnavailableError, UnauthorisedError
-from corral.engine.auth.api_keys import KeyRing
+from corral.engine.auth.api_keys import ApiKeys
 
 if TYPE_CHECKING:
     from litestar.types import ASGIApp, HTTPScope, Receive, Scope, Send
@@ -57,10 +57,10 @@ class Identity:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entrance:
+class Authenticator:
     """Tells who asks."""
 
-    keys: KeyRing
+    keys: ApiKeys
     local_only: bool
     """Bound to a loopback address: a request without a key comes from this machine, unless a proxy passed it on, and
     may do everything."""

@@ -29,10 +29,10 @@ from corral.domain.errors import (
     StaleError,
     StoreUnavailableError,
 )
-from corral.engine.commands.idempotent import Keyed, KeysInUse
+from corral.engine.commands.idempotent import IdempotencyKeys, IdempotentRequest
 from corral.store.session.database import Database
 from corral.store.tables import idempotency
-from corral.store.tables.idempotency import Answer, KeyRow
+from corral.store.tables.idempotency import KeyRow, StoredResponse
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -81,12 +81,18 @@ def problems_of(request: Request[Any, Any, Any]) -> tuple[FieldProblem, ...]:
     return found
 
 
-def keyed(request: KeyedRequest | None, answer_of: Callable[[T], Answer]) -> Keyed[T] | None:
+def keyed(request: KeyedRequest | None, answer_of: Callable[[T], StoredResponse]) -> IdempotentRequest[T] | None:
     """What a command needs to store its answer under the key of *request*."""
-    return None if request is None else Keyed(key=request.key, fingerprint=request.fingerprint, answer_of=answer_of)
+    return (
+        None
+        if request is None
+        else IdempotentRequest(key=request.key, fingerprint=request.fingerprint, answer_of=answer_of)
+    )
 
 
-def answered(request: KeyedRequest | None, outcome: T | KeyRow, answer_of: Callable[[T], Answer]) -> Response[bytes]:
+def answered(
+    request: KeyedRequest | None, outcome: T | KeyRow, answer_of: Callable[[T], StoredResponse]
+) -> Response[bytes]:
     """
     The answer to a command that stored its own; the first one once more when its key was used before.
 
@@ -103,10 +109,10 @@ def answered(request: KeyedRequest | None, outcome: T | KeyRow, answer_of: Calla
     return Response(answer.body, status_code=answer.status, headers=headers, media_type="application/json")
 
 
-class OncePerKey:
+class IdempotencyMiddleware:
     """Middleware around every route."""
 
-    def __init__(self, app: ASGIApp, keys: KeysInUse, database: Database, clock: Clock, patience: float) -> None:
+    def __init__(self, app: ASGIApp, keys: IdempotencyKeys, database: Database, clock: Clock, patience: float) -> None:
         self._app = app
         self._patience = patience
         self._keys = keys
@@ -129,7 +135,7 @@ class OncePerKey:
         else:
             await self._claim(key, fingerprint, scope, read.receive, send)
 
-    async def _first(self, key: str, fingerprint: bytes) -> Answer | None:
+    async def _first(self, key: str, fingerprint: bytes) -> StoredResponse | None:
         """
         The answer stored under *key*; None when the key is free.
 
@@ -144,7 +150,7 @@ class OncePerKey:
         return None
 
     async def _let_keep(self, request: KeyedRequest, scope: Scope, receive: Receive, send: Send) -> None:
-        heard = _Heard()
+        heard = _ResponseRecorder()
         cast("Any", scope)["state"]["keyed"] = request
         await self._app(scope, receive, heard.send)
         answer = heard.answer()
@@ -171,7 +177,7 @@ class OncePerKey:
                 raise _still_running()  # it failed in a way that is not stored: the caller may try again
             await _send_replay(send, first)
             return
-        heard = _Heard()
+        heard = _ResponseRecorder()
         await self._app(scope, receive, heard.send)
         answer = heard.answer()
         with contextlib.suppress(StoreUnavailableError):  # the claim then ends by itself
@@ -180,7 +186,7 @@ class OncePerKey:
         await heard.pass_on(send)
 
 
-class _Heard:
+class _ResponseRecorder:
     """An answer that is held back until it is stored."""
 
     def __init__(self) -> None:
@@ -189,14 +195,14 @@ class _Heard:
     async def send(self, message: Message) -> None:
         self._messages.append(message)
 
-    def answer(self) -> Answer:
+    def answer(self) -> StoredResponse:
         status, body = int(HTTPStatus.INTERNAL_SERVER_ERROR), bytearray()
         for message in cast("list[Any]", self._messages):
             if message["type"] == "http.response.start":
                 status = message["status"]
             elif message["type"] == "http.response.body":
                 body += message.get("body", b"")
-        return Answer(status=status, body=bytes(body))
+        return StoredResponse(status=status, body=bytes(body))
 
     async def pass_on(self, send: Send) -> None:
         for message in self._messages:
@@ -228,7 +234,7 @@ def _fingerprint(scope: Scope, body: bytes) -> bytes:
     return hashlib.sha256(b"".join(len(part).to_bytes(8, "big") + part for part in parts)).digest()
 
 
-def _first_answer(row: KeyRow, fingerprint: bytes) -> Answer:
+def _first_answer(row: KeyRow, fingerprint: bytes) -> StoredResponse:
     if row.fingerprint != fingerprint:
         raise GoalRefusedError(
             f"this {HEADER} was used for another request in the last 24 hours: use a new key for a new request",
@@ -243,7 +249,7 @@ def _still_running() -> StaleError:
     return StaleError(f"a request with this {HEADER} is being executed; ask again in a moment", retry_after_seconds=1)
 
 
-def _is_lasting(answer: Answer) -> bool:
+def _is_lasting(answer: StoredResponse) -> bool:
     """Whether the same request will get this answer for a day."""
     if answer.status < HTTPStatus.BAD_REQUEST:
         return True
@@ -253,7 +259,7 @@ def _is_lasting(answer: Answer) -> bool:
     return not error["retryable"] and error["code"] not in _NOT_STORED
 
 
-async def _send_replay(send: Send, answer: Answer) -> None:
+async def _send_replay(send: Send, answer: StoredResponse) -> None:
     headers = [
         (b"content-type", b"application/json"),
         (b"content-length", str(len(answer.body)).encode()),

@@ -8,27 +8,27 @@ from typing import Final
 
 from corral.api.middleware.auth import Identity
 from corral.base.clock import Clock
-from corral.domain.errors import QuotaError
-from corral.domain.rate_limit import RateLimit, Standing
+from corral.domain.errors import RateLimitError
+from corral.domain.rate_limit import RateLimit, RateLimitState
 
 UNCOUNTED: Final = "/health"
 """Orchestrators ask often and must always be answered."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Quota:
+class RequestLimit:
     """This process's count of requests per caller; `engine/auth/request_counts.py` adds the other processes'."""
 
     limit: RateLimit
     clock: Clock
 
-    def take(self, identity: Identity, method: str, path: str) -> Standing | None:
+    def take(self, identity: Identity, method: str, path: str) -> RateLimitState | None:
         """Count a request; None for those that are not counted."""
         if path.startswith(UNCOUNTED) or method == "OPTIONS":
             return None
         return self.limit.take(identity.counted_as, self.clock.monotonic())
 
-    def headers(self, standing: Standing) -> list[tuple[bytes, bytes]]:
+    def headers(self, standing: RateLimitState) -> list[tuple[bytes, bytes]]:
         """What the caller is told of its standing; the reset is an instant, in seconds since 1970."""
         resets_at = self.clock.now().timestamp() + standing.resets_in_seconds
         return [
@@ -38,9 +38,9 @@ class Quota:
         ]
 
 
-def exceeded(standing: Standing) -> QuotaError:
+def exceeded(standing: RateLimitState) -> RateLimitError:
     """The refusal of a request too many."""
-    return QuotaError(
+    return RateLimitError(
         f"more than {standing.limit} requests in this window; ask again when it ends",
         retry_after_seconds=standing.resets_in_seconds,
     )

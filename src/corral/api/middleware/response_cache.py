@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from corral.api.middleware.auth import check
 from corral.base.clock import Clock
-from corral.store.session.notifications import Notices
+from corral.store.session.notifications import Notifications
 from corral.store.tables import events, instances
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ Address = tuple[str, bytes]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class CachedResponse:
     """A whole answer with status 200."""
 
     route: str
@@ -42,17 +42,17 @@ class Answer:
     body: bytes
 
 
-class WarmAnswers:
+class ResponseCache:
     """What was answered within the last second."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._kept: OrderedDict[Address, tuple[Answer, float]] = OrderedDict()
+        self._kept: OrderedDict[Address, tuple[CachedResponse, float]] = OrderedDict()
         self._bytes = 0
         self.changes = 0
         """How often everything was forgotten: an answer begun before the last time may be old."""
 
-    def listen(self, notices: Notices) -> None:
+    def listen(self, notices: Notifications) -> None:
         """Forget whenever an instance changes, and when that may have been missed."""
         for topic in (instances.TOPIC, events.TOPIC):
             notices.subscribe(topic, lambda _key: self.forget())
@@ -64,12 +64,12 @@ class WarmAnswers:
         self._kept.clear()
         self._bytes = 0
 
-    def get(self, address: Address) -> Answer | None:
+    def get(self, address: Address) -> CachedResponse | None:
         """What was answered there."""
         kept = self._kept.get(address)
         return kept[0] if kept is not None and kept[1] > self._clock.monotonic() else None
 
-    def keep(self, address: Address, answer: Answer) -> None:
+    def keep(self, address: Address, answer: CachedResponse) -> None:
         """Keep an answer, and let the oldest go."""
         self._drop(address)
         now = self._clock.monotonic()
@@ -88,11 +88,11 @@ class WarmAnswers:
 
 
 @dataclass(frozen=True, slots=True)
-class Warm:
+class ResponseCacheMiddleware:
     """The application behind its warm answers; the edge must have found out who asks."""
 
     app: ASGIApp
-    answers: WarmAnswers
+    answers: ResponseCache
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer from memory, or let the application answer and keep that."""
@@ -127,7 +127,7 @@ class Warm:
 class _Forgetting:
     """Sends the answer to a request that may have changed something."""
 
-    def __init__(self, answers: WarmAnswers, send: Send) -> None:
+    def __init__(self, answers: ResponseCache, send: Send) -> None:
         self._answers, self._send = answers, send
 
     async def __call__(self, message: Message) -> None:
@@ -139,7 +139,7 @@ class _Forgetting:
 class _Hearing:
     """Sends an answer on and remembers it."""
 
-    def __init__(self, answers: WarmAnswers, request: Any, send: Send) -> None:
+    def __init__(self, answers: ResponseCache, request: Any, send: Send) -> None:
         self._answers, self._request, self._send = answers, request, send
         self._changes = answers.changes
         self._headers: tuple[tuple[bytes, bytes], ...] | None = None
@@ -161,4 +161,4 @@ class _Hearing:
         if self._headers is None or self._body is None or route not in ROUTES or self._changes != self._answers.changes:
             return
         needs = self._request["route_handler"].opt
-        self._answers.keep(address, Answer(route=route, needs=needs, headers=self._headers, body=self._body))
+        self._answers.keep(address, CachedResponse(route=route, needs=needs, headers=self._headers, body=self._body))

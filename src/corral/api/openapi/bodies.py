@@ -113,12 +113,12 @@ _STARTS: Final = {
 }
 
 
-def _terms(*, named: bool, starts: bool) -> RequestBody:
+def _terms(*, named: bool, start_step: bool) -> RequestBody:
     """The body of a request for something to be done; it may be left out unless it must say the name."""
     properties: dict[str, Reference | Schema] = {
         "instanceName": _NAME,
         "webhookUrl": _WEBHOOK,
-        **(_STARTS if starts else {}),
+        **(_STARTS if start_step else {}),
     }
     schema = Schema(
         type=OpenAPIType.OBJECT,
@@ -178,7 +178,7 @@ class StartOperation(KeyedOperation):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.request_body = _terms(named=False, starts=True)
+        self.request_body = _terms(named=False, start_step=True)
 
 
 @dataclass
@@ -187,7 +187,7 @@ class StopOperation(KeyedOperation):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.request_body = _terms(named=False, starts=False)
+        self.request_body = _terms(named=False, start_step=False)
 
 
 @dataclass
@@ -196,7 +196,7 @@ class StartNamedOperation(KeyedOperation):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.request_body = _terms(named=True, starts=True)
+        self.request_body = _terms(named=True, start_step=True)
 
 
 @dataclass
@@ -205,4 +205,4 @@ class ActNamedOperation(KeyedOperation):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.request_body = _terms(named=True, starts=False)
+        self.request_body = _terms(named=True, start_step=False)

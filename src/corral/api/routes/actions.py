@@ -29,13 +29,13 @@ from corral.api.openapi.bodies import (
     StartOperation,
     StopOperation,
 )
-from corral.api.routes.instances import InstanceDesk
+from corral.api.routes.instances import InstanceServices
 from corral.domain.lifecycle.tables import Phase
 from corral.domain.operation import OperationKind
 from corral.domain.timestamps import iso
-from corral.engine.commands.change import Accepted
-from corral.store.tables.idempotency import Answer
-from corral.views.instance import Showing
+from corral.engine.commands.change import AcceptedCommand
+from corral.store.tables.idempotency import StoredResponse
+from corral.views.instance import InstanceView
 from corral.views.schemas import InstanceAction
 
 _MESSAGES: Final = {
@@ -52,7 +52,7 @@ Act = Callable[[Request[Any, Any, Any], OperationKind, str | None], Awaitable[Re
 """Does what is asked of the instance with that id, or of the one that the body names."""
 
 
-def handlers(desk: InstanceDesk) -> list[HTTPRouteHandler]:
+def handlers(desk: InstanceServices) -> list[HTTPRouteHandler]:
     """The routes that act on instances."""
 
     async def act(request: Request[Any, Any, Any], kind: OperationKind, given_id: str | None) -> Response[bytes]:
@@ -63,7 +63,7 @@ def handlers(desk: InstanceDesk) -> list[HTTPRouteHandler]:
         if given_id is None:
             given_id = await desk.errands.named(kind, terms.name or "")
 
-        def accepted(outcome: Accepted) -> Answer:
+        def accepted(outcome: AcceptedCommand) -> StoredResponse:
             return _accepted(desk.showing, outcome)
 
         return answered(once, await desk.errands.ask(kind, given_id, terms, keyed(once, accepted)), accepted)
@@ -138,7 +138,7 @@ def _told(summary: str, operation: type[Operation], others: Mapping[int, Respons
     }
 
 
-def _accepted(showing: Showing, outcome: Accepted) -> Answer:
+def _accepted(showing: InstanceView, outcome: AcceptedCommand) -> StoredResponse:
     instance = outcome.instance
     gone = outcome.kind is OperationKind.DELETE and instance.phase is Phase.TERMINATED
     stopped = outcome.kind is OperationKind.STOP and not outcome.is_new
@@ -153,4 +153,4 @@ def _accepted(showing: Showing, outcome: Accepted) -> Answer:
     )
     if outcome.estimated_ready_at is not None:
         body.estimated_ready_time = iso(outcome.estimated_ready_at)
-    return Answer(status=200 if stopped else 202, body=msgspec.json.encode(body))
+    return StoredResponse(status=200 if stopped else 202, body=msgspec.json.encode(body))

@@ -13,25 +13,25 @@ from litestar.openapi import ResponseSpec
 from litestar.params import FromPath
 
 from corral.api.http.bodies import body_of
-from corral.api.http.request_readers import OrderReader
+from corral.api.http.request_readers import RequestReader
 from corral.api.middleware.auth import OPERATOR
 from corral.api.middleware.idempotency import REPORTS_PROBLEMS, problems_of
 from corral.api.openapi.bodies import AdoptOperation
-from corral.engine.commands.adopt import Adopting
-from corral.views.instance import Showing
+from corral.engine.commands.adopt import AdoptInstance
+from corral.views.instance import InstanceView
 from corral.views.schemas import InstanceDetails
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AdoptionDesk:
+class AdoptionServices:
     """What the route of adoptions needs."""
 
-    adopting: Adopting
-    orders: OrderReader
-    showing: Showing
+    adopting: AdoptInstance
+    orders: RequestReader
+    showing: InstanceView
 
 
-def handlers(desk: AdoptionDesk) -> list[HTTPRouteHandler]:
+def handlers(desk: AdoptionServices) -> list[HTTPRouteHandler]:
     """The route of adoptions."""
 
     @post(

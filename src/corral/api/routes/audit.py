@@ -16,7 +16,7 @@ from corral.api.routes.events import After, InstanceFilter, Limit
 from corral.domain.access import Access
 from corral.domain.audit import AuditLine
 from corral.domain.timestamps import iso
-from corral.engine.auth.audit_log import AuditTrail
+from corral.engine.auth.audit_log import AuditLog
 
 
 class AuditLineDetails(msgspec.Struct, rename="camel"):
@@ -45,7 +45,7 @@ class AuditPage(msgspec.Struct, rename="camel"):
     limit: int
 
 
-def handlers(trail: AuditTrail) -> list[HTTPRouteHandler]:
+def handlers(trail: AuditLog) -> list[HTTPRouteHandler]:
     """The route of `/api/audit`."""
 
     @get("/api/audit", summary="Who asked for what", tags=["audit"], opt=ADMIN)

@@ -14,7 +14,7 @@ from corral.api.middleware.auth import ADMIN, VIEWER
 from corral.cache.cache import Cache
 from corral.cache.registry import cache_name
 from corral.domain.errors import NotFoundError
-from corral.engine.queries.cache_invalidation import SharedCaches
+from corral.engine.queries.cache_invalidation import CacheInvalidation
 
 KEY_LENGTH = 1000
 """No key is longer: the longest names a product and every region. A notice to other processes must also hold it."""
@@ -39,7 +39,7 @@ class AllCacheNumbers(msgspec.Struct):
     caches: Annotated[dict[str, CacheNumbers], Meta(description="By the cache's name.")]
 
 
-class ClearWish(msgspec.Struct, rename="camel"):
+class ClearCacheRequest(msgspec.Struct, rename="camel"):
     """What to clear."""
 
     cache_name: Annotated[str | None, Meta(description="One cache; all when left out.")] = None
@@ -51,7 +51,7 @@ class RemovedValues(msgspec.Struct):
     removed: Annotated[int, Meta(description="Values this process held; others drop theirs too, uncounted.")]
 
 
-def handlers(caches: SharedCaches) -> list[HTTPRouteHandler]:
+def handlers(caches: CacheInvalidation) -> list[HTTPRouteHandler]:
     """The routes of `/api/cache`."""
 
     @get("/api/cache/stats", summary="Every cache in numbers", tags=["caches"], opt=VIEWER)
@@ -71,7 +71,7 @@ def handlers(caches: SharedCaches) -> list[HTTPRouteHandler]:
         status_code=200,
         opt=ADMIN,
     )
-    async def clear(data: JSONBody[ClearWish | None] = None) -> RemovedValues:
+    async def clear(data: JSONBody[ClearCacheRequest | None] = None) -> RemovedValues:
         """In every process."""
         name = data.cache_name if data is not None else None
         return RemovedValues(removed=await caches.clear(None if name is None else cache_name(name)))

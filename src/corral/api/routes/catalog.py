@@ -15,9 +15,9 @@ from corral.api.middleware.auth import VIEWER
 from corral.domain.errors import NotFoundError
 from corral.domain.placement.catalog import BillingMode, PortKind, Product, Template, TemplateChannel
 from corral.domain.placement.pricing import micro_usd, usd
-from corral.domain.placement.rank import Wish
+from corral.domain.placement.rank import PlacementRequest
 from corral.domain.requests.create import LONGEST_TEMPLATE_ID
-from corral.engine.queries.catalog import Catalogue
+from corral.engine.queries.catalog import Catalog
 from corral.views.plan import OfferDetails, PlanDetails, offer_details, plan_details
 
 NAME_LENGTH = 200
@@ -99,7 +99,7 @@ class TemplateDetails(msgspec.Struct, rename="camel"):
     min_cuda_version: Annotated[str, Meta(description="Empty when any version will do.")]
 
 
-def handlers(catalogue: Catalogue) -> list[HTTPRouteHandler]:
+def handlers(catalogue: Catalog) -> list[HTTPRouteHandler]:
     """The routes of `/api/products` and `/api/templates`."""
 
     @get("/api/products", summary="Products for sale, cheapest first", tags=["catalogue"], opt=VIEWER)
@@ -142,7 +142,7 @@ def handlers(catalogue: Catalogue) -> list[HTTPRouteHandler]:
         gpu_num: Annotated[int, QueryParameter(name="gpuNum", ge=1, le=8, description="How many GPUs.")] = 1,
     ) -> OptimalProduct:
         """404 with everything that was tried when none can be had."""
-        wish = Wish(
+        wish = PlacementRequest(
             product_name=name,
             regions=catalogue.region_order(region),
             billing_mode=billing_mode,

@@ -15,9 +15,9 @@ from msgspec import Meta
 
 from corral.api.http.parameters import ID_CHARACTERS
 from corral.api.middleware.auth import VIEWER, Identity
-from corral.engine.auth.api_keys import KeyRing
+from corral.engine.auth.api_keys import ApiKeys
 from corral.engine.events.log import EventDetails, EventLog
-from corral.engine.events.stream import EventHub
+from corral.engine.events.stream import EventStream
 
 MOST_SEQ = 2**63 - 1
 _STREAM_HEADERS = {
@@ -45,7 +45,7 @@ class EventPage(msgspec.Struct, rename="camel"):
     limit: int
 
 
-def handlers(event_log: EventLog, hub: EventHub, keys: KeyRing) -> list[HTTPRouteHandler]:
+def handlers(event_log: EventLog, hub: EventStream, keys: ApiKeys) -> list[HTTPRouteHandler]:
     """The routes of `/api/events`."""
 
     @get("/api/events", summary="What happened, in order", tags=["events"], opt=VIEWER)

@@ -12,7 +12,7 @@ from litestar.handlers import HTTPRouteHandler
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from corral import __version__
-from corral.api.http.process_health import Vitals
+from corral.api.http.process_health import ProcessHealth
 from corral.api.middleware.auth import OPEN, VIEWER
 from corral.base.clock import Clock
 from corral.base.telemetry import Metrics
@@ -44,7 +44,9 @@ class Health(msgspec.Struct):
     """By dependency: details worth knowing."""
 
 
-def handlers(clock: Clock, vitals: Vitals, metrics: Metrics, gauges: FleetGauges | None) -> list[HTTPRouteHandler]:
+def handlers(
+    clock: Clock, vitals: ProcessHealth, metrics: Metrics, gauges: FleetGauges | None
+) -> list[HTTPRouteHandler]:
     """The routes every process serves, also a worker."""
 
     @get("/health", summary="How every part is", tags=["health"], opt=OPEN)

@@ -15,7 +15,7 @@ from litestar.params import FromPath, FromQuery, QueryParameter
 
 from corral.api.http.bodies import body_of
 from corral.api.http.parameters import PRINTABLE
-from corral.api.http.request_readers import OrderReader
+from corral.api.http.request_readers import RequestReader
 from corral.api.middleware.audit import WRITTEN, entry
 from corral.api.middleware.auth import OPERATOR, VIEWER
 from corral.api.middleware.idempotency import (
@@ -33,11 +33,11 @@ from corral.domain.lifecycle.tables import Phase
 from corral.domain.placement.pricing import usd
 from corral.domain.placement.rank import Ranking
 from corral.domain.timestamps import iso
-from corral.engine.commands.change import Errands
-from corral.engine.commands.create import Commands, Created
-from corral.engine.queries.instances import Reading
-from corral.store.tables.idempotency import Answer
-from corral.views.instance import Showing
+from corral.engine.commands.change import ChangeInstance
+from corral.engine.commands.create import CreatedInstance, CreateInstance
+from corral.engine.queries.instances import InstanceQueries
+from corral.store.tables.idempotency import StoredResponse
+from corral.views.instance import InstanceView
 from corral.views.plan import PlanDetails, plan_details
 from corral.views.schemas import InstanceCreated, InstanceDetails, InstanceList
 
@@ -48,17 +48,17 @@ CREATED: Final = 201
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class InstanceDesk:
+class InstanceServices:
     """What the routes of instances need."""
 
-    commands: Commands
-    orders: OrderReader
-    errands: Errands
-    reading: Reading
-    showing: Showing
+    commands: CreateInstance
+    orders: RequestReader
+    errands: ChangeInstance
+    reading: InstanceQueries
+    showing: InstanceView
 
 
-def handlers(desk: InstanceDesk) -> list[HTTPRouteHandler]:
+def handlers(desk: InstanceServices) -> list[HTTPRouteHandler]:
     """The routes of `/api/instances`."""
 
     @post(
@@ -89,7 +89,7 @@ def handlers(desk: InstanceDesk) -> list[HTTPRouteHandler]:
         outcome = await desk.commands.create(
             order, keyed(once, created_answer), line_of=partial(created_line, request.scope)
         )
-        if isinstance(outcome, Created):
+        if isinstance(outcome, CreatedInstance):
             request.scope["state"][WRITTEN] = True
         return answered(once, outcome, created_answer)
 
@@ -156,7 +156,7 @@ def _read_flag(name: str, value: Any) -> tuple[bool, tuple[FieldProblem, ...]]:
         return False, (FieldProblem(field=name, code="INVALID_QUERY", message=message, shows_value=False),)
 
 
-def created_answer(created: Created) -> Answer:
+def created_answer(created: CreatedInstance) -> StoredResponse:
     """What is answered to a wish that was recorded."""
     instance, placement = created.instance, created.instance.placement
     assert placement is not None, "a wish is recorded with the offer it was made on"  # noqa: S101
@@ -170,17 +170,17 @@ def created_answer(created: Created) -> Answer:
         product_id=placement.product_id,
         price=usd(placement.micro_usd),
     )
-    return Answer(status=CREATED, body=_json(body))
+    return StoredResponse(status=CREATED, body=_json(body))
 
 
-def created_line(scope: Any, created: Created) -> AuditEntry:
+def created_line(scope: Any, created: CreatedInstance) -> AuditEntry:
     """The line of the audit log about a wish, which is written with it: a crowd then costs half the commits."""
     instance = created.instance
     return entry(scope, at=instance.created_at, status=CREATED, instance_id=instance.id)
 
 
-def _planned(ranking: Ranking) -> Answer:
-    return Answer(status=200, body=_json(plan_details(ranking)))
+def _planned(ranking: Ranking) -> StoredResponse:
+    return StoredResponse(status=200, body=_json(plan_details(ranking)))
 
 
 def _json(body: object) -> bytes:

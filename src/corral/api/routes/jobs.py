@@ -80,7 +80,7 @@ class Processing(msgspec.Struct, rename="camel"):
     paused_by: str | None
 
 
-class CleanupWish(msgspec.Struct, rename="camel"):
+class CleanupRequest(msgspec.Struct, rename="camel"):
     """What to clear."""
 
     older_than_ms: Annotated[int, msgspec.Meta(ge=0, le=10 * 365 * DEFAULT_AGE_MS)] = DEFAULT_AGE_MS
@@ -145,9 +145,9 @@ def handlers(queue: JobQueue) -> list[HTTPRouteHandler]:
         return _details(view)
 
     @post("/api/jobs/cleanup", summary="Remove finished jobs", tags=["jobs"], status_code=200, opt=ADMIN)
-    async def clean_up(data: JSONBody[CleanupWish | None] = None) -> Removed:
+    async def clean_up(data: JSONBody[CleanupRequest | None] = None) -> Removed:
         """Only jobs that completed or failed longer ago than `olderThanMs` (a day) are removed."""
-        wish = data or CleanupWish()
+        wish = data or CleanupRequest()
         return Removed(removed=await queue.cleanup(timedelta(milliseconds=wish.older_than_ms)))
 
     @post("/api/jobs/pause", summary="Pause the processing of jobs", tags=["jobs"], status_code=200, opt=ADMIN)

@@ -14,12 +14,12 @@ from corral.api.middleware.auth import OPERATOR, VIEWER, check
 from corral.base.clock import Clock
 from corral.base.settings import ListingSettings
 from corral.domain.errors import NotFoundError
-from corral.engine.queries.merged_listing import MergedListing, Options
+from corral.engine.queries.merged_listing import ListingOptions, MergedListing
 from corral.views.listing import ComprehensiveList, comprehensive_list
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ListingDesk:
+class ListingServices:
     """What the route of the merged listing needs."""
 
     listing: MergedListing
@@ -27,7 +27,7 @@ class ListingDesk:
     clock: Clock
 
 
-def handlers(desk: ListingDesk) -> list[HTTPRouteHandler]:
+def handlers(desk: ListingServices) -> list[HTTPRouteHandler]:
     """The route of the merged listing."""
     defaults = desk.settings
 
@@ -62,7 +62,7 @@ def handlers(desk: ListingDesk) -> list[HTTPRouteHandler]:
             raise NotFoundError("the merged listing is switched off here (ENABLE_COMPREHENSIVE_LISTING=false)")
         if sync_local_state:
             check(OPERATOR, request.scope["state"]["identity"])
-        options = Options(
+        options = ListingOptions(
             include_novita_only=_chosen(include_novita_only, defaults.include_novita_only),
             sync_local_state=_chosen(sync_local_state, defaults.sync_local_state),
         )

@@ -10,7 +10,7 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.params import QueryParameter
 
 from corral.api.middleware.auth import VIEWER
-from corral.cache.registry import CacheBook
+from corral.cache.registry import CacheRegistry
 from corral.domain.lifecycle.tables import Phase
 from corral.domain.placement.catalog import MICRO_USD
 from corral.domain.placement.pricing import usd
@@ -20,20 +20,20 @@ from corral.jobs.queue import JobStatus
 from corral.store.tables.ready_times import Quantiles
 from corral.views.metric_schemas import (
     CacheShare,
+    Durations,
     HistoryStep,
     InstanceNumbers,
     MetricsHistory,
     MetricsSummary,
     ProviderNumbers,
     QueueNumbers,
-    Spread,
     WebhookNumbers,
 )
 
 HOUR = timedelta(hours=1)
 
 
-def handlers(fleet: Fleet, book: CacheBook, *, ready_word: str) -> list[HTTPRouteHandler]:
+def handlers(fleet: Fleet, book: CacheRegistry, *, ready_word: str) -> list[HTTPRouteHandler]:
     """The routes of `/api/metrics`."""
 
     @get("/api/metrics", summary="The fleet in numbers", tags=["metrics"], opt=VIEWER)
@@ -51,7 +51,7 @@ def handlers(fleet: Fleet, book: CacheBook, *, ready_word: str) -> list[HTTPRout
     return [metrics_summary, metrics_history]
 
 
-def _summary(numbers: FleetNumbers, fleet: Fleet, book: CacheBook, ready_word: str) -> MetricsSummary:
+def _summary(numbers: FleetNumbers, fleet: Fleet, book: CacheRegistry, ready_word: str) -> MetricsSummary:
     count, backlog = numbers.count, numbers.backlog
     by_status: dict[str, int] = {}
     for phase, instances in count.instances.items():
@@ -106,8 +106,8 @@ def _history(history: History) -> MetricsHistory:
     )
 
 
-def _spread(quantiles: Quantiles) -> Spread:
-    return Spread(p50_ms=_milliseconds(quantiles.p50), p90_ms=_milliseconds(quantiles.p90))
+def _spread(quantiles: Quantiles) -> Durations:
+    return Durations(p50_ms=_milliseconds(quantiles.p50), p90_ms=_milliseconds(quantiles.p90))
 
 
 def _milliseconds(span: timedelta | None) -> int | None:

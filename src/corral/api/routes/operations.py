@@ -7,12 +7,12 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.params import FromPath
 
 from corral.api.middleware.auth import VIEWER
-from corral.engine.queries.instances import Reading
+from corral.engine.queries.instances import InstanceQueries
 from corral.views.instance import operation_details
 from corral.views.schemas import OperationDetails, OperationList
 
 
-def handlers(reading: Reading) -> list[HTTPRouteHandler]:
+def handlers(reading: InstanceQueries) -> list[HTTPRouteHandler]:
     """The routes of `/api/operations`."""
 
     @get("/api/operations/{operation_id:str}", summary="One operation", tags=["operations"], opt=VIEWER)

@@ -20,7 +20,7 @@ from corral.engine.maintenance.orphans import OrphanRule, is_deleted
 from corral.engine.maintenance.stuck import StuckSweep
 from corral.store.session.database import Database
 from corral.store.tables import orphans
-from corral.views.instance import Showing
+from corral.views.instance import InstanceView
 from corral.views.schemas import Time
 
 
@@ -58,7 +58,7 @@ class StuckInstance(msgspec.Struct, rename="camel"):
     next_step: Annotated[str, Meta(description="What Corral does about it.")]
 
 
-class Worries(msgspec.Struct):
+class OrphanReport(msgspec.Struct):
     """What somebody should look at, the longest known first."""
 
     orphans: Annotated[list[OrphanDetails], Meta(description="Ours by their mark, and in no record.")]
@@ -66,24 +66,24 @@ class Worries(msgspec.Struct):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OrphanDesk:
+class OrphanServices:
     """What the route of orphans needs."""
 
     database: Database
     stuck: StuckSweep
-    showing: Showing
+    showing: InstanceView
     rule: OrphanRule
 
 
-def handlers(desk: OrphanDesk) -> list[HTTPRouteHandler]:
+def handlers(desk: OrphanServices) -> list[HTTPRouteHandler]:
     """The route of orphans."""
 
     @get("/api/orphans", summary="What nobody remembers, and what makes no progress", tags=["instances"], opt=VIEWER)
-    async def list_orphans() -> Worries:
+    async def list_orphans() -> OrphanReport:
         """Instances with the mark of another installation, or none, are not orphans; they are never touched."""
         async with desk.database.connection() as connection:
-            found = await orphans.all_of_them(connection)
-        return Worries(
+            found = await orphans.load_all(connection)
+        return OrphanReport(
             orphans=[_orphan(desk, orphan) for orphan in found],
             stuck=[_stuck(desk, each) for each in await desk.stuck.find()],
         )
@@ -98,7 +98,7 @@ _WHY: Final = {
 }
 
 
-def _orphan(desk: OrphanDesk, orphan: Orphan) -> OrphanDetails:
+def _orphan(desk: OrphanServices, orphan: Orphan) -> OrphanDetails:
     reason = f"it carries this installation's mark for {orphan.made_for}, {_WHY[orphan.kind]}; "
     if orphan.asked_at is not None:
         reason += f"its deletion was asked for at {iso(orphan.asked_at)}"
@@ -120,7 +120,7 @@ def _orphan(desk: OrphanDesk, orphan: Orphan) -> OrphanDetails:
     )
 
 
-def _stuck(desk: OrphanDesk, each: Stuck) -> StuckInstance:
+def _stuck(desk: OrphanServices, each: Stuck) -> StuckInstance:
     return StuckInstance(
         instance_id=each.instance_id,
         status=desk.showing.status(each.phase),

@@ -17,7 +17,7 @@ from corral.domain.delivery import Delivery, DeliveryAttempt, DeliveryId, Delive
 from corral.domain.errors import NotFoundError
 from corral.domain.events import EventType
 from corral.domain.timestamps import iso
-from corral.engine.events.webhook_sender import Deliveries
+from corral.engine.events.webhook_sender import WebhookSender
 
 
 class AttemptDetails(msgspec.Struct, rename="camel"):
@@ -56,7 +56,7 @@ class DeliveryList(msgspec.Struct):
     offset: int
 
 
-def handlers(deliveries: Deliveries) -> list[HTTPRouteHandler]:
+def handlers(deliveries: WebhookSender) -> list[HTTPRouteHandler]:
     """The routes of `/api/webhooks`."""
 
     @get("/api/webhooks/deliveries", summary="What was sent to webhooks, newest first", tags=["webhooks"], opt=VIEWER)

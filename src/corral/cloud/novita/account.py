@@ -14,8 +14,8 @@ from corral.cloud.breaker import Breaker, default_threshold
 from corral.cloud.guarded import GuardedExchange, Reachability
 from corral.cloud.novita.client import NovitaCloud
 from corral.cloud.novita.http import HttpExchange
-from corral.cloud.rate_limiter import BudgetLedger
-from corral.cloud.throttle import Gate
+from corral.cloud.rate_limiter import RateLimitStore
+from corral.cloud.throttle import Throttle
 
 
 class GuardedCloud(NovitaCloud):
@@ -36,19 +36,19 @@ async def opened_account(
     *,
     base_url: str,
     api_key: SecretStr,
-    ledger: BudgetLedger,
+    ledger: RateLimitStore,
     clock: Clock,
     metrics: Metrics,
-    roll: Callable[[], float],
+    jitter: Callable[[], float],
 ) -> AsyncGenerator[GuardedCloud]:
     """
     The account for as long as this is open.
 
-    Address and key are apart from *settings* because the simulator may stand in for the provider; *roll* gives numbers
-    in [0, 1).
+    Address and key are apart from *settings* because the simulator may stand in for the provider; *jitter* gives
+    numbers in [0, 1).
     """
     limit = settings.rate_limit_per_minute
-    gate = Gate(ledger, fixed=None if limit == "auto" else limit, clock=clock, metrics=metrics)
+    gate = Throttle(ledger, fixed=None if limit == "auto" else limit, clock=clock, metrics=metrics)
     threshold = settings.breaker_threshold or default_threshold(settings.max_retry_attempts)
     breaker = Breaker(most_pause_seconds=settings.breaker_recovery_ms / 1000, threshold=threshold)
     timeout_seconds = settings.request_timeout_ms / 1000
@@ -59,7 +59,7 @@ async def opened_account(
             breaker=breaker,
             most_retries=settings.max_retry_attempts,
             clock=clock,
-            roll=roll,
+            jitter=jitter,
             metrics=metrics,
         )
         try:

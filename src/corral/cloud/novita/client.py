@@ -16,11 +16,11 @@ from typing import Final
 import msgspec
 
 from corral.base.telemetry import log
-from corral.cloud.exchange import MEBIBYTE, Answer, Call, Exchange, Fate, FaultError
+from corral.cloud.exchange import MEBIBYTE, Answer, Call, CallOutcome, Exchange, FaultError
 from corral.cloud.novita import templates, translate, wire
 from corral.cloud.novita.faults import error_for
 from corral.cloud.novita.paging import PAGE_SIZE, Page, read_all
-from corral.cloud.port import BeforeSend, CreateOrder, Credentials, Listing
+from corral.cloud.port import BeforeSend, Credentials, Listing, ProviderCreate
 from corral.domain.errors import CloudRefusedError
 from corral.domain.observation.sighting import ProviderInstance
 from corral.domain.placement.catalog import BillingMode, Cluster, ListedTemplate, Product, Template, TemplateChannel
@@ -100,7 +100,7 @@ class NovitaCloud:
                 return Credentials(username=wire.text(auth.username), password=str(auth.password or ""))
         return None
 
-    async def create(self, order: CreateOrder, *, before_send: BeforeSend | None = None) -> str:
+    async def create(self, order: ProviderCreate, *, before_send: BeforeSend | None = None) -> str:
         """Ask for an instance and return the provider's id of it. Never repeated once it may have happened."""
         call = Call(
             endpoint="create",
@@ -114,7 +114,7 @@ class NovitaCloud:
         answer = await self._ask(call, wire.Created)
         found = wire.identity(answer.id)
         if not found:
-            raise error_for(FaultError(Fate.MAY_HAVE_HAPPENED, "an answer without an id"), call)
+            raise error_for(FaultError(CallOutcome.MAY_HAVE_HAPPENED, "an answer without an id"), call)
         return found
 
     async def instance(self, provider_id: str) -> ProviderInstance | None:
@@ -123,13 +123,13 @@ class NovitaCloud:
         try:
             answer = await self._exchange.ask(call, wire.Instance)
         except FaultError as fault:
-            if fault.fate is Fate.GONE:
+            if fault.fate is CallOutcome.GONE:
                 return None
             raise error_for(fault, call) from fault
         found = translate.instance(answer, detailed=True)
         if found is None:
             # An empty answer is no proof of absence.
-            raise error_for(FaultError(Fate.MAY_HAVE_HAPPENED, "an answer without an id"), call)
+            raise error_for(FaultError(CallOutcome.MAY_HAVE_HAPPENED, "an answer without an id"), call)
         self._note_word(found.word)
         return found
 
@@ -207,7 +207,7 @@ class NovitaCloud:
         total = wire.total(answer.total)
         if answer.instances is None and total is None:
             # An object with neither is not an empty account; taking it for one would make everything vanish.
-            raise error_for(FaultError(Fate.MAY_HAVE_HAPPENED, "an answer without instances"), call)
+            raise error_for(FaultError(CallOutcome.MAY_HAVE_HAPPENED, "an answer without instances"), call)
         items: list[tuple[str, ProviderInstance]] = []
         for seen in answer.instances or []:
             found = translate.instance(seen, detailed=False)

@@ -16,7 +16,7 @@ from typing import Final
 import aiohttp
 import msgspec
 
-from corral.cloud.exchange import Call, Fate, FaultError
+from corral.cloud.exchange import Call, CallOutcome, FaultError
 from corral.cloud.novita import wire
 from corral.domain.errors import (
     CloudError,
@@ -30,108 +30,108 @@ MOST_RETRY_AFTER_SECONDS: Final = 3600.0
 """Longest pause the provider may impose. Shorter, and a provider that asks for minutes is asked again too early, which
 may lengthen its limit; longer, and one wrong header stops deletes for as long, while machines are billed."""
 
-FATE_BY_REASON: Final[Mapping[str, Fate]] = {
+FATE_BY_REASON: Final[Mapping[str, CallOutcome]] = {
     # general
-    "UNKNOWN": Fate.MAY_HAVE_HAPPENED,
-    "REQUEST": Fate.NEVER_WILL,
-    "VALIDATOR_PARAM": Fate.NEVER_WILL,
-    "RESOURCE_NOT_FOUND": Fate.GONE,
-    "CONFLICT": Fate.MAY_HAVE_HAPPENED,  # it exists already, or moves already: a look tells
-    "OPERATION_LIMIT": Fate.DID_NOT_HAPPEN,
-    "RATE_LIMIT_EXCEEDED": Fate.THROTTLED,
-    "SEND_MSG_ERROR": Fate.MAY_HAVE_HAPPENED,  # something behind the API was not told; before or after the deed?
+    "UNKNOWN": CallOutcome.MAY_HAVE_HAPPENED,
+    "REQUEST": CallOutcome.NEVER_WILL,
+    "VALIDATOR_PARAM": CallOutcome.NEVER_WILL,
+    "RESOURCE_NOT_FOUND": CallOutcome.GONE,
+    "CONFLICT": CallOutcome.MAY_HAVE_HAPPENED,  # it exists already, or moves already: a look tells
+    "OPERATION_LIMIT": CallOutcome.DID_NOT_HAPPEN,
+    "RATE_LIMIT_EXCEEDED": CallOutcome.THROTTLED,
+    "SEND_MSG_ERROR": CallOutcome.MAY_HAVE_HAPPENED,  # something behind the API was not told; before or after the deed?
     # auth and user
-    "UNAUTHORIZED": Fate.AUTH,
-    "FORBIDDEN": Fate.AUTH,
-    "INVALID_API_KEY": Fate.AUTH,
-    "GET_TOKEN_FAILED": Fate.AUTH,
-    "INVALID_USER_TOKEN": Fate.AUTH,
-    "BANNED_USER": Fate.AUTH,
-    "USER_NOT_FOUND": Fate.AUTH,
-    "USER_NOT_ACTIVATED": Fate.AUTH,
-    "INVALID_USER_OR_PASSWORD": Fate.AUTH,
-    "USER_ALREADY_EXISTS": Fate.NEVER_WILL,
-    "USER_ALREADY_ACTIVATED": Fate.NEVER_WILL,
-    "INVALID_CODE": Fate.NEVER_WILL,
-    "INVALID_PUBLIC_KEY": Fate.NEVER_WILL,
-    "USER_PHONE_NOT_CONSIST": Fate.NEVER_WILL,
-    "SEND_CODE_TOO_FAST": Fate.THROTTLED,
-    "INCORRECT_USER_SYNCER_REQUIRE_PARAMS": Fate.NEVER_WILL,
+    "UNAUTHORIZED": CallOutcome.AUTH,
+    "FORBIDDEN": CallOutcome.AUTH,
+    "INVALID_API_KEY": CallOutcome.AUTH,
+    "GET_TOKEN_FAILED": CallOutcome.AUTH,
+    "INVALID_USER_TOKEN": CallOutcome.AUTH,
+    "BANNED_USER": CallOutcome.AUTH,
+    "USER_NOT_FOUND": CallOutcome.AUTH,
+    "USER_NOT_ACTIVATED": CallOutcome.AUTH,
+    "INVALID_USER_OR_PASSWORD": CallOutcome.AUTH,
+    "USER_ALREADY_EXISTS": CallOutcome.NEVER_WILL,
+    "USER_ALREADY_ACTIVATED": CallOutcome.NEVER_WILL,
+    "INVALID_CODE": CallOutcome.NEVER_WILL,
+    "INVALID_PUBLIC_KEY": CallOutcome.NEVER_WILL,
+    "USER_PHONE_NOT_CONSIST": CallOutcome.NEVER_WILL,
+    "SEND_CODE_TOO_FAST": CallOutcome.THROTTLED,
+    "INCORRECT_USER_SYNCER_REQUIRE_PARAMS": CallOutcome.NEVER_WILL,
     # capacity
-    "INSUFFICIENT_RESOURCE": Fate.NOT_HERE,
-    "MIGRATE_INSUFFICIENT_RESOURCE": Fate.NOT_HERE,
-    "GPU_SPEC_USED": Fate.NOT_HERE,
-    "CLUSTER_STATUS": Fate.NOT_HERE,
-    "NODE_STATUS": Fate.NOT_HERE,
-    "DEPENDENT_RESOURCE_STATE": Fate.NOT_HERE,
+    "INSUFFICIENT_RESOURCE": CallOutcome.NOT_HERE,
+    "MIGRATE_INSUFFICIENT_RESOURCE": CallOutcome.NOT_HERE,
+    "GPU_SPEC_USED": CallOutcome.NOT_HERE,
+    "CLUSTER_STATUS": CallOutcome.NOT_HERE,
+    "NODE_STATUS": CallOutcome.NOT_HERE,
+    "DEPENDENT_RESOURCE_STATE": CallOutcome.NOT_HERE,
     # money
-    "BALANCE_NOT_ENOUGH": Fate.MONEY,
-    "EXPIRED_OR_BALANCE_NOT_ENOUGH": Fate.MONEY,
-    "CREATE_INSTANCE_LIMIT": Fate.MONEY,
-    "UNSUPPORTED_BILLING_MODE": Fate.NOT_HERE,  # this product is not sold so; another may be
-    "WALLET_NOT_FOUND": Fate.MONEY,
-    "WALLET_UNSUPPORT_RECHARGE_METHOD": Fate.NEVER_WILL,
-    "ORDER_NOT_FOUND": Fate.NEVER_WILL,
-    "SAVING_PLAN_ALREADY_EXISTS": Fate.NEVER_WILL,
+    "BALANCE_NOT_ENOUGH": CallOutcome.MONEY,
+    "EXPIRED_OR_BALANCE_NOT_ENOUGH": CallOutcome.MONEY,
+    "CREATE_INSTANCE_LIMIT": CallOutcome.MONEY,
+    "UNSUPPORTED_BILLING_MODE": CallOutcome.NOT_HERE,  # this product is not sold so; another may be
+    "WALLET_NOT_FOUND": CallOutcome.MONEY,
+    "WALLET_UNSUPPORT_RECHARGE_METHOD": CallOutcome.NEVER_WILL,
+    "ORDER_NOT_FOUND": CallOutcome.NEVER_WILL,
+    "SAVING_PLAN_ALREADY_EXISTS": CallOutcome.NEVER_WILL,
     # instance
-    "PREPAID_INSTANCE_NOT_SUPPORT_RELEASE": Fate.NEVER_WILL,
-    "CREATING_INSTANCE_NOT_SUPPORT_RENEWAL": Fate.NEVER_WILL,
-    "INSTANCE_LOCAL_STORAGE_NOT_FOUND": Fate.NEVER_WILL,
-    "INVALID_COMMAND_PARAM": Fate.NEVER_WILL,
+    "PREPAID_INSTANCE_NOT_SUPPORT_RELEASE": CallOutcome.NEVER_WILL,
+    "CREATING_INSTANCE_NOT_SUPPORT_RENEWAL": CallOutcome.NEVER_WILL,
+    "INSTANCE_LOCAL_STORAGE_NOT_FOUND": CallOutcome.NEVER_WILL,
+    "INVALID_COMMAND_PARAM": CallOutcome.NEVER_WILL,
     # Storage, images, networks and jobs: what is missing here is not what the call was about, so it is not GONE.
-    "NETWORK_STORAGE_NOT_FOUND": Fate.NEVER_WILL,
-    "NETWORK_STORAGE_IN_USE": Fate.NEVER_WILL,
-    "NETWORK_STORAGE_UNAVAILABLE": Fate.NOT_HERE,
-    "NETWORK_STORAGE_TOO_LARGE": Fate.NEVER_WILL,
-    "CUR_CLUSTER_NETWORK_STORAGE_NOT_SUPPORT": Fate.NOT_HERE,
-    "IMAGE_NOT_FOUND": Fate.NEVER_WILL,
-    "IMAGE_AUTH_IN_USE": Fate.NEVER_WILL,
-    "TEMPLATE_NOT_FOUND": Fate.GONE,
-    "TEMPLATE_IS_PRIVATE": Fate.NEVER_WILL,
-    "NETWORK_NOT_FOUND": Fate.NEVER_WILL,
-    "NETWORK_IN_USE": Fate.NEVER_WILL,
-    "NETWORK_MAX_LIMIT": Fate.NEVER_WILL,
-    "JOB_NOT_FOUND": Fate.NEVER_WILL,
+    "NETWORK_STORAGE_NOT_FOUND": CallOutcome.NEVER_WILL,
+    "NETWORK_STORAGE_IN_USE": CallOutcome.NEVER_WILL,
+    "NETWORK_STORAGE_UNAVAILABLE": CallOutcome.NOT_HERE,
+    "NETWORK_STORAGE_TOO_LARGE": CallOutcome.NEVER_WILL,
+    "CUR_CLUSTER_NETWORK_STORAGE_NOT_SUPPORT": CallOutcome.NOT_HERE,
+    "IMAGE_NOT_FOUND": CallOutcome.NEVER_WILL,
+    "IMAGE_AUTH_IN_USE": CallOutcome.NEVER_WILL,
+    "TEMPLATE_NOT_FOUND": CallOutcome.GONE,
+    "TEMPLATE_IS_PRIVATE": CallOutcome.NEVER_WILL,
+    "NETWORK_NOT_FOUND": CallOutcome.NEVER_WILL,
+    "NETWORK_IN_USE": CallOutcome.NEVER_WILL,
+    "NETWORK_MAX_LIMIT": CallOutcome.NEVER_WILL,
+    "JOB_NOT_FOUND": CallOutcome.NEVER_WILL,
     # serverless and billing: never called, listed so that the table is whole
-    "SERVERLESS_ENDPOINT_NOT_FOUND": Fate.NEVER_WILL,
-    "SERVERLESS_WORKER_NOT_FOUND": Fate.NEVER_WILL,
-    "SERVERLESS_PRODUCT_NOT_FOUND": Fate.NEVER_WILL,
-    "SERVERLESS_APP_NAME_IS_EXIST": Fate.NEVER_WILL,
-    "LIST_BILL_TOO_FAST": Fate.THROTTLED,
-    "INVALID_PRODUCT_CATEGORY": Fate.NEVER_WILL,
-    "INVALID_BILL_CYCLE": Fate.NEVER_WILL,
-    "LIST_BILL_ERROR": Fate.MAY_HAVE_HAPPENED,
+    "SERVERLESS_ENDPOINT_NOT_FOUND": CallOutcome.NEVER_WILL,
+    "SERVERLESS_WORKER_NOT_FOUND": CallOutcome.NEVER_WILL,
+    "SERVERLESS_PRODUCT_NOT_FOUND": CallOutcome.NEVER_WILL,
+    "SERVERLESS_APP_NAME_IS_EXIST": CallOutcome.NEVER_WILL,
+    "LIST_BILL_TOO_FAST": CallOutcome.THROTTLED,
+    "INVALID_PRODUCT_CATEGORY": CallOutcome.NEVER_WILL,
+    "INVALID_BILL_CYCLE": CallOutcome.NEVER_WILL,
+    "LIST_BILL_ERROR": CallOutcome.MAY_HAVE_HAPPENED,
 }
 
 GENERAL_REASONS: Final = frozenset({"", "REQUEST", "VALIDATOR_PARAM", "CONFLICT", "OPERATION_LIMIT"})
 """Reasons that say little; the words of the message come before them."""
 
-FATE_BY_WORDS: Final[tuple[tuple[str, Fate], ...]] = (
-    ("invalid state change", Fate.MAY_HAVE_HAPPENED),  # often the deed was done all the same
-    ("insufficient_resource", Fate.NOT_HERE),
-    ("insufficient resource", Fate.NOT_HERE),
-    ("balance_not_enough", Fate.MONEY),
-    ("balance not enough", Fate.MONEY),
-    ("image not foun", Fate.NEVER_WILL),
-    ("not foun", Fate.GONE),  # the provider also spells it "not fount"
+FATE_BY_WORDS: Final[tuple[tuple[str, CallOutcome], ...]] = (
+    ("invalid state change", CallOutcome.MAY_HAVE_HAPPENED),  # often the deed was done all the same
+    ("insufficient_resource", CallOutcome.NOT_HERE),
+    ("insufficient resource", CallOutcome.NOT_HERE),
+    ("balance_not_enough", CallOutcome.MONEY),
+    ("balance not enough", CallOutcome.MONEY),
+    ("image not foun", CallOutcome.NEVER_WILL),
+    ("not foun", CallOutcome.GONE),  # the provider also spells it "not fount"
 )
 
 IMAGE_AUTH: Final = "IMAGE_AUTH"
 """Our own reason for a refusal that is about the login of the image's registry."""
 IMAGE_AUTH_WORDS: Final = ("imageauth", "image auth", "registry auth", "repository auth")
 
-FATE_BY_STATUS: Final[Mapping[int, Fate]] = {
-    401: Fate.AUTH,
-    403: Fate.AUTH,
-    404: Fate.GONE,
-    408: Fate.MAY_HAVE_HAPPENED,
-    409: Fate.MAY_HAVE_HAPPENED,
-    425: Fate.DID_NOT_HAPPEN,
-    429: Fate.THROTTLED,
+FATE_BY_STATUS: Final[Mapping[int, CallOutcome]] = {
+    401: CallOutcome.AUTH,
+    403: CallOutcome.AUTH,
+    404: CallOutcome.GONE,
+    408: CallOutcome.MAY_HAVE_HAPPENED,
+    409: CallOutcome.MAY_HAVE_HAPPENED,
+    425: CallOutcome.DID_NOT_HAPPEN,
+    429: CallOutcome.THROTTLED,
 }
 """Statuses that mean something without a known reason; other 4xx never will, anything else may have happened."""
 
-FATE_BY_FRONT: Final[Mapping[int, Fate]] = {403: Fate.DID_NOT_HAPPEN, 404: Fate.DID_NOT_HAPPEN}
+FATE_BY_FRONT: Final[Mapping[int, CallOutcome]] = {403: CallOutcome.DID_NOT_HAPPEN, 404: CallOutcome.DID_NOT_HAPPEN}
 """
 Answers that are not the provider's JSON come from what stands before it (Cloudflare, a proxy, a wrong address). It did
 not let the request through, and its 404 must not be taken for "this instance is gone", nor its 403 for a bad key.
@@ -163,21 +163,23 @@ def refusal(status: int, body: bytes, *, retry_after: str | None, now: datetime)
     message = wire.text(problem.message)
     fate = _fate(status, reason, message.lower(), is_its_own=bool(reason) or problem.code is not None)
     shown = reason if _WORD.fullmatch(reason) else ""
-    if fate in {Fate.GONE, Fate.NEVER_WILL} and any(words in message.lower() for words in IMAGE_AUTH_WORDS):
+    if fate in {CallOutcome.GONE, CallOutcome.NEVER_WILL} and any(
+        words in message.lower() for words in IMAGE_AUTH_WORDS
+    ):
         # It is the login that is refused or missing, not what the call was about.
-        fate, shown = Fate.NEVER_WILL, IMAGE_AUTH
+        fate, shown = CallOutcome.NEVER_WILL, IMAGE_AUTH
     because = f"HTTP {status} {shown}".rstrip()
     return FaultError(fate, because, status=status, reason=shown, retry_after_seconds=pause)
 
 
 def unreadable(status: int, why: str) -> FaultError:
     """What a 2xx means whose content cannot be used: done, most likely, but what came of it is lost."""
-    return FaultError(Fate.MAY_HAVE_HAPPENED, f"HTTP {status} with {why}", status=status)
+    return FaultError(CallOutcome.MAY_HAVE_HAPPENED, f"HTTP {status} with {why}", status=status)
 
 
 def broken(error: BaseException) -> FaultError:
     """What an exception of the HTTP library means."""
-    fate = Fate.DID_NOT_HAPPEN if isinstance(error, NOT_SENT) else Fate.MAY_HAVE_HAPPENED
+    fate = CallOutcome.DID_NOT_HAPPEN if isinstance(error, NOT_SENT) else CallOutcome.MAY_HAVE_HAPPENED
     return FaultError(fate, type(error).__name__, timed_out=isinstance(error, TIMED_OUT))
 
 
@@ -201,55 +203,55 @@ def error_for(fault: FaultError, call: Call) -> CloudError:
     details = {"reason": fault.reason} if fault.reason else {}
     pause = fault.retry_after_seconds
     match fault.fate:
-        case Fate.DID_NOT_HAPPEN | Fate.THROTTLED:
+        case CallOutcome.DID_NOT_HAPPEN | CallOutcome.THROTTLED:
             code = "NOVITA_API_TIMEOUT" if fault.timed_out else None
             message = f"the provider did not carry out {what}: {fault.because}"
             return CloudTransientError(message, code=code, details=details, retry_after_seconds=pause)
-        case Fate.MAY_HAVE_HAPPENED if call.changes:
+        case CallOutcome.MAY_HAVE_HAPPENED if call.changes:
             code = "NOVITA_API_TIMEOUT" if fault.timed_out else "NOVITA_API_ERROR"
             message = f"the provider may have carried out {what}: {fault.because}"
             return CloudUnknownError(message, code=code, details=details, retry_after_seconds=pause)
-        case Fate.MAY_HAVE_HAPPENED:
+        case CallOutcome.MAY_HAVE_HAPPENED:
             code = "NOVITA_API_TIMEOUT" if fault.timed_out else None
             message = f"the provider did not answer {what}: {fault.because}"
             return CloudTransientError(message, code=code, details=details, retry_after_seconds=pause)
-        case Fate.NOT_HERE:
+        case CallOutcome.NOT_HERE:
             return CloudShortageError(f"the provider has no capacity for {what}: {fault.because}", details=details)
-        case Fate.GONE:
+        case CallOutcome.GONE:
             code = _missing_code(fault, call)
             return CloudRefusedError(f"the provider knows no such thing: {what}", code=code, details=details)
-        case Fate.MONEY:
+        case CallOutcome.MONEY:
             message = f"the account cannot pay for {what} ({fault.because}): recharge it or delete other instances"
             return CloudRefusedError(message, code="INSUFFICIENT_BALANCE", details=details)
-        case Fate.AUTH:
+        case CallOutcome.AUTH:
             message = f"the provider does not accept NOVITA_API_KEY ({fault.because})"
             return CloudRefusedError(message, code="AUTHENTICATION_FAILED", details=details)
-        case Fate.NEVER_WILL:
+        case CallOutcome.NEVER_WILL:
             code = "REGISTRY_AUTH_NOT_FOUND" if fault.reason == IMAGE_AUTH else None
             return CloudRefusedError(f"the provider refuses {what}: {fault.because}", code=code, details=details)
 
 
-def _fate(status: int, reason: str, words: str, *, is_its_own: bool) -> Fate:
+def _fate(status: int, reason: str, words: str, *, is_its_own: bool) -> CallOutcome:
     """The fate by the first table that knows. JSON without a code or reason may be some gateway's, and proves less."""
     if reason not in GENERAL_REASONS and reason in FATE_BY_REASON:
         return FATE_BY_REASON[reason]
     if status < 500:  # noqa: PLR2004  # a broken server's words prove nothing
         for known, fate in FATE_BY_WORDS:
-            if known in words and (is_its_own or fate is not Fate.GONE):
+            if known in words and (is_its_own or fate is not CallOutcome.GONE):
                 return fate
     if reason in FATE_BY_REASON:
         return FATE_BY_REASON[reason]
     if reason.endswith("NOT_FOUND") and status < 500:  # noqa: PLR2004
-        return Fate.GONE
+        return CallOutcome.GONE
     return _fate_by_status(status) if is_its_own else _fate_by_front(status)
 
 
-def _fate_by_front(status: int) -> Fate:
+def _fate_by_front(status: int) -> CallOutcome:
     return FATE_BY_FRONT.get(status) or _fate_by_status(status)
 
 
-def _fate_by_status(status: int) -> Fate:
-    default = Fate.NEVER_WILL if 400 <= status < 500 else Fate.MAY_HAVE_HAPPENED  # noqa: PLR2004
+def _fate_by_status(status: int) -> CallOutcome:
+    default = CallOutcome.NEVER_WILL if 400 <= status < 500 else CallOutcome.MAY_HAVE_HAPPENED  # noqa: PLR2004
     return FATE_BY_STATUS.get(status, default)
 
 

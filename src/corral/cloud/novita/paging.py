@@ -59,7 +59,7 @@ class Page(Generic[Item]):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reading(Generic[Item]):
+class CompleteRead(Generic[Item]):
     """All that was read: each id once, and whether that is surely all."""
 
     items: tuple[Item, ...]
@@ -77,13 +77,15 @@ FetchPage = Callable[[int, int], Awaitable[Page[Item]]]
 """Reads page *number* with *size* items to a page."""
 
 
-async def read_all(fetch: FetchPage[Item], *, size: int = PAGE_SIZE, first_number: int | None = None) -> Reading[Item]:
+async def read_all(
+    fetch: FetchPage[Item], *, size: int = PAGE_SIZE, first_number: int | None = None
+) -> CompleteRead[Item]:
     """Read the whole list; what *fetch* raises, this raises."""
     reader = _Reader(fetch, size, first_number)
     for _ in range(TRIES):
         if await reader.read():
             break
-    return Reading(
+    return CompleteRead(
         items=tuple(reader.seen.values()),
         complete=reader.complete,
         calls=reader.calls,

@@ -13,7 +13,7 @@ from typing import Final, TypeGuard
 import msgspec
 
 from corral.cloud.novita import wire
-from corral.cloud.port import CreateOrder
+from corral.cloud.port import ProviderCreate
 from corral.domain.errors import CloudRefusedError
 from corral.domain.placement.catalog import (
     EnvironmentVariable,
@@ -80,7 +80,7 @@ def listed(seen: wire.ListedTemplate, channel: TemplateChannel) -> ListedTemplat
     return ListedTemplate(id=found, name=wire.text(seen.name), image=wire.text(seen.image), channel=channel)
 
 
-def order_body(order: CreateOrder) -> bytes:
+def order_body(order: ProviderCreate) -> bytes:
     """The create call's JSON. It holds secrets: it is sent and forgotten."""
     wanted = order.template
     body: dict[str, object] = {

@@ -14,7 +14,8 @@ from typing import Any, Final, TypeAlias, TypeVar
 import msgspec
 
 Scalar: TypeAlias = Any
-"""A string, number or boolean, as the provider pleases; read it with `text`, `number`, `whole` or `flag`."""
+"""A string, number or boolean, as the provider pleases; read it with `text`, `number`, `ensure_transaction` or
+`flag`."""
 
 Part: TypeAlias = msgspec.Raw
 """A nested object or array; read it with `one` or `many`."""

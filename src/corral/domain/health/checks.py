@@ -172,9 +172,11 @@ class GivenUp:
     message: str
 
 
-def judge(report: HealthReport, spec: HealthCheckSpec, *, now: datetime, roll: float) -> Passed | CheckAgain | GivenUp:
+def judge(
+    report: HealthReport, spec: HealthCheckSpec, *, now: datetime, jitter: float
+) -> Passed | CheckAgain | GivenUp:
     """
-    What follows from *report*; *roll* in [0, 1) decides the jitter.
+    What follows from *report*; *jitter* in [0, 1) decides the jitter.
 
     A lasting error does not end the wait: a page that is not found while an application loads may be found later.
     It only decides, when the time is over, whether the instance was too slow or is wrong.
@@ -183,7 +185,7 @@ def judge(report: HealthReport, spec: HealthCheckSpec, *, now: datetime, roll: f
         return Passed()
     left = report.first_checked_at + timedelta(milliseconds=spec.max_wait_ms) - now
     if left > timedelta(0):
-        return CheckAgain(after=min(left, timedelta(seconds=pause_seconds(spec, checks=report.checks, roll=roll))))
+        return CheckAgain(after=min(left, timedelta(seconds=pause_seconds(spec, checks=report.checks, jitter=jitter))))
     lasting = any(not error.retryable for error in report.errors)
     return GivenUp(
         code="HEALTH_CHECK_FAILED" if lasting else "HEALTH_CHECK_TIMEOUT",
@@ -191,7 +193,7 @@ def judge(report: HealthReport, spec: HealthCheckSpec, *, now: datetime, roll: f
     )
 
 
-def pause_seconds(spec: HealthCheckSpec, *, checks: int, roll: float) -> float:
+def pause_seconds(spec: HealthCheckSpec, *, checks: int, jitter: float) -> float:
     """
     How long to wait after check number *checks*, the first being 1.
 
@@ -201,7 +203,7 @@ def pause_seconds(spec: HealthCheckSpec, *, checks: int, roll: float) -> float:
     step = (checks - 1) % (spec.retry_attempts + 1)
     retry = 1 if step == spec.retry_attempts else step + 1
     return jittered(
-        delay(retry, first=spec.retry_delay_ms / 1000, most=spec.max_wait_ms / 1000), spread=JITTER, roll=roll
+        delay(retry, first=spec.retry_delay_ms / 1000, most=spec.max_wait_ms / 1000), spread=JITTER, jitter=jitter
     )
 
 

@@ -29,7 +29,7 @@ _YIELDING: Final = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Terms:
+class CommandOptions:
     """What a request may say besides what it asks for."""
 
     name: str | None = None
@@ -41,7 +41,7 @@ class Terms:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class Command:
     """Something that is asked of an instance."""
 
     kind: OperationKind
@@ -49,10 +49,10 @@ class Asked:
     at: datetime
     within: timedelta
     """How long a start or restart may take."""
-    terms: Terms = field(default_factory=Terms)
+    terms: CommandOptions = field(default_factory=CommandOptions)
 
 
-def granted(instance: Instance, current: Operation | None, asked: Asked) -> Instance:
+def apply_command(instance: Instance, current: Operation | None, asked: Command) -> Instance:
     """The instance once *asked* is wanted of it; raises GoalRefusedError when it cannot be, or not now."""
     if current is not None and current.status not in ENDED and current.kind not in _YIELDING[asked.kind]:
         raise _busy(instance, current)
@@ -78,7 +78,7 @@ def is_done_already(instance: Instance, kind: OperationKind) -> bool:
     return kind is OperationKind.STOP and (instance.phase is Phase.EXITED or stopping)
 
 
-def _started(instance: Instance, asked: Asked) -> Instance:
+def _started(instance: Instance, asked: Command) -> Instance:
     if not (instance.phase is Phase.EXITED or (instance.phase is Phase.FAILED and _exists(instance))):
         never = instance.phase is Phase.FAILED
         why = "the provider does not have it: create another" if never else "only a stopped or failed one can be"
@@ -98,7 +98,7 @@ def _started(instance: Instance, asked: Asked) -> Instance:
     )
 
 
-def _restarted(instance: Instance, asked: Asked) -> Instance:
+def _restarted(instance: Instance, asked: Command) -> Instance:
     runs = instance.phase in {Phase.RUNNING, Phase.HEALTH_CHECKING, Phase.READY}
     if not runs and not (instance.phase is Phase.FAILED and instance.sighting is Sighting.RUNNING):
         why = "start it instead" if instance.phase is Phase.EXITED else "only a running one can be"
@@ -113,7 +113,7 @@ def _restarted(instance: Instance, asked: Asked) -> Instance:
     )
 
 
-def _stopped(instance: Instance, asked: Asked) -> Instance:
+def _stopped(instance: Instance, asked: Command) -> Instance:
     failed = instance.phase is Phase.FAILED and _exists(instance) and instance.sighting is not Sighting.EXITED
     if not (instance.phase in UP or instance.phase is Phase.STOPPING or failed):
         creating = instance.phase is Phase.CREATING
@@ -130,7 +130,7 @@ def _stopped(instance: Instance, asked: Asked) -> Instance:
     )
 
 
-def _under(asked: Asked, instance: Instance) -> Instance:
+def _under(asked: Command, instance: Instance) -> Instance:
     """What every new operation clears of the one before."""
     return replace(
         instance,
@@ -148,7 +148,7 @@ def _under(asked: Asked, instance: Instance) -> Instance:
     )
 
 
-def _checks(instance: Instance, terms: Terms) -> HealthCheckSpec | None:
+def _checks(instance: Instance, terms: CommandOptions) -> HealthCheckSpec | None:
     if terms.target_port is None:
         return terms.health
     return replace(terms.health or instance.order.health, target_port=terms.target_port)

@@ -51,7 +51,7 @@ def retried_until(instance: Instance, obstacle: Failure) -> datetime | None:
     return instance.deadline_at if obstacle.code in PASSING else None
 
 
-def waited_in_vain(obstacle: Failure) -> Failure:
+def waited_too_long(obstacle: Failure) -> Failure:
     """What an instance fails with whose obstacle did not pass in time."""
     return replace(obstacle, message=f"gave up {obstacle.message}") if obstacle.code in OF_CAPACITY else obstacle
 

@@ -9,7 +9,7 @@ from corral.domain.backoff import delay
 from corral.domain.health.rechecks import HEALTH_FAILURES, check_time, is_unhealthy, until_recheck
 from corral.domain.instance import Failure, Instance
 from corral.domain.lifecycle import release
-from corral.domain.lifecycle.creation import retried_until, waited_in_vain
+from corral.domain.lifecycle.creation import retried_until, waited_too_long
 from corral.domain.lifecycle.decision import Decision, Policy
 from corral.domain.lifecycle.tables import AFTER_SIGHTING, COMING_UP, PLAN, UP, Action, Goal, Phase
 from corral.domain.observation.absence import is_unfound, missing, unfound
@@ -26,7 +26,7 @@ FALLIBLE = COMING_UP | {Phase.STOPPING}
 def decide(instance: Instance, now: datetime, policy: Policy) -> Decision:
     """Turn facts into one verdict."""
     if instance.provider_id is None:
-        return _unborn(instance, now, policy)
+        return _not_created(instance, now, policy)
     if instance.missing_since is not None and instance.sighting is not Sighting.ABSENT:
         return missing(instance, now, policy)
     if is_unfound(instance):
@@ -37,11 +37,11 @@ def decide(instance: Instance, now: datetime, policy: Policy) -> Decision:
         return _given_up(instance, failure, policy)
     stopped = _why_stopped(instance, now) if phase is Phase.EXITED else None
     if stopped is not None:
-        return Decision(phase=phase, action=None, because=stopped.message, look_again=None, failure=stopped)
+        return Decision(phase=phase, action=None, because=stopped.message, requeue_after=None, failure=stopped)
     if phase is Phase.FAILED and instance.phase is not Phase.FAILED:
         taken = " (it took the spot machine back)" if is_taken(instance.spot, now) else ""
         vanished = Failure(code="INSTANCE_VANISHED", message=f"the provider no longer has this instance{taken}")
-        return Decision(phase=phase, action=None, because=vanished.message, look_again=None, failure=vanished)
+        return Decision(phase=phase, action=None, because=vanished.message, requeue_after=None, failure=vanished)
     return _planned(instance, phase, now, policy)
 
 
@@ -170,14 +170,14 @@ def _given_up(instance: Instance, failure: Failure, policy: Policy) -> Decision:
     """It did not come up. What could not even be started or restarted is left as it was, for a start harms nothing."""
     if failure.code != TIMED_OUT or not _waits(instance):
         again = policy.second_look if instance.sighting is Sighting.RUNNING else None
-        return Decision(phase=Phase.FAILED, action=None, because=failure.message, look_again=again, failure=failure)
+        return Decision(phase=Phase.FAILED, action=None, because=failure.message, requeue_after=again, failure=failure)
     stopped = instance.owed is Action.START or instance.sighting is Sighting.EXITED
     failure = instance.refused or Failure(code=TIMED_OUT, message=f"the provider did not {instance.owed} it in time")
     return Decision(
         phase=Phase.EXITED if stopped else Phase.RUNNING,
         action=None,
         because=failure.message,
-        look_again=None if stopped else policy.poll,
+        requeue_after=None if stopped else policy.poll,
         failure=failure,
     )
 
@@ -185,21 +185,21 @@ def _given_up(instance: Instance, failure: Failure, policy: Policy) -> Decision:
 def _planned(instance: Instance, phase: Phase, now: datetime, policy: Policy) -> Decision:
     action = _wanted(instance, phase)
     because = f"the provider says {instance.word}" if instance.word else "recorded"
-    look_again: timedelta | None = None
+    requeue_after: timedelta | None = None
     if phase in COMING_UP and instance.deadline_at is not None:
-        look_again = max(instance.deadline_at - now, policy.poll)
+        requeue_after = max(instance.deadline_at - now, policy.poll)
     elif action is not None:
-        look_again = policy.second_look if phase is Phase.FAILED else policy.repeat_after
+        requeue_after = policy.second_look if phase is Phase.FAILED else policy.repeat_after
     if phase is Phase.RESTARTING and (passing := _until_stopped(instance, now, policy)) is not None:
-        look_again = min(passing, look_again or passing)
+        requeue_after = min(passing, requeue_after or passing)
     if action is Action.PROBE:
-        look_again = min(check_time(instance, policy), look_again or policy.settle)
+        requeue_after = min(check_time(instance, policy), requeue_after or policy.settle)
     pause = _pause(instance, action, now, policy)
     if pause > timedelta(0):
         because = "asked for; waiting"
-        again = pause if phase is Phase.FAILED else min(pause, look_again or pause)
-        return Decision(phase=phase, action=None, because=because, look_again=again)
-    return Decision(phase=phase, action=action, because=because, look_again=look_again)
+        again = pause if phase is Phase.FAILED else min(pause, requeue_after or pause)
+        return Decision(phase=phase, action=None, because=because, requeue_after=again)
+    return Decision(phase=phase, action=action, because=because, requeue_after=requeue_after)
 
 
 def _wanted(instance: Instance, phase: Phase) -> Action | None:
@@ -240,48 +240,50 @@ def _pause(instance: Instance, action: Action | None, now: datetime, policy: Pol
     return timedelta(0) if instance.acted_at is None else max(patience - (now - instance.acted_at), timedelta(0))
 
 
-def _unborn(instance: Instance, now: datetime, policy: Policy) -> Decision:
+def _not_created(instance: Instance, now: datetime, policy: Policy) -> Decision:
     """No provider instance is known: either none was asked for yet, or a create call is in doubt."""
     wanted = instance.goal is Goal.RUNNING and instance.phase is not Phase.FAILED
     if instance.create_in_doubt and not _settled(instance, now, policy):
         return _in_doubt(instance, now, policy, wanted=wanted)
     if instance.goal is Goal.GONE:
-        return Decision(phase=Phase.TERMINATED, action=None, because="never came to be", look_again=None)
+        return Decision(phase=Phase.TERMINATED, action=None, because="never came to be", requeue_after=None)
     if not wanted:
-        return Decision(phase=instance.phase, action=None, because="not wanted", look_again=None)
+        return Decision(phase=instance.phase, action=None, because="not wanted", requeue_after=None)
     if instance.waiting is not None:
         return _waiting(instance, instance.waiting, now, policy)
     if instance.deadline_at is not None and now >= instance.deadline_at:
         failure = Failure(code=TIMED_OUT, message="could not be created in time")
-        return Decision(phase=Phase.FAILED, action=None, because=failure.message, look_again=None, failure=failure)
-    return Decision(phase=Phase.CREATING, action=Action.CREATE, because="wanted", look_again=policy.settle)
+        return Decision(phase=Phase.FAILED, action=None, because=failure.message, requeue_after=None, failure=failure)
+    return Decision(phase=Phase.CREATING, action=Action.CREATE, because="wanted", requeue_after=policy.settle)
 
 
 def _waiting(instance: Instance, obstacle: Failure, now: datetime, policy: Policy) -> Decision:
     """The last try met an obstacle that is expected to pass: try again after a pause, until it is too late."""
     until = retried_until(instance, obstacle)
     if until is not None and now >= until:
-        failure = waited_in_vain(obstacle)
-        return Decision(phase=Phase.FAILED, action=None, because=failure.message, look_again=None, failure=failure)
+        failure = waited_too_long(obstacle)
+        return Decision(phase=Phase.FAILED, action=None, because=failure.message, requeue_after=None, failure=failure)
     if instance.retry_at is not None and now < instance.retry_at:
         pause = (instance.retry_at if until is None else min(instance.retry_at, until)) - now
-        return Decision(phase=Phase.CREATING, action=None, because=obstacle.message, look_again=pause)
-    return Decision(phase=Phase.CREATING, action=Action.CREATE, because="wanted", look_again=policy.settle)
+        return Decision(phase=Phase.CREATING, action=None, because=obstacle.message, requeue_after=pause)
+    return Decision(phase=Phase.CREATING, action=Action.CREATE, because="wanted", requeue_after=policy.settle)
 
 
 def _in_doubt(instance: Instance, now: datetime, policy: Policy, *, wanted: bool) -> Decision:
     """A create call may have happened: its name is searched for, also after the deadline."""
     because = "a create call may have happened"
-    look_again = _until_settled(instance, now, policy)
+    requeue_after = _until_settled(instance, now, policy)
     if not wanted or instance.deadline_at is None:
         phase = Phase.DELETING if instance.goal is Goal.GONE else instance.phase
-        return Decision(phase=phase, action=Action.FIND, because=because, look_again=look_again)
+        return Decision(phase=phase, action=Action.FIND, because=because, requeue_after=requeue_after)
     if now >= instance.deadline_at:
         message = "could not be created in time; a create call may have happened, and its machine is still searched for"
         failure = Failure(code=TIMED_OUT, message=message)
-        return Decision(phase=Phase.FAILED, action=Action.FIND, because=message, look_again=look_again, failure=failure)
-    look_again = min(look_again, instance.deadline_at - now)
-    return Decision(phase=instance.phase, action=Action.FIND, because=because, look_again=look_again)
+        return Decision(
+            phase=Phase.FAILED, action=Action.FIND, because=message, requeue_after=requeue_after, failure=failure
+        )
+    requeue_after = min(requeue_after, instance.deadline_at - now)
+    return Decision(phase=instance.phase, action=Action.FIND, because=because, requeue_after=requeue_after)
 
 
 def _settled(instance: Instance, now: datetime, policy: Policy) -> bool:

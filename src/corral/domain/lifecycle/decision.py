@@ -72,6 +72,6 @@ class Decision:
     phase: Phase
     action: Action | None
     because: str
-    look_again: timedelta | None
+    requeue_after: timedelta | None
     """When to look again even if nothing is heard; None: only when something is."""
     failure: Failure | None = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from corral.domain.instance import Failure, Tried
+from corral.domain.instance import Failure, RejectedCandidate
 from corral.domain.placement.rank import Candidate, Ranking, Rejection
 
 
@@ -13,14 +13,14 @@ from corral.domain.placement.rank import Candidate, Ranking, Rejection
 class Refusal:
     """An offer that was a candidate and was not taken."""
 
-    tried: Tried
+    tried: RejectedCandidate
     short: bool
     """Whether it may be had later."""
 
 
 def refusal_of(candidate: Candidate, reason: str, *, short: bool) -> Refusal:
     """The refusal of *candidate* for *reason*."""
-    tried = Tried(
+    tried = RejectedCandidate(
         region=candidate.region,
         product_id=candidate.offer.product_id,
         billing_mode=candidate.offer.billing_mode,
@@ -30,7 +30,7 @@ def refusal_of(candidate: Candidate, reason: str, *, short: bool) -> Refusal:
     return Refusal(tried=tried, short=short)
 
 
-def all_tried(ranking: Ranking, refused: Iterable[Refusal]) -> tuple[Tried, ...]:
+def all_tried(ranking: Ranking, refused: Iterable[Refusal]) -> tuple[RejectedCandidate, ...]:
     """Every offer that was rejected or refused; one that was refused and is now remembered as short is shown once."""
     asked = [refusal.tried for refusal in refused]
     known = {(t.region, t.product_id, t.billing_mode) for t in asked}
@@ -38,7 +38,7 @@ def all_tried(ranking: Ranking, refused: Iterable[Refusal]) -> tuple[Tried, ...]
     return (*rejected, *asked)
 
 
-def nothing_left(tried: Sequence[Tried], refused: Sequence[Refusal]) -> Failure:
+def nothing_left(tried: Sequence[RejectedCandidate], refused: Sequence[Refusal]) -> Failure:
     """
     What a create that found no offer waits for, or fails with.
 
@@ -56,8 +56,8 @@ def nothing_left(tried: Sequence[Tried], refused: Sequence[Refusal]) -> Failure:
     )
 
 
-def _tried(rejection: Rejection) -> Tried:
-    return Tried(
+def _tried(rejection: Rejection) -> RejectedCandidate:
+    return RejectedCandidate(
         region=rejection.region,
         product_id=rejection.product_id,
         billing_mode=rejection.billing_mode,

@@ -18,13 +18,13 @@ def missing(instance: Instance, now: datetime, policy: Policy) -> Decision:
     if leaving and instance.acted_at is None:
         # A list may be wrong, and "not found" too: it is not called gone before it was told to go.
         because = "missing in the provider's list, and not told to go yet"
-        return Decision(phase=phase, action=Action.DELETE, because=because, look_again=policy.repeat_after)
+        return Decision(phase=phase, action=Action.DELETE, because=because, requeue_after=policy.repeat_after)
     due = checked is None or leaving or now - checked >= policy.vanish_gap
     return Decision(
         phase=phase,
         action=Action.CONFIRM if due else None,
         because="missing in the provider's list",
-        look_again=policy.vanish_gap if not leaving else policy.repeat_after,
+        requeue_after=policy.vanish_gap if not leaving else policy.repeat_after,
     )
 
 
@@ -44,6 +44,6 @@ def unfound(instance: Instance, now: datetime, policy: Policy) -> Decision:
     since = now if instance.unfound_since is None else instance.unfound_since
     wait = policy.settle - (now - since)
     if wait > timedelta(0):
-        return Decision(phase=phase, action=None, because="not found by its id; looking once more", look_again=wait)
+        return Decision(phase=phase, action=None, because="not found by its id; looking once more", requeue_after=wait)
     because = "not found by its id for a while"
-    return Decision(phase=phase, action=Action.CONFIRM, because=because, look_again=policy.repeat_after)
+    return Decision(phase=phase, action=Action.CONFIRM, because=because, requeue_after=policy.repeat_after)

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from corral.domain.health.checks import HealthCheckSpec
-from corral.domain.instance import Failure, Instance, InstanceId, OperationId, Order, Placement, ProviderId
+from corral.domain.instance import CreateRequest, Failure, Instance, InstanceId, OperationId, Placement, ProviderId
 from corral.domain.lifecycle.tables import COMING_UP, Goal, Phase
 from corral.domain.observation.merge import foreign_phase
 from corral.domain.observation.sighting import ProviderInstance, Sighting
@@ -52,7 +52,7 @@ def adopted(
     rising = phase in COMING_UP - {Phase.RUNNING}
     return Instance(
         id=instance_id,
-        order=Order(
+        order=CreateRequest(
             name=adoption.name or usable_name(seen.name) or usable_name(seen.id) or "adopted",
             product_name=seen.product_name or "",
             template_id="",

@@ -16,14 +16,14 @@ from corral.domain.lifecycle.tables import Goal, Phase
 from corral.domain.observation.matching import Match, Unmatched, matched
 from corral.domain.observation.observations import (
     CLOCK_SKEW,
-    Times,
+    ObservationTimes,
+    is_more_recent,
     is_too_new,
-    knows_better,
     not_seen,
     seen_as,
     with_machine,
 )
-from corral.domain.observation.provider_names import Mark, read_mark
+from corral.domain.observation.provider_names import ProviderName, parse_provider_name
 from corral.domain.observation.sighting import ProviderInstance, Sighting
 
 SAMPLE: Final = 5
@@ -37,7 +37,7 @@ LAST_RECHECK: Final = timedelta(minutes=4)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Survey:
+class Comparison:
     """What follows from a listing."""
 
     changed: tuple[Instance, ...]
@@ -57,7 +57,7 @@ class Survey:
     """Whether the next listing should come soon although every phase is at rest."""
 
 
-def peeked(
+def looked_up(
     instance: Instance, seen: ProviderInstance | None, *, began: datetime, now: datetime, settle: timedelta
 ) -> Instance:
     """
@@ -65,19 +65,19 @@ def peeked(
 
     Not to be found says something only of one that was told to go. Any other must be missing in a listing too.
     """
-    times = Times(began=began, now=now, settle=settle)
+    times = ObservationTimes(began=began, now=now, settle=settle)
     if seen is not None:
         return seen_as(instance, seen, times)
     told_to_go = instance.goal is Goal.GONE and instance.acted_at is not None and began >= instance.acted_at
     known = instance.unfound_since is not None or instance.missing_since is not None
-    if not told_to_go or known or instance.sighting is Sighting.ABSENT or knows_better(instance, times):
+    if not told_to_go or known or instance.sighting is Sighting.ABSENT or is_more_recent(instance, times):
         return instance
     return instance if is_too_new(instance, began, settle) else replace(instance, unfound_since=began)
 
 
 def followed(match: Match, *, began: datetime, now: datetime, settle: timedelta) -> Instance:
     """The record after a lookup that *began* then showed that its machine is gone: it has moved."""
-    return with_machine(match, Times(began=began, now=now, settle=settle))
+    return with_machine(match, ObservationTimes(began=began, now=now, settle=settle))
 
 
 def unnamed(instance: Instance, *, began: datetime, settle: timedelta) -> Instance | None:
@@ -92,13 +92,13 @@ def found_unlisted(instance: Instance, now: datetime) -> Instance:
     return replace(instance, unlisted_since=instance.unlisted_since or now, unlisted_found_at=now)
 
 
-def marked(listed: Iterable[ProviderInstance], installation: str) -> list[tuple[Mark, ProviderInstance]]:
+def marked(listed: Iterable[ProviderInstance], installation: str) -> list[tuple[ProviderName, ProviderInstance]]:
     """Those of *listed* that this installation made."""
-    found = ((read_mark(seen.name), seen) for seen in listed)
+    found = ((parse_provider_name(seen.name), seen) for seen in listed)
     return [(mark, seen) for mark, seen in found if mark is not None and mark.installation == installation]
 
 
-def survey(
+def compare(
     remembered: Mapping[InstanceId, Instance],
     listed: Sequence[ProviderInstance],
     *,
@@ -107,16 +107,16 @@ def survey(
     now: datetime,
     installation: str,
     settle: timedelta,
-    outlasted: Container[InstanceId] = (),
-) -> Survey:
+    settled: Container[InstanceId] = (),
+) -> Comparison:
     """
     Compare what is *remembered* with what is *listed* by a listing that *began* then and is compared *now*.
 
     *remembered* holds every instance that is watched and every one that a listed mark names. An instance that was never
     seen is given *settle* to show before its absence means anything; a create in doubt is spoken against only if it is
-    among the *outlasted*, too: who looks has waited that long by a watch that nobody can set.
+    among the *settled*, too: who looks has waited that long by a watch that nobody can set.
     """
-    times = Times(began=began, now=now, settle=settle)
+    times = ObservationTimes(began=began, now=now, settle=settle)
     by_provider = {i.provider_id: i for i in remembered.values() if i.provider_id is not None}
     after = {
         known.id: _listed(seen_as(known, seen, times))
@@ -128,19 +128,19 @@ def survey(
     lacking = [i for i in unseen if _is_expected(i, times)]
     matches, unmatched, to_confirm = matched({**remembered, **after}, free, {i.id for i in lacking})
     after |= {match.record.id: with_machine(match, times) for match in matches}
-    settled = {match.record.id for match in (*matches, *to_confirm)}
+    matched_ids = {match.record.id for match in (*matches, *to_confirm)}
     unseen, lacking = [i for i in unseen if i.id not in after], [i for i in lacking if i.id not in after]
     trusted = complete and all(i.missing_checks > 0 for i in lacking)
     counted = [
         replace(i, listings_since_sent=i.listings_since_sent + 1)
         for i in unseen
-        if trusted and i.id in outlasted and _counts(i, began, settle)
+        if trusted and i.id in settled and _counts(i, began, settle)
     ]
     leaving = [i for i in unseen if i.provider_id is not None and _is_leaving(i)]
-    suspects = _suspects([i for i in lacking if i.id not in settled], now)
+    suspects = _suspects([i for i in lacking if i.id not in matched_ids], now)
     after |= {i.id: not_seen(i, times) for i in (*leaving, *suspects)}
     standing = {**remembered, **after}.values()
-    return Survey(
+    return Comparison(
         changed=tuple(new for new in after.values() if new is not remembered[new.id]),
         counted=tuple(counted),
         matches=tuple(matches),
@@ -152,13 +152,13 @@ def survey(
     )
 
 
-def _is_expected(instance: Instance, times: Times) -> bool:
+def _is_expected(instance: Instance, times: ObservationTimes) -> bool:
     """Whether a listing that is right would show it, as far as we know."""
     return (
         instance.provider_id is not None
         and instance.sighting is not Sighting.ABSENT
         and not _is_leaving(instance)
-        and not knows_better(instance, times)
+        and not is_more_recent(instance, times)
         and not is_too_new(instance, times.began, times.settle)
     )
 

@@ -18,7 +18,7 @@ AWAITED = IN_MOTION - {Phase.RUNNING, Phase.HEALTH_CHECKING}
 """Phases that only the provider's word ends; in the others a pass looks by itself."""
 
 
-def worth_a_peek(
+def due_for_lookup(
     moving: Iterable[Instance], peeked_at: Mapping[InstanceId, datetime], now: datetime, policy: Policy
 ) -> list[Instance]:
     """Those of *moving* that are due for a look of their own, the longest due first."""

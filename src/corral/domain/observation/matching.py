@@ -22,7 +22,7 @@ from enum import StrEnum
 
 from corral.domain.instance import Instance, InstanceId, ProviderId
 from corral.domain.lifecycle.tables import Goal
-from corral.domain.observation.provider_names import Mark
+from corral.domain.observation.provider_names import ProviderName
 from corral.domain.observation.sighting import ProviderInstance, Sighting
 
 GOING = frozenset({Sighting.REMOVING, Sighting.ABSENT})
@@ -43,7 +43,7 @@ class UnmatchedKind(StrEnum):
 class Unmatched:
     """A machine that carries our mark and belongs to no record."""
 
-    mark: Mark
+    mark: ProviderName
     seen: ProviderInstance
     kind: UnmatchedKind
 
@@ -53,7 +53,7 @@ class Match:
     """A machine for a record that did not have it."""
 
     record: Instance
-    mark: Mark
+    mark: ProviderName
     seen: ProviderInstance
     moved: bool
     """Whether it replaces a machine that the record had."""
@@ -61,7 +61,7 @@ class Match:
 
 def matched(
     records: Mapping[InstanceId, Instance],
-    machines: Iterable[tuple[Mark, ProviderInstance]],
+    machines: Iterable[tuple[ProviderName, ProviderInstance]],
     unlisted: Container[InstanceId] = (),
 ) -> tuple[list[Match], list[Unmatched], list[Match]]:
     """
@@ -70,7 +70,7 @@ def matched(
     Returns the matches, the machines that belong to no record, and moves to confirm: of *unlisted* records, whose
     machine the listing lacks, the machine that it would have moved to. A lookup has to show that the old one is gone.
     """
-    by_instance: dict[InstanceId, list[tuple[Mark, ProviderInstance]]] = {}
+    by_instance: dict[InstanceId, list[tuple[ProviderName, ProviderInstance]]] = {}
     for mark, seen in machines:
         by_instance.setdefault(mark.instance_id, []).append((mark, seen))
     matches: list[Match] = []
@@ -91,7 +91,7 @@ def matched(
     return matches, unmatched, to_confirm
 
 
-def worth(candidate: tuple[Mark, ProviderInstance]) -> tuple[bool, bool, int, str]:
+def worth(candidate: tuple[ProviderName, ProviderInstance]) -> tuple[bool, bool, int, str]:
     """Sorts machines of one instance: those that run last, before them those on their way up; then by attempt."""
     mark, seen = candidate
     is_down = seen.sighting in GOING | {Sighting.EXITED, Sighting.STOPPING}
@@ -110,13 +110,13 @@ def attempt_of(record: Instance) -> int:
 
 
 def _chosen(
-    record: Instance, candidates: Iterable[tuple[Mark, ProviderInstance]], *, is_unlisted: bool
-) -> tuple[Mark, ProviderInstance] | None:
+    record: Instance, candidates: Iterable[tuple[ProviderName, ProviderInstance]], *, is_unlisted: bool
+) -> tuple[ProviderName, ProviderInstance] | None:
     may_move = is_unlisted or is_gone(record)
     return max((each for each in candidates if _may_have(record, *each, may_move=may_move)), key=worth, default=None)
 
 
-def _may_have(record: Instance, mark: Mark, seen: ProviderInstance, *, may_move: bool) -> bool:
+def _may_have(record: Instance, mark: ProviderName, seen: ProviderInstance, *, may_move: bool) -> bool:
     if record.provider_id == ProviderId(seen.id):
         return False
     wanted = record.goal is not Goal.GONE and seen.sighting not in GOING
@@ -125,7 +125,7 @@ def _may_have(record: Instance, mark: Mark, seen: ProviderInstance, *, may_move:
     return wanted and may_move and mark.attempt == attempt_of(record)
 
 
-def _kind(record: Instance | None, mark: Mark) -> UnmatchedKind:
+def _kind(record: Instance | None, mark: ProviderName) -> UnmatchedKind:
     if record is None:
         return UnmatchedKind.NO_RECORD
     return UnmatchedKind.LOST_CREATE if mark.attempt in record.given_up else UnmatchedKind.SECOND_MACHINE

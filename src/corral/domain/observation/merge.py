@@ -2,7 +2,7 @@
 The merged listing: what we remember beside what the provider lists, each instance once. Pure.
 
 *The provider wins* on status, region and ports. Its word is put into our record by the same rules as when the observer
-records it (`survey`, then `decide`), so the listing shows what the next pass will write down, and cannot tell another
+records it (`compare`, then `decide`), so the listing shows what the next pass will write down, and cannot tell another
 story than `GET /api/instances/{id}` a moment later. Where our record is younger than the listing, the record stands: it
 is the provider's word too, and the later one.
 
@@ -33,7 +33,7 @@ from typing import Final
 from corral.domain.instance import Instance, InstanceId, ProviderId
 from corral.domain.lifecycle.decide import Policy, decide, recorded
 from corral.domain.lifecycle.tables import COMING_UP, Goal, Phase
-from corral.domain.observation.compare import survey
+from corral.domain.observation.compare import compare
 from corral.domain.observation.observations import CLOCK_SKEW
 from corral.domain.observation.sighting import Endpoint, ProviderInstance, Sighting
 
@@ -79,7 +79,7 @@ class Consistency(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Heard:
+class ProviderListing:
     """One listing of the account."""
 
     listed: tuple[ProviderInstance, ...]
@@ -116,7 +116,7 @@ class Merged:
 
 
 def merge(
-    local: Mapping[InstanceId, Instance], heard: Heard | None, *, policy: Policy, installation: str
+    local: Mapping[InstanceId, Instance], heard: ProviderListing | None, *, policy: Policy, installation: str
 ) -> list[Merged]:
     """
     Every instance of *local* and of the listing *heard* (None: the provider could not be asked), newest first.
@@ -136,8 +136,10 @@ def foreign_phase(seen: ProviderInstance) -> Phase:
     return Phase.FAILED if seen.failure is not None and phase in COMING_UP else phase
 
 
-def _merged(local: Mapping[InstanceId, Instance], heard: Heard, policy: Policy, installation: str) -> list[Merged]:
-    found = survey(
+def _merged(
+    local: Mapping[InstanceId, Instance], heard: ProviderListing, policy: Policy, installation: str
+) -> list[Merged]:
+    found = compare(
         local,
         heard.listed,
         complete=heard.complete,
@@ -162,7 +164,7 @@ def _merged(local: Mapping[InstanceId, Instance], heard: Heard, policy: Policy, 
     ]
 
 
-def _unlisted(instance: Instance, heard: Heard | None, policy: Policy) -> Merged:
+def _unlisted(instance: Instance, heard: ProviderListing | None, policy: Policy) -> Merged:
     unborn = instance.provider_id is None and not instance.create_in_doubt
     if unborn or _is_gone(instance):
         consistency = Consistency.CONSISTENT
@@ -173,7 +175,9 @@ def _unlisted(instance: Instance, heard: Heard | None, policy: Policy) -> Merged
     return Merged(instance=instance, seen=None, consistency=consistency, synced_at=instance.sighted_at)
 
 
-def _listed(before: Instance, surveyed: Instance, seen: ProviderInstance, heard: Heard, policy: Policy) -> Merged:
+def _listed(
+    before: Instance, surveyed: Instance, seen: ProviderInstance, heard: ProviderListing, policy: Policy
+) -> Merged:
     shown = surveyed
     if surveyed is not before or before.sighted_at == heard.began:  # this listing was recorded; a pass follows
         shown = recorded(surveyed, decide(surveyed, heard.began, policy), heard.began)
@@ -187,7 +191,7 @@ def _listed(before: Instance, surveyed: Instance, seen: ProviderInstance, heard:
     )
 
 
-def _compared(instance: Instance, seen: ProviderInstance, heard: Heard) -> Consistency:
+def _compared(instance: Instance, seen: ProviderInstance, heard: ProviderListing) -> Consistency:
     differs = _differs(instance, seen)
     if _is_gone(instance):
         if seen.sighting in LEAVING:
@@ -206,14 +210,14 @@ def _is_gone(instance: Instance) -> bool:
     return instance.phase is Phase.TERMINATED or instance.sighting is Sighting.ABSENT
 
 
-def _is_too_new(instance: Instance, heard: Heard, policy: Policy) -> bool:
+def _is_too_new(instance: Instance, heard: ProviderListing, policy: Policy) -> bool:
     """Whether the listing need not show it yet."""
     if instance.provider_id is None or _knows_better(instance, heard):
         return True
     return instance.sighting is None and heard.began - (instance.started_at or instance.phase_since) < policy.settle
 
 
-def _knows_better(instance: Instance, heard: Heard) -> bool:
+def _knows_better(instance: Instance, heard: ProviderListing) -> bool:
     return instance.sighted_at is not None and heard.began < instance.sighted_at <= heard.now + CLOCK_SKEW
 
 

@@ -28,7 +28,7 @@ long after the clock was set back."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Times:
+class ObservationTimes:
     """When an observation was made, and how long a new machine may stay invisible."""
 
     began: datetime
@@ -36,9 +36,9 @@ class Times:
     settle: timedelta
 
 
-def seen_as(instance: Instance, seen: ProviderInstance, times: Times) -> Instance:
+def seen_as(instance: Instance, seen: ProviderInstance, times: ObservationTimes) -> Instance:
     """The record after its machine was observed."""
-    if knows_better(instance, times) or _looks_as_before(instance, seen, times):
+    if is_more_recent(instance, times) or _looks_as_before(instance, seen, times):
         return instance
     spot = observed(instance.spot, seen, times.began)
     # Another word for the same sighting ("creating", then "pulling") changes nothing we would do about it.
@@ -68,7 +68,7 @@ def seen_as(instance: Instance, seen: ProviderInstance, times: Times) -> Instanc
     )
 
 
-def _looks_as_before(instance: Instance, seen: ProviderInstance, times: Times) -> bool:
+def _looks_as_before(instance: Instance, seen: ProviderInstance, times: ObservationTimes) -> bool:
     """
     Whether a machine that was asked to restart is seen as it was before, which says nothing yet.
 
@@ -90,7 +90,7 @@ def _restarted(instance: Instance, seen: ProviderInstance) -> bool:
     return None not in (seen.started_at, instance.booted_at) and seen.started_at != instance.booted_at
 
 
-def with_machine(match: Match, times: Times) -> Instance:
+def with_machine(match: Match, times: ObservationTimes) -> Instance:
     """
     The record with the machine that was found for it.
 
@@ -120,7 +120,7 @@ def with_machine(match: Match, times: Times) -> Instance:
     return replace(adopted, sighting=moving, word=moving.value, sighted_at=times.began, endpoints=(), ways=None)
 
 
-def knows_better(instance: Instance, times: Times) -> bool:
+def is_more_recent(instance: Instance, times: ObservationTimes) -> bool:
     """
     Whether the provider said something of it since the observation began: reading a listing takes a while.
 
@@ -130,9 +130,9 @@ def knows_better(instance: Instance, times: Times) -> bool:
     return any(at is not None and times.began < at <= times.now + CLOCK_SKEW for at in heard)
 
 
-def not_seen(instance: Instance, times: Times) -> Instance:
+def not_seen(instance: Instance, times: ObservationTimes) -> Instance:
     """The record after a complete listing lacked its machine."""
-    if instance.missing_since is not None or instance.sighting is Sighting.ABSENT or knows_better(instance, times):
+    if instance.missing_since is not None or instance.sighting is Sighting.ABSENT or is_more_recent(instance, times):
         return instance
     if is_too_new(instance, times.began, times.settle):
         return instance

@@ -12,12 +12,12 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from corral.domain.events import Change
-from corral.domain.instance import Instance, InstanceId, OperationId, Order, ProviderId
+from corral.domain.instance import CreateRequest, Instance, InstanceId, OperationId, ProviderId
 from corral.domain.lifecycle.tables import Goal, Phase
 from corral.domain.observation.adoption import NOWHERE, billing_mode
 from corral.domain.observation.matching import Unmatched, UnmatchedKind
 from corral.domain.observation.merge import LEAVING, foreign_phase
-from corral.domain.observation.provider_names import read_mark
+from corral.domain.observation.provider_names import parse_provider_name
 from corral.domain.observation.sighting import ProviderInstance
 from corral.domain.placement.catalog import BillingMode
 
@@ -85,7 +85,7 @@ def orphan_event(orphan: Orphan, record: Instance | None, because: str, now: dat
     """
     subject = record or Instance(
         id=orphan.made_for,
-        order=Order(
+        order=CreateRequest(
             name=orphan.name,
             product_name="",
             template_id="",
@@ -108,5 +108,5 @@ def may_delete(orphan: Orphan, seen: ProviderInstance | None, *, installation: s
     """Whether *orphan*, of which a direct look tells *seen*, is to be deleted now, as far as the provider goes."""
     if seen is None or seen.id != orphan.provider_id or seen.sighting in LEAVING or now < orphan.spared_until:
         return False
-    mark = read_mark(seen.name)
+    mark = parse_provider_name(seen.name)
     return mark is not None and (mark.installation, mark.instance_id) == (installation, orphan.made_for)

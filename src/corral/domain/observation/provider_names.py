@@ -17,7 +17,7 @@ _FORM = re.compile(rf"corral-({_INSTALLATION})-inst-([0-9a-z]+)-(0|[1-9][0-9]{{0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Mark:
+class ProviderName:
     """Whose a provider instance is."""
 
     installation: str
@@ -25,7 +25,7 @@ class Mark:
     attempt: int
 
 
-def provider_name(mark: Mark) -> str:
+def provider_name(mark: ProviderName) -> str:
     """The name of the attempt at the provider."""
     return f"{name_start(mark.installation, mark.instance_id)}-{mark.attempt}"
 
@@ -35,12 +35,12 @@ def name_start(installation: str, instance_id: InstanceId) -> str:
     return f"corral-{installation}-{instance_id.replace('_', '-')}"
 
 
-def read_mark(name: str) -> Mark | None:
+def parse_provider_name(name: str) -> ProviderName | None:
     """Whose the instance of this name is; None when it carries no mark of any Corral."""
     found = _FORM.fullmatch(name)
     if found is None:
         return None
-    return Mark(installation=found[1], instance_id=InstanceId(f"inst_{found[2]}"), attempt=int(found[3]))
+    return ProviderName(installation=found[1], instance_id=InstanceId(f"inst_{found[2]}"), attempt=int(found[3]))
 
 
 def is_installation(text: str) -> bool:

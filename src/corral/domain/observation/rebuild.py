@@ -17,11 +17,11 @@ from corral.domain.instance import Instance, InstanceId, ProviderId
 from corral.domain.lifecycle.tables import Phase
 from corral.domain.observation.compare import marked
 from corral.domain.observation.matching import worth
-from corral.domain.observation.provider_names import Mark, read_mark
+from corral.domain.observation.provider_names import ProviderName, parse_provider_name
 from corral.domain.observation.sighting import ProviderInstance, Sighting
 
 
-class Fate(StrEnum):
+class RebuildOutcome(StrEnum):
     """What becomes of a machine that carries our mark."""
 
     REBUILT = "rebuilt"
@@ -39,18 +39,18 @@ class Fate(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class MarkedMachine:
     """One machine that carries our mark."""
 
-    mark: Mark
+    mark: ProviderName
     seen: ProviderInstance
-    fate: Fate
+    fate: RebuildOutcome
     last_attempt: int
     """The number of the last attempt that any machine of its instance shows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Claim:
+class InstallationRecord:
     """What a database knows of whose machines are whose."""
 
     own: str
@@ -61,10 +61,10 @@ class Claim:
 
 def installations(listed: Iterable[ProviderInstance]) -> Counter[str]:
     """How many machines each installation has in the account."""
-    return Counter(mark.installation for seen in listed if (mark := read_mark(seen.name)) is not None)
+    return Counter(mark.installation for seen in listed if (mark := parse_provider_name(seen.name)) is not None)
 
 
-def choose(claim: Claim, found: Mapping[str, int], wished: str | None) -> str:
+def choose(claim: InstallationRecord, found: Mapping[str, int], wished: str | None) -> str:
     """The installation to rebuild; raises GoalRefusedError rather than guess."""
     if wished is not None:
         if not claim.is_blank and wished != claim.own:
@@ -81,12 +81,12 @@ def choose(claim: Claim, found: Mapping[str, int], wished: str | None) -> str:
     return next(iter(found))
 
 
-def findings(
+def marked_machines(
     listed: Iterable[ProviderInstance],
     installation: str,
     remembered: Mapping[InstanceId, Instance],
     doomed: Collection[ProviderId] = frozenset(),
-) -> list[Finding]:
+) -> list[MarkedMachine]:
     """
     What becomes of each machine of *installation*, in the order of their instances and attempts.
 
@@ -94,21 +94,21 @@ def findings(
     was asked for.
     """
     known = {i.provider_id for i in remembered.values() if i.provider_id is not None}
-    by_instance: dict[InstanceId, list[tuple[Mark, ProviderInstance]]] = {}
+    by_instance: dict[InstanceId, list[tuple[ProviderName, ProviderInstance]]] = {}
     for mark, seen in sorted(marked(listed, installation), key=_place):
         by_instance.setdefault(mark.instance_id, []).append((mark, seen))
-    found: list[Finding] = []
+    found: list[MarkedMachine] = []
     for instance_id, machines in by_instance.items():
         record = remembered.get(instance_id)
         free = [each for each in machines if not _is_settled(each[1], known, doomed)]
         kept = max(free, key=worth, default=None)
         for mark, seen in machines:
             fate = _fate(record, seen, known, doomed, is_kept=kept is not None and seen is kept[1])
-            found.append(Finding(mark=mark, seen=seen, fate=fate, last_attempt=machines[-1][0].attempt))
+            found.append(MarkedMachine(mark=mark, seen=seen, fate=fate, last_attempt=machines[-1][0].attempt))
     return found
 
 
-def _place(marked_one: tuple[Mark, ProviderInstance]) -> tuple[str, int, str]:
+def _place(marked_one: tuple[ProviderName, ProviderInstance]) -> tuple[str, int, str]:
     mark, seen = marked_one
     return mark.instance_id, mark.attempt, seen.id
 
@@ -119,16 +119,16 @@ def _is_settled(seen: ProviderInstance, known: Collection[str], doomed: Collecti
 
 def _fate(
     record: Instance | None, seen: ProviderInstance, known: Collection[str], doomed: Collection[str], *, is_kept: bool
-) -> Fate:
+) -> RebuildOutcome:
     if seen.id in known:
-        return Fate.KNOWN
+        return RebuildOutcome.KNOWN
     if _is_settled(seen, known, doomed):
-        return Fate.LEAVING
+        return RebuildOutcome.LEAVING
     if record is not None and (record.provider_id is not None or record.phase is Phase.TERMINATED):
-        return Fate.SURPLUS
+        return RebuildOutcome.SURPLUS
     if not is_kept:
-        return Fate.DUPLICATE
-    return Fate.REBUILT if record is None else Fate.JOINED
+        return RebuildOutcome.DUPLICATE
+    return RebuildOutcome.REBUILT if record is None else RebuildOutcome.JOINED
 
 
 def _counted(found: Mapping[str, int]) -> str:

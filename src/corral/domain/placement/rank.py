@@ -49,7 +49,7 @@ SHORT_FOR_NOW = frozenset({Reason.OUT_OF_STOCK, Reason.FAILED_RECENTLY})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
+class PlacementRequest:
     """What somebody wants to run on."""
 
     product_name: str
@@ -70,7 +70,7 @@ class Wish:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shelf:
+class RegionStock:
     """What one region has to offer."""
 
     region: str
@@ -141,18 +141,18 @@ class Ranking:
         return Ranking(candidates=left, rejected=(*self.rejected, *gone))
 
 
-def rank(wish: Wish, shelves: Iterable[Shelf], shortages: Shortages = NO_SHORTAGES) -> Ranking:
+def rank(wish: PlacementRequest, shelves: Iterable[RegionStock], shortages: Shortages = NO_SHORTAGES) -> Ranking:
     """
     Every offer on *shelves* that serves *wish*, best first, and every one that does not.
 
     A wished region without a shelf is unknown; a shelf nobody wished for is passed over.
     """
     shelf_of = {shelf.region.strip().casefold(): shelf for shelf in shelves}
-    aisles: list[_Aisle] = []
+    aisles: list[_ClusterStock] = []
     rejected: list[Rejection] = []
     for region in region_order(wish.regions):
         found = _enter(region, shelf_of.get(region.casefold()), aisles)
-        if isinstance(found, _Aisle):
+        if isinstance(found, _ClusterStock):
             aisles.append(found)
         else:
             rejected.append(found)
@@ -168,7 +168,7 @@ def rank(wish: Wish, shelves: Iterable[Shelf], shortages: Shortages = NO_SHORTAG
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Aisle:
+class _ClusterStock:
     """A region that can be looked through."""
 
     region: str
@@ -176,7 +176,7 @@ class _Aisle:
     products: Mapping[BillingMode, Sequence[Product]]
 
 
-def _enter(region: str, shelf: Shelf | None, entered: Iterable[_Aisle]) -> _Aisle | Rejection:
+def _enter(region: str, shelf: RegionStock | None, entered: Iterable[_ClusterStock]) -> _ClusterStock | Rejection:
     """The region, or why nothing of it can be had at all."""
     if shelf is None or shelf.cluster is None:
         because = f"the provider has no region {region}"
@@ -189,10 +189,10 @@ def _enter(region: str, shelf: Shelf | None, entered: Iterable[_Aisle]) -> _Aisl
     if shelf.unreachable_because is not None:
         because = f"the provider could not be asked about {region}: {shelf.unreachable_because}"
         return Rejection(region=region, reason=Reason.REGION_UNREACHABLE, because=because, cluster_id=cluster.id)
-    return _Aisle(region=cluster.region, cluster=cluster, products=shelf.products)
+    return _ClusterStock(region=cluster.region, cluster=cluster, products=shelf.products)
 
 
-def _look_through(wish: Wish, mode: BillingMode, aisle: _Aisle) -> Iterator[Candidate | Rejection]:
+def _look_through(wish: PlacementRequest, mode: BillingMode, aisle: _ClusterStock) -> Iterator[Candidate | Rejection]:
     """A verdict on every product of the wished name in one region, best first."""
     region, cluster = aisle.region, aisle.cluster
     named = _distinct((p for p in aisle.products.get(mode, ()) if has_name(p, wish.product_name)), mode)
@@ -233,7 +233,9 @@ def _distinct(products: Iterable[Product], mode: BillingMode) -> list[Product]:
     return sorted(by_id.values(), key=standing)
 
 
-def _obstacle(wish: Wish, mode: BillingMode, aisle: _Aisle, product: Product) -> tuple[Reason, str] | None:
+def _obstacle(
+    wish: PlacementRequest, mode: BillingMode, aisle: _ClusterStock, product: Product
+) -> tuple[Reason, str] | None:
     """What stands against this product, the most lasting obstacle first."""
     region, price, limit = aisle.region, product.price_micro_usd(mode) or 0, wish.max_micro_usd_per_gpu
     if not is_sold_in(product, aisle.cluster):

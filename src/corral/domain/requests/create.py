@@ -15,16 +15,16 @@ from typing import cast
 
 from corral.domain.errors import FieldProblem
 from corral.domain.health.checks import HealthCheckSpec
-from corral.domain.instance import Order
+from corral.domain.instance import CreateRequest
 from corral.domain.observation.adoption import Adoption
 from corral.domain.placement.catalog import BillingMode
 from corral.domain.placement.pricing import micro_usd
-from corral.domain.placement.rank import Wish
+from corral.domain.placement.rank import PlacementRequest
 from corral.domain.placement.regions import region_order
 from corral.domain.requests.fields import (
     NO_OBJECT,
-    Form,
-    WrongError,
+    FieldReader,
+    InvalidFieldError,
     any_number,
     any_text,
     instance_name,
@@ -51,7 +51,7 @@ _WAIT_RULE = "must be seconds, or a text such as 2h, 30m or 1h30m, of at most 24
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OrderDefaults:
+class CreateDefaults:
     """What counts where a request says nothing."""
 
     region: str
@@ -60,14 +60,14 @@ class OrderDefaults:
     health: HealthCheckSpec = field(default_factory=HealthCheckSpec)
 
 
-def read_order(raw: object, defaults: OrderDefaults) -> Order | tuple[FieldProblem, ...]:
+def read_create_request(raw: object, defaults: CreateDefaults) -> CreateRequest | tuple[FieldProblem, ...]:
     """The order that *raw*, a decoded JSON body, places; or everything that is wrong with it."""
     if not isinstance(raw, dict):
         return (FieldProblem(field="(body)", code="VALIDATION_ERROR", message=NO_OBJECT, shows_value=False),)
-    form = Form(cast("Mapping[str, object]", raw))
+    form = FieldReader(cast("Mapping[str, object]", raw))
     region = form.take("region", "INVALID_REGION", one_line(LONGEST_REGION), None)
     regions = form.take("regions", "INVALID_REGION", _regions, None)
-    order = Order(
+    order = CreateRequest(
         name=form.need("name", "INVALID_INSTANCE_NAME", instance_name, ""),
         product_name=form.need("productName", "INVALID_PRODUCT_NAME", one_line(LONGEST_PRODUCT_NAME), ""),
         template_id=form.need("templateId", "INVALID_TEMPLATE_ID", _template_id, ""),
@@ -84,11 +84,11 @@ def read_order(raw: object, defaults: OrderDefaults) -> Order | tuple[FieldProbl
     return tuple(form.problems) or order
 
 
-def read_adoption(raw: object, defaults: OrderDefaults) -> Adoption | tuple[FieldProblem, ...]:
+def read_adoption(raw: object, defaults: CreateDefaults) -> Adoption | tuple[FieldProblem, ...]:
     """What *raw*, a decoded JSON body, says with an adoption; or everything that is wrong with it."""
     if not isinstance(raw, dict):
         return (FieldProblem(field="(body)", code="VALIDATION_ERROR", message=NO_OBJECT, shows_value=False),)
-    form = Form(cast("Mapping[str, object]", raw))
+    form = FieldReader(cast("Mapping[str, object]", raw))
     adoption = Adoption(
         name=form.take("name", "INVALID_INSTANCE_NAME", instance_name, None),
         health=form.part(lambda: asked_health_check(form.raw, defaults.health), None) or defaults.health,
@@ -97,9 +97,9 @@ def read_adoption(raw: object, defaults: OrderDefaults) -> Adoption | tuple[Fiel
     return tuple(form.problems) or adoption
 
 
-def wish_of(order: Order) -> Wish:
+def placement_request(order: CreateRequest) -> PlacementRequest:
     """What *order* asks of the catalogue."""
-    return Wish(
+    return PlacementRequest(
         product_name=order.product_name,
         regions=order.regions,
         billing_mode=order.billing_mode,
@@ -112,7 +112,7 @@ def wish_of(order: Order) -> Wish:
 def _price(value: object) -> int:
     number = any_number(value)
     if not 0 < number <= MOST_USD:
-        raise WrongError(f"must be more than 0 and at most {MOST_USD} USD per GPU-hour")
+        raise InvalidFieldError(f"must be more than 0 and at most {MOST_USD} USD per GPU-hour")
     return micro_usd(number)
 
 
@@ -125,34 +125,34 @@ def _wait(value: object) -> int:
     else:
         try:
             number = any_number(value)
-        except WrongError:
-            raise WrongError(_WAIT_RULE) from None
+        except InvalidFieldError:
+            raise InvalidFieldError(_WAIT_RULE) from None
     if not 0 <= number <= LONGEST_WAIT_SECONDS or number != number.to_integral_value():
-        raise WrongError(_WAIT_RULE)
+        raise InvalidFieldError(_WAIT_RULE)
     return int(number)
 
 
 def _template_id(value: object) -> str:
     if isinstance(value, int) and not isinstance(value, bool):
         if not 1 <= value < 10**LONGEST_TEMPLATE_ID:
-            raise WrongError("must be a positive integer or a string")
+            raise InvalidFieldError("must be a positive integer or a string")
         return str(value)
     if not isinstance(value, str):
-        raise WrongError("must be a positive integer or a string")
+        raise InvalidFieldError("must be a positive integer or a string")
     return one_line(LONGEST_TEMPLATE_ID)(value)
 
 
 def _regions(value: object) -> tuple[str, ...]:
     rule = f"must be a list of 1 to {MOST_REGIONS} region codes"
     if not isinstance(value, list):
-        raise WrongError(rule)
+        raise InvalidFieldError(rule)
     listed = cast("list[object]", value)
     if not 1 <= len(listed) <= MOST_REGIONS or not all(isinstance(code, str) for code in listed):
-        raise WrongError(rule)
+        raise InvalidFieldError(rule)
     return tuple(map(one_line(LONGEST_REGION), listed))
 
 
-def _order_of_regions(wished: str | None, instead: tuple[str, ...] | None, defaults: OrderDefaults) -> tuple[str, ...]:
+def _order_of_regions(wished: str | None, instead: tuple[str, ...] | None, defaults: CreateDefaults) -> tuple[str, ...]:
     """The wished region, then the list; who lists regions and wishes for none means those and not the default."""
     if instead is not None:
         return region_order(wished or (), instead)
@@ -161,5 +161,5 @@ def _order_of_regions(wished: str | None, instead: tuple[str, ...] | None, defau
 
 def _billing_mode(value: object) -> BillingMode:
     if not isinstance(value, str) or value not in set(BillingMode):
-        raise WrongError(f"must be one of {', '.join(BillingMode)}")
+        raise InvalidFieldError(f"must be one of {', '.join(BillingMode)}")
     return BillingMode(value)

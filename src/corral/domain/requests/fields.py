@@ -27,11 +27,11 @@ T = TypeVar("T")
 NO_OBJECT = "must be a JSON object"
 
 
-class WrongError(ValueError):
+class InvalidFieldError(ValueError):
     """A value breaks the rule of its field; the message says the rule."""
 
 
-class Form:
+class FieldReader:
     """Fields that are read one by one; what is wrong with them is noted and reading goes on."""
 
     def __init__(self, raw: Mapping[str, object], prefix: str = "") -> None:
@@ -52,7 +52,7 @@ class Form:
             return default
         try:
             return read(value)
-        except WrongError as error:
+        except InvalidFieldError as error:
             self._note(name, code, str(error), value, shows_value=shows_value and _is_showable(value))
             return default
 
@@ -92,7 +92,7 @@ def any_number(value: object) -> Decimal:
             return Decimal(value.strip())
         case _:
             pass
-    raise WrongError("must be a number")
+    raise InvalidFieldError("must be a number")
 
 
 @cache
@@ -103,11 +103,11 @@ def whole_number(least: int, most: int) -> Callable[[object], int]:
     def read(value: object) -> int:
         try:
             number = any_number(value)
-        except WrongError:
-            raise WrongError(rule) from None
+        except InvalidFieldError:
+            raise InvalidFieldError(rule) from None
         # The range first: a number beyond it may be too long to be worth making whole.
         if not least <= number <= most or number != number.to_integral_value():
-            raise WrongError(rule)
+            raise InvalidFieldError(rule)
         return int(number)
 
     return read
@@ -116,7 +116,7 @@ def whole_number(least: int, most: int) -> Callable[[object], int]:
 def any_text(value: object) -> str:
     """Any string."""
     if not isinstance(value, str):
-        raise WrongError("must be a string")
+        raise InvalidFieldError("must be a string")
     return value
 
 
@@ -127,7 +127,7 @@ def one_line(longest: int) -> Callable[[object], str]:
     def read(value: object) -> str:
         text = any_text(value).strip()
         if not 1 <= len(text) <= longest or not text.isprintable():
-            raise WrongError(f"must have 1 to {longest} printable characters")
+            raise InvalidFieldError(f"must have 1 to {longest} printable characters")
         return text
 
     return read
@@ -136,12 +136,12 @@ def one_line(longest: int) -> Callable[[object], str]:
 def instance_name(value: object) -> str:
     """A name that Corral gives."""
     if not isinstance(value, str) or not _NAME.fullmatch(value):
-        raise WrongError(f"must have 1 to {LONGEST_NAME} characters out of A-Z, a-z, 0-9, _ and -")
+        raise InvalidFieldError(f"must have 1 to {LONGEST_NAME} characters out of A-Z, a-z, 0-9, _ and -")
     return value
 
 
 def yes_or_no(value: object) -> bool:
     """A truth value."""
     if not isinstance(value, bool):
-        raise WrongError("must be true or false")
+        raise InvalidFieldError("must be true or false")
     return value

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from corral.domain.errors import FieldProblem
 from corral.domain.health.checks import SPEC_RANGES, HealthCheckSpec
-from corral.domain.requests.fields import NO_OBJECT, Form, WrongError, whole_number
+from corral.domain.requests.fields import NO_OBJECT, FieldReader, InvalidFieldError, whole_number
 
 NAMES = ("healthCheck", "healthCheckConfig")
 """Requests may use either: the original system used one to create and the other to start."""
@@ -32,7 +32,7 @@ def read_health_check(
         return defaults
     if not isinstance(raw, dict):
         return (FieldProblem(field=name, code=code, message=NO_OBJECT, shows_value=False),)
-    form = Form(cast("Mapping[str, object]", raw), prefix=f"{name}.")
+    form = FieldReader(cast("Mapping[str, object]", raw), prefix=f"{name}.")
     numbers: dict[str, Any] = {
         attribute: form.take(word, code, whole_number(*SPEC_RANGES[attribute]), getattr(defaults, attribute))
         for word, attribute in _HEALTH_FIELDS.items()
@@ -56,5 +56,5 @@ def asked_health_check(
 
 def _path(value: object) -> str:
     if not isinstance(value, str) or not _PATH.fullmatch(value):
-        raise WrongError("must begin with / and have at most 1000 characters, without spaces or backslashes")
+        raise InvalidFieldError("must begin with / and have at most 1000 characters, without spaces or backslashes")
     return value

@@ -17,7 +17,7 @@ from typing import Final
 
 from corral.base.clock import Clock
 from corral.cache.cache import Cache
-from corral.cache.registry import CacheBook, CacheName
+from corral.cache.registry import CacheName, CacheRegistry
 from corral.domain.access import KEY_BYTES, SHOWN, Access, ApiKey, KeyId, is_key_name, key_digest, key_text
 from corral.domain.audit import COMMAND_LINE, AuditEntry
 from corral.domain.errors import GoalRefusedError, NotFoundError, SettingsError, StoreUnavailableError
@@ -31,10 +31,10 @@ NOTE_EVERY: Final = timedelta(minutes=1)
 _ALL: Final = "all"
 
 
-class KeyRing:
+class ApiKeys:
     """Recognises keys."""
 
-    def __init__(self, database: Database, caches: CacheBook, clock: Clock) -> None:
+    def __init__(self, database: Database, caches: CacheRegistry, clock: Clock) -> None:
         self._database = database
         self._held: Cache[Mapping[bytes, ApiKey]] = caches[CacheName.API_KEYS]
         self._clock = clock
@@ -102,7 +102,7 @@ async def withdraw(database: Database, *, named: str, now: datetime) -> ApiKey:
 async def listed(database: Database) -> list[ApiKey]:
     """All keys, also the revoked, oldest first."""
     async with database.connection() as connection:
-        return await keys.every(connection)
+        return await keys.load_all(connection)
 
 
 def _told(verb: str, key: ApiKey, now: datetime) -> AuditEntry:

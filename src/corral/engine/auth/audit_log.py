@@ -18,7 +18,7 @@ from corral.base.clock import Clock
 from corral.base.telemetry import Metrics, log
 from corral.domain.audit import AuditEntry, AuditLine
 from corral.domain.rate_limit import RateLimit
-from corral.engine.batcher import GroupCommit
+from corral.engine.batcher import Batcher
 from corral.engine.ids import is_id
 from corral.jobs.registry import JobRun, JobType, Priority
 from corral.store.session.database import Database
@@ -29,14 +29,14 @@ STRANGERS_A_MINUTE: Final = 600
 """Of one process: enough to see who tries what, and at most some 200 MB a day."""
 
 
-class AuditTrail:
+class AuditLog:
     """Writes and reads the log."""
 
     def __init__(self, database: Database, clock: Clock, metrics: Metrics) -> None:
         self._database = database
         self._clock = clock
         self._metrics = metrics
-        self._entries = GroupCommit[AuditEntry, None](self._write)
+        self._entries = Batcher[AuditEntry, None](self._write)
         self._strangers = RateLimit(most=STRANGERS_A_MINUTE, window_seconds=60)
 
     async def record(self, entry: AuditEntry) -> None:

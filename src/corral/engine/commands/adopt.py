@@ -8,41 +8,41 @@ from datetime import datetime
 
 from corral.base.clock import Clock
 from corral.base.telemetry import correlation_id
-from corral.cache.registry import CacheBook, CacheName
+from corral.cache.registry import CacheName, CacheRegistry
 from corral.cloud.port import Cloud
 from corral.domain.errors import CloudError, GoalRefusedError
 from corral.domain.events import Change
 from corral.domain.instance import Instance, InstanceId, OperationId
 from corral.domain.observation.adoption import Adoption, adopted, billing_mode, completed
-from corral.domain.observation.provider_names import read_mark
+from corral.domain.observation.provider_names import parse_provider_name
 from corral.domain.observation.sighting import ProviderInstance, Sighting
 from corral.domain.operation import Operation, OperationKind, OperationStatus
 from corral.engine.commands.create import REMIND_AFTER
 from corral.engine.ids import is_id, no_such_instance
 from corral.engine.payloads import about
-from corral.engine.queries.catalog import Catalogue
-from corral.engine.queries.instances import Known
+from corral.engine.queries.catalog import Catalog
+from corral.engine.queries.instances import InstanceWithOperation
 from corral.engine.reconcile.recorder import Tell
-from corral.jobs.queue import JobQueue, Wanted
+from corral.jobs.queue import JobQueue, NewJob
 from corral.store.session.database import Database
 from corral.store.tables import instances, operations, orphans
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Adopting:
+class AdoptInstance:
     """Takes instances under management; the provider is only looked at."""
 
     cloud: Cloud
-    catalogue: Catalogue
+    catalogue: Catalog
     database: Database
     queue: JobQueue
     tell: Tell
-    caches: CacheBook
+    caches: CacheRegistry
     clock: Clock
     installation: str
     new_id: Callable[[], str]
 
-    async def adopt(self, provider_id: str, adoption: Adoption) -> tuple[Known, bool]:
+    async def adopt(self, provider_id: str, adoption: Adoption) -> tuple[InstanceWithOperation, bool]:
         """
         The instance, and whether it is newly ours: one that already was stays as it is.
 
@@ -71,14 +71,16 @@ class Adopting:
             if known is not None:  # somebody adopted it in the same moment
                 return known, False
         self.caches.clear(CacheName.MERGED_LISTING)
-        return Known(instance=instance, operation=operation), True
+        return InstanceWithOperation(instance=instance, operation=operation), True
 
-    async def _known(self, given_id: str) -> Known | None:
+    async def _known(self, given_id: str) -> InstanceWithOperation | None:
         async with self.database.connection() as connection:
             instance = await instances.load(connection, given_id)
             if instance is None:
                 return None
-            return Known(instance=instance, operation=await operations.load(connection, instance.operation_id))
+            return InstanceWithOperation(
+                instance=instance, operation=await operations.load(connection, instance.operation_id)
+            )
 
     async def _seen(self, provider_id: str) -> ProviderInstance:
         seen = await self.cloud.instance(provider_id)
@@ -86,7 +88,7 @@ class Adopting:
             raise no_such_instance(provider_id)
         if seen.sighting is Sighting.REMOVING:
             raise GoalRefusedError(f"{provider_id} is being deleted at the provider")
-        mark = read_mark(seen.name)
+        mark = parse_provider_name(seen.name)
         if mark is not None and mark.installation == self.installation:
             async with self.database.connection() as connection:
                 maker = await instances.load(connection, mark.instance_id)
@@ -107,15 +109,15 @@ class Adopting:
         async with self.database.transaction() as connection:
             if not await orphans.release(connection, seen_id):
                 raise GoalRefusedError(f"{seen_id} is being deleted as an orphan")
-            if not await instances.add_unless_known(connection, instance, look_at=now + REMIND_AFTER):
+            if not await instances.add_unless_known(connection, instance, wake_at=now + REMIND_AFTER):
                 return False
             await operations.add(connection, [replace(operation, correlation_id=correlation_id())])
-            await self.queue.enqueue(connection, [Wanted(type="monitor_instance", payload=about(instance))])
+            await self.queue.enqueue(connection, [NewJob(type="monitor_instance", payload=about(instance))])
             await self.tell(connection, [Change(before=None, after=instance, because="adopted", at=now)])
         return True
 
 
-async def todays_price(catalogue: Catalogue, seen: ProviderInstance) -> int | None:
+async def todays_price(catalogue: Catalog, seen: ProviderInstance) -> int | None:
     """What its kind costs a GPU-hour today; None when that cannot be told."""
     if seen.cluster_id is None or seen.product_id is None:
         return None

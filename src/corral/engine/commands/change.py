@@ -13,20 +13,20 @@ from datetime import datetime, timedelta
 
 from corral.base.clock import Clock
 from corral.base.telemetry import correlation_id
-from corral.cache.registry import CacheBook, CacheName
+from corral.cache.registry import CacheName, CacheRegistry
 from corral.domain.events import Change, Progress
 from corral.domain.instance import Instance, InstanceId, OperationId
-from corral.domain.lifecycle.commands import Asked, Terms, granted, is_done_already
+from corral.domain.lifecycle.commands import Command, CommandOptions, apply_command, is_done_already
 from corral.domain.operation import ENDED, STARTUPS, Operation, OperationKind, OperationStatus, asked_for
 from corral.domain.timestamps import iso
 from corral.engine.commands.create import REMIND_AFTER
-from corral.engine.commands.idempotent import Keyed
+from corral.engine.commands.idempotent import IdempotentRequest
 from corral.engine.ids import is_id, name_ambiguous, no_instance_named, no_such_instance
 from corral.engine.payloads import about
 from corral.engine.queries.estimates import Estimates
-from corral.engine.queries.provider_name_lookup import Namesakes
+from corral.engine.queries.provider_name_lookup import ProviderNameLookup
 from corral.engine.reconcile.recorder import Tell
-from corral.jobs.queue import JobQueue, Wanted
+from corral.jobs.queue import JobQueue, NewJob
 from corral.jobs.registry import RELEASE
 from corral.store.session.database import Connection, Database
 from corral.store.tables import idempotency, instances, operations
@@ -34,7 +34,7 @@ from corral.store.tables.idempotency import KeyRow
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Accepted:
+class AcceptedCommand:
     """Something that was asked of an instance and will be done."""
 
     kind: OperationKind
@@ -45,7 +45,7 @@ class Accepted:
     """False: it was wanted or done already, and nothing was recorded."""
 
 
-class Errands:
+class ChangeInstance:
     """Records what users ask of instances."""
 
     def __init__(
@@ -54,12 +54,12 @@ class Errands:
         database: Database,
         queue: JobQueue,
         tell: Tell,
-        caches: CacheBook,
+        caches: CacheRegistry,
         estimates: Estimates,
         clock: Clock,
         new_id: Callable[[], str],
         start_within: timedelta,
-        namesakes: Namesakes | None = None,
+        namesakes: ProviderNameLookup | None = None,
     ) -> None:
         self._database = database
         self._queue = queue
@@ -72,8 +72,12 @@ class Errands:
         self._namesakes = namesakes
 
     async def ask(
-        self, kind: OperationKind, given_id: str, terms: Terms, keyed: Keyed[Accepted] | None = None
-    ) -> Accepted | KeyRow:
+        self,
+        kind: OperationKind,
+        given_id: str,
+        terms: CommandOptions,
+        keyed: IdempotentRequest[AcceptedCommand] | None = None,
+    ) -> AcceptedCommand | KeyRow:
         """
         Record that *kind* is asked of the instance; raises NotFoundError and GoalRefusedError.
 
@@ -83,7 +87,7 @@ class Errands:
         if not is_id(given_id):
             raise no_such_instance(given_id)
         outcome = await self._record(kind, given_id, terms, keyed)
-        if isinstance(outcome, Accepted):
+        if isinstance(outcome, AcceptedCommand):
             self._caches.drop(CacheName.INSTANCE_DETAILS, outcome.instance.id)
         return outcome
 
@@ -104,18 +108,22 @@ class Errands:
         return found[0].id
 
     async def _record(
-        self, kind: OperationKind, given_id: str, terms: Terms, keyed: Keyed[Accepted] | None
-    ) -> Accepted | KeyRow:
+        self,
+        kind: OperationKind,
+        given_id: str,
+        terms: CommandOptions,
+        keyed: IdempotentRequest[AcceptedCommand] | None,
+    ) -> AcceptedCommand | KeyRow:
         ready_at = await self._ready_at(kind, given_id)
         async with self._database.transaction() as connection:
-            before = await instances.hold(connection, given_id)
+            before = await instances.load_for_update(connection, given_id)
             if before is None:
                 raise no_such_instance(given_id)
             now = self._clock.now()
             is_done = is_done_already(before, kind)
             current = await operations.load(connection, before.operation_id)
-            after = before if is_done else granted(before, current, self._asked(kind, terms, now))
-            accepted = Accepted(
+            after = before if is_done else apply_command(before, current, self._asked(kind, terms, now))
+            accepted = AcceptedCommand(
                 kind=kind,
                 instance=after,
                 operation_id=after.operation_id,
@@ -131,9 +139,9 @@ class Errands:
                 await self._write(connection, before, current, accepted, now)
         return accepted
 
-    def _asked(self, kind: OperationKind, terms: Terms, now: datetime) -> Asked:
+    def _asked(self, kind: OperationKind, terms: CommandOptions, now: datetime) -> Command:
         operation_id = OperationId(f"op_{self._new_id()}")
-        return Asked(kind=kind, operation_id=operation_id, at=now, within=self._start_within, terms=terms)
+        return Command(kind=kind, operation_id=operation_id, at=now, within=self._start_within, terms=terms)
 
     async def _ready_at(self, kind: OperationKind, given_id: str) -> datetime | None:
         """When it will be ready, if that is asked; read before the transaction, which must not wait for another."""
@@ -144,10 +152,15 @@ class Errands:
         return None if known is None else await self._estimates.ready_at(known.order.product_name, self._clock.now())
 
     async def _write(
-        self, connection: Connection, before: Instance, current: Operation | None, accepted: Accepted, now: datetime
+        self,
+        connection: Connection,
+        before: Instance,
+        current: Operation | None,
+        accepted: AcceptedCommand,
+        now: datetime,
     ) -> None:
         after = accepted.instance
-        await instances.write(connection, after, look_at=now + REMIND_AFTER)
+        await instances.write(connection, after, wake_at=now + REMIND_AFTER)
         if current is not None and current.status not in ENDED:
             await operations.write(connection, replace(current, status=OperationStatus.CANCELLED))
         asked = replace(asked_for(accepted.kind, after, now), correlation_id=correlation_id())
@@ -157,9 +170,9 @@ class Errands:
         progress = Progress(before=None, after=asked)
         await self._tell(connection, [Change(before=before, after=after, because=because, at=now, progress=progress)])
 
-    def _job(self, accepted: Accepted, now: datetime) -> Wanted:
+    def _job(self, accepted: AcceptedCommand, now: datetime) -> NewJob:
         payload = about(accepted.instance)
         if accepted.kind not in STARTUPS:
-            return Wanted(type=RELEASE, payload=payload)
+            return NewJob(type=RELEASE, payload=payload)
         limits = {"startTime": iso(now), "maxWaitTime": self._start_within // timedelta(milliseconds=1)}
-        return Wanted(type="monitor_startup", payload=payload | limits, first=True)
+        return NewJob(type="monitor_startup", payload=payload | limits, first=True)

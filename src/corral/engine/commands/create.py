@@ -18,22 +18,22 @@ import structlog
 
 from corral.base.clock import Clock
 from corral.base.telemetry import correlation_id
-from corral.cache.registry import CacheBook, CacheName
+from corral.cache.registry import CacheName, CacheRegistry
 from corral.domain.audit import AuditEntry
 from corral.domain.events import Change
-from corral.domain.instance import Instance, InstanceId, OperationId, Order, Placement
+from corral.domain.instance import CreateRequest, Instance, InstanceId, OperationId, Placement
 from corral.domain.lifecycle.creation import CREATE_WITHIN, expected_placement
 from corral.domain.lifecycle.tables import Goal, Phase
 from corral.domain.operation import Operation, OperationKind, asked_for
 from corral.domain.placement.rank import Ranking
-from corral.domain.requests.create import wish_of
-from corral.engine.batcher import GroupCommit
-from corral.engine.commands.idempotent import Keyed
+from corral.domain.requests.create import placement_request
+from corral.engine.batcher import Batcher
+from corral.engine.commands.idempotent import IdempotentRequest
 from corral.engine.payloads import about
-from corral.engine.queries.catalog import Catalogue
+from corral.engine.queries.catalog import Catalog
 from corral.engine.queries.estimates import Estimates
-from corral.engine.reconcile.recorder import News
-from corral.jobs.queue import JobQueue, Wanted
+from corral.engine.reconcile.recorder import Publisher
+from corral.jobs.queue import JobQueue, NewJob
 from corral.jobs.registry import CORRELATION
 from corral.store.session.database import Connection, Database
 from corral.store.tables import audit, idempotency, instances, operations
@@ -47,7 +47,7 @@ is settled and nothing is to be done about it.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Created:
+class CreatedInstance:
     """A wish that was recorded."""
 
     instance: Instance
@@ -56,23 +56,23 @@ class Created:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Wished:
-    created: Created
+class _PendingCreate:
+    created: CreatedInstance
     row: KeyRow | None
     line: AuditEntry | None
 
 
-class Commands:
+class CreateInstance:
     """Records what users want."""
 
     def __init__(
         self,
         *,
         database: Database,
-        catalogue: Catalogue,
+        catalogue: Catalog,
         queue: JobQueue,
-        news: News,
-        caches: CacheBook,
+        news: Publisher,
+        caches: CacheRegistry,
         estimates: Estimates,
         clock: Clock,
         new_id: Callable[[], str],
@@ -85,32 +85,34 @@ class Commands:
         self._estimates = estimates
         self._clock = clock
         self._new_id = new_id
-        self._wishes = GroupCommit[_Wished, Created | KeyRow](self._record, in_halves=True)
+        self._wishes = Batcher[_PendingCreate, CreatedInstance | KeyRow](self._record, in_halves=True)
 
-    async def plan(self, order: Order) -> Ranking:
+    async def plan(self, order: CreateRequest) -> Ranking:
         """What creating *order* would choose from; NotFoundError for an unknown product or template."""
         ranking, _ = await asyncio.gather(
-            self._catalogue.plan(wish_of(order)), self._catalogue.template(order.template_id)
+            self._catalogue.plan(placement_request(order)), self._catalogue.template(order.template_id)
         )
         return ranking
 
     @overload
-    async def create(self, order: Order, *, line_of: Callable[[Created], AuditEntry] | None = None) -> Created: ...
+    async def create(
+        self, order: CreateRequest, *, line_of: Callable[[CreatedInstance], AuditEntry] | None = None
+    ) -> CreatedInstance: ...
     @overload
     async def create(
         self,
-        order: Order,
-        keyed: Keyed[Created] | None,
+        order: CreateRequest,
+        keyed: IdempotentRequest[CreatedInstance] | None,
         *,
-        line_of: Callable[[Created], AuditEntry] | None = None,
-    ) -> Created | KeyRow: ...
+        line_of: Callable[[CreatedInstance], AuditEntry] | None = None,
+    ) -> CreatedInstance | KeyRow: ...
     async def create(
         self,
-        order: Order,
-        keyed: Keyed[Created] | None = None,
+        order: CreateRequest,
+        keyed: IdempotentRequest[CreatedInstance] | None = None,
         *,
-        line_of: Callable[[Created], AuditEntry] | None = None,
-    ) -> Created | KeyRow:
+        line_of: Callable[[CreatedInstance], AuditEntry] | None = None,
+    ) -> CreatedInstance | KeyRow:
         """
         Record that *order* is wanted; raises NotFoundError when its product or template is not to be had.
 
@@ -118,7 +120,7 @@ class Commands:
         written into the audit log with it.
         """
         now = self._clock.now()
-        wish, or_short = wish_of(order), bool(order.wait_for_capacity_seconds)
+        wish, or_short = placement_request(order), bool(order.wait_for_capacity_seconds)
         template = self._catalogue.template(order.template_id)
         if self._catalogue.has_template(order.template_id):  # nothing to wait for, and so no need to wait side by side
             await template
@@ -129,10 +131,10 @@ class Commands:
         created = self._wish(order, expected_placement(ranking, order.gpu_num), now, ready_at)
         row = None if keyed is None else keyed.row(created)
         return await self._wishes.add(
-            _Wished(created=created, row=row, line=None if line_of is None else line_of(created))
+            _PendingCreate(created=created, row=row, line=None if line_of is None else line_of(created))
         )
 
-    def _wish(self, order: Order, placement: Placement, now: datetime, ready_at: datetime) -> Created:
+    def _wish(self, order: CreateRequest, placement: Placement, now: datetime, ready_at: datetime) -> CreatedInstance:
         wait = timedelta(seconds=order.wait_for_capacity_seconds or 0)
         instance = Instance(
             id=InstanceId(f"inst_{self._new_id()}"),
@@ -146,17 +148,17 @@ class Commands:
             placement=placement,
         )
         asked = replace(asked_for(OperationKind.CREATE, instance, now), correlation_id=correlation_id())
-        return Created(instance=instance, operation=asked, estimated_ready_at=ready_at)
+        return CreatedInstance(instance=instance, operation=asked, estimated_ready_at=ready_at)
 
-    async def _record(self, wished: Sequence[_Wished]) -> list[Created | KeyRow]:
+    async def _record(self, wished: Sequence[_PendingCreate]) -> list[CreatedInstance | KeyRow]:
         """Write a group of wishes down, except those whose key turns out to be taken."""
         # The group is written in the context of one of its requests, whose id the others' jobs must not carry.
         caused_by = wished[0].created.operation.correlation_id if len(wished) == 1 else None
         with structlog.contextvars.bound_contextvars(correlation_id=caused_by):
             return await self._record_group(wished)
 
-    async def _record_group(self, wished: Sequence[_Wished]) -> list[Created | KeyRow]:
-        outcomes: list[Created | KeyRow]
+    async def _record_group(self, wished: Sequence[_PendingCreate]) -> list[CreatedInstance | KeyRow]:
+        outcomes: list[CreatedInstance | KeyRow]
         if any(wish.row is not None for wish in wished):
             async with self._database.transaction() as connection:
                 outcomes = await self._claimed(connection, wished)
@@ -169,13 +171,13 @@ class Commands:
         self._caches.clear(CacheName.MERGED_LISTING)
         return outcomes
 
-    async def _add(self, connection: Connection, fresh: Sequence[_Wished]) -> None:
+    async def _add(self, connection: Connection, fresh: Sequence[_PendingCreate]) -> None:
         if not fresh:
             return
         now, new = self._clock.now(), [wish.created.instance for wish in fresh]
         lines = [wish.line for wish in fresh if wish.line is not None]
         writes = [
-            instances.adding(new, look_at=now + REMIND_AFTER),
+            instances.adding(new, wake_at=now + REMIND_AFTER),
             *([audit.appending(lines)] if lines else []),
             operations.adding([wish.created.operation for wish in fresh]),
             self._queue.adding([_create_job(wish.created) for wish in fresh]),
@@ -184,18 +186,20 @@ class Commands:
             connection, writes, [Change(before=None, after=i, because="wanted", at=now) for i in new]
         )
 
-    async def _claimed(self, connection: Connection, wished: Sequence[_Wished]) -> list[Created | KeyRow]:
+    async def _claimed(
+        self, connection: Connection, wished: Sequence[_PendingCreate]
+    ) -> list[CreatedInstance | KeyRow]:
         """Each wish, or the row that another request left under its key."""
         rows = [wish.row for wish in wished if wish.row is not None]
         standing = iter(await idempotency.keep(connection, rows, self._clock.now()) if rows else [])
-        outcomes: list[Created | KeyRow] = []
+        outcomes: list[CreatedInstance | KeyRow] = []
         for wish in wished:
             row = None if wish.row is None else next(standing)
             outcomes.append(wish.created if row is None or row is wish.row else row)
         return outcomes
 
 
-def _create_job(created: Created) -> Wanted:
+def _create_job(created: CreatedInstance) -> NewJob:
     instance, caused_by = created.instance, created.operation.correlation_id
     order, placement = instance.order, instance.placement
     payload = {
@@ -207,4 +211,4 @@ def _create_job(created: Created) -> Wanted:
         "rootfsSize": order.rootfs_gb,
         "region": order.regions[0] if placement is None else placement.region,
     }
-    return Wanted(type="create_instance", payload=payload | ({} if caused_by is None else {CORRELATION: caused_by}))
+    return NewJob(type="create_instance", payload=payload | ({} if caused_by is None else {CORRELATION: caused_by}))

@@ -7,34 +7,34 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from corral.base.clock import Clock
-from corral.engine.batcher import GroupCommit
+from corral.engine.batcher import Batcher
 from corral.store.session.database import Database
 from corral.store.tables import idempotency
-from corral.store.tables.idempotency import Answer, KeyRow
+from corral.store.tables.idempotency import KeyRow, StoredResponse
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Keyed(Generic[T]):
+class IdempotentRequest(Generic[T]):
     """The idempotency key of a request, and how its outcome will be told."""
 
     key: str
     fingerprint: bytes
-    answer_of: Callable[[T], Answer]
+    answer_of: Callable[[T], StoredResponse]
 
     def row(self, outcome: T) -> KeyRow:
         """What is to be kept."""
         return KeyRow(key=self.key, fingerprint=self.fingerprint, answer=self.answer_of(outcome))
 
 
-class KeysInUse:
+class IdempotencyKeys:
     """What is known of keys; those that are asked for at the same time are read together."""
 
     def __init__(self, database: Database, clock: Clock) -> None:
         self._database = database
         self._clock = clock
-        self._asked = GroupCommit[str, KeyRow | None](self._read)
+        self._asked = Batcher[str, KeyRow | None](self._read)
 
     async def find(self, key: str) -> KeyRow | None:
         """What is known of *key*; None when it is free."""

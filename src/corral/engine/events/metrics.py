@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import Sequence
 
 from corral.base.telemetry import Metrics
-from corral.domain.events import Change, Happening, Progress
+from corral.domain.events import Change, EventDraft, Progress
 from corral.domain.operation import OperationStatus
 
 
-def count(metrics: Metrics, changes: Sequence[Change], told: Sequence[Happening]) -> None:
+def count(metrics: Metrics, changes: Sequence[Change], told: Sequence[EventDraft]) -> None:
     """
     Count *changes* and the events they made.
 

@@ -10,16 +10,16 @@ from collections.abc import Sequence
 from typing import Final
 
 from corral.base.telemetry import Metrics
-from corral.domain.events import Change, EventType, Happening, happenings
+from corral.domain.events import Change, EventDraft, EventType, event_drafts
 from corral.domain.instance import InstanceId
 from corral.domain.operation import Operation
 from corral.engine.events import metrics
 from corral.engine.payloads import host_of
-from corral.jobs.queue import JobQueue, Wanted
-from corral.store.session.database import Connection, whole
-from corral.store.sql.combined_statement import Write, together
+from corral.jobs.queue import JobQueue, NewJob
+from corral.store.session.database import Connection, ensure_transaction
+from corral.store.sql.combined_statement import Write, run_combined
 from corral.store.tables import deliveries, events, operations
-from corral.store.tables.deliveries import Outgoing, Snapshot
+from corral.store.tables.deliveries import NewDelivery, Snapshot
 
 _TOLD: Final = "SELECT ARRAY(SELECT id FROM told ORDER BY id) AS rows"
 
@@ -27,16 +27,16 @@ SEND_WEBHOOK: Final = "send_webhook"
 """The job type that sends what is pending for one instance; its payload names the instance."""
 
 
-def send_job(instance_id: InstanceId, host: str) -> Wanted:
+def send_job(instance_id: InstanceId, host: str) -> NewJob:
     """
     The job that sends for one instance; the host is for people who look at jobs.
 
     It has no `only_one` key: one that is just ending would swallow it, and with it the wake-up.
     """
-    return Wanted(type=SEND_WEBHOOK, payload={"instanceId": instance_id, "webhookHost": host})
+    return NewJob(type=SEND_WEBHOOK, payload={"instanceId": instance_id, "webhookHost": host})
 
 
-class News:
+class EventPublisher:
     """Who is told what."""
 
     def __init__(
@@ -52,7 +52,7 @@ class News:
 
         One statement a table, however many there are.
         """
-        told = happenings(changes)
+        told = event_drafts(changes)
         if not told:
             return
         rows = await events.append(connection, told)
@@ -66,28 +66,28 @@ class News:
         Answers False, and has done nothing, when the first write returns nothing. Unless somebody is to be sent a
         message it takes one round trip.
         """
-        told = happenings(changes)
+        told = event_drafts(changes)
         if_ = writes[0].name
         parts = [*writes, events.appending(told, if_=if_)]
         if not any(self._url(one) for one in told):
-            rows = (await together(connection, parts, _TOLD))["rows"]
+            rows = (await run_combined(connection, parts, _TOLD))["rows"]
         else:
-            async with whole(connection):
-                rows = (await together(connection, parts, _TOLD))["rows"]
+            async with ensure_transaction(connection):
+                rows = (await run_combined(connection, parts, _TOLD))["rows"]
                 if rows:
                     await self._post(connection, rows, told)
         if rows:
             metrics.count(self._metrics, changes, told)
         return bool(rows)
 
-    async def _post(self, connection: Connection, rows: Sequence[int], told: Sequence[Happening]) -> None:
+    async def _post(self, connection: Connection, rows: Sequence[int], told: Sequence[EventDraft]) -> None:
         """Put what was told of into the outbox of those who are to be told."""
         addressed = [(row, one.change, url) for row, one in zip(rows, told, strict=True) if (url := self._url(one))]
         if not addressed:
             return
         asked = await _operations(connection, [change for _, change, _ in addressed])
         outgoing = [
-            Outgoing(
+            NewDelivery(
                 event_row=row,
                 instance_id=change.after.id,
                 url=url,
@@ -101,9 +101,9 @@ class News:
         hosts = {out.instance_id: out.host for out in outgoing}
         await self._queue.enqueue(connection, [send_job(instance_id, host) for instance_id, host in hosts.items()])
 
-    def _url(self, told: Happening) -> str | None:
+    def _url(self, told: EventDraft) -> str | None:
         """Where a message about it goes."""
-        return None if told.type is EventType.CHANGED else told.change.after.told_to or self._default_url
+        return None if told.type is EventType.CHANGED else told.change.after.webhook_target or self._default_url
 
 
 async def _operations(connection: Connection, changes: Sequence[Change]) -> list[Operation | None]:

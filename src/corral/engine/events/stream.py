@@ -21,7 +21,7 @@ from corral.base.clock import Clock, is_set_within
 from corral.base.telemetry import Metrics, log
 from corral.domain.errors import StoreUnavailableError
 from corral.engine.events.log import EventDetails, EventLog
-from corral.store.session.notifications import Notices
+from corral.store.session.notifications import Notifications
 from corral.store.tables.events import TOPIC
 
 HELD = 2000
@@ -61,7 +61,7 @@ class _Group:
         arrival.set()
 
 
-class EventHub:
+class EventStream:
     """The live log of one process."""
 
     def __init__(
@@ -87,7 +87,7 @@ class EventHub:
         self._pulses = 0
         self._stopped = False
 
-    def listen(self, notices: Notices) -> None:
+    def listen(self, notices: Notifications) -> None:
         """Look whenever *notices* tell of events, and when some may have been missed."""
         notices.subscribe(TOPIC, lambda _key: self.wake())
         notices.on_gap(self.wake)

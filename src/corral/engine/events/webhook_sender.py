@@ -27,12 +27,12 @@ from corral.domain.operation import Operation
 from corral.engine.events.log import EventDetails, EventLog
 from corral.engine.events.publisher import SEND_WEBHOOK, send_job
 from corral.jobs.queue import JobQueue
-from corral.jobs.registry import JobPool, JobRun, JobType, LookAgainError
+from corral.jobs.registry import JobPool, JobRun, JobType, RequeueError
 from corral.store.session.database import Connection, Database
 from corral.store.tables import deliveries, events, instances, operations
 from corral.store.tables.deliveries import Pending
 from corral.webhooks.deliver import Attempt, Sender
-from corral.webhooks.schedule import Fate, next_delay
+from corral.webhooks.schedule import AttemptOutcome, next_delay
 from corral.webhooks.slots import SendSlots, Slot, SlotsTakenError
 
 Describe = Callable[[Instance, Operation | None, datetime], Awaitable[object]]
@@ -43,18 +43,18 @@ BUSY_PAUSE = timedelta(seconds=1)
 
 _ABOUT_HEALTH = frozenset({EventType.HEALTH_CHECKING, EventType.READY, EventType.FAILED, EventType.TIMEOUT})
 _ENDS = {
-    Fate.DELIVERED: DeliveryStatus.DELIVERED,
-    Fate.STOP: DeliveryStatus.STOPPED,
-    Fate.FINAL: DeliveryStatus.FAILED,
-    Fate.RETRY: DeliveryStatus.FAILED,
+    AttemptOutcome.DELIVERED: DeliveryStatus.DELIVERED,
+    AttemptOutcome.STOP: DeliveryStatus.STOPPED,
+    AttemptOutcome.FINAL: DeliveryStatus.FAILED,
+    AttemptOutcome.RETRY: DeliveryStatus.FAILED,
 }
 
 
-class Deliveries:
+class WebhookSender:
     """
     Sends and shows the outbox; a process that only shows it has no *sender*.
 
-    *roll* in [0, 1) decides the jitter.
+    *jitter* in [0, 1) decides the jitter.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class Deliveries:
         describe: Describe,
         clock: Clock,
         metrics: Metrics,
-        roll: Callable[[], float],
+        jitter: Callable[[], float],
     ) -> None:
         self._database = database
         self._queue = queue
@@ -76,9 +76,9 @@ class Deliveries:
         self._describe = describe
         self._clock = clock
         self._metrics = metrics
-        self._roll = roll
+        self._roll = jitter
         self._slots = SendSlots(clock)
-        for fate in Fate:
+        for fate in AttemptOutcome:
             metrics.webhook_attempts.labels(fate)
 
     def job_type(self) -> JobType:
@@ -93,7 +93,7 @@ class Deliveries:
                 async with self._slots.slot(await self._sender_of().target(url)) as slot:
                     await self._send_to(url, instance_id, slot)
             except SlotsTakenError as busy:
-                raise LookAgainError(busy.pause, str(busy)) from busy
+                raise RequeueError(busy.pause, str(busy)) from busy
 
     async def _next_url(self, instance_id: InstanceId) -> str | None:
         """
@@ -113,7 +113,7 @@ class Deliveries:
             deliveries.sole_sender(connection, instance_id) as alone,
         ):
             if not alone:
-                raise LookAgainError(BUSY_PAUSE, "another worker sends for this instance")
+                raise RequeueError(BUSY_PAUSE, "another worker sends for this instance")
             while (pending := await self._pending(connection, instance_id)) is not None and pending.url == url:
                 await self._send(connection, instance_id, pending, slot)
 
@@ -125,7 +125,7 @@ class Deliveries:
             pending = await deliveries.oldest(connection, instance_id)
         wait = timedelta(0) if pending is None else pending.next_at - self._clock.now()
         if wait > timedelta(0):
-            raise LookAgainError(wait, "its receiver did not take the last message yet")
+            raise RequeueError(wait, "its receiver did not take the last message yet")
         return pending
 
     async def redeliver(self, delivery_id: DeliveryId) -> Delivery:
@@ -160,10 +160,10 @@ class Deliveries:
         at = self._clock.now()
         slot.begin()
         attempt = await self._sender_of().send(pending.url, body, message_id=pending.event_id)
-        slot.end(answered=attempt.status is not None or attempt.fate is Fate.FINAL)
+        slot.end(answered=attempt.status is not None or attempt.fate is AttemptOutcome.FINAL)
         pause = None
-        if attempt.fate is Fate.RETRY:
-            pause = next_delay(pending.tries + 1, roll=self._roll(), wished=attempt.wished)
+        if attempt.fate is AttemptOutcome.RETRY:
+            pause = next_delay(pending.tries + 1, jitter=self._roll(), wished=attempt.wished)
         status = _ENDS[attempt.fate] if pause is None else DeliveryStatus.PENDING
         await deliveries.record(
             connection,

@@ -13,7 +13,7 @@ from datetime import timedelta
 from corral.base.clock import Clock
 from corral.base.telemetry import log
 from corral.engine.events.publisher import SEND_WEBHOOK
-from corral.jobs.queue import JobQueue, Wanted
+from corral.jobs.queue import JobQueue, NewJob
 from corral.jobs.registry import JobRun, JobType, Priority
 from corral.store.session.database import Database
 from corral.store.tables import deliveries
@@ -32,7 +32,7 @@ def sweep(database: Database, queue: JobQueue, clock: Clock) -> JobType:
             removed = await deliveries.remove_ended(connection, now - KEPT_FOR)
             forgotten = await deliveries.overdue(connection, now - FORGOTTEN_AFTER)
             wanted = [
-                Wanted(type=SEND_WEBHOOK, payload={"instanceId": each}, only_one=f"overdue:{each}")
+                NewJob(type=SEND_WEBHOOK, payload={"instanceId": each}, dedupe_key=f"overdue:{each}")
                 for each in forgotten
             ]
             await queue.enqueue(connection, wanted)

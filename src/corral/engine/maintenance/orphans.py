@@ -22,7 +22,7 @@ from corral.base.telemetry import log
 from corral.cloud.port import Cloud
 from corral.domain.errors import CloudError
 from corral.domain.observation.orphans import Orphan, may_delete, orphan_event
-from corral.engine.queries.catalog import Catalogue
+from corral.engine.queries.catalog import Catalog
 from corral.engine.reconcile.recorder import Tell
 from corral.jobs.registry import JobRun, JobType, Priority
 from corral.store.session.database import Database
@@ -41,7 +41,7 @@ class OrphanSweep:
     """Looks after orphans."""
 
     cloud: Cloud
-    catalogue: Catalogue
+    catalogue: Catalog
     database: Database
     tell: Tell
     clock: Clock
@@ -55,7 +55,7 @@ class OrphanSweep:
     async def sweep(self, _run: JobRun) -> None:
         """Learn prices; delete those whose time is over, if that is the rule. A provider in trouble is left alone."""
         async with self.database.connection() as connection:
-            found = await orphans.all_of_them(connection)
+            found = await orphans.load_all(connection)
         try:
             for orphan in found:
                 await self._learn_price(orphan)

@@ -32,7 +32,7 @@ class StuckSweep:
         """All that are stuck now, the longest first."""
         now = self.clock.now()
         async with self.database.connection() as connection:
-            suspects = await instances.lingering(connection, sorted(IN_MOTION), before=now - SHORTEST)
+            suspects = await instances.possibly_stuck(connection, sorted(IN_MOTION), before=now - SHORTEST)
         found = [told for instance in suspects if (told := stuck(instance, now)) is not None]
         return sorted(found, key=lambda each: (each.since, each.instance_id))
 

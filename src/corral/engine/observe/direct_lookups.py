@@ -20,10 +20,10 @@ from corral.cloud.port import Cloud
 from corral.domain.errors import CloudError
 from corral.domain.instance import Instance, InstanceId
 from corral.domain.lifecycle.decide import Policy
-from corral.domain.observation.direct_lookup import AWAITED, worth_a_peek
+from corral.domain.observation.direct_lookup import AWAITED, due_for_lookup
 from corral.domain.observation.sighting import Sighting
-from corral.engine.observe.observations import Sightings
-from corral.engine.observe.recent_lookups import Glimpses
+from corral.engine.observe.observations import Observations
+from corral.engine.observe.recent_lookups import RecentLookups
 from corral.engine.reconcile.outcome import provider_id
 from corral.store.session.database import Database
 from corral.store.tables import instances
@@ -33,15 +33,15 @@ PEEKS_AT_ONCE: Final = 4
 
 
 @dataclass(kw_only=True)
-class Peeks:
+class DirectLookups:
     """Remembers who was looked at; a new leader begins anew, which costs a call each."""
 
     cloud: Cloud
     database: Database
-    sightings: Sightings
+    sightings: Observations
     clock: Clock
     policy: Policy
-    glimpses: Glimpses
+    recent_lookups: RecentLookups
     _peeked_at: dict[InstanceId, datetime] = field(default_factory=dict[InstanceId, datetime], init=False)
 
     async def look(self, *, pages: int) -> None:
@@ -49,7 +49,7 @@ class Peeks:
         async with self.database.connection() as connection:
             moving = await instances.moving(connection, sorted(AWAITED))
         self._peeked_at = {each.id: self._peeked_at[each.id] for each in moving if each.id in self._peeked_at}
-        due = worth_a_peek(moving, self._peeked_at, self.clock.now(), self.policy)
+        due = due_for_lookup(moving, self._peeked_at, self.clock.now(), self.policy)
         # Where more move than a listing has pages, it tells of more for each call.
         at_once = PEEKS_AT_ONCE if len(moving) <= pages else 1
         tasks = [asyncio.ensure_future(self._look_at(instance)) for instance in due[:at_once]]
@@ -67,5 +67,5 @@ class Peeks:
             log.info("observer.peek_failed", instance_id=instance.id, why=error.message)
             return
         if seen is not None and seen.sighting is Sighting.RUNNING:
-            self.glimpses.keep(seen, began)
+            self.recent_lookups.keep(seen, began)
         await self.sightings.record_one(instance.id, seen, began=began)

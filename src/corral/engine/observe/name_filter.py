@@ -13,7 +13,7 @@ from typing import Final
 from corral.cloud.port import Cloud, Listing
 from corral.domain.instance import Instance, InstanceId
 from corral.domain.observation.matching import attempt_of
-from corral.domain.observation.provider_names import Mark, name_start, provider_name, read_mark
+from corral.domain.observation.provider_names import ProviderName, name_start, parse_provider_name, provider_name
 from corral.domain.observation.sighting import ProviderInstance
 from corral.store.session.database import Database
 from corral.store.tables import instances
@@ -39,7 +39,7 @@ class NameFilter:
 
     async def attempt(self, instance: Instance, attempt: int) -> Listing:
         """The machines that one create attempt made."""
-        mark = Mark(installation=self.installation, instance_id=instance.id, attempt=attempt)
+        mark = ProviderName(installation=self.installation, instance_id=instance.id, attempt=attempt)
         return await self.cloud.named(provider_name(mark))
 
     async def attempts(self, instance_id: InstanceId) -> Listing:
@@ -89,5 +89,5 @@ class NameFilter:
             return await instances.listed_ready(connection, KNOWN_ASKED)
 
     def _made_for(self, seen: ProviderInstance) -> InstanceId | None:
-        mark = read_mark(seen.name)
+        mark = parse_provider_name(seen.name)
         return None if mark is None or mark.installation != self.installation else mark.instance_id

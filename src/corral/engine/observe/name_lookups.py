@@ -16,8 +16,8 @@ from corral.base.telemetry import log
 from corral.domain.errors import CloudError
 from corral.domain.instance import Instance, InstanceId
 from corral.engine.observe.name_filter import NameFilter
-from corral.engine.observe.observations import Sightings
-from corral.engine.observe.settle_timer import DoubtWatch
+from corral.engine.observe.observations import Observations
+from corral.engine.observe.settle_timer import SettleTimer
 from corral.store.session.database import Database
 from corral.store.tables import instances
 
@@ -38,9 +38,9 @@ class NameLookups:
 
     filter: NameFilter
     database: Database
-    sightings: Sightings
+    sightings: Observations
     clock: Clock
-    doubts: DoubtWatch
+    doubts: SettleTimer
     _asked: dict[_Doubt, tuple[float, float]] = field(default_factory=dict[_Doubt, tuple[float, float]], init=False)
     """When the name was first and last looked up."""
 
@@ -49,16 +49,16 @@ class NameLookups:
         async with self.database.connection() as connection:
             doubtful = await instances.in_doubt(connection)
         now = self.clock.monotonic()
-        outlasted = self.doubts.outlasted(doubtful, began=now)
+        settled = self.doubts.settled(doubtful, began=now)
         known = {(each.id, each.attempt) for each in doubtful}
         self._asked = {key: times for key, times in self._asked.items() if key in known}
         due = [each for each in doubtful if each.doubted_at is not None and self._is_due(each, now)]
         try:
-            await self._look_up(due[:AT_ONCE], outlasted)
+            await self._look_up(due[:AT_ONCE], settled)
         except CloudError as error:
             log.warning("observer.name_lookup_failed", why=error.message)
 
-    async def _look_up(self, due: list[Instance], outlasted: frozenset[InstanceId]) -> None:
+    async def _look_up(self, due: list[Instance], settled: frozenset[InstanceId]) -> None:
         absent: list[tuple[Instance, datetime]] = []
         for instance in due:
             now = self.clock.monotonic()
@@ -68,7 +68,7 @@ class NameLookups:
             found = await self.filter.attempt(instance, instance.attempt)
             if found.instances:
                 await self.sightings.record_named(instance, found.instances[0], began=began)
-            elif found.complete and instance.id in outlasted:
+            elif found.complete and instance.id in settled:
                 absent.append((instance, began))
         if absent and await self.filter.finds_names():
             for instance, began in absent:

@@ -17,24 +17,24 @@ from corral.cloud.port import Listing
 from corral.domain.instance import Instance, InstanceId
 from corral.domain.lifecycle.decide import Policy, decide, recorded
 from corral.domain.lifecycle.tables import COMING_UP, ENDING, Phase
-from corral.domain.observation.compare import Survey, followed, found_unlisted, marked, peeked, survey, unnamed
+from corral.domain.observation.compare import Comparison, compare, followed, found_unlisted, looked_up, marked, unnamed
 from corral.domain.observation.matching import GOING, Match, matched
 from corral.domain.observation.orphans import orphan_event, orphan_of
 from corral.domain.observation.sighting import ProviderInstance, Sighting
 from corral.engine.payloads import about
 from corral.engine.reconcile.recorder import Tell
-from corral.jobs.queue import JobQueue, Wanted
+from corral.jobs.queue import JobQueue, NewJob
 from corral.jobs.registry import RELEASE
 from corral.store.session.database import Connection, Database
 from corral.store.tables import instances, last_listing, orphans
-from corral.store.tables.last_listing import Begun
+from corral.store.tables.last_listing import ListingStart
 
 Outlasted = Callable[[Iterable[Instance]], Container[InstanceId]]
 """Tells of which of these a doubt has been known for the settle time, so that a listing without them counts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sightings:
+class Observations:
     """Compares listings with what is remembered, and records the difference."""
 
     database: Database
@@ -45,20 +45,22 @@ class Sightings:
     tell: Tell
 
     async def record(
-        self, listing: Listing, *, began: datetime, outlasted: Outlasted | None = None, begun: Begun | None = None
-    ) -> Survey:
+        self, listing: Listing, *, began: datetime, settled: Outlasted | None = None, begun: ListingStart | None = None
+    ) -> Comparison:
         """
         Record what *listing* shows, and return it.
 
-        That something is missing is recorded with *outlasted* only, which tells for which creates in doubt it counts.
+        That something is missing is recorded with *settled* only, which tells for which creates in doubt it counts.
         It is for the observer to say: what it takes to call an instance gone, or a create undone, are complete listings
         some time apart. With *begun*, the database notes that this listing was compared, if it is right.
         """
-        complete = listing.complete and outlasted is not None
+        complete = listing.complete and settled is not None
         async with self.database.transaction() as connection:
             watched = {i.id: i for i in await instances.watched(connection)}
-            remembered = watched | await strangers(connection, watched.values(), listing.instances, self.installation)
-            found = survey(
+            remembered = watched | await unmatched_records(
+                connection, watched.values(), listing.instances, self.installation
+            )
+            found = compare(
                 remembered,
                 listing.instances,
                 complete=complete,
@@ -66,7 +68,7 @@ class Sightings:
                 now=self.clock.now(),
                 installation=self.installation,
                 settle=self.policy.settle,
-                outlasted=() if outlasted is None else outlasted(watched.values()),
+                settled=() if settled is None else settled(watched.values()),
             )
             await self._write(connection, found)
             await self._note_orphans(connection, found, remembered)
@@ -82,7 +84,7 @@ class Sightings:
             known = await instances.load(connection, instance_id)
             if known is None:
                 return
-            after = peeked(known, seen, began=began, now=self.clock.now(), settle=self.policy.settle)
+            after = looked_up(known, seen, began=began, now=self.clock.now(), settle=self.policy.settle)
             if after is not known:
                 await self._write_changed(connection, [after])
 
@@ -126,13 +128,13 @@ class Sightings:
         if not changed and not counted:
             return
         now = self.clock.now()
-        due = {i.id: next_look(i, now, self.policy) for i in changed}
-        look_at = [*(due[i.id] for i in changed), *(now for _ in counted)]
-        written = await instances.write_many(connection, [*changed, *counted], look_at)
+        due = {i.id: next_wake_at(i, now, self.policy) for i in changed}
+        wake_at = [*(due[i.id] for i in changed), *(now for _ in counted)]
+        written = await instances.write_many(connection, [*changed, *counted], wake_at)
         wanted = [i for i in changed if i.id in written and not due[i.id]]
         await self.queue.enqueue(connection, [_a_pass_over(i) for i in wanted])
 
-    async def _write(self, connection: Connection, found: Survey) -> None:
+    async def _write(self, connection: Connection, found: Comparison) -> None:
         given = {match.record.id: match for match in found.matches}
         # A machine whose deletion was asked for is not adopted any more.
         refused = {key for key, match in given.items() if not await orphans.release(connection, match.seen.id)}
@@ -143,7 +145,7 @@ class Sightings:
         await self._write_changed(connection, changed, found.counted)
 
     async def _note_orphans(
-        self, connection: Connection, found: Survey, remembered: Mapping[InstanceId, Instance]
+        self, connection: Connection, found: Comparison, remembered: Mapping[InstanceId, Instance]
     ) -> None:
         now = self.clock.now()
         seen = [orphan_of(each, now) for each in found.unmatched]
@@ -160,7 +162,7 @@ class Sightings:
             await orphans.forget_others(connection, seen)
 
 
-async def strangers(
+async def unmatched_records(
     connection: Connection, known: Iterable[Instance], listed: Iterable[ProviderInstance], installation: str
 ) -> dict[InstanceId, Instance]:
     """The records, beside *known*, that belong to something listed: by its mark, or by the provider's id of it."""
@@ -173,27 +175,31 @@ async def strangers(
     marks = {mark.instance_id for mark, _ in marked(listed, installation)} - ids
     if not listed:
         return {}
-    return await instances.belonging(connection, sorted(marks), sorted(seen.id for seen in listed))
+    return await instances.by_ids(connection, sorted(marks), sorted(seen.id for seen in listed))
 
 
-def next_look(instance: Instance, now: datetime, policy: Policy) -> datetime | None:
+def next_wake_at(instance: Instance, now: datetime, policy: Policy) -> datetime | None:
     """When a pass is next due if none is due now; None when one is: something follows from what was seen."""
     decision = decide(instance, now, policy)
-    if decision.action is not None or decision.look_again is None or recorded(instance, decision, now) is not instance:
+    if (
+        decision.action is not None
+        or decision.requeue_after is None
+        or recorded(instance, decision, now) is not instance
+    ):
         return None
-    return now + decision.look_again
+    return now + decision.requeue_after
 
 
-def a_pass(instance_id: InstanceId, phase: Phase, *, first: bool = False) -> Wanted:
+def reconcile_job(instance_id: InstanceId, phase: Phase, *, first: bool = False) -> NewJob:
     """The job that looks at this instance; *first*: before others are created."""
     payload = {"instanceId": instance_id}
     if phase in ENDING:
-        return Wanted(type=RELEASE, payload=payload)
-    return Wanted(type="monitor_instance", payload=payload, first=first)
+        return NewJob(type=RELEASE, payload=payload)
+    return NewJob(type="monitor_instance", payload=payload, first=first)
 
 
-def _a_pass_over(instance: Instance) -> Wanted:
-    wanted = a_pass(instance.id, instance.phase, first=_waits_for_us(instance))
+def _a_pass_over(instance: Instance) -> NewJob:
+    wanted = reconcile_job(instance.id, instance.phase, first=_waits_for_us(instance))
     return replace(wanted, payload=about(instance))
 
 

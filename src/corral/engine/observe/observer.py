@@ -14,18 +14,18 @@ from datetime import datetime, timedelta
 from functools import partial
 
 from corral.base.clock import Clock
-from corral.base.telemetry import LookEnd, Metrics, log
+from corral.base.telemetry import ListingEnd, Metrics, log
 from corral.cloud.port import Cloud, Listing
 from corral.domain.errors import CloudError, StoreUnavailableError
 from corral.domain.lifecycle.decide import Policy
 from corral.domain.lifecycle.tables import IN_MOTION
 from corral.domain.observation.matching import Match
-from corral.engine.observe.direct_lookups import Peeks
+from corral.engine.observe.direct_lookups import DirectLookups
 from corral.engine.observe.name_filter import NameFilter
 from corral.engine.observe.name_lookups import NameLookups
-from corral.engine.observe.observations import Sightings, a_pass
-from corral.engine.observe.recent_lookups import Glimpses
-from corral.engine.observe.settle_timer import DoubtWatch
+from corral.engine.observe.observations import Observations, reconcile_job
+from corral.engine.observe.recent_lookups import RecentLookups
+from corral.engine.observe.settle_timer import SettleTimer
 from corral.engine.reconcile.outcome import provider_id
 from corral.engine.reconcile.recorder import Tell
 from corral.jobs.queue import JobQueue
@@ -65,7 +65,7 @@ class Observer:
     calls_per_minute: Callable[[], int]
     on_listing: Callable[[Listing, datetime], None] = _no_one
     """Who else wants to know what was listed, and when that reading began."""
-    glimpses: Glimpses = field(default_factory=Glimpses)
+    recent_lookups: RecentLookups = field(default_factory=RecentLookups)
     """Where passes of this process find what was seen of single instances."""
     metrics: Metrics = field(default_factory=Metrics)
     _pages: int = field(default=1, init=False)
@@ -79,15 +79,15 @@ class Observer:
     """Whether the last listing was complete and right."""
     _restless: bool = field(default=False, init=False)
     """Whether the last listing showed something that no phase says: an unknown status, or a machine that is missing."""
-    _sightings: Sightings = field(init=False)
-    _peeks: Peeks = field(init=False)
-    _doubts: DoubtWatch = field(init=False)
+    _sightings: Observations = field(init=False)
+    _peeks: DirectLookups = field(init=False)
+    _doubts: SettleTimer = field(init=False)
     _names: NameLookups = field(init=False)
 
     def __post_init__(self) -> None:
         """Share what is known with the one who writes."""
-        self._doubts = DoubtWatch(self.clock, self.policy)
-        self._sightings = Sightings(
+        self._doubts = SettleTimer(self.clock, self.policy)
+        self._sightings = Observations(
             database=self.database,
             queue=self.queue,
             clock=self.clock,
@@ -95,13 +95,13 @@ class Observer:
             installation=self.installation,
             tell=self.tell,
         )
-        self._peeks = Peeks(
+        self._peeks = DirectLookups(
             cloud=self.cloud,
             database=self.database,
             sightings=self._sightings,
             clock=self.clock,
             policy=self.policy,
-            glimpses=self.glimpses,
+            recent_lookups=self.recent_lookups,
         )
 
         self._names = NameLookups(
@@ -181,7 +181,7 @@ class Observer:
         """Turn reminders that are due into passes."""
         async with self.database.transaction() as connection:
             due = await instances.due(connection, self.clock.now())
-            await self.queue.enqueue(connection, [a_pass(instance_id, phase) for instance_id, phase in due])
+            await self.queue.enqueue(connection, [reconcile_job(instance_id, phase) for instance_id, phase in due])
 
     async def look(self) -> None:
         """List the whole account once and act on the difference; an unreachable provider changes nothing."""
@@ -192,9 +192,9 @@ class Observer:
             listing = await self.cloud.instances()
         except CloudError as error:
             log.warning("observer.look_failed", why=error.message)
-            self.metrics.looks.labels(LookEnd.FAILED).inc()
+            self.metrics.looks.labels(ListingEnd.FAILED).inc()
             return
-        self.metrics.looks.labels(LookEnd.COMPLETE if listing.complete else LookEnd.PARTIAL).inc()
+        self.metrics.looks.labels(ListingEnd.COMPLETE if listing.complete else ListingEnd.PARTIAL).inc()
         self.metrics.look_seconds.observe((self.clock.now() - began).total_seconds())
         self._pages = max(1, listing.pages)
         self.on_listing(listing, began)
@@ -202,8 +202,8 @@ class Observer:
             self._began is not None
         ):  # as the leader, who may have been frozen, and replaced, while the provider answered
             await self.leadership.check()
-        outlasted = partial(self._doubts.outlasted, began=began_at)
-        found = await self._sightings.record(listing, began=began, outlasted=outlasted, begun=begun)
+        settled = partial(self._doubts.settled, began=began_at)
+        found = await self._sightings.record(listing, began=began, settled=settled, begun=begun)
         if listing.complete and self._trusted and not found.trusted:
             log.warning("observer.listing_not_trusted", listed=len(listing.instances))
         self._restless, self._trusted = found.restless, found.trusted

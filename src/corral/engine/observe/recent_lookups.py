@@ -20,7 +20,7 @@ MOST: Final = 100
 """More than are ever looked at within that time."""
 
 
-class Glimpses:
+class RecentLookups:
     """The last few."""
 
     def __init__(self) -> None:

@@ -15,7 +15,7 @@ from corral.domain.instance import Instance, InstanceId
 from corral.domain.lifecycle.decision import Policy
 
 
-class DoubtWatch:
+class SettleTimer:
     """Since when this process has known of each doubt."""
 
     def __init__(self, clock: Clock, policy: Policy) -> None:
@@ -23,7 +23,7 @@ class DoubtWatch:
         self._policy = policy
         self._since: dict[tuple[InstanceId, int], float] = {}
 
-    def outlasted(self, remembered: Iterable[Instance], *, began: float) -> frozenset[InstanceId]:
+    def settled(self, remembered: Iterable[Instance], *, began: float) -> frozenset[InstanceId]:
         """
         Those whose doubt had been known for the settle time when a listing was *began*, by the monotonic clock.
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from functools import partial
 
-from corral.cache.registry import CacheBook, CacheName
+from corral.cache.registry import CacheName, CacheRegistry
 from corral.store.session.database import Connection, Database
-from corral.store.session.notifications import Notices, notify
+from corral.store.session.notifications import Notifications, notify
 from corral.store.tables import events, instances
 
 
@@ -21,14 +21,14 @@ async def forget_on_commit(connection: Connection, name: CacheName, key: str | N
     await notify(connection, _topic(name), key)
 
 
-class SharedCaches:
+class CacheInvalidation:
     """One process's caches, and the way to the others'."""
 
-    def __init__(self, book: CacheBook, database: Database) -> None:
+    def __init__(self, book: CacheRegistry, database: Database) -> None:
         self.book = book
         self._database = database
 
-    def listen(self, notices: Notices) -> None:
+    def listen(self, notices: Notifications) -> None:
         """Drop what *notices* tell of, and everything when some may have been missed."""
         for name in CacheName:
             notices.subscribe(_topic(name), partial(self.book.heard_of, name))

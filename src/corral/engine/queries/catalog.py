@@ -18,14 +18,23 @@ from functools import partial
 
 from corral.base.clock import Clock
 from corral.cache.cache import Cache
-from corral.cache.registry import CacheBook, CacheName
+from corral.cache.registry import CacheName, CacheRegistry
 from corral.cloud.port import Cloud, Credentials
 from corral.domain.errors import CloudError, CloudRefusedError, FieldProblem, NotFoundError, SpecInvalidError
 from corral.domain.placement.catalog import BillingMode, Cluster, ListedTemplate, Product, Template, TemplateChannel
 from corral.domain.placement.pricing import usd
-from corral.domain.placement.rank import SHORT_FOR_NOW, Offer, Ranking, Rejection, Shelf, Shortages, Wish, rank
+from corral.domain.placement.rank import (
+    SHORT_FOR_NOW,
+    Offer,
+    PlacementRequest,
+    Ranking,
+    RegionStock,
+    Rejection,
+    Shortages,
+    rank,
+)
 from corral.domain.placement.regions import find_cluster, has_name, is_sold_in, region_order
-from corral.engine.batcher import GroupCommit
+from corral.engine.batcher import Batcher
 from corral.store.tables.offers import FailedOffers
 
 PRICE_MAX_AGE_SECONDS = 2.0
@@ -53,13 +62,13 @@ class _Ranked:
     read_at: float
 
 
-class Catalogue:
+class Catalog:
     """The provider's offers, as selection sees them. Any call may raise a CloudError."""
 
     def __init__(
         self,
         cloud: Cloud,
-        caches: CacheBook,
+        caches: CacheRegistry,
         offers: FailedOffers,
         clock: Clock,
         *,
@@ -72,7 +81,7 @@ class Catalogue:
         self._default_region = default_region
         self._regions = tuple(regions)
         self._lately: Cache[Shortages] = Cache(ttl_seconds=LATELY_SECONDS, most_entries=1, clock=clock)
-        self._failed = GroupCommit[datetime, Shortages](self._read_failed)
+        self._failed = Batcher[datetime, Shortages](self._read_failed)
         self._stock: Cache[_Stock] = caches[CacheName.PRODUCTS]
         self._ranked: Cache[_Ranked] = caches[CacheName.OPTIMAL_PRODUCTS]
         self._templates: Cache[Template] = caches[CacheName.TEMPLATES]
@@ -89,7 +98,7 @@ class Catalogue:
             return region_order(preferred or (), instead)
         return region_order(preferred or self._default_region, self._regions)
 
-    async def candidates(self, wish: Wish, *, or_short: bool = False) -> Ranking:
+    async def candidates(self, wish: PlacementRequest, *, or_short: bool = False) -> Ranking:
         """
         Where *wish* can be had, best first; NotFoundError tells an unknown product from one nobody has now.
 
@@ -109,7 +118,7 @@ class Catalogue:
             )
         return ranking
 
-    async def plan(self, wish: Wish, *, max_age_seconds: float | None = None) -> Ranking:
+    async def plan(self, wish: PlacementRequest, *, max_age_seconds: float | None = None) -> Ranking:
         """
         All that is considered for *wish*, also when nothing of it can be had; raises for an unknown product only.
 
@@ -202,7 +211,7 @@ class Catalogue:
     async def _failed_lately(self) -> Shortages:
         return await self._offers.recent(self._clock.now())
 
-    async def _ranking(self, wish: Wish) -> Ranking:
+    async def _ranking(self, wish: PlacementRequest) -> Ranking:
         """Without regard to offers that failed."""
         ranked = await self._ranked.get(_key(wish), partial(self._rank, wish), since=lambda found: found.read_at)
         return ranked.ranking
@@ -223,7 +232,7 @@ class Catalogue:
 
         return await self._stock.get(key, load)
 
-    async def _rank(self, wish: Wish, max_age_seconds: float | None = None) -> _Ranked:
+    async def _rank(self, wish: PlacementRequest, max_age_seconds: float | None = None) -> _Ranked:
         clusters = await self.clusters()
         visits = await asyncio.gather(
             *(self._visit(region, clusters, wish, max_age_seconds) for region in wish.regions)
@@ -239,20 +248,20 @@ class Catalogue:
         return _Ranked(ranking=ranking, read_at=read_at)
 
     async def _visit(
-        self, region: str, clusters: Sequence[Cluster], wish: Wish, max_age_seconds: float | None
-    ) -> tuple[Shelf, float, CloudError | None]:
+        self, region: str, clusters: Sequence[Cluster], wish: PlacementRequest, max_age_seconds: float | None
+    ) -> tuple[RegionStock, float, CloudError | None]:
         """What one region has, and when that was read; its failure is told, so that other regions still count."""
         cluster = find_cluster(region, clusters)
         if cluster is None:
-            return Shelf(region=region, cluster=None), self._clock.monotonic(), None
+            return RegionStock(region=region, cluster=None), self._clock.monotonic(), None
         try:
             stocks = await asyncio.gather(
                 *(self._products_of(cluster.id, mode, max_age_seconds) for mode in wish.billing_modes)
             )
         except CloudError as error:
-            return Shelf(region=region, cluster=cluster, unreachable_because=error.message), _NEVER_FRESH, error
+            return RegionStock(region=region, cluster=cluster, unreachable_because=error.message), _NEVER_FRESH, error
         products = dict(zip(wish.billing_modes, (stock.products for stock in stocks), strict=True))
-        return Shelf(region=region, cluster=cluster, products=products), min(s.read_at for s in stocks), None
+        return RegionStock(region=region, cluster=cluster, products=products), min(s.read_at for s in stocks), None
 
     async def _check_name(self, name: str, max_age_seconds: float | None) -> None:
         """Raise NotFoundError when the provider sells nothing called *name* anywhere, in any way."""
@@ -267,7 +276,7 @@ class Catalogue:
         )
 
 
-def _key(wish: Wish) -> str:
+def _key(wish: PlacementRequest) -> str:
     """A wish as a cache knows it."""
     modes = "+".join(wish.billing_modes)
     limit = "any" if wish.max_micro_usd_per_gpu is None else wish.max_micro_usd_per_gpu

@@ -16,12 +16,12 @@ from corral.base.clock import Clock
 from corral.cache.cache import Cache
 from corral.cloud import rate_limiter
 from corral.cloud.guarded import Reachability
-from corral.cloud.rate_limiter import Budget
+from corral.cloud.rate_limiter import RateLimiter
 from corral.jobs.queue import Backlog, JobQueue
 from corral.store.session.database import Database
 from corral.store.tables import fleet, ready_times
 from corral.store.tables.fleet import FleetCount
-from corral.store.tables.rate_limit import DatabaseLedger
+from corral.store.tables.rate_limit import DatabaseRateLimitStore
 from corral.store.tables.ready_times import Quantiles, ReadyTimes
 
 NUMBERS_SECONDS: Final = 1.0
@@ -84,8 +84,8 @@ class Fleet:
         self.reachability = reachability
         self._database = database
         self._queue = queue
-        self._ledger = DatabaseLedger(database)
-        self._budget = Budget(calls_a_minute)
+        self._ledger = DatabaseRateLimitStore(database)
+        self._budget = RateLimiter(calls_a_minute)
         self._clock = clock
         self._numbers: Cache[FleetNumbers] = Cache(ttl_seconds=NUMBERS_SECONDS, most_entries=1, clock=clock)
         self._histories: Cache[History] = Cache(ttl_seconds=HISTORY_SECONDS, most_entries=16, clock=clock)

@@ -9,28 +9,28 @@ from typing import Final
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from corral.base.telemetry import Family, blank
+from corral.base.telemetry import MetricFamily, blank
 from corral.domain.errors import StoreUnavailableError
 from corral.domain.placement.pricing import usd
 from corral.engine.queries.fleet import Fleet, FleetNumbers
 
-_INSTANCES = Family("corral_instances", "gauge", "Instances of the whole fleet, by status.", ("status",))
-_JOBS = Family("corral_jobs_waiting", "gauge", "Jobs not finished, of all workers, by status.", ("status",))
-_COST = Family("corral_usd_per_hour", "gauge", "What everything that runs costs an hour, in USD.")
-_QUEUE_AGE = Family(
+_INSTANCES = MetricFamily("corral_instances", "gauge", "Instances of the whole fleet, by status.", ("status",))
+_JOBS = MetricFamily("corral_jobs_waiting", "gauge", "Jobs not finished, of all workers, by status.", ("status",))
+_COST = MetricFamily("corral_usd_per_hour", "gauge", "What everything that runs costs an hour, in USD.")
+_QUEUE_AGE = MetricFamily(
     "corral_queue_oldest_pending_seconds", "gauge", "How long the oldest job that could run has waited to; 0: none."
 )
-_WEBHOOKS = Family("corral_webhooks_pending", "gauge", "Webhook messages their receivers have not taken yet.")
-_OUTBOX_AGE = Family("corral_outbox_oldest_pending_seconds", "gauge", "How old the oldest of them is; 0: none.")
-_FAILED = Family("corral_webhooks_failed_last_day", "gauge", "Webhook messages given up within the last day.")
-_BUDGET = Family("corral_provider_budget_per_minute", "gauge", "Calls a minute the provider may be asked.")
-_CALLS = Family(
+_WEBHOOKS = MetricFamily("corral_webhooks_pending", "gauge", "Webhook messages their receivers have not taken yet.")
+_OUTBOX_AGE = MetricFamily("corral_outbox_oldest_pending_seconds", "gauge", "How old the oldest of them is; 0: none.")
+_FAILED = MetricFamily("corral_webhooks_failed_last_day", "gauge", "Webhook messages given up within the last day.")
+_BUDGET = MetricFamily("corral_provider_budget_per_minute", "gauge", "Calls a minute the provider may be asked.")
+_CALLS = MetricFamily(
     "corral_provider_calls_last_minute", "gauge", "Calls allowed within the last minute, by all processes together."
 )
-_LOOK_AGE = Family(
+_LOOK_AGE = MetricFamily(
     "corral_last_look_age_seconds", "gauge", "How long ago the provider's whole list was last read; absent: never."
 )
-_ORPHANS = Family("corral_orphans", "gauge", "Provider instances that carry our mark and belong to no record.")
+_ORPHANS = MetricFamily("corral_orphans", "gauge", "Provider instances that carry our mark and belong to no record.")
 
 FAMILIES: Final = (
     _INSTANCES, _JOBS, _COST, _QUEUE_AGE, _WEBHOOKS, _OUTBOX_AGE, _FAILED, _BUDGET, _CALLS, _LOOK_AGE, _ORPHANS
@@ -72,7 +72,7 @@ class FleetGauges(Collector):
         ]
 
 
-def _filled(family: Family, rows: Sequence[tuple[list[str], float]]) -> Metric:
+def _filled(family: MetricFamily, rows: Sequence[tuple[list[str], float]]) -> Metric:
     metric = blank(family)
     for labels, value in rows:
         metric.add_metric(labels, value)

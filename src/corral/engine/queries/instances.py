@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from corral.cache.cache import Cache
-from corral.cache.registry import CacheBook, CacheName
+from corral.cache.registry import CacheName, CacheRegistry
 from corral.domain.errors import NotFoundError
 from corral.domain.instance import Instance
 from corral.domain.lifecycle.tables import Phase
@@ -20,21 +20,21 @@ OUR_IDS = "inst_"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Known:
+class InstanceWithOperation:
     """An instance and what was last asked of it."""
 
     instance: Instance
     operation: Operation | None
 
 
-class Reading:
+class InstanceQueries:
     """Reads what is recorded; the provider is not asked."""
 
-    def __init__(self, database: Database, caches: CacheBook) -> None:
+    def __init__(self, database: Database, caches: CacheRegistry) -> None:
         self._database = database
-        self._details: Cache[Known] = caches[CacheName.INSTANCE_DETAILS]
+        self._details: Cache[InstanceWithOperation] = caches[CacheName.INSTANCE_DETAILS]
 
-    async def instance(self, given_id: str) -> Known:
+    async def instance(self, given_id: str) -> InstanceWithOperation:
         """One instance, by our id or the provider's; raises NotFoundError."""
         load = partial(self._load, given_id)
         # Whoever changes an instance drops it here by our id, so it must not be held under another.
@@ -42,14 +42,14 @@ class Reading:
 
     async def page(
         self, *, phases: Sequence[Phase] | None, name: str | None, region: str | None, limit: int, offset: int
-    ) -> tuple[list[Known], int]:
+    ) -> tuple[list[InstanceWithOperation], int]:
         """One page, newest first, and how many there are in all."""
         async with self._database.connection() as connection:
             found, total = await instances.page(
                 connection, phases=phases, name=name, region=region, limit=limit, offset=offset
             )
             asked = await operations.of_many(connection, [instance.operation_id for instance in found])
-        return [Known(instance=each, operation=asked.get(each.operation_id)) for each in found], total
+        return [InstanceWithOperation(instance=each, operation=asked.get(each.operation_id)) for each in found], total
 
     async def operation(self, operation_id: str) -> Operation:
         """One operation; raises NotFoundError."""
@@ -67,7 +67,7 @@ class Reading:
         async with self._database.connection() as connection:
             return await operations.of_instance(connection, known.instance.id)
 
-    async def _load(self, given_id: str) -> Known:
+    async def _load(self, given_id: str) -> InstanceWithOperation:
         if not is_id(given_id):
             raise no_such_instance(given_id)
         async with self._database.connection() as connection:
@@ -75,4 +75,4 @@ class Reading:
             if instance is None:
                 raise no_such_instance(given_id)
             operation = await operations.load(connection, instance.operation_id)
-        return Known(instance=instance, operation=operation)
+        return InstanceWithOperation(instance=instance, operation=operation)

@@ -22,13 +22,13 @@ from typing import Final
 from corral.base.clock import Clock
 from corral.base.telemetry import log
 from corral.cache.cache import Cache
-from corral.cache.registry import CacheBook, CacheName
+from corral.cache.registry import CacheName, CacheRegistry
 from corral.cloud.port import Cloud, Listing
 from corral.domain.errors import CloudError
 from corral.domain.instance import Instance, InstanceId, OperationId
-from corral.domain.observation.merge import Heard, Merged, Source, merge
+from corral.domain.observation.merge import Merged, ProviderListing, Source, merge
 from corral.domain.operation import Operation
-from corral.engine.observe.observations import Sightings, strangers
+from corral.engine.observe.observations import Observations, unmatched_records
 from corral.store.session.database import Database
 from corral.store.tables import instances, operations
 
@@ -53,7 +53,7 @@ Show = Callable[[Sequence[tuple[Merged, Operation | None]]], Awaitable[bytes]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
+class ListingOptions:
     """What a caller may choose."""
 
     include_novita_only: bool
@@ -66,7 +66,7 @@ class Options:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Spent:
+class ListingTimings:
     """Where the time went, in seconds."""
 
     on_provider: float
@@ -75,14 +75,14 @@ class Spent:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class ListingResult:
     """One merged listing."""
 
     shown: bytes
     sources: Mapping[Source, int]
     warning: str | None
     """Why the provider's part is old or missing; None when it is not."""
-    spent: Spent
+    spent: ListingTimings
     kept_since: float
     """From when its time in the cache counts."""
     hit_ratio: float = 0.0
@@ -90,15 +90,15 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Look:
+class _AccountRead:
     """One reading of the provider's list."""
 
     listing: Listing
     began: datetime
     began_at: float
 
-    def heard(self, now: datetime) -> Heard:
-        return Heard(listed=self.listing.instances, complete=self.listing.complete, began=self.began, now=now)
+    def heard(self, now: datetime) -> ProviderListing:
+        return ProviderListing(listed=self.listing.instances, complete=self.listing.complete, began=self.began, now=now)
 
 
 class MergedListing:
@@ -109,8 +109,8 @@ class MergedListing:
         *,
         cloud: Cloud,
         database: Database,
-        caches: CacheBook,
-        sightings: Sightings,
+        caches: CacheRegistry,
+        sightings: Observations,
         clock: Clock,
         show: Show,
     ) -> None:
@@ -119,9 +119,9 @@ class MergedListing:
         self._sightings = sightings
         self._clock = clock
         self._show = show
-        self._answers: Cache[Answer] = caches[CacheName.MERGED_LISTING]
-        self._looks: Cache[_Look] = caches[CacheName.INSTANCE_STATES]
-        self._flight: asyncio.Task[_Look] | None = None
+        self._answers: Cache[ListingResult] = caches[CacheName.MERGED_LISTING]
+        self._looks: Cache[_AccountRead] = caches[CacheName.INSTANCE_STATES]
+        self._flight: asyncio.Task[_AccountRead] | None = None
         self._asked_at = 0.0
         """When that was begun; those who ask later wait for what is left of the same time."""
         self._usual_seconds: float | None = None
@@ -130,14 +130,14 @@ class MergedListing:
     def heard(self, listing: Listing, began: datetime) -> None:
         """The observer of this process read the provider's list; that saves us a look."""
         since_began = (self._clock.now() - began).total_seconds()
-        self._keep(_Look(listing=listing, began=began, began_at=self._clock.monotonic() - since_began))
+        self._keep(_AccountRead(listing=listing, began=began, began_at=self._clock.monotonic() - since_began))
 
-    async def read(self, options: Options) -> Answer:
+    async def read(self, options: ListingOptions) -> ListingResult:
         """The merged listing; raises no CloudError."""
         answer = await self._answers.get(options.key, partial(self._make, options), since=lambda made: made.kept_since)
         return replace(answer, hit_ratio=self._answers.stats().hit_ratio)
 
-    async def _make(self, options: Options) -> Answer:
+    async def _make(self, options: ListingOptions) -> ListingResult:
         began_at = self._clock.monotonic()
         if options.sync_local_state:
             look, warning = await self._look(fresh=True)
@@ -158,15 +158,15 @@ class MergedListing:
         sources = Counter(item.source for item in items)
         now = self._clock.monotonic()
         degraded_since = now - self._answers.ttl_seconds + DEGRADED_SECONDS
-        return Answer(
+        return ListingResult(
             shown=shown,
             sources={source: sources[source] for source in Source},
             warning=warning,
-            spent=Spent(on_provider=provider_seconds, on_records=local_seconds, on_merging=now - merging_at),
+            spent=ListingTimings(on_provider=provider_seconds, on_records=local_seconds, on_merging=now - merging_at),
             kept_since=degraded_since if look is None or warning is not None else look.began_at,
         )
 
-    async def _timed_look(self, began_at: float) -> tuple[_Look | None, str | None, float]:
+    async def _timed_look(self, began_at: float) -> tuple[_AccountRead | None, str | None, float]:
         look, warning = await self._look(fresh=False)
         return look, warning, self._clock.monotonic() - began_at
 
@@ -178,18 +178,18 @@ class MergedListing:
             return {instance.id: instance for instance in await instances.present(connection)}
 
     async def _merged(
-        self, local: dict[InstanceId, Instance], look: _Look | None
+        self, local: dict[InstanceId, Instance], look: _AccountRead | None
     ) -> tuple[list[Merged], dict[OperationId, Operation]]:
         """Merged, with what was last asked of each; what is listed may belong to a record of something gone."""
         policy, installation = self._sightings.policy, self._sightings.installation
         heard = None if look is None else look.heard(self._clock.now())
         async with self._database.connection() as connection:
             if heard is not None:
-                local |= await strangers(connection, local.values(), heard.listed, installation)
+                local |= await unmatched_records(connection, local.values(), heard.listed, installation)
             asked = await operations.of_many(connection, [instance.operation_id for instance in local.values()])
         return merge(local, heard, policy=policy, installation=installation), asked
 
-    async def _look(self, *, fresh: bool) -> tuple[_Look | None, str | None]:
+    async def _look(self, *, fresh: bool) -> tuple[_AccountRead | None, str | None]:
         """What the provider lists, and a warning when that is old or missing."""
         held = self._looks.peek(_ALL)
         is_recent = held is not None and self._clock.monotonic() - held.began_at < self._answers.ttl_seconds
@@ -209,7 +209,7 @@ class MergedListing:
             return held, _told(held, "the provider did not answer in time")
         return look, None
 
-    async def _in_time(self, flight: asyncio.Task[_Look]) -> _Look | None:
+    async def _in_time(self, flight: asyncio.Task[_AccountRead]) -> _AccountRead | None:
         """What *flight* brings, if it comes in time; it goes on in any case, for those who ask later."""
         left = max(0.0, self._patience() - (self._clock.monotonic() - self._asked_at))
         patience = asyncio.ensure_future(self._clock.sleep(left))
@@ -226,18 +226,18 @@ class MergedListing:
             return MOST_PATIENCE_SECONDS
         return min(max(LEAST_PATIENCE_SECONDS, USUAL_TIMES * self._usual_seconds), MOST_PATIENCE_SECONDS)
 
-    async def _read(self) -> _Look:
+    async def _read(self) -> _AccountRead:
         began, began_at = self._clock.now(), self._clock.monotonic()
         try:
             listing = await self._cloud.instances()
         except CloudError as error:
             log.warning("listing.degraded", why=error.message)
             raise
-        look = _Look(listing=listing, began=began, began_at=began_at)
+        look = _AccountRead(listing=listing, began=began, began_at=began_at)
         self._keep(look)
         return look
 
-    def _keep(self, look: _Look) -> None:
+    def _keep(self, look: _AccountRead) -> None:
         held = self._looks.peek(_ALL)
         if held is None or held.began_at <= look.began_at:
             self._looks.put(_ALL, look)
@@ -245,13 +245,13 @@ class MergedListing:
         self._failed = False
 
 
-def _taken(flight: asyncio.Task[_Look]) -> None:
+def _taken(flight: asyncio.Task[_AccountRead]) -> None:
     """Take note of how *flight* ended, for when nobody waits for it any more; `_read` has logged an error."""
     if not flight.cancelled():
         flight.exception()
 
 
-def _told(held: _Look | None, why: str) -> str:
+def _told(held: _AccountRead | None, why: str) -> str:
     if held is None:
         return f"{why}; only Corral's own records are shown"
     return f"{why}; its part is as of {held.began:%H:%M:%S} UTC"

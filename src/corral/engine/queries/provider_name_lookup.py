@@ -9,16 +9,16 @@ from corral.domain.errors import GoalRefusedError
 from corral.domain.instance import InstanceId
 from corral.domain.observation.adoption import Adoption
 from corral.domain.observation.sighting import Sighting
-from corral.engine.commands.adopt import Adopting
+from corral.engine.commands.adopt import AdoptInstance
 from corral.engine.ids import name_ambiguous, no_instance_named
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Namesakes:
+class ProviderNameLookup:
     """Instances of the account, by the name the provider knows them by."""
 
     cloud: Cloud
-    adopting: Adopting
+    adopting: AdoptInstance
     adoption: Adoption
 
     async def startable(self, name: str) -> InstanceId:

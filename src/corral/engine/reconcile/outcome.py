@@ -13,7 +13,7 @@ class Outcome:
     """What came of an action."""
 
     instance: Instance
-    look_again: timedelta | None = None
+    requeue_after: timedelta | None = None
     """When to look again; None: decide anew at once if the instance changed, else wait to hear."""
 
 

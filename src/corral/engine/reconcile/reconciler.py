@@ -15,16 +15,16 @@ from datetime import timedelta
 import structlog
 
 from corral.base.clock import Clock
-from corral.base.telemetry import ActionEnd, Metrics, PassEnd, log
+from corral.base.telemetry import ActionEnd, Metrics, ReconcileEnd, log
 from corral.domain.errors import StaleError
 from corral.domain.instance import Instance, InstanceId
 from corral.domain.lifecycle.decide import decide, recorded, why
 from corral.domain.lifecycle.decision import Policy
 from corral.domain.lifecycle.tables import Action
 from corral.domain.operation import Operation
-from corral.engine.reconcile.recorder import Hold, Recorder, Step
-from corral.engine.reconcile.steps.dispatch import Acts
-from corral.jobs.registry import RELEASE, JobRun, JobType, LookAgainError, Priority
+from corral.engine.reconcile.recorder import ReconcileContext, Recorder, Transition
+from corral.engine.reconcile.steps.dispatch import Steps
+from corral.jobs.registry import RELEASE, JobRun, JobType, Priority, RequeueError
 from corral.store.session import instance_lock
 from corral.store.session.database import Database
 
@@ -40,7 +40,7 @@ class Reconciler:
     """Makes what is come to what is wanted, one pass at a time."""
 
     database: Database
-    acts: Acts
+    acts: Steps
     recorder: Recorder
     clock: Clock
     policy: Policy
@@ -63,63 +63,65 @@ class Reconciler:
             async with self.database.connection() as connection:
                 taken = await instance_lock.take(connection, instance_id)
                 if taken is None:
-                    self.metrics.passes.labels(PassEnd.BUSY).inc()
-                    raise LookAgainError(BUSY_PAUSE, "another pass has it")
+                    self.metrics.passes.labels(ReconcileEnd.BUSY).inc()
+                    raise RequeueError(BUSY_PAUSE, "another pass has it")
                 try:
                     with structlog.contextvars.bound_contextvars(**_log_fields(taken.operation)), self._counted():
-                        hold = Hold(
+                        hold = ReconcileContext(
                             connection=connection,
                             operation=taken.operation,
-                            look_at=taken.look_at,
+                            wake_at=taken.wake_at,
                             server=taken.server,
-                            in_a_hurry=run.first,
+                            urgent=run.first,
                         )
                         await self._pass(hold, taken.instance)
                 except StaleError as error:
-                    raise LookAgainError(timedelta(0), error.message) from error
+                    raise RequeueError(timedelta(0), error.message) from error
                 finally:
                     await instance_lock.give_back(connection, instance_id)
 
     @contextmanager
     def _counted(self) -> Generator[None]:
         """Count a pass by how it ends."""
-        began, end = self.clock.monotonic(), PassEnd.FAILED
+        began, end = self.clock.monotonic(), ReconcileEnd.FAILED
         try:
             yield
-            end = PassEnd.SETTLED
-        except LookAgainError:
-            end = PassEnd.AGAIN
+            end = ReconcileEnd.SETTLED
+        except RequeueError:
+            end = ReconcileEnd.AGAIN
             raise
         except StaleError:
-            end = PassEnd.STALE
+            end = ReconcileEnd.STALE
             raise
         finally:
             self.metrics.passes.labels(end).inc()
             self.metrics.pass_seconds.observe(self.clock.monotonic() - began)
 
-    async def _pass(self, hold: Hold, instance: Instance | None) -> None:
+    async def _pass(self, hold: ReconcileContext, instance: Instance | None) -> None:
         if instance is None:
             return
         for _ in range(MOST_STEPS):
             now = self.clock.now()
             decision = decide(instance, now, self.policy)
             after = recorded(instance, decision, now)
-            step = None if after is instance else Step(after, why(instance, after, decision))
+            step = None if after is instance else Transition(after, why(instance, after, decision))
             if decision.action is Action.INSPECT:
-                look_at = None if decision.look_again is None else now + decision.look_again
+                wake_at = None if decision.requeue_after is None else now + decision.requeue_after
                 with self._acting(decision.action):
-                    outcome = await self.acts.inspect(hold, instance, step, look_at)
+                    outcome = await self.acts.inspect(hold, instance, step, wake_at)
             else:
                 if step is not None:
-                    instance = await self.recorder.write(hold, instance, step, now=now, look_again=decision.look_again)
-                elif decision.look_again is not None:
-                    await hold.remind(instance, now + decision.look_again)
+                    instance = await self.recorder.write(
+                        hold, instance, step, now=now, requeue_after=decision.requeue_after
+                    )
+                elif decision.requeue_after is not None:
+                    await hold.wake_by(instance, now + decision.requeue_after)
                 if decision.action is None:
                     return
                 with self._acting(decision.action):
                     outcome = await self.acts.do(decision.action, hold, instance)
-            if outcome.look_again is not None:
-                await self._come_back(hold, outcome.instance, outcome.look_again)
+            if outcome.requeue_after is not None:
+                await self._come_back(hold, outcome.instance, outcome.requeue_after)
                 return
             if outcome.instance.generation == instance.generation:
                 return
@@ -136,10 +138,10 @@ class Reconciler:
         finally:
             self.metrics.actions.labels(action, end).inc()
 
-    async def _come_back(self, hold: Hold, instance: Instance, after: timedelta) -> None:
+    async def _come_back(self, hold: ReconcileContext, instance: Instance, after: timedelta) -> None:
         if after < SOON:
-            raise LookAgainError(after, f"still {instance.phase}")
-        await hold.remind(instance, self.clock.now() + after)
+            raise RequeueError(after, f"still {instance.phase}")
+        await hold.wake_by(instance, self.clock.now() + after)
 
 
 def _log_fields(operation: Operation | None) -> dict[str, object]:

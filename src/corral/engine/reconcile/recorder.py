@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import Protocol
 
 from corral.base.telemetry import log
-from corral.domain.events import Change, Progress, waits_anew
+from corral.domain.events import Change, Progress, starts_to_wait
 from corral.domain.instance import Instance
 from corral.domain.operation import Operation, OperationStatus, advanced
 from corral.store.session.database import Connection
@@ -19,7 +19,7 @@ Tell = Callable[[Connection, Sequence[Change]], Awaitable[None]]
 """Records that changes happened, within the transaction that made them."""
 
 
-class News(Protocol):
+class Publisher(Protocol):
     """Who tells of changes."""
 
     async def write(self, connection: Connection, writes: Sequence[Write], changes: Sequence[Change]) -> bool:
@@ -28,27 +28,27 @@ class News(Protocol):
 
 
 @dataclass(slots=True, kw_only=True)
-class Hold:
+class ReconcileContext:
     """An instance in the hands of a pass: the connection that has its lock, and what the pass knows beside it."""
 
     connection: Connection
     operation: Operation | None
-    look_at: datetime | None
+    wake_at: datetime | None
     """When it is to be looked at in any case; one that is taken down meanwhile has become a pass."""
     server: datetime | None = None
     """When the database server of that connection was started: a restored one is started after its rows were made."""
-    in_a_hurry: bool = False
+    urgent: bool = False
     """Whether others wait that came earlier."""
 
-    async def remind(self, instance: Instance, at: datetime) -> None:
+    async def wake_by(self, instance: Instance, at: datetime) -> None:
         """See to it that *instance* is looked at by *at*; an earlier reminder stands."""
-        if self.look_at is None or self.look_at > at:
-            await instances.remind(self.connection, instance.id, at)
-            self.look_at = at
+        if self.wake_at is None or self.wake_at > at:
+            await instances.wake_by(self.connection, instance.id, at)
+            self.wake_at = at
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class Transition:
     """One change of an instance, and why."""
 
     after: Instance
@@ -59,35 +59,35 @@ class Step:
 class Recorder:
     """Writes changes down."""
 
-    news: News
+    news: Publisher
 
     async def write(
         self,
-        hold: Hold,
+        hold: ReconcileContext,
         before: Instance,
-        *steps: Step,
+        *steps: Transition,
         now: datetime,
-        look_again: timedelta | None = None,
+        requeue_after: timedelta | None = None,
     ) -> Instance:
         """
         Replace *before* by the last of *steps* and tell of every phase on the way; answers the instance as written.
 
         Raises StaleError, and has written nothing, when somebody else changed it since it was read.
         """
-        look_at = None if look_again is None else now + look_again
+        wake_at = None if requeue_after is None else now + requeue_after
         befores = (before, *(step.after for step in steps))
         moves = [(old, step) for old, step in zip(befores, steps, strict=False) if _is_told(old, step.after)]
         if not moves:  # one statement is a transaction by itself
-            written = await instances.write(hold.connection, steps[-1].after, look_at=look_at)
-            hold.look_at = look_at
+            written = await instances.write(hold.connection, steps[-1].after, wake_at=wake_at)
+            hold.wake_at = wake_at
             return written
-        moving = instances.writing(steps[-1].after, look_at=look_at)
+        moving = instances.writing(steps[-1].after, wake_at=wake_at)
         # Whoever changes the operation changes the instance, too: if this write finds the instance as it was read, its
         # operation is as it was read with it.
         operation, following, changes = _following(moves, hold.operation, now, if_=moving.name)
         if not await self.news.write(hold.connection, [moving, *following], changes):
             raise instances.stale(before)
-        hold.operation, hold.look_at = operation, look_at
+        hold.operation, hold.wake_at = operation, wake_at
         for change in changes:
             old, new = (None if change.before is None else change.before.phase), change.after.phase
             if old is not new:
@@ -96,7 +96,7 @@ class Recorder:
 
 
 def _following(
-    moves: Sequence[tuple[Instance, Step]], operation: Operation | None, now: datetime, *, if_: str
+    moves: Sequence[tuple[Instance, Transition]], operation: Operation | None, now: datetime, *, if_: str
 ) -> tuple[Operation | None, list[Write], list[Change]]:
     """Their operation after *moves*; what is to be written with them, if *if_* is; and the news."""
     writes: list[Write] = []
@@ -119,4 +119,4 @@ def _following(
 def _is_told(before: Instance, after: Instance) -> bool:
     """Whether a change is worth an event: another phase, news of what was asked, a reclaim notice, a new wait."""
     told = ("phase", "owed", "refused", "announced_spot")
-    return any(getattr(before, name) != getattr(after, name) for name in told) or waits_anew(before, after)
+    return any(getattr(before, name) != getattr(after, name) for name in told) or starts_to_wait(before, after)

@@ -7,10 +7,10 @@ from collections.abc import Awaitable, Callable
 from datetime import timedelta
 
 from corral.base.clock import Clock
-from corral.cloud.port import Cloud, CreateOrder, Credentials
+from corral.cloud.port import Cloud, Credentials, ProviderCreate
 from corral.domain.errors import CloudTransientError, CloudUnknownError, StaleError
-from corral.domain.instance import Order
-from corral.domain.observation.provider_names import Mark, provider_name
+from corral.domain.instance import CreateRequest
+from corral.domain.observation.provider_names import ProviderName, provider_name
 from corral.domain.placement.catalog import Template
 from corral.domain.placement.rank import Candidate
 
@@ -53,10 +53,10 @@ class SendCheck:
 
 
 def order_of(
-    mark: Mark, order: Order, candidate: Candidate, template: Template, credentials: Credentials | None
-) -> CreateOrder:
+    mark: ProviderName, order: CreateRequest, candidate: Candidate, template: Template, credentials: Credentials | None
+) -> ProviderCreate:
     """The create call for *candidate*, under the name of *mark*."""
-    return CreateOrder(
+    return ProviderCreate(
         name=provider_name(mark),
         product_id=candidate.offer.product_id,
         cluster_id=candidate.offer.cluster_id,
@@ -68,7 +68,7 @@ def order_of(
     )
 
 
-async def send(cloud: Cloud, order: CreateOrder, check: SendCheck) -> str:
+async def send(cloud: Cloud, order: ProviderCreate, check: SendCheck) -> str:
     """
     Send *order* within the time that *check* leaves, and return the provider's id of the machine.
 

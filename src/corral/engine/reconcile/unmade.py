@@ -13,7 +13,7 @@ from corral.domain.errors import CloudError
 from corral.domain.instance import Instance
 from corral.domain.observation.matching import GOING
 from corral.engine.observe.name_filter import NameFilter
-from corral.engine.observe.observations import Sightings
+from corral.engine.observe.observations import Observations
 
 AT_ONCE: Final = 4
 """Lookups at a time. More, and creates that wait take the calls and database connections that others need; fewer, and
@@ -24,11 +24,11 @@ shorter, and every create costs two lookups."""
 
 
 @dataclass(kw_only=True)
-class Unmade:
+class UncreatedInstances:
     """Looks for machines of instances that have none in the records."""
 
     filter: NameFilter
-    sightings: Sightings
+    sightings: Observations
     clock: Clock
     _turns: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(AT_ONCE), init=False)
     _asking: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
@@ -36,7 +36,7 @@ class Unmade:
     """When it was last asked whether the filter works, and the answer."""
 
     @classmethod
-    def of(cls, cloud: Cloud, sightings: Sightings) -> Unmade:
+    def of(cls, cloud: Cloud, sightings: Observations) -> UncreatedInstances:
         """One that records what it finds with *sightings*."""
         names = NameFilter(cloud=cloud, database=sightings.database, installation=sightings.installation)
         return cls(filter=names, sightings=sightings, clock=sightings.clock)

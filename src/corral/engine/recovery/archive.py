@@ -170,7 +170,7 @@ def read_header(line: bytes, *, newest_schema: int) -> Header:
 
 
 @dataclass(kw_only=True)
-class Importing:
+class ArchiveImport:
     """One reading of a file into an empty database, within one transaction."""
 
     connection: Connection

@@ -15,19 +15,26 @@ from corral.domain.health.checks import HealthCheckSpec
 from corral.domain.instance import Instance, InstanceId, OperationId, ProviderId
 from corral.domain.observation.adoption import Adoption, adopted
 from corral.domain.observation.compare import marked
-from corral.domain.observation.rebuild import Claim, Fate, Finding, choose, findings, installations
+from corral.domain.observation.rebuild import (
+    InstallationRecord,
+    MarkedMachine,
+    RebuildOutcome,
+    choose,
+    installations,
+    marked_machines,
+)
 from corral.engine.commands.adopt import completed_create, todays_price
-from corral.engine.queries.catalog import Catalogue
+from corral.engine.queries.catalog import Catalog
 from corral.engine.reconcile.recorder import Tell
 from corral.store.session.database import Connection, Database
 from corral.store.tables import instances, operations, orphans
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class Assessment:
     """One machine of ours, and what is (to be) recorded of it."""
 
-    finding: Finding
+    finding: MarkedMachine
     instance: Instance | None
     """None when nothing is to be recorded of it."""
     micro_usd: int | None
@@ -35,28 +42,28 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Picture:
+class RebuildPlan:
     """What the account shows."""
 
     installation: str
-    found: tuple[Found, ...]
+    found: tuple[Assessment, ...]
     others: Counter[str]
     """How many machines other installations have."""
     unmarked: int
     """How many machines no Corral made."""
 
     @property
-    def to_record(self) -> list[Found]:
+    def to_record(self) -> list[Assessment]:
         """Those that are new to the database, in whole or in part."""
         return [each for each in self.found if each.instance is not None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rebuilding:
+class Rebuilder:
     """Reads the account and writes records; the provider is only looked at, and no service may be running."""
 
     cloud: Cloud
-    catalogue: Catalogue
+    catalogue: Catalog
     database: Database
     tell: Tell
     clock: Clock
@@ -64,7 +71,7 @@ class Rebuilding:
     health: HealthCheckSpec
     """How machines are checked from here on; what their orders said is lost."""
 
-    async def look(self, wished: str | None) -> Picture:
+    async def look(self, wished: str | None) -> RebuildPlan:
         """
         What there is to rebuild; changes nothing.
 
@@ -76,51 +83,57 @@ class Rebuilding:
             raise CloudTransientError("the provider's list could not be read to its end; nothing was done, try again")
         marks = installations(listing.instances)
         async with self.database.connection() as connection:
-            claim = Claim(own=await instances.mark(connection), is_blank=await instances.none_yet(connection))
+            claim = InstallationRecord(
+                own=await instances.mark(connection), is_blank=await instances.none_yet(connection)
+            )
             chosen = choose(claim, marks, wished)
             ids = {mark.instance_id for mark, _ in marked(listing.instances, chosen)}
-            remembered = await instances.belonging(connection, sorted(ids), sorted(s.id for s in listing.instances))
-            doomed = {o.provider_id for o in await orphans.all_of_them(connection) if o.asked_at is not None}
+            remembered = await instances.by_ids(connection, sorted(ids), sorted(s.id for s in listing.instances))
+            doomed = {o.provider_id for o in await orphans.load_all(connection) if o.asked_at is not None}
         now = self.clock.now()
         found = [
             await self._found(each, remembered.get(each.mark.instance_id), now)
-            for each in findings(listing.instances, chosen, remembered, doomed)
+            for each in marked_machines(listing.instances, chosen, remembered, doomed)
         ]
-        return Picture(
+        return RebuildPlan(
             installation=chosen,
             found=tuple(found),
             others=Counter({mark: count for mark, count in marks.items() if mark != chosen}),
             unmarked=len(listing.instances) - marks.total(),
         )
 
-    async def record(self, connection: Connection, picture: Picture) -> None:
+    async def record(self, connection: Connection, picture: RebuildPlan) -> None:
         """Write down what is new in *picture*, within the caller's transaction; every one is looked at soon."""
         now = self.clock.now()
         await instances.take_mark(connection, picture.installation)
-        new = [one.instance for one in picture.to_record if one.finding.fate is not Fate.JOINED if one.instance]
-        joined = [one.instance for one in picture.to_record if one.finding.fate is Fate.JOINED if one.instance]
+        new = [
+            one.instance for one in picture.to_record if one.finding.fate is not RebuildOutcome.JOINED if one.instance
+        ]
+        joined = [
+            one.instance for one in picture.to_record if one.finding.fate is RebuildOutcome.JOINED if one.instance
+        ]
         for one in picture.to_record:
             await orphans.release(connection, one.finding.seen.id)
         if new:
-            await instances.add(connection, new, look_at=now)
+            await instances.add(connection, new, wake_at=now)
             await operations.add(connection, [completed_create(instance, now) for instance in new])
             because = "rebuilt from the provider's list"
             await self.tell(connection, [Change(before=None, after=i, because=because, at=now) for i in new])
         if joined:
             await instances.write_many(connection, joined, [now] * len(joined))
 
-    async def _found(self, finding: Finding, record: Instance | None, now: datetime) -> Found:
+    async def _found(self, finding: MarkedMachine, record: Instance | None, now: datetime) -> Assessment:
         seen, price = finding.seen, await todays_price(self.catalogue, finding.seen)
         instance: Instance | None = None
         match finding.fate:
-            case Fate.REBUILT:
+            case RebuildOutcome.REBUILT:
                 instance = self._rebuilt(finding, finding.mark.instance_id, finding.mark.instance_id, price, now)
                 instance = replace(instance, attempt=finding.last_attempt, provider_attempt=finding.mark.attempt)
-            case Fate.DUPLICATE:
+            case RebuildOutcome.DUPLICATE:
                 own_id = InstanceId(f"inst_{self.new_id()}")
                 name = f"{finding.mark.instance_id}-attempt-{finding.mark.attempt}"
                 instance = self._rebuilt(finding, own_id, name, price, now)
-            case Fate.JOINED if record is not None:
+            case RebuildOutcome.JOINED if record is not None:
                 # As when a create that was in doubt shows: the next look at the account tells the rest.
                 instance = replace(
                     record,
@@ -132,12 +145,12 @@ class Rebuilding:
                 )
             case _:
                 pass
-        return Found(
+        return Assessment(
             finding=finding, instance=instance, micro_usd=None if price is None else price * (seen.gpu_num or 1)
         )
 
     def _rebuilt(
-        self, finding: Finding, instance_id: InstanceId, name: str, price: int | None, now: datetime
+        self, finding: MarkedMachine, instance_id: InstanceId, name: str, price: int | None, now: datetime
     ) -> Instance:
         return adopted(
             finding.seen,

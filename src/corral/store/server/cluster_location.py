@@ -29,7 +29,7 @@ _PROGRAMS = ("postgres", "initdb")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Premises:
+class ClusterLocation:
     """A place for one database cluster, the program that serves it, and the account it runs as."""
 
     cluster: Path
@@ -44,7 +44,7 @@ def locate(data_dir: Path) -> Path:
     return Path(pointer.read_text().strip()) if pointer.exists() else data_dir.absolute() / "postgres"
 
 
-def settle(data_dir: Path) -> Premises:
+def settle(data_dir: Path) -> ClusterLocation:
     """
     Choose (and create, but for the cluster itself) the premises for *data_dir*.
 
@@ -56,7 +56,7 @@ def settle(data_dir: Path) -> Premises:
     binaries = find_binaries()
     if os.geteuid() != 0:
         _make_directory(data_dir, 0o700)
-        return Premises(cluster=data_dir / "postgres", binaries=binaries, uid=os.geteuid(), gid=os.getegid())
+        return ClusterLocation(cluster=data_dir / "postgres", binaries=binaries, uid=os.geteuid(), gid=os.getegid())
     account = _account()
     _refuse_foreign_cluster(data_dir, account)
     _make_directory(data_dir, 0o711)  # the account must be able to pass through; the cluster itself is 700
@@ -66,7 +66,7 @@ def settle(data_dir: Path) -> Premises:
         draft.rename(data_dir / _POINTER)
     if not _can_run(binaries, account):
         binaries = _copy_binaries(binaries)
-    return Premises(cluster=locate(data_dir), binaries=binaries, uid=account.pw_uid, gid=account.pw_gid)
+    return ClusterLocation(cluster=locate(data_dir), binaries=binaries, uid=account.pw_uid, gid=account.pw_gid)
 
 
 def _refuse_foreign_cluster(data_dir: Path, account: pwd.struct_passwd) -> None:

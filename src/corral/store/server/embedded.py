@@ -25,11 +25,11 @@ from pathlib import Path
 from typing import BinaryIO
 
 from corral.base.clock import Clock
-from corral.base.file_lock import Ownership
+from corral.base.file_lock import FileLock
 from corral.base.telemetry import log
 from corral.domain.errors import StoreUnavailableError
 from corral.store.server import drop_privileges
-from corral.store.server.cluster_location import Premises, locate, settle
+from corral.store.server.cluster_location import ClusterLocation, locate, settle
 from corral.store.server.target import DatabaseTarget
 
 SUPERUSER = "corral"
@@ -66,7 +66,7 @@ class EmbeddedServer:
         self._data_dir = data_dir.absolute()
         self._clock = clock
         self._options = {**_SERVER_OPTIONS, **dict(options)}
-        self._ownership = Ownership(self._data_dir / "postgres.lock")
+        self._ownership = FileLock(self._data_dir / "postgres.lock")
         self._child: subprocess.Popen[bytes] | None = None
 
     @property
@@ -140,7 +140,7 @@ class EmbeddedServer:
             settle(self._data_dir)
         return self._ownership.claim()
 
-    async def _start(self, premises: Premises, deadline: float) -> DatabaseTarget:
+    async def _start(self, premises: ClusterLocation, deadline: float) -> DatabaseTarget:
         if not premises.cluster.exists():
             await asyncio.to_thread(_initialise, premises, self.log_path)
         if self._child is not None and self._child.poll() is None and _is_accepting(premises.cluster):
@@ -165,7 +165,7 @@ class EmbeddedServer:
         if pid is not None and not await self._ended(pid, signal.SIGINT):
             await self._ended(pid, signal.SIGQUIT)  # at once; the next start recovers from the log
 
-    def _spawn(self, premises: Premises) -> subprocess.Popen[bytes]:
+    def _spawn(self, premises: ClusterLocation) -> subprocess.Popen[bytes]:
         if self.log_path.exists() and self.log_path.stat().st_size > _LOG_LIMIT_BYTES:
             self.log_path.replace(self.log_path.with_suffix(".log.1"))
         # A pid file without a server is left over from a crash; its number may since belong to somebody else, and
@@ -192,7 +192,7 @@ class EmbeddedServer:
             )
 
 
-def _initialise(premises: Premises, log_path: Path) -> None:
+def _initialise(premises: ClusterLocation, log_path: Path) -> None:
     """Make the cluster beside its place and move it there whole, so that a half-made one is never used."""
     draft = premises.cluster.with_name(f"{premises.cluster.name}.draft-{secrets.token_hex(4)}")
     draft.mkdir(mode=0o700)
@@ -219,7 +219,7 @@ def _initialise(premises: Premises, log_path: Path) -> None:
     draft.rename(premises.cluster)
 
 
-def _access_files(premises: Premises) -> dict[str, str]:
+def _access_files(premises: ClusterLocation) -> dict[str, str]:
     """
     Write who may connect, beside the cluster, and return the options that make the server read it.
 
@@ -263,7 +263,7 @@ def _private_log(path: Path) -> BinaryIO:
     return os.fdopen(handle, "ab")
 
 
-def _socket_dir(data_dir: Path, premises: Premises) -> Path:
+def _socket_dir(data_dir: Path, premises: ClusterLocation) -> Path:
     """The cluster itself, or, when its path is too long for a socket, a short private directory."""
     if len(os.fsencode(premises.cluster)) + len("/.s.PGSQL.5432.lock") <= SOCKET_PATH_LIMIT:
         return premises.cluster

@@ -20,7 +20,7 @@ import asyncpg
 from corral.base.telemetry import log
 from corral.domain.errors import StoreNewerError
 from corral.store.server.target import DatabaseTarget
-from corral.store.session.database import CONNECT_TIMEOUT_SECONDS, translated
+from corral.store.session.database import CONNECT_TIMEOUT_SECONDS, driver_errors
 
 LOCK_KEY = 0x636F7272616C  # "corral" in ASCII; any constant that nobody else uses
 _REGISTER = """
@@ -67,7 +67,7 @@ class SchemaReport:
 async def report(target: DatabaseTarget) -> SchemaReport:
     """Look at the schema and change nothing; raises StoreUnavailableError when the server cannot be reached."""
     steps = migrations()
-    with translated():
+    with driver_errors():
         connection = await asyncpg.connect(
             **target.arguments(),
             timeout=math.ceil(CONNECT_TIMEOUT_SECONDS),
@@ -126,7 +126,7 @@ async def migrate(
 @asynccontextmanager
 async def _locked(target: DatabaseTarget) -> AsyncGenerator[asyncpg.Connection]:
     """A connection of its own that holds the migration lock until it closes."""
-    with translated():
+    with driver_errors():
         connection = await asyncpg.connect(**target.arguments(), timeout=math.ceil(CONNECT_TIMEOUT_SECONDS))
         try:
             await connection.execute("SELECT pg_advisory_lock($1)", LOCK_KEY)

@@ -30,10 +30,10 @@ from corral.store.session.driver_errors import (
     RETRY_AFTER_SECONDS,
     UNREACHABLE,
     NoSessionError,
-    translated,
+    driver_errors,
 )
 
-__all__ = ["UNREACHABLE", "Connection", "Database", "Pool", "Probe", "translated", "whole"]
+__all__ = ["UNREACHABLE", "Connection", "Database", "Pool", "Probe", "driver_errors", "ensure_transaction"]
 
 Connection: TypeAlias = asyncpg.pool.PoolConnectionProxy
 Pool: TypeAlias = asyncpg.Pool
@@ -92,7 +92,7 @@ class Database:
         A statement may take *statement_seconds*, unless it names a time-out of its own; None: any time.
         """
         sessions = Sessions(target, most=most_connections + OWN_CONNECTIONS)
-        with translated():
+        with driver_errors():
             pool = await asyncpg.create_pool(
                 **target.arguments(),
                 min_size=least_connections,
@@ -112,7 +112,7 @@ class Database:
     async def connection(self) -> AsyncGenerator[Connection]:
         """Borrow a connection for statements that stand alone; raises StoreUnavailableError."""
         self._check_frozen()
-        with translated():
+        with driver_errors():
             async with self.pool.acquire(timeout=CONNECT_TIMEOUT_SECONDS) as connection:
                 self._check_frozen()  # it may have been noticed while we waited
                 try:
@@ -134,7 +134,7 @@ class Database:
     async def probe(self) -> Probe:
         """Run a trivial statement and return what it showed; never raises an error of the database."""
         try:
-            with translated():
+            with driver_errors():
                 async with self.pool.acquire(timeout=PROBE_SECONDS) as connection:
                     row = await connection.fetchrow(_PROBE, timeout=PROBE_SECONDS)
                     if row is None:  # pragma: no cover  # it always returns one row
@@ -175,7 +175,7 @@ class Database:
 
 
 @asynccontextmanager
-async def whole(connection: Connection) -> AsyncGenerator[None]:
+async def ensure_transaction(connection: Connection) -> AsyncGenerator[None]:
     """Make what follows on *connection* one transaction, or a part of the one that is open."""
     if connection.is_in_transaction():
         yield

@@ -48,7 +48,7 @@ class NoSessionError(TimeoutError):
     """A new connection was accepted, but its first statement was not answered."""
 
 
-class translated:  # noqa: N801  # reads as a word where it is used: `with translated():`
+class driver_errors:  # noqa: N801  # reads as a word where it is used: `with driver_errors():`
     """Turns errors of the driver that may pass into StoreUnavailableError; errors of statements pass unchanged."""
 
     def __enter__(self) -> None:

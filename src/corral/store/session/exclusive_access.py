@@ -16,7 +16,7 @@ import asyncpg
 from corral.domain.errors import GoalRefusedError
 from corral.store.server.migrate import LOCK_KEY
 from corral.store.server.target import DatabaseTarget
-from corral.store.session.database import translated
+from corral.store.session.database import driver_errors
 
 _OTHERS = """
 SELECT count(*) FROM pg_stat_activity
@@ -25,28 +25,28 @@ WHERE datname = current_database() AND application_name LIKE 'corral%'
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Solitude:
+class ExclusiveAccess:
     """The lock, and the means to see that nobody else is there."""
 
     connection: asyncpg.Connection
 
     async def check(self) -> None:
         """Raise GoalRefusedError when a service has any connection open."""
-        with translated():
+        with driver_errors():
             others = await self.connection.fetchval(_OTHERS)
         if others:
             raise GoalRefusedError("Corral is running on this database: stop every `corral serve` of it first")
 
 
 @asynccontextmanager
-async def alone(target: DatabaseTarget) -> AsyncGenerator[Solitude]:
+async def exclusive_access(target: DatabaseTarget) -> AsyncGenerator[ExclusiveAccess]:
     """Keep services from starting for as long as this is open; raises GoalRefusedError when one runs."""
-    with translated():
+    with driver_errors():
         connection = await asyncpg.connect(**target.arguments())
     try:
-        with translated():
+        with driver_errors():
             await connection.execute("SELECT pg_advisory_lock($1)", LOCK_KEY)
-        solitude = Solitude(connection=connection)
+        solitude = ExclusiveAccess(connection=connection)
         await solitude.check()
         yield solitude
     finally:

@@ -30,18 +30,18 @@ LEFT JOIN corral_operations AS o ON o.id = i.record ->> 'operation_id'
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Taken:
+class LockedInstance:
     """What is remembered of an instance whose lock is ours; None where there is nothing."""
 
     instance: Instance | None
     operation: Operation | None
-    look_at: datetime | None
+    wake_at: datetime | None
     """When it is to be looked at next."""
     server: datetime
     """When the database server was started."""
 
 
-async def take(connection: Connection, instance_id: InstanceId) -> Taken | None:
+async def take(connection: Connection, instance_id: InstanceId) -> LockedInstance | None:
     """
     Take the lock and read the instance with its operation; None when another pass has it.
 
@@ -51,10 +51,10 @@ async def take(connection: Connection, instance_id: InstanceId) -> Taken | None:
     if not row["ours"]:
         return None
     try:
-        return Taken(
+        return LockedInstance(
             instance=None if row["record"] is None else instance_of(row),
             operation=None if row["id"] is None else operations.operation_of(row),
-            look_at=row["look_at"],
+            wake_at=row["look_at"],
             server=row["server"],
         )
     except BaseException:  # an unreadable record must not stay locked for as long as the connection lives

@@ -18,7 +18,7 @@ from corral.base.clock import Clock
 from corral.domain.errors import StoreUnavailableError
 from corral.store.server.target import DatabaseTarget
 from corral.store.session import sessions
-from corral.store.session.database import CONNECT_TIMEOUT_SECONDS, UNREACHABLE, translated
+from corral.store.session.database import CONNECT_TIMEOUT_SECONDS, UNREACHABLE, driver_errors
 
 CAMPAIGN_SECONDS = 1.0
 """How often a process that does not lead asks whether it may."""
@@ -50,7 +50,7 @@ class Leadership:
     @asynccontextmanager
     async def won(self) -> AsyncGenerator[None]:
         """Wait until we lead, and lead until the end of the block; raises StoreUnavailableError without a database."""
-        with translated():
+        with driver_errors():
             connection = await asyncpg.connect(
                 **self._target.arguments(),
                 timeout=CONNECT_TIMEOUT_SECONDS,  # pyright: ignore[reportArgumentType]  # its default, 60, is no type
@@ -59,7 +59,7 @@ class Leadership:
             )
         self._connection = connection
         try:
-            with translated():
+            with driver_errors():
                 await sessions.prepare(connection)
             while not await self._ask(connection):
                 await self._clock.sleep(CAMPAIGN_SECONDS)
@@ -79,6 +79,6 @@ class Leadership:
             raise StoreUnavailableError("the lead was lost with its connection") from error
 
     async def _ask(self, connection: asyncpg.Connection) -> bool:
-        with translated():
+        with driver_errors():
             won = await connection.fetchval("SELECT pg_try_advisory_lock(hashtextextended($1, 0))", self._matter)
         return bool(won)

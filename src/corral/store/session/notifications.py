@@ -49,7 +49,7 @@ def notice(topic: str, key: str = "NULL") -> str:
     return f"pg_notify('{CHANNEL}', json_build_object('topic', '{topic}', 'key', {key})::text)"
 
 
-class Notices:
+class Notifications:
     """The notices of one database, for those in this process who subscribed; their functions must be quick."""
 
     def __init__(self, target: DatabaseTarget, clock: Clock, *, application_name: str = CHANNEL) -> None:

@@ -75,7 +75,7 @@ Release = Callable[[asyncpg.Connection, Sequence[UUID]], Awaitable[int]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Patience:
+class PresenceTimeouts:
     """The times above; tests use shorter ones."""
 
     beat: timedelta = BEAT
@@ -95,7 +95,7 @@ class Presence:
         release: Release,
         seats: int = 0,
         process_id: UUID | None = None,
-        patience: Patience | None = None,
+        patience: PresenceTimeouts | None = None,
     ) -> None:
         self.id = process_id or uuid4()
         self._target = target
@@ -103,7 +103,7 @@ class Presence:
         self._role = role
         self._release = release
         self._seats = seats
-        self._patience = patience or Patience()
+        self._patience = patience or PresenceTimeouts()
         self._place = f"{socket.gethostname()}:{os.getpid()}"
         self._is_known = asyncio.Event()
 

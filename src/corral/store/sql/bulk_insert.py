@@ -18,7 +18,7 @@ class Statement(NamedTuple):
     arguments: Sequence[Any]
 
 
-class Adding:
+class BulkInsert:
     """
     One statement for any number of rows.
 

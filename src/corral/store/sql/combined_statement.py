@@ -23,7 +23,7 @@ class Write(NamedTuple):
     arguments: Sequence[object]
 
 
-async def together(connection: Connection, writes: Sequence[Write], answer: str) -> Any:
+async def run_combined(connection: Connection, writes: Sequence[Write], answer: str) -> Any:
     """Make *writes*, and answer the row that the query *answer* finds in what they return."""
     arguments = [argument for write in writes for argument in write.arguments]
     parts = tuple((write.name, write.sql, len(write.arguments)) for write in writes)

@@ -14,7 +14,7 @@ from typing import Any
 from corral.domain.access import Access
 from corral.domain.audit import STRANGER, AuditEntry, AuditLine
 from corral.store.session.database import SWEEP_SECONDS, Connection
-from corral.store.sql.bulk_insert import Adding
+from corral.store.sql.bulk_insert import BulkInsert
 from corral.store.sql.combined_statement import Write
 
 _LOCK = "pg_advisory_xact_lock(hashtextextended('corral audit', 0))"
@@ -35,8 +35,8 @@ _SHARED = {
     "error_code": "text",
 }
 # PostgreSQL has the lines when it answers; it need not have them on disk before a caller gets an answer.
-_APPEND = Adding(_INSERT % f"set_config('synchronous_commit', 'off', true), {_LOCK}", own=_OWN, shared=_SHARED)
-_APPEND_WITH = Adding(_INSERT % _LOCK, own=_OWN, shared=_SHARED)
+_APPEND = BulkInsert(_INSERT % f"set_config('synchronous_commit', 'off', true), {_LOCK}", own=_OWN, shared=_SHARED)
+_APPEND_WITH = BulkInsert(_INSERT % _LOCK, own=_OWN, shared=_SHARED)
 _PAGE = """
 SELECT * FROM corral_audit
 WHERE id > $1 AND ($3::text IS NULL OR instance_id = $3) AND ($4::text IS NULL OR who = $4 OR key_id = $4)

@@ -107,7 +107,7 @@ _snapshots = msgspec.json.Decoder(Snapshot)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outgoing:
+class NewDelivery:
     """An event to be sent to a receiver."""
 
     event_row: int
@@ -137,7 +137,7 @@ class Pending:
     """Whether its receiver said meanwhile that it wants to hear no more of this instance."""
 
 
-async def add(connection: Connection, outgoing: Sequence[Outgoing]) -> None:
+async def add(connection: Connection, outgoing: Sequence[NewDelivery]) -> None:
     """Put deliveries into the outbox, within the transaction of their events."""
     rows = [
         (o.event_row, o.instance_id, o.url, o.host, o.at, msgspec.json.encode(o.snapshot).decode()) for o in outgoing

@@ -16,13 +16,13 @@ from typing import Any, Final
 import msgspec
 
 from corral.domain.billing import hourly_micro_usd
-from corral.domain.events import Event, EventType, Happening
+from corral.domain.events import Event, EventDraft, EventType
 from corral.domain.instance import Failure, InstanceId, OperationId, ProviderId
 from corral.domain.lifecycle.release import shown_failure
 from corral.domain.lifecycle.tables import Phase
 from corral.store.session.database import Connection
 from corral.store.session.notifications import notice
-from corral.store.sql.bulk_insert import Adding
+from corral.store.sql.bulk_insert import BulkInsert
 from corral.store.sql.combined_statement import Write
 
 TOPIC: Final = "events"
@@ -65,7 +65,7 @@ class _Kept(msgspec.Struct, rename="camel", omit_defaults=True):
 _kept = msgspec.json.Decoder(_Kept)
 
 
-async def append(connection: Connection, told: Sequence[Happening]) -> list[int]:
+async def append(connection: Connection, told: Sequence[EventDraft]) -> list[int]:
     """
     Write one event each, within the transaction of the change; answers their row ids, in order.
 
@@ -75,7 +75,7 @@ async def append(connection: Connection, told: Sequence[Happening]) -> list[int]
     return sorted(row["id"] for row in await connection.fetch(sql, *arguments))
 
 
-def appending(told: Sequence[Happening], *, if_: str) -> Write:
+def appending(told: Sequence[EventDraft], *, if_: str) -> Write:
     """The same, to be made together with, and only if, the write called *if_* changes something; returns `id`."""
     return Write("told", *_adding(f"EXISTS (SELECT FROM {if_})").statement([_row(one) for one in told]))
 
@@ -112,9 +112,9 @@ async def one(connection: Connection, row_id: int) -> Event:
 
 
 @cache
-def _adding(condition: str) -> Adding:
+def _adding(condition: str) -> BulkInsert:
     """Adds events if *condition* holds, in the order they are given."""
-    return Adding(
+    return BulkInsert(
         f"WITH noticed AS (SELECT {notice(TOPIC)})"  # noqa: S608  # constants
         " INSERT INTO corral_events ({columns}) SELECT {columns} FROM {rows}"
         f" WHERE {condition} ORDER BY place RETURNING id, (SELECT count(*) FROM noticed)",
@@ -123,7 +123,7 @@ def _adding(condition: str) -> Adding:
     )
 
 
-def _row(told: Happening) -> tuple[Any, ...]:
+def _row(told: EventDraft) -> tuple[Any, ...]:
     change = told.change
     after, before = change.after, change.before
     data: dict[str, object] = {"name": after.order.name}

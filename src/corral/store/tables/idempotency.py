@@ -44,7 +44,7 @@ RETURNING key
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class StoredResponse:
     """What a caller was told."""
 
     status: int
@@ -58,12 +58,12 @@ class KeyRow:
     key: str
     fingerprint: bytes
     """Of the request it was used for."""
-    answer: Answer | None
+    answer: StoredResponse | None
     """None while that request is being executed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Claim:
+class KeyClaim:
     """The right to execute the request of one key."""
 
     key: str
@@ -112,14 +112,14 @@ async def keep(connection: Connection, wanted: Sequence[KeyRow], now: datetime) 
     return [standing[row.key] for row in wanted]
 
 
-async def claim(connection: Connection, key: str, fingerprint: bytes, now: datetime) -> Claim | None:
+async def claim(connection: Connection, key: str, fingerprint: bytes, now: datetime) -> KeyClaim | None:
     """Take *key* for a request about to be executed; None when it is not free."""
     until = now + CLAIM_LASTS
     taken = await connection.fetchval(_CLAIM, key, fingerprint, until, now, now - KEPT_FOR)
-    return None if taken is None else Claim(key=key, until=until)
+    return None if taken is None else KeyClaim(key=key, until=until)
 
 
-async def settle(connection: Connection, claim: Claim, answer: Answer | None) -> None:
+async def settle(connection: Connection, claim: KeyClaim, answer: StoredResponse | None) -> None:
     """Store what was answered, or, without an answer, give the key back; a claim taken over meanwhile stays theirs."""
     if answer is None:
         await connection.execute(
@@ -149,5 +149,5 @@ async def sweep(connection: Connection, now: datetime) -> int:
 
 
 def _read(row: Any) -> KeyRow:
-    answer = None if row["status"] is None else Answer(status=row["status"], body=row["body"])
+    answer = None if row["status"] is None else StoredResponse(status=row["status"], body=row["body"])
     return KeyRow(key=row["key"], fingerprint=row["fingerprint"], answer=answer)

@@ -18,7 +18,7 @@ from corral.domain.instance import Instance, InstanceId
 from corral.domain.lifecycle.tables import Goal, Phase
 from corral.store.session.database import Connection
 from corral.store.session.notifications import notice
-from corral.store.sql.bulk_insert import Adding
+from corral.store.sql.bulk_insert import BulkInsert
 from corral.store.sql.combined_statement import Write
 from corral.store.sql.instance_codec import instance_of, record_of
 
@@ -36,8 +36,8 @@ _SHARED = {
     "micro_usd": "bigint",
 }
 _INSERT = "INSERT INTO corral_instances ({columns}) SELECT {columns} FROM {rows}"
-_ADD = Adding(f"{_INSERT} RETURNING id", own=_OWN, shared=_SHARED)
-_ADD_UNLESS_KNOWN = Adding(f"{_INSERT} ON CONFLICT (provider_id) DO NOTHING RETURNING id", own=_OWN, shared=_SHARED)
+_ADD = BulkInsert(f"{_INSERT} RETURNING id", own=_OWN, shared=_SHARED)
+_ADD_UNLESS_KNOWN = BulkInsert(f"{_INSERT} ON CONFLICT (provider_id) DO NOTHING RETURNING id", own=_OWN, shared=_SHARED)
 # The rows are locked in the order of their ids: two such statements at a time would wait for each other otherwise.
 _UPDATE = f"""
 WITH locked AS MATERIALIZED (SELECT id FROM corral_instances WHERE id = ANY($1::text[]) ORDER BY id FOR UPDATE)
@@ -61,34 +61,34 @@ RETURNING i.id, {notice(TOPIC, "i.id")}
 """  # noqa: S608  # constants
 
 
-async def add(connection: Connection, instances: Sequence[Instance], look_at: datetime | None = None) -> None:
+async def add(connection: Connection, instances: Sequence[Instance], wake_at: datetime | None = None) -> None:
     """Remember new instances."""
     if instances:
-        new = adding(instances, look_at)
+        new = adding(instances, wake_at)
         await connection.execute(new.sql, *new.arguments)
 
 
-def adding(instances: Sequence[Instance], look_at: datetime | None) -> Write:
+def adding(instances: Sequence[Instance], wake_at: datetime | None) -> Write:
     """The same, to be made together with what belongs to it."""
-    return Write("added", *_ADD.statement([_row(instance, look_at) for instance in instances]))
+    return Write("added", *_ADD.statement([_row(instance, wake_at) for instance in instances]))
 
 
-async def add_unless_known(connection: Connection, instance: Instance, look_at: datetime | None) -> bool:
+async def add_unless_known(connection: Connection, instance: Instance, wake_at: datetime | None) -> bool:
     """Remember a new instance, unless one of the same provider id is remembered; answers whether it was added."""
-    sql, arguments = _ADD_UNLESS_KNOWN.statement([_row(instance, look_at)])
+    sql, arguments = _ADD_UNLESS_KNOWN.statement([_row(instance, wake_at)])
     return bool(await connection.fetch(sql, *arguments))
 
 
-async def write(connection: Connection, instance: Instance, *, look_at: datetime | None) -> Instance:
+async def write(connection: Connection, instance: Instance, *, wake_at: datetime | None) -> Instance:
     """Replace what is remembered of *instance*; raises StaleError if it changed since it was read."""
-    if await connection.fetchrow(_UPDATE_ONE, *_changed(instance, look_at)) is None:
+    if await connection.fetchrow(_UPDATE_ONE, *_changed(instance, wake_at)) is None:
         raise stale(instance)
     return written(instance)
 
 
-def writing(instance: Instance, *, look_at: datetime | None) -> Write:
+def writing(instance: Instance, *, wake_at: datetime | None) -> Write:
     """The same, to be made together with what depends on it; it returns nothing when it would be stale."""
-    return Write("moved", _UPDATE_ONE, _changed(instance, look_at))
+    return Write("moved", _UPDATE_ONE, _changed(instance, wake_at))
 
 
 def stale(instance: Instance) -> StaleError:
@@ -102,10 +102,10 @@ def written(instance: Instance) -> Instance:
 
 
 async def write_many(
-    connection: Connection, instances: Sequence[Instance], look_at: Sequence[datetime | None]
+    connection: Connection, instances: Sequence[Instance], wake_at: Sequence[datetime | None]
 ) -> set[InstanceId]:
     """Replace what is remembered of each that did not change since it was read; answers which those were."""
-    rows = await connection.fetch(_UPDATE, *_columns(instances, look_at))
+    rows = await connection.fetch(_UPDATE, *_columns(instances, wake_at))
     return {InstanceId(row["id"]) for row in rows}
 
 
@@ -123,7 +123,7 @@ async def is_unchanged(connection: Connection, instance: Instance) -> bool:
     return found == instance.generation
 
 
-async def hold(connection: Connection, instance_id: str) -> Instance | None:
+async def load_for_update(connection: Connection, instance_id: str) -> Instance | None:
     """One instance, by our id or the provider's, that nobody else can change until this transaction ends."""
     row = await connection.fetchrow(
         "SELECT record, generation FROM corral_instances WHERE id = $1 OR provider_id = $1 FOR UPDATE", instance_id
@@ -169,7 +169,7 @@ async def unlisted(connection: Connection) -> tuple[int, int]:
     return row["lacking"], row["ready"]
 
 
-async def belonging(
+async def by_ids(
     connection: Connection, ids: Sequence[InstanceId], provider_ids: Sequence[str]
 ) -> dict[InstanceId, Instance]:
     """Those of *ids* that exist, and those that the provider knows by one of *provider_ids*; also terminated ones."""
@@ -200,7 +200,7 @@ async def live_named(connection: Connection, name: str) -> list[Instance]:
     return [one for one in wanted if one.provider_id is not None or one.phase is not Phase.FAILED] or wanted[:1]
 
 
-async def lingering(
+async def possibly_stuck(
     connection: Connection, phases: Sequence[Phase], *, before: datetime, limit: int = 500
 ) -> list[Instance]:
     """Instances that may be stuck: in one of *phases* since *before*, in doubt, or missing at the provider."""
@@ -216,7 +216,7 @@ async def lingering(
     return [instance_of(row) for row in rows]
 
 
-async def remind(connection: Connection, instance_id: InstanceId, at: datetime) -> None:
+async def wake_by(connection: Connection, instance_id: InstanceId, at: datetime) -> None:
     """See to it that the instance is looked at by *at*; an earlier reminder stands."""
     await connection.execute(
         "UPDATE corral_instances SET look_at = $2 WHERE id = $1 AND (look_at IS NULL OR look_at > $2)", instance_id, at
@@ -295,17 +295,17 @@ async def take_mark(connection: Connection, mark: str) -> None:
     await connection.execute("UPDATE corral_installation SET mark = $1", mark)
 
 
-def _columns(instances: Sequence[Instance], look_at: Sequence[datetime | None]) -> list[list[Any]]:
-    return [list(column) for column in zip(*map(_row, instances, look_at), strict=True)]
+def _columns(instances: Sequence[Instance], wake_at: Sequence[datetime | None]) -> list[list[Any]]:
+    return [list(column) for column in zip(*map(_row, instances, wake_at), strict=True)]
 
 
-def _changed(instance: Instance, look_at: datetime | None) -> tuple[Any, ...]:
+def _changed(instance: Instance, wake_at: datetime | None) -> tuple[Any, ...]:
     """What a write may change, with the id and the generation that was read."""
-    instance_id, _name, region, _created_at, *rest = _row(instance, look_at)
+    instance_id, _name, region, _created_at, *rest = _row(instance, wake_at)
     return instance_id, region, *rest
 
 
-def _row(instance: Instance, look_at: datetime | None) -> tuple[Any, ...]:
+def _row(instance: Instance, wake_at: datetime | None) -> tuple[Any, ...]:
     return (
         instance.id,
         instance.order.name,
@@ -317,6 +317,6 @@ def _row(instance: Instance, look_at: datetime | None) -> tuple[Any, ...]:
         instance.provider_id,
         instance.generation,
         instance.create_in_doubt,
-        look_at,
+        wake_at,
         hourly_micro_usd(instance),
     )

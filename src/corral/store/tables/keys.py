@@ -38,7 +38,7 @@ async def in_use(connection: Connection) -> dict[bytes, ApiKey]:
     return {row["digest"]: _key(row) for row in rows}
 
 
-async def every(connection: Connection) -> list[ApiKey]:
+async def load_all(connection: Connection) -> list[ApiKey]:
     """All keys, also the revoked, in the order they were made."""
     rows = await connection.fetch(f"SELECT {_COLUMNS} FROM corral_keys ORDER BY created_at, id")  # noqa: S608
     return [_key(row) for row in rows]

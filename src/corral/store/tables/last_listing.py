@@ -19,7 +19,7 @@ SELECT at, CASE WHEN at IS NOT NULL THEN now() - coalesce(noted_at, at) END AS a
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LastLook:
+class LastListing:
     """The last complete listing."""
 
     at: datetime | None
@@ -31,7 +31,7 @@ class LastLook:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Begun:
+class ListingStart:
     """A listing that was begun."""
 
     number: int
@@ -48,12 +48,12 @@ class Listings:
     server: datetime
 
 
-async def begin(connection: Connection) -> Begun:
+async def begin(connection: Connection) -> ListingStart:
     """Count a listing that is about to be read."""
     row = await connection.fetchrow(
         "UPDATE corral_last_look SET begun = begun + 1 RETURNING begun, pg_postmaster_start_time() AS server"
     )
-    return Begun(number=row["begun"], server=row["server"])
+    return ListingStart(number=row["begun"], server=row["server"])
 
 
 async def remember(connection: Connection, at: datetime) -> None:
@@ -66,13 +66,13 @@ async def announce(connection: Connection, every: timedelta) -> None:
     await connection.execute("UPDATE corral_last_look SET every = $1 WHERE every IS DISTINCT FROM $1", every)
 
 
-async def last(connection: Connection) -> LastLook:
+async def last(connection: Connection) -> LastListing:
     """The last complete listing, by any process."""
     row = await connection.fetchrow(_LAST)
-    return LastLook(at=row["at"], age=row["age"], every=row["every"])
+    return LastListing(at=row["at"], age=row["age"], every=row["every"])
 
 
-async def compared(connection: Connection, listing: Begun) -> None:
+async def compared(connection: Connection, listing: ListingStart) -> None:
     """*listing* was complete and right, and this transaction compared it with the records."""
     await connection.execute(
         "UPDATE corral_last_look SET compared = greatest(compared, $1) WHERE pg_postmaster_start_time() = $2",

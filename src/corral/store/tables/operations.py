@@ -11,11 +11,11 @@ import msgspec
 from corral.domain.instance import Failure, InstanceId, OperationId
 from corral.domain.operation import Operation, OperationKind, OperationStatus
 from corral.store.session.database import Connection
-from corral.store.sql.bulk_insert import Adding
+from corral.store.sql.bulk_insert import BulkInsert
 from corral.store.sql.combined_statement import Write
 
 COLUMNS = "id, instance_id, kind, status, phases, error, created_at, correlation_id"
-_ADD = Adding(
+_ADD = BulkInsert(
     "INSERT INTO corral_operations ({columns}) SELECT {columns} FROM {rows}",
     own={
         "id": "text",

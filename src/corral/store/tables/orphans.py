@@ -51,7 +51,7 @@ async def forget_others(connection: Connection, seen: Sequence[Orphan]) -> None:
     )
 
 
-async def all_of_them(connection: Connection, limit: int = 1000) -> list[Orphan]:
+async def load_all(connection: Connection, limit: int = 1000) -> list[Orphan]:
     """The longest known first."""
     rows = await connection.fetch("SELECT * FROM corral_orphans ORDER BY first_seen_at, provider_id LIMIT $1", limit)
     return [_orphan(row) for row in rows]

@@ -26,7 +26,7 @@ SELECT state, {_NOW}, set_config('synchronous_commit', 'off', true) FROM corral_
 _WRITE: Final = "UPDATE corral_provider_budget SET state = $1"
 
 
-class DatabaseLedger:
+class DatabaseRateLimitStore:
     """A BudgetLedger (see `cloud/rate_limiter.py`) in the database."""
 
     def __init__(self, database: Database) -> None:

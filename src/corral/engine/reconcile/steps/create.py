@@ -27,7 +27,7 @@ from corral.domain.errors import (
     StaleError,
     StoreUnavailableError,
 )
-from corral.domain.events import waits_anew
+from corral.domain.events import starts_to_wait
 from corral.domain.instance import Failure, Instance
 from corral.domain.lifecycle.creation import (
     NOT_CARRIED_OUT,
@@ -39,23 +39,23 @@ from corral.domain.lifecycle.creation import (
     needs_fresh_offers,
     not_created,
     retried_until,
-    waited_in_vain,
+    waited_too_long,
     waiting,
 )
 from corral.domain.lifecycle.decide import Policy
 from corral.domain.lifecycle.refusals import Refusal, all_tried, nothing_left, refusal_of
 from corral.domain.lifecycle.tables import Phase
-from corral.domain.observation.provider_names import Mark
+from corral.domain.observation.provider_names import ProviderName
 from corral.domain.placement.catalog import Template
 from corral.domain.placement.pricing import usd_text
 from corral.domain.placement.rank import Candidate, Offer, Reason
-from corral.domain.requests.create import wish_of
-from corral.engine.queries.catalog import Catalogue
+from corral.domain.requests.create import placement_request
+from corral.engine.queries.catalog import Catalog
 from corral.engine.reconcile.create_gate import CreateGate
-from corral.engine.reconcile.recorder import Hold, Recorder, Step
+from corral.engine.reconcile.recorder import ReconcileContext, Recorder, Transition
 from corral.engine.reconcile.send_check import SendCheck, order_of, send
-from corral.engine.reconcile.unmade import Unmade
-from corral.store.session.database import Database, translated
+from corral.engine.reconcile.unmade import UncreatedInstances
+from corral.store.session.database import Database, driver_errors
 from corral.store.tables import instances, operations
 
 WHATEVER_THE_OFFER: Final = frozenset({"INSUFFICIENT_BALANCE", "AUTHENTICATION_FAILED", "INVALID_TEMPLATE"})
@@ -68,20 +68,20 @@ shorter, and many that wait use up the rate limit with reading it and with refus
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Births:
+class CreateStep:
     """Brings wanted instances into the world."""
 
     cloud: Cloud
     database: Database
-    catalogue: Catalogue
+    catalogue: Catalog
     gate: CreateGate
-    unmade: Unmade
+    unmade: UncreatedInstances
     recorder: Recorder
     clock: Clock
     installation: str
     policy: Policy
 
-    async def create(self, hold: Hold, instance: Instance) -> Instance:
+    async def create(self, hold: ReconcileContext, instance: Instance) -> Instance:
         """
         Try the offers in order until one is taken, none is left, or an answer is unclear; answers the instance then.
 
@@ -94,7 +94,7 @@ class Births:
             max_age = WAITING_MAX_AGE_SECONDS if needs_fresh_offers(instance) else None
             try:
                 template = await self.catalogue.template(instance.order.template_id)
-                ranking = await self.catalogue.plan(wish_of(instance.order), max_age_seconds=max_age)
+                ranking = await self.catalogue.plan(placement_request(instance.order), max_age_seconds=max_age)
                 left = [c for c in ranking.candidates if c.offer not in refused]
                 instance = replace(instance, tried=all_tried(ranking, refused.values()))
                 if not left:
@@ -111,7 +111,7 @@ class Births:
                 return instance
             refused[candidate.offer] = refusal
 
-    async def _held_by_gate(self, hold: Hold, instance: Instance) -> Instance | None:
+    async def _held_by_gate(self, hold: ReconcileContext, instance: Instance) -> Instance | None:
         """None if a create may be sent; else the instance, which says why not. Raises if that should be known soon."""
         try:
             await self.gate.check(hold.connection, hold.server, instance.id)
@@ -142,7 +142,7 @@ class Births:
 
     async def _attempt(
         self,
-        hold: Hold,
+        hold: ReconcileContext,
         instance: Instance,
         candidate: Candidate,
         template: Template,
@@ -154,7 +154,7 @@ class Births:
             self.clock, self.policy.longest_create, lambda: instances.is_unchanged(hold.connection, instance)
         )
         instance = await self._intend(hold, instance, candidate)
-        mark = Mark(installation=self.installation, instance_id=instance.id, attempt=instance.attempt)
+        mark = ProviderName(installation=self.installation, instance_id=instance.id, attempt=instance.attempt)
         order = order_of(mark, instance.order, candidate, template, credentials)
         try:
             provider_id = await send(self.cloud, order, check)
@@ -163,7 +163,7 @@ class Births:
             raise
         except asyncio.CancelledError:  # this worker stops: another can go on at once if nothing was sent
             if not check.passed:
-                with suppress(StaleError, StoreUnavailableError), translated():
+                with suppress(StaleError, StoreUnavailableError), driver_errors():
                     await self._clear(hold, instance, "not sent: the worker was stopped")
             raise
         except CloudShortageError as error:
@@ -186,7 +186,7 @@ class Births:
         return await self._record_id(hold, instance, provider_id), None
 
     async def _with_login(
-        self, hold: Hold, instance: Instance, candidate: Candidate, template: Template, auth_id: str
+        self, hold: ReconcileContext, instance: Instance, candidate: Candidate, template: Template, auth_id: str
     ) -> tuple[Instance, Refusal | None]:
         """The provider refused the id of the registry login: send the login itself, fetched for this one call."""
         try:
@@ -198,18 +198,18 @@ class Births:
             raise
         return await self._attempt(hold, instance, candidate, template, credentials)
 
-    async def _intend(self, hold: Hold, instance: Instance, candidate: Candidate) -> Instance:
+    async def _intend(self, hold: ReconcileContext, instance: Instance, candidate: Candidate) -> Instance:
         """Record what is about to be asked."""
         now = self.clock.now()
-        intent = Step(intended(instance, candidate, now), "about to create")
-        return await self.recorder.write(hold, instance, intent, now=now, look_again=self.policy.settle)
+        intent = Transition(intended(instance, candidate, now), "about to create")
+        return await self.recorder.write(hold, instance, intent, now=now, requeue_after=self.policy.settle)
 
-    async def _clear(self, hold: Hold, instance: Instance, because: str) -> Instance:
+    async def _clear(self, hold: ReconcileContext, instance: Instance, because: str) -> Instance:
         """Record that the call certainly left nothing behind."""
         return await self._record(hold, instance, lambda current, _: not_created(current), because)
 
     async def _hold_up(
-        self, hold: Hold, instance: Instance, error: CloudTransientError, *, was_called: bool = False
+        self, hold: ReconcileContext, instance: Instance, error: CloudTransientError, *, was_called: bool = False
     ) -> None:
         """
         Record why nothing could be created for now, unless that is recorded already.
@@ -223,12 +223,12 @@ class Births:
         waits = change(instance, self.clock.now())
         if waits == instance:
             return
-        if waits_anew(instance, waits):
+        if starts_to_wait(instance, waits):
             log.info("instance.waiting", code=NOT_CARRIED_OUT, why=error.message, tries=instance.create_tries)
         await self._record(hold, instance, change, error.message)
 
     async def _record(
-        self, hold: Hold, instance: Instance, change: Callable[[Instance, datetime], Instance], because: str
+        self, hold: ReconcileContext, instance: Instance, change: Callable[[Instance, datetime], Instance], because: str
     ) -> Instance:
         """
         Record how the call of *instance* ended.
@@ -239,15 +239,15 @@ class Births:
         now = self.clock.now()
         try:
             return await self.recorder.write(
-                hold, instance, Step(change(instance, now), because), now=now, look_again=self.policy.settle
+                hold, instance, Transition(change(instance, now), because), now=now, requeue_after=self.policy.settle
             )
         except StaleError:
             current = await self._reread(hold, instance)
             if current is not None and current.create_in_doubt and current.attempt == instance.attempt:
-                await self.recorder.write(hold, current, Step(change(current, now), because), now=now)
+                await self.recorder.write(hold, current, Transition(change(current, now), because), now=now)
             raise
 
-    async def _record_id(self, hold: Hold, instance: Instance, provider_id: str) -> Instance:
+    async def _record_id(self, hold: ReconcileContext, instance: Instance, provider_id: str) -> Instance:
         """
         Record the id that the provider returned, also if another process changed the instance meanwhile.
 
@@ -255,7 +255,7 @@ class Births:
         lock was lost. The id is then written through a new connection.
         """
         try:
-            with translated():
+            with driver_errors():
                 return await self._write_id(hold, instance, provider_id)
         except StoreUnavailableError as lost:
             try:
@@ -266,14 +266,14 @@ class Births:
                 raise
             raise StaleError(f"the lock of {instance.id} was lost") from lost
 
-    async def _write_id(self, hold: Hold, instance: Instance, provider_id: str) -> Instance:
+    async def _write_id(self, hold: ReconcileContext, instance: Instance, provider_id: str) -> Instance:
         current = instance
         while True:
             now = self.clock.now()
-            step = Step(created(current, provider_id, now), "created")
+            step = Transition(created(current, provider_id, now), "created")
             until_deadline = None if current.deadline_at is None else current.deadline_at - now
             try:
-                return await self.recorder.write(hold, current, step, now=now, look_again=until_deadline)
+                return await self.recorder.write(hold, current, step, now=now, requeue_after=until_deadline)
             except StaleError:
                 reread = await self._reread(hold, instance)
                 if reread is not None and reread.provider_id == provider_id:
@@ -283,25 +283,29 @@ class Births:
                     raise
                 current = reread
 
-    async def _reread(self, hold: Hold, instance: Instance) -> Instance | None:
+    async def _reread(self, hold: ReconcileContext, instance: Instance) -> Instance | None:
         """The instance as it is recorded now; its operation is taken over by *hold*."""
         current = await instances.load(hold.connection, instance.id)
         if current is not None:
             hold.operation = await operations.load(hold.connection, current.operation_id)
         return current
 
-    async def _give_up(self, hold: Hold, instance: Instance, obstacle: Failure, after: float | None = None) -> Instance:
+    async def _give_up(
+        self, hold: ReconcileContext, instance: Instance, obstacle: Failure, after: float | None = None
+    ) -> Instance:
         """Record why nothing was created: the create waits and is tried again if that may pass, else it fails."""
         now = self.clock.now()
         until = retried_until(instance, obstacle)
         if until is None or now >= until:
-            return await self._fail(hold, instance, waited_in_vain(obstacle))
+            return await self._fail(hold, instance, waited_too_long(obstacle))
         waits = waiting(instance, obstacle, now, pause_seconds=after)
         log.info("instance.waiting", code=obstacle.code, why=obstacle.message, tries=waits.create_tries)
         pause = None if waits.retry_at is None else waits.retry_at - now
-        return await self.recorder.write(hold, instance, Step(waits, obstacle.message), now=now, look_again=pause)
+        return await self.recorder.write(
+            hold, instance, Transition(waits, obstacle.message), now=now, requeue_after=pause
+        )
 
-    async def _fail(self, hold: Hold, instance: Instance, failure: Failure) -> Instance:
+    async def _fail(self, hold: ReconcileContext, instance: Instance, failure: Failure) -> Instance:
         now = self.clock.now()
         failed = replace(instance, phase=Phase.FAILED, phase_since=now, failure=failure)
-        return await self.recorder.write(hold, instance, Step(failed, failure.message), now=now)
+        return await self.recorder.write(hold, instance, Transition(failed, failure.message), now=now)

@@ -19,7 +19,7 @@ from corral.cloud.port import Cloud
 from corral.domain.errors import CloudError, CloudRefusedError, CloudTransientError, CloudUnknownError, StaleError
 from corral.domain.health.checks import CheckAgain, GivenUp, HealthReport, OverallHealth, Passed, judge, unmapped
 from corral.domain.health.rechecks import check_time, until_recheck
-from corral.domain.instance import Failure, Instance, Ways
+from corral.domain.instance import Access, Failure, Instance
 from corral.domain.lifecycle import release
 from corral.domain.lifecycle.decision import Policy
 from corral.domain.lifecycle.tables import Action, Goal, Phase
@@ -27,35 +27,35 @@ from corral.domain.observation.compare import found_unlisted
 from corral.domain.observation.sighting import ProviderInstance, Sighting
 from corral.domain.observation.spot import observed
 from corral.domain.placement.catalog import PortKind
-from corral.engine.observe.recent_lookups import Glimpses
+from corral.engine.observe.recent_lookups import RecentLookups
 from corral.engine.reconcile.outcome import Outcome, provider_id
-from corral.engine.reconcile.recorder import Hold, Recorder, Step
-from corral.engine.reconcile.steps.create import Births
-from corral.engine.reconcile.steps.start import Starts
+from corral.engine.reconcile.recorder import ReconcileContext, Recorder, Transition
+from corral.engine.reconcile.steps.create import CreateStep
+from corral.engine.reconcile.steps.start import StartStep
 from corral.health.probe import Prober
 from corral.store.tables import instances
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Acts:
+class Steps:
     """Does what was decided."""
 
     cloud: Cloud
-    births: Births
-    starts: Starts
+    create_step: CreateStep
+    start_step: StartStep
     prober: Prober
     recorder: Recorder
     clock: Clock
     policy: Policy
-    roll: Callable[[], float]
-    glimpses: Glimpses = field(default_factory=Glimpses)
+    jitter: Callable[[], float]
+    recent_lookups: RecentLookups = field(default_factory=RecentLookups)
     """What the observer of this process just saw of single instances."""
 
-    async def do(self, action: Action, hold: Hold, instance: Instance) -> Outcome:
+    async def do(self, action: Action, hold: ReconcileContext, instance: Instance) -> Outcome:
         """Do *action*; may raise CloudTransientError (later) and StaleError (somebody else moved it: look anew)."""
         match action:
             case Action.CREATE:
-                return Outcome(instance=await self.births.create(hold, instance))
+                return Outcome(instance=await self.create_step.create(hold, instance))
             case Action.FIND:
                 return Outcome(instance=instance)  # the observer looks for the name in every listing
             case Action.INSPECT:
@@ -66,9 +66,9 @@ class Acts:
             case Action.CONFIRM:
                 return await self._confirm(hold, instance)
             case Action.START:
-                return await self.starts.start(hold, instance)
+                return await self.start_step.start(hold, instance)
             case Action.RESTART:
-                return await self.starts.restart(hold, instance)
+                return await self.start_step.restart(hold, instance)
             case Action.STOP | Action.DELETE:
                 call = self.cloud.stop if action is Action.STOP else self.cloud.delete
                 return await self._release(hold, instance, call)
@@ -76,36 +76,44 @@ class Acts:
                 assert_never(action)
 
     async def inspect(
-        self, hold: Hold, instance: Instance, entered: Step | None = None, look_at: datetime | None = None
+        self,
+        hold: ReconcileContext,
+        instance: Instance,
+        entered: Transition | None = None,
+        wake_at: datetime | None = None,
     ) -> Outcome:
         """
         Learn the endpoints and the ways in; it is probed once every endpoint has an address.
 
         A look changes nothing at the provider, so the phase *entered* by this pass is written down together with what
-        was seen, and with the reminder to look again at *look_at*.
+        was seen, and with the reminder to look again at *wake_at*.
         """
         steps = () if entered is None else (entered,)
         current = instance if entered is None else entered.after
         try:
-            seen = self.glimpses.take(instance, self.clock.now()) or await self.cloud.instance(provider_id(instance))
+            seen = self.recent_lookups.take(instance, self.clock.now()) or await self.cloud.instance(
+                provider_id(instance)
+            )
         except CloudRefusedError as error:
             log.error("instance.look_refused", why=error.message)
             written = await self._write(hold, instance, *steps)
-            return Outcome(instance=written, look_again=self.policy.repeat_after)
+            return Outcome(instance=written, requeue_after=self.policy.repeat_after)
         except CloudError:
             await self._write(hold, instance, *steps)
             raise
         now = self.clock.now()
         if seen is None:
             missing = replace(current, missing_since=current.missing_since or now)
-            return Outcome(instance=await self._write(hold, instance, *steps, Step(missing, "not found by its id")))
+            return Outcome(
+                instance=await self._write(hold, instance, *steps, Transition(missing, "not found by its id"))
+            )
         known = sighted(current, seen, self.clock)
         if seen.sighting is not Sighting.RUNNING:
-            return Outcome(instance=await self._write(hold, instance, *steps, Step(known, "seen")))
+            return Outcome(instance=await self._write(hold, instance, *steps, Transition(known, "seen")))
         if any(e.address is None for e in seen.endpoints if e.kind is not PortKind.UDP):
             written = await self._write(hold, instance, *steps)
             failed = written.phase is Phase.FAILED
-            return Outcome(instance=written, look_again=self.policy.second_look if failed else self.policy.poll)
+            return Outcome(instance=written, requeue_after=self.policy.second_look if failed else self.policy.poll)
         checking = replace(
             known,
             endpoints=seen.endpoints,
@@ -115,48 +123,48 @@ class Acts:
             phase=Phase.HEALTH_CHECKING,
             phase_since=now,
         )
-        found = Step(checking, "its endpoints are known")
+        found = Transition(checking, "its endpoints are known")
         # The check that follows is the work of a job, which may be lost.
         checked_by = now + check_time(instance, self.policy)
-        look_at = checked_by if look_at is None else min(look_at, checked_by)
-        return Outcome(instance=await self._write(hold, instance, *steps, found, look_at=look_at))
+        wake_at = checked_by if wake_at is None else min(wake_at, checked_by)
+        return Outcome(instance=await self._write(hold, instance, *steps, found, wake_at=wake_at))
 
-    async def _probe(self, hold: Hold, instance: Instance) -> Outcome:
+    async def _probe(self, hold: ReconcileContext, instance: Instance) -> Outcome:
         """Check every endpoint once, and judge; in a hurry, only if they answer soon."""
         given_up = unmapped(instance.endpoints, instance.health_spec)
         if given_up is not None:
             return await self._fail_checks(hold, instance, given_up)
         try:
-            async with asyncio.timeout(self.policy.hurry.total_seconds() if hold.in_a_hurry else None):
+            async with asyncio.timeout(self.policy.hurry.total_seconds() if hold.urgent else None):
                 report = await self.prober.check(instance.endpoints, instance.health_spec, previous=instance.health)
         except TimeoutError:
-            return Outcome(instance=instance, look_again=timedelta(0))
+            return Outcome(instance=instance, requeue_after=timedelta(0))
         now = self.clock.now()
         probed = replace(instance, health=report)
-        match judge(report, instance.health_spec, now=now, roll=self.roll()):
+        match judge(report, instance.health_spec, now=now, jitter=self.jitter()):
             case Passed():
                 ready = replace(
                     probed, phase=Phase.READY, phase_since=now, ready_at=instance.ready_at or now, deadline_at=None
                 )
-                return Outcome(instance=await self._write(hold, instance, Step(ready, "healthy")))
+                return Outcome(instance=await self._write(hold, instance, Transition(ready, "healthy")))
             case CheckAgain() as again:
-                look_at = now + again.after + check_time(instance, self.policy)
+                wake_at = now + again.after + check_time(instance, self.policy)
                 return Outcome(
-                    instance=await self._write(hold, instance, Step(probed, "not healthy yet"), look_at=look_at),
-                    look_again=again.after,
+                    instance=await self._write(hold, instance, Transition(probed, "not healthy yet"), wake_at=wake_at),
+                    requeue_after=again.after,
                 )
             case GivenUp() as given_up:
                 return await self._fail_checks(hold, instance, given_up, report)
 
     async def _fail_checks(
-        self, hold: Hold, instance: Instance, given_up: GivenUp, report: HealthReport | None = None
+        self, hold: ReconcileContext, instance: Instance, given_up: GivenUp, report: HealthReport | None = None
     ) -> Outcome:
         failure = Failure(code=given_up.code, message=given_up.message)
         health = report or instance.health
         failed = replace(instance, phase=Phase.FAILED, phase_since=self.clock.now(), failure=failure, health=health)
-        return Outcome(instance=await self._write(hold, instance, Step(failed, failure.message)))
+        return Outcome(instance=await self._write(hold, instance, Transition(failed, failure.message)))
 
-    async def _probe_late(self, hold: Hold, instance: Instance) -> Outcome:
+    async def _probe_late(self, hold: ReconcileContext, instance: Instance) -> Outcome:
         """Check once more an instance that failed its health checks and runs; it becomes ready when it answers."""
         endpoints, ways = instance.endpoints, instance.ways
         try:
@@ -179,12 +187,12 @@ class Acts:
                 ready_at=instance.ready_at or now,
                 deadline_at=None,
             )
-            return Outcome(instance=await self._write(hold, instance, Step(ready, "healthy at last")))
+            return Outcome(instance=await self._write(hold, instance, Transition(ready, "healthy at last")))
         again = until_recheck(probed, now, self.policy)
-        written = await self._write(hold, instance, Step(probed, "still not healthy"), look_at=now + again)
-        return Outcome(instance=written, look_again=again)
+        written = await self._write(hold, instance, Transition(probed, "still not healthy"), wake_at=now + again)
+        return Outcome(instance=written, requeue_after=again)
 
-    async def _confirm(self, hold: Hold, instance: Instance) -> Outcome:
+    async def _confirm(self, hold: ReconcileContext, instance: Instance) -> Outcome:
         """Ask directly for one that is missing in the list; its absence is confirmed by enough such answers."""
         seen = await self.cloud.instance(provider_id(instance))
         now = self.clock.now()
@@ -192,15 +200,17 @@ class Acts:
             there = sighted(instance, seen, self.clock)
             if instance.missing_since is not None:
                 there = found_unlisted(there, now)
-            found = await self._write(hold, instance, Step(there, "found by its id"))
+            found = await self._write(hold, instance, Transition(there, "found by its id"))
             return Outcome(instance=found)
         checks = instance.missing_checks + 1
         missing = replace(instance, missing_checks=checks, missing_checked_at=now)
         if instance.goal is Goal.GONE or checks >= self.policy.vanish_checks:
             missing = replace(missing, sighting=Sighting.ABSENT, word="gone", sighted_at=now)
-        return Outcome(instance=await self._write(hold, instance, Step(missing, "not found by its id")))
+        return Outcome(instance=await self._write(hold, instance, Transition(missing, "not found by its id")))
 
-    async def _release(self, hold: Hold, instance: Instance, call: Callable[[str], Awaitable[bool | None]]) -> Outcome:
+    async def _release(
+        self, hold: ReconcileContext, instance: Instance, call: Callable[[str], Awaitable[bool | None]]
+    ) -> Outcome:
         """
         Record that a stop or delete is about to be sent, send it, and record how the call ended.
 
@@ -231,10 +241,10 @@ class Acts:
             return release.answered(known, now, refused, is_accepted=is_accepted)
 
         ended = await self._end_release(hold, sent, end, because)
-        return Outcome(instance=ended, look_again=self.policy.repeat_after)
+        return Outcome(instance=ended, requeue_after=self.policy.repeat_after)
 
     async def _end_release(
-        self, hold: Hold, sent: Instance, end: Callable[[Instance], Instance], because: str
+        self, hold: ReconcileContext, sent: Instance, end: Callable[[Instance], Instance], because: str
     ) -> Instance:
         """Record how a stop or delete ended, also when an observation was recorded during the call."""
         try:
@@ -245,17 +255,19 @@ class Acts:
                 raise
             return await self._write_release(hold, known, end(known), because)
 
-    async def _write_release(self, hold: Hold, before: Instance, after: Instance, because: str) -> Instance:
+    async def _write_release(self, hold: ReconcileContext, before: Instance, after: Instance, because: str) -> Instance:
         return await self._write(
-            hold, before, Step(after, because), look_at=self.clock.now() + self.policy.repeat_after
+            hold, before, Transition(after, because), wake_at=self.clock.now() + self.policy.repeat_after
         )
 
-    async def _write(self, hold: Hold, before: Instance, *steps: Step, look_at: datetime | None = None) -> Instance:
+    async def _write(
+        self, hold: ReconcileContext, before: Instance, *steps: Transition, wake_at: datetime | None = None
+    ) -> Instance:
         if not steps:
             return before
         now = self.clock.now()
-        look_again = None if look_at is None else look_at - now
-        return await self.recorder.write(hold, before, *steps, now=now, look_again=look_again)
+        requeue_after = None if wake_at is None else wake_at - now
+        return await self.recorder.write(hold, before, *steps, now=now, requeue_after=requeue_after)
 
 
 def sighted(instance: Instance, seen: ProviderInstance, clock: Clock) -> Instance:
@@ -275,8 +287,8 @@ def sighted(instance: Instance, seen: ProviderInstance, clock: Clock) -> Instanc
     )
 
 
-def _ways(seen: ProviderInstance) -> Ways | None:
+def _ways(seen: ProviderInstance) -> Access | None:
     way = seen.connection
     if way is None:
         return None
-    return Ways(ssh=way.ssh_command, jupyter=way.jupyter_address, web_terminal=way.web_terminal_address)
+    return Access(ssh=way.ssh_command, jupyter=way.jupyter_address, web_terminal=way.web_terminal_address)

@@ -24,7 +24,7 @@ from corral.domain.errors import (
 from corral.domain.instance import Failure, Instance
 from corral.domain.lifecycle.decide import Policy
 from corral.engine.reconcile.outcome import Outcome, provider_id
-from corral.engine.reconcile.recorder import Hold, Recorder, Step
+from corral.engine.reconcile.recorder import ReconcileContext, Recorder, Transition
 
 OF_ACCOUNT: Final = frozenset({"INSUFFICIENT_BALANCE", "AUTHENTICATION_FAILED"})
 """Refusals that a person puts right. They keep their code while the start is repeated until its deadline."""
@@ -32,7 +32,7 @@ NO_GPU: Final = "its host has no free GPU now: start it again later, or create a
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Starts:
+class StartStep:
     """Asks the provider to start and to restart."""
 
     cloud: Cloud
@@ -40,7 +40,7 @@ class Starts:
     clock: Clock
     policy: Policy
 
-    async def start(self, hold: Hold, instance: Instance) -> Outcome:
+    async def start(self, hold: ReconcileContext, instance: Instance) -> Outcome:
         """Ask for a start; may raise CloudTransientError, when it certainly was not asked for."""
         asked = await self._about_to_ask(hold, instance)
         try:
@@ -49,7 +49,7 @@ class Starts:
             return await self._not_done(hold, asked, error)
         return await self._answered(hold, asked, asked)
 
-    async def restart(self, hold: Hold, instance: Instance) -> Outcome:
+    async def restart(self, hold: ReconcileContext, instance: Instance) -> Outcome:
         """Ask for a restart; what was seen before says nothing from here on."""
         asked = await self._about_to_ask(hold, replace(instance, sighting=None))
         try:
@@ -58,25 +58,25 @@ class Starts:
             return await self._not_done(hold, asked, error)
         return await self._answered(hold, asked, replace(asked, owed=None))
 
-    async def _about_to_ask(self, hold: Hold, instance: Instance) -> Instance:
+    async def _about_to_ask(self, hold: ReconcileContext, instance: Instance) -> Instance:
         now = self.clock.now()
         asking = replace(instance, acted_at=now, asks=instance.asks + 1)
         return await self.recorder.write(
-            hold, instance, Step(asking, "about to ask"), now=now, look_again=self.policy.settle
+            hold, instance, Transition(asking, "about to ask"), now=now, requeue_after=self.policy.settle
         )
 
-    async def _answered(self, hold: Hold, asked: Instance, done: Instance) -> Outcome:
-        agreed = Step(replace(done, refused=None), "the provider was asked, and agreed")
+    async def _answered(self, hold: ReconcileContext, asked: Instance, done: Instance) -> Outcome:
+        agreed = Transition(replace(done, refused=None), "the provider was asked, and agreed")
         written = await self._write(hold, asked, agreed)
-        return Outcome(instance=written, look_again=self.policy.settle)
+        return Outcome(instance=written, requeue_after=self.policy.settle)
 
-    async def _not_done(self, hold: Hold, asked: Instance, error: CloudError) -> Outcome:
+    async def _not_done(self, hold: ReconcileContext, asked: Instance, error: CloudError) -> Outcome:
         match error:
             case CloudUnknownError():
                 log.info("instance.ask_in_doubt", why=error.message)
-                return Outcome(instance=asked, look_again=self.policy.settle)
+                return Outcome(instance=asked, requeue_after=self.policy.settle)
             case CloudTransientError():
-                await self._write(hold, asked, Step(replace(asked, acted_at=None), "could not be asked"))
+                await self._write(hold, asked, Transition(replace(asked, acted_at=None), "could not be asked"))
                 raise error
             case CloudRefusedError() if error.code in OF_ACCOUNT:
                 refused = Failure(code=error.code, message=error.message)
@@ -85,8 +85,8 @@ class Starts:
             case _:
                 refused = Failure(code="STARTUP_FAILED", message=error.message)
         log.info("instance.start_refused", why=error.message)
-        written = await self._write(hold, asked, Step(replace(asked, refused=refused), refused.message))
+        written = await self._write(hold, asked, Transition(replace(asked, refused=refused), refused.message))
         return Outcome(instance=written)
 
-    async def _write(self, hold: Hold, before: Instance, step: Step) -> Instance:
+    async def _write(self, hold: ReconcileContext, before: Instance, step: Transition) -> Instance:
         return await self.recorder.write(hold, before, step, now=self.clock.now())
