@@ -156,7 +156,7 @@ async def _burst(ground: Ground, burst: Burst, numbers: itertools.count[int]) ->
 
 
 async def _warm(served: Served, clock: Clock) -> set[str]:
-    """Make a few, as a service has that has run for a while: it remembers the catalogue, and PostgreSQL its plans."""
+    """Make a few, as a service has that has run for a while: it remembers the catalog, and PostgreSQL its plans."""
     await orders.send(served.port, clock, wishes=FIRST, in_flight=FIRST, keyed=True)
     return {instance.provider_id for instance in await orders.all_ready(served.port, clock, wishes=FIRST, within=60)}
 

@@ -139,7 +139,7 @@ class Settings:
     spot_create: str = _setting(
         "accepted",
         choice("accepted", "INSUFFICIENT_RESOURCE", "UNSUPPORTED_BILLING_MODE"),
-        "whether create takes spot, or the reason it refuses it with although the catalogue offers it",
+        "whether create takes spot, or the reason it refuses it with although the catalog offers it",
     )
     weather: str = _setting(
         "calm", choice("calm", "changing", "stormy"), "stock comes and goes by the minute: never, somewhat, much"

@@ -32,7 +32,7 @@ from novitasim.world.world import World
 # What a client puts behind the root to reach the provider's v1 calls.
 BASE_PATH = "/gpu-instance/openapi"
 
-# The body of a create call that any catalogue can serve.
+# The body of a create call that any catalog can serve.
 PLAIN: dict[str, object] = {
     "productId": "4090.16c62g",
     "gpuNum": 1,

@@ -1,4 +1,4 @@
-"""The catalogue and the caches, as callers see them."""
+"""The catalog and the caches, as callers see them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ JSON = {"content-type": "application/json"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counter:
-    """A served catalogue and what stands behind it."""
+    """A served catalog and what stands behind it."""
 
     service: Service
     shop: Shop
@@ -38,10 +38,10 @@ class Counter:
 async def counter(database: Database) -> AsyncGenerator[Counter]:
     clock, shop = SteppedClock(), Shop()
     book = CacheRegistry(CacheSettings(), clock)
-    catalogue = Catalog(
+    catalog = Catalog(
         shop, book, FailedOffers(database), clock, default_region="CN-HK-01", regions=("AS-SGP-02", "CN-HK-01")
     )
-    async with serving(database, catalogue=catalogue, caches=CacheInvalidation(book, database)) as service:
+    async with serving(database, catalog=catalog, caches=CacheInvalidation(book, database)) as service:
         yield Counter(service=service, shop=shop, book=book, clock=clock)
 
 

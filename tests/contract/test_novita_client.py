@@ -86,7 +86,7 @@ async def stage(
             yield sim, parts, clock
 
 
-async def test_the_catalogue_is_read_in_our_words() -> None:
+async def test_the_catalog_is_read_in_our_words() -> None:
     """Display names for regions, micro-USD for prices, ids that no name gives away."""
     async with stage() as (_, parts, _clock):
         clusters = {cluster.region: cluster.id for cluster in await parts.cloud.clusters()}

@@ -31,9 +31,7 @@ async def adopt(herd: Herd, provider_id: str) -> Instance:
     cloud = herd.observer.cloud
     adopting = AdoptInstance(
         cloud=cloud,
-        catalogue=Catalog(
-            cloud, caches, FailedOffers(herd.database), herd.clock, default_region="CN-HK-01", regions=()
-        ),
+        catalog=Catalog(cloud, caches, FailedOffers(herd.database), herd.clock, default_region="CN-HK-01", regions=()),
         database=herd.database,
         queue=herd.queue,
         tell=herd.news.tell,

@@ -23,7 +23,7 @@ async def herd(database: Database, target: DatabaseTarget) -> AsyncGenerator[Her
 
 def sell_out(herd: Herd, gpus: int | None = 0) -> None:
     """Leave so many GPUs of what is ordered, everywhere; None: as many as at first."""
-    for product in herd.sim.world.catalogue.products.values():
+    for product in herd.sim.world.catalog.products.values():
         if product.name == ORDER.product_name:
             for cluster in product.clusters:
                 herd.sim.set_stock(product.id, cluster, gpus)
@@ -42,7 +42,7 @@ def creates(herd: Herd) -> int:
 
 @pytest.mark.parametrize("reason", ["INSUFFICIENT_RESOURCE", "UNSUPPORTED_BILLING_MODE"])
 async def test_spot_fallback_also_counts_when_the_create_call_refuses_spot(herd: Herd, reason: str) -> None:
-    """The catalogue offers spot for minutes after the last spot machine went."""
+    """The catalog offers spot for minutes after the last spot machine went."""
     herd.sim.set(spot_create=reason)
     wish = await herd.wish(replace(ORDER, spot_fallback=True))
     await herd.work()
@@ -68,7 +68,7 @@ async def test_a_shortage_of_eight_gpus_does_not_keep_one_from_being_created(her
 
 
 async def test_the_price_is_read_again_before_a_create_with_a_limit(herd: Herd) -> None:
-    """The catalogue that was remembered is older than the price."""
+    """The catalog that was remembered is older than the price."""
     first = await herd.wish()
     await herd.work()
     paid = (await herd.get(first)).placement
@@ -103,7 +103,7 @@ async def test_all_offers_short_waits_visibly_and_creates_once_one_is_left(herd:
 
 
 async def test_an_offer_that_the_call_refused_is_tried_again_soon_after_it_is_in_stock(herd: Herd) -> None:
-    """The catalogue said all the time that it can be had: only a create call shows it."""
+    """The catalog said all the time that it can be had: only a create call shows it."""
     herd.sim.set(spot_create="INSUFFICIENT_RESOURCE")
     wish = await herd.wish()
     await herd.steps(3)
@@ -182,14 +182,14 @@ async def test_an_account_that_cannot_pay_is_waited_for(database: Database, targ
         await herd.until(wish, Phase.READY, steps=100)
 
 
-async def test_an_empty_catalogue_is_waited_for(herd: Herd) -> None:
+async def test_an_empty_catalog_is_waited_for(herd: Herd) -> None:
     """The product was for sale when the request was accepted."""
     world = herd.sim.world
-    full = world.catalogue
-    world.catalogue = replace(full, products={})
+    full = world.catalog
+    world.catalog = replace(full, products={})
     wish = await herd.wish()
     await passes(herd, wish, "PRODUCT_NOT_FOUND")
-    world.catalogue = full
+    world.catalog = full
     await herd.until(wish, Phase.READY, steps=100)
 
 
@@ -261,9 +261,9 @@ async def test_what_is_not_wanted_any_more_stops_waiting(herd: Herd) -> None:
 
 
 def raise_prices(herd: Herd) -> None:
-    catalogue = herd.sim.world.catalogue
+    catalog = herd.sim.world.catalog
     dear = {
         key: replace(product, spot_e5=product.spot_e5 * 5, price_e5=product.price_e5 * 5)
-        for key, product in catalogue.products.items()
+        for key, product in catalog.products.items()
     }
-    herd.sim.world.catalogue = replace(catalogue, products=dear)
+    herd.sim.world.catalog = replace(catalog, products=dear)

@@ -22,18 +22,18 @@ PRIORITY = ("AS-SGP-02", "CN-HK-01", "AS-IN-01")
 
 
 class Market:
-    """A catalogue over a provider in memory and the real database."""
+    """A catalog over a provider in memory and the real database."""
 
     def __init__(self, database: Database) -> None:
         self.clock = SteppedClock()
         self.shop = Shop()
         self.caches = CacheRegistry(CacheSettings(), self.clock)
-        self.catalogue = Catalog(
+        self.catalog = Catalog(
             self.shop, self.caches, FailedOffers(database), self.clock, default_region="CN-HK-01", regions=PRIORITY
         )
 
     def wish(self, name: str = "RTX 4090 24GB", **more: object) -> PlacementRequest:
-        return PlacementRequest(product_name=name, regions=self.catalogue.region_order(), **more)  # type: ignore[arg-type]  # test's
+        return PlacementRequest(product_name=name, regions=self.catalog.region_order(), **more)  # type: ignore[arg-type]  # test's
 
 
 @pytest.fixture
@@ -49,7 +49,7 @@ async def test_regions_are_asked_at_once_and_each_only_once(market: Market) -> N
     """Wishes for other products of the same clusters need no call at all."""
     market.shop.open.clear()
     wishes = [market.wish(), market.wish(gpu_num=2), market.wish("RTX 4090 24GB (High frequency)")] * 5
-    asked = [asyncio.create_task(market.catalogue.candidates(wish)) for wish in wishes]
+    asked = [asyncio.create_task(market.catalog.candidates(wish)) for wish in wishes]
     market.shop.open.set()
     first, *_ = await asyncio.gather(*asked)
 
@@ -64,39 +64,39 @@ async def test_regions_are_asked_at_once_and_each_only_once(market: Market) -> N
 
 async def test_a_ranking_is_no_younger_than_the_products_it_was_made_from(market: Market) -> None:
     """Two caches of five minutes must not make ten."""
-    await market.catalogue.products(region="CN-HK-01", billing_mode=BillingMode.SPOT)
+    await market.catalog.products(region="CN-HK-01", billing_mode=BillingMode.SPOT)
     market.clock.advance(200)
-    await market.catalogue.candidates(market.wish())
+    await market.catalog.candidates(market.wish())
     market.shop.stock["cn-hongkong-1"] = [replace(RTX_4090, id="fresh")]
     market.clock.advance(99)
-    assert chosen(await market.catalogue.candidates(market.wish()))[0] == ("CN-HK-01", "4090.16c62g")
+    assert chosen(await market.catalog.candidates(market.wish()))[0] == ("CN-HK-01", "4090.16c62g")
     assert market.caches[CacheName.OPTIMAL_PRODUCTS].stats().hits == 1
 
     market.clock.advance(1)
-    assert chosen(await market.catalogue.candidates(market.wish()))[0] == ("CN-HK-01", "fresh")
+    assert chosen(await market.catalog.candidates(market.wish()))[0] == ("CN-HK-01", "fresh")
 
 
 async def test_a_failed_offer_is_left_out_at_once_and_for_three_minutes(market: Market) -> None:
     """Though the ranking itself is remembered for five."""
-    best = (await market.catalogue.candidates(market.wish())).candidates[0]
-    await market.catalogue.note_shortage(best.offer, "no stock", gpu_num=1)
-    ranking = await market.catalogue.candidates(market.wish())
+    best = (await market.catalog.candidates(market.wish())).candidates[0]
+    await market.catalog.note_shortage(best.offer, "no stock", gpu_num=1)
+    ranking = await market.catalog.candidates(market.wish())
 
     assert chosen(ranking) == [("AS-SGP-02", "4090.16c62g")]
     assert Reason.FAILED_RECENTLY in {rejection.reason for rejection in ranking.rejected}
     market.clock.advance(180)
-    assert (await market.catalogue.candidates(market.wish())).candidates[0] == best
+    assert (await market.catalog.candidates(market.wish())).candidates[0] == best
 
 
 async def test_what_another_process_notes_counts_at_once_where_it_matters(market: Market, database: Database) -> None:
     """Who is about to create asks for a plan; the first choice of a wish may be a second old."""
-    best = (await market.catalogue.candidates(market.wish())).candidates[0]
+    best = (await market.catalog.candidates(market.wish())).candidates[0]
     await FailedOffers(database).remember(best.offer, gpu_num=1, reason="no stock", now=market.clock.now())
 
-    assert best not in (await market.catalogue.plan(market.wish())).candidates
-    assert (await market.catalogue.candidates(market.wish())).candidates[0] == best
+    assert best not in (await market.catalog.plan(market.wish())).candidates
+    assert (await market.catalog.candidates(market.wish())).candidates[0] == best
     market.clock.advance(1)
-    assert best not in (await market.catalogue.candidates(market.wish())).candidates
+    assert best not in (await market.catalog.candidates(market.wish())).candidates
 
 
 async def test_what_is_read_again_counts_for_everybody(market: Market) -> None:
@@ -104,23 +104,23 @@ async def test_what_is_read_again_counts_for_everybody(market: Market) -> None:
     full = {cluster: list(shelf) for cluster, shelf in market.shop.stock.items()}
     for shelf in market.shop.stock.values():
         shelf[0] = replace(RTX_4090, available=False)
-    assert not (await market.catalogue.plan(market.wish())).candidates
+    assert not (await market.catalog.plan(market.wish())).candidates
     market.shop.stock.update(full)
     market.clock.advance(21)
 
-    assert (await market.catalogue.plan(market.wish(), max_age_seconds=20)).candidates
-    assert (await market.catalogue.candidates(market.wish())).candidates
+    assert (await market.catalog.plan(market.wish(), max_age_seconds=20)).candidates
+    assert (await market.catalog.candidates(market.wish())).candidates
 
 
 async def test_an_unknown_product_is_told_with_what_may_have_been_meant(market: Market) -> None:
     """Most unknown names are misspelt."""
     with pytest.raises(NotFoundError, match="did you mean RTX 4090 24GB") as caught:
-        await market.catalogue.plan(market.wish("4090"))
+        await market.catalog.plan(market.wish("4090"))
 
     assert caught.value.code == "PRODUCT_NOT_FOUND"
     assert caught.value.details == {"similar": ["RTX 4090 24GB", "RTX 4090 24GB (High frequency)"]}
     with pytest.raises(NotFoundError, match="GET /api/products lists what there is"):
-        await market.catalogue.plan(market.wish("Voodoo2"))
+        await market.catalog.plan(market.wish("Voodoo2"))
 
 
 async def test_a_known_product_nobody_has_is_told_with_all_that_was_tried(market: Market) -> None:
@@ -128,7 +128,7 @@ async def test_a_known_product_nobody_has_is_told_with_all_that_was_tried(market
     for shelf in market.shop.stock.values():
         shelf[0] = replace(RTX_4090, available=False)
     with pytest.raises(NotFoundError, match="no RTX 4090 24GB can be had for spot in CN-HK-01") as caught:
-        await market.catalogue.candidates(market.wish())
+        await market.catalog.candidates(market.wish())
 
     assert caught.value.code == "NO_OPTIMAL_PRODUCT_ANY_REGION"
     assert caught.value.details["tried"] == [
@@ -149,35 +149,35 @@ async def test_a_known_product_nobody_has_is_told_with_all_that_was_tried(market
     market.shop.stock["as-in-1"] = []
     elsewhere = PlacementRequest(product_name="rtx 3090 24gb", regions=("AS-IN-01",))
     market.caches.clear()
-    assert (await market.catalogue.plan(elsewhere)).candidates == ()
+    assert (await market.catalog.plan(elsewhere)).candidates == ()
 
 
 async def test_one_region_that_cannot_be_asked_does_not_spoil_the_others(market: Market) -> None:
     """It is told as rejected, and asked again the next time."""
     market.shop.trouble["cn-hongkong-1"] = CloudTransientError("time-out")
-    ranking = await market.catalogue.candidates(market.wish())
+    ranking = await market.catalog.candidates(market.wish())
 
     assert chosen(ranking) == [("AS-SGP-02", "4090.16c62g")]
     assert ranking.rejected[0].reason is Reason.REGION_UNREACHABLE
     market.shop.trouble.clear()
-    assert chosen(await market.catalogue.candidates(market.wish()))[0][0] == "CN-HK-01"
+    assert chosen(await market.catalog.candidates(market.wish()))[0][0] == "CN-HK-01"
 
 
 async def test_a_provider_that_cannot_be_asked_is_not_an_empty_one(market: Market) -> None:
     """Nothing found among the regions that answered proves nothing about those that did not."""
     market.shop.trouble = {"cn-hongkong-1": CloudTransientError("time-out")}
     with pytest.raises(CloudTransientError, match="time-out"):
-        await market.catalogue.plan(market.wish("Voodoo2"))
+        await market.catalog.plan(market.wish("Voodoo2"))
 
     market.shop.trouble = {None: CloudTransientError("down")}
     market.caches.clear()
     with pytest.raises(CloudTransientError, match="down"):
-        await market.catalogue.plan(market.wish())
+        await market.catalog.plan(market.wish())
 
 
 async def test_on_demand_of_every_region_is_looked_at_when_falling_back(market: Market) -> None:
     """A product without spot is had on demand, when that was allowed."""
-    ranking = await market.catalogue.candidates(market.wish("RTX 3090 24GB", spot_fallback=True))
+    ranking = await market.catalog.candidates(market.wish("RTX 3090 24GB", spot_fallback=True))
 
     assert {c.offer for c in ranking.candidates} == {
         Offer(product_id="3090.16c92g", cluster_id=cluster, billing_mode=BillingMode.ON_DEMAND)
@@ -187,7 +187,7 @@ async def test_on_demand_of_every_region_is_looked_at_when_falling_back(market: 
 
 async def test_the_preferred_region_is_tried_first_then_the_list(market: Market) -> None:
     """Listing regions replaces the list, and then only a preferred one goes before them."""
-    order = market.catalogue.region_order
+    order = market.catalog.region_order
 
     assert order() == ("CN-HK-01", "AS-SGP-02", "AS-IN-01")
     assert order("AS-IN-01") == ("AS-IN-01", "AS-SGP-02", "CN-HK-01")
@@ -198,7 +198,7 @@ async def test_the_preferred_region_is_tried_first_then_the_list(market: Market)
 async def test_an_unknown_region_is_told_with_those_there_are(market: Market) -> None:
     """Nobody knows the provider's region codes by heart."""
     with pytest.raises(SpecInvalidError) as caught:
-        await market.catalogue.products(region="MOON-01", billing_mode=BillingMode.SPOT)
+        await market.catalog.products(region="MOON-01", billing_mode=BillingMode.SPOT)
 
     (problem,) = caught.value.problems
     assert (problem.code, problem.value) == ("INVALID_REGION", "MOON-01")
@@ -207,25 +207,25 @@ async def test_an_unknown_region_is_told_with_those_there_are(market: Market) ->
 
 async def test_a_template_is_remembered_for_ten_minutes(market: Market) -> None:
     """One that is missing or cannot be used is not."""
-    assert await market.catalogue.template(TEMPLATE.id) is await market.catalogue.template(TEMPLATE.id)
+    assert await market.catalog.template(TEMPLATE.id) is await market.catalog.template(TEMPLATE.id)
     assert market.shop.calls["template"] == 1
     market.clock.advance(600)
-    await market.catalogue.template(TEMPLATE.id)
+    await market.catalog.template(TEMPLATE.id)
     assert market.shop.calls["template"] == 2
     with pytest.raises(NotFoundError) as missing:
-        await market.catalogue.template("1")
+        await market.catalog.template("1")
     assert missing.value.code == "TEMPLATE_NOT_FOUND"
     with pytest.raises(CloudRefusedError) as broken:
-        await market.catalogue.template("broken")
+        await market.catalog.template("broken")
     assert broken.value.code == "INVALID_TEMPLATE"
 
 
 async def test_registry_logins_are_never_remembered(market: Market) -> None:
     """A password that lives in no cache cannot leak from one."""
     for _ in range(2):
-        assert (await market.catalogue.credentials("auth-1")).username == "robot"
+        assert (await market.catalog.credentials("auth-1")).username == "robot"
     assert market.shop.calls["credentials"] == 2
     assert all(cache.stats().size == 0 for _, cache in market.caches)
     with pytest.raises(NotFoundError) as missing:
-        await market.catalogue.credentials("auth-2")
+        await market.catalog.credentials("auth-2")
     assert missing.value.code == "REGISTRY_AUTH_NOT_FOUND"

@@ -45,7 +45,7 @@ async def created(desk: Desk, name: str = "trainer") -> CreatedInstance:
 
 
 async def test_a_wish_is_an_instance_an_operation_an_event_and_a_job(desk: Desk) -> None:
-    """All in one transaction, and nothing else: the provider is asked about its catalogue only."""
+    """All in one transaction, and nothing else: the provider is asked about its catalog only."""
     made = await created(desk)
     known = await desk.reading.instance(made.instance.id)
     (job,) = await desk.queue.find()

@@ -37,7 +37,7 @@ async def herd(database: Database, target: DatabaseTarget) -> AsyncGenerator[Her
         yield herd
 
 
-def a_catalogue(herd: Herd, caches: CacheRegistry) -> Catalog:
+def a_catalog(herd: Herd, caches: CacheRegistry) -> Catalog:
     offers = FailedOffers(herd.database)
     return Catalog(herd.observer.cloud, caches, offers, herd.clock, default_region="CN-HK-01", regions=())
 
@@ -46,7 +46,7 @@ def sweeper(herd: Herd, rule: OrphanRule = "delete") -> OrphanSweep:
     """As a process that has just started would have it."""
     return OrphanSweep(
         cloud=herd.observer.cloud,
-        catalogue=a_catalogue(herd, CacheRegistry(CacheSettings(), herd.clock)),
+        catalog=a_catalog(herd, CacheRegistry(CacheSettings(), herd.clock)),
         database=herd.database,
         tell=herd.news.tell,
         clock=herd.clock,
@@ -59,7 +59,7 @@ def adopting(herd: Herd) -> AdoptInstance:
     caches = CacheRegistry(CacheSettings(), herd.clock)
     return AdoptInstance(
         cloud=herd.observer.cloud,
-        catalogue=a_catalogue(herd, caches),
+        catalog=a_catalog(herd, caches),
         database=herd.database,
         queue=herd.queue,
         tell=herd.news.tell,

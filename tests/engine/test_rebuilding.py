@@ -54,7 +54,7 @@ def rebuilding(herd: Herd, database: Database) -> Rebuilder:
     caches, cloud = CacheRegistry(CacheSettings(), herd.clock), herd.observer.cloud
     return Rebuilder(
         cloud=cloud,
-        catalogue=Catalog(cloud, caches, FailedOffers(database), herd.clock, default_region="CN-HK-01", regions=()),
+        catalog=Catalog(cloud, caches, FailedOffers(database), herd.clock, default_region="CN-HK-01", regions=()),
         database=database,
         tell=herd.news.tell,
         clock=herd.clock,

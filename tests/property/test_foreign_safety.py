@@ -81,7 +81,7 @@ class History:
         self.cloud = NovitaCloud(paddock.exchange)
         self.caches = CacheRegistry(CacheSettings(), paddock.clock)
         offers = FailedOffers(paddock.database)
-        self.catalogue = Catalog(self.cloud, self.caches, offers, paddock.clock, default_region="CN-HK-01", regions=())
+        self.catalog = Catalog(self.cloud, self.caches, offers, paddock.clock, default_region="CN-HK-01", regions=())
         paddock.simulator.set_stock("4090.16c62g", "us-ca-6", 1000)
 
     async def stranger(self, name: str) -> str:
@@ -112,7 +112,7 @@ class History:
     async def sweep(self) -> None:
         sweep = OrphanSweep(
             cloud=self.cloud,
-            catalogue=self.catalogue,
+            catalog=self.catalog,
             database=self.paddock.database,
             tell=self.paddock.news.tell,
             clock=self.paddock.clock,
@@ -124,7 +124,7 @@ class History:
     async def adopt(self, provider_id: str) -> None:
         adopting = AdoptInstance(
             cloud=self.cloud,
-            catalogue=self.catalogue,
+            catalog=self.catalog,
             database=self.paddock.database,
             queue=self.paddock.queue,
             tell=self.paddock.news.tell,

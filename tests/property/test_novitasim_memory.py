@@ -101,6 +101,6 @@ def test_a_world_read_back_is_the_same_world(story: list[tuple[str, int, float]]
     assert again.settings == world.settings
     assert (again.instances, again.templates, again.jobs) == (world.instances, world.templates, world.jobs)
     assert again.listed() == world.listed()
-    places = [(p.id, c) for p in world.catalogue.products.values() for c in p.clusters]
+    places = [(p.id, c) for p in world.catalog.products.values() for c in p.clusters]
     assert [again.left(place, now) for place in places] == [world.left(place, now) for place in places]
     assert again.seq == world.seq

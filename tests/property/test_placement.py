@@ -1,4 +1,4 @@
-"""Laws of the ranking, for every catalogue and every wish."""
+"""Laws of the ranking, for every catalog and every wish."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_every_region_and_product_is_taken_or_explained(
 def test_the_order_of_what_is_listed_does_not_matter(
     wish: PlacementRequest, stock: list[RegionStock], failed: Shortages, chance: Random
 ) -> None:
-    """Two processes that read the same catalogue make the same choice."""
+    """Two processes that read the same catalog make the same choice."""
     shuffled = [_shuffled(shelf, chance) for shelf in stock]
     chance.shuffle(shuffled)
 

@@ -52,7 +52,7 @@ async def main(host: str, name: str, base_url: str, instance_id: str) -> None:
         news = EventPublisher(queue)
         recorder = Recorder(news=news)
         caches = CacheRegistry(CacheSettings(), clock)
-        catalogue = Catalog(
+        catalog = Catalog(
             cloud, caches, FailedOffers(database), clock, default_region="CN-HK-01", regions=("AS-SGP-02",)
         )
         sightings = Observations(
@@ -68,7 +68,7 @@ async def main(host: str, name: str, base_url: str, instance_id: str) -> None:
             database=database,
             gate=CreateGate(clock, policy),
             unmade=UncreatedInstances.of(cloud, sightings),
-            catalogue=catalogue,
+            catalog=catalog,
             recorder=recorder,
             clock=clock,
             installation=installation,

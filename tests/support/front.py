@@ -91,7 +91,7 @@ def listing_desk(desk: Desk, cloud: Cloud, showing: InstanceView, **settings: bo
 def an_adopting(desk: Desk, cloud: Cloud) -> AdoptInstance:
     return AdoptInstance(
         cloud=cloud,
-        catalogue=desk.catalogue,
+        catalog=desk.catalog,
         database=desk.database,
         queue=desk.queue,
         tell=EventPublisher(desk.queue).tell,

@@ -233,7 +233,7 @@ async def herding(
             Prober.open(clock=clock, policy=AddressPolicy(allow_private=False, allow_loopback=True)) as prober,
         ):
             cloud: Cloud = NovitaCloud(exchange)
-            catalogue = Catalog(
+            catalog = Catalog(
                 cloud,
                 CacheRegistry(CacheSettings(), clock),
                 FailedOffers(database),
@@ -265,7 +265,7 @@ async def herding(
             create_step = CreateStep(
                 cloud=cloud,
                 database=database,
-                catalogue=catalogue,
+                catalog=catalog,
                 gate=gate,
                 unmade=UncreatedInstances.of(cloud, sightings),
                 recorder=recorder,

@@ -195,7 +195,7 @@ class Histories(RuleBasedStateMachine):
         self._set_stock(gpus)
 
     def _set_stock(self, gpus: int | None) -> None:
-        for product in self.paddock.simulator.world.catalogue.products.values():
+        for product in self.paddock.simulator.world.catalog.products.values():
             if product.name == ORDER.product_name:
                 for cluster in product.clusters:
                     self.paddock.simulator.set_stock(product.id, cluster, gpus)

@@ -183,7 +183,7 @@ class Paddock:
         self.queue = _NotedQueue(self.database, self.registry)
         self.news = EventPublisher(self.queue, metrics=ground.metrics)
         self.recorder = Recorder(news=self.news)
-        catalogue = Catalog(
+        catalog = Catalog(
             cloud,
             CacheRegistry(CacheSettings(), clock),
             FailedOffers(self.database),
@@ -202,7 +202,7 @@ class Paddock:
         create_step = CreateStep(
             cloud=cloud,
             database=self.database,
-            catalogue=catalogue,
+            catalog=catalog,
             gate=self.gate,
             unmade=UncreatedInstances.of(cloud, sightings),
             recorder=self.recorder,
@@ -258,7 +258,7 @@ class Paddock:
         )
         self.orphan_sweep = OrphanSweep(
             cloud=cloud,
-            catalogue=catalogue,
+            catalog=catalog,
             database=self.database,
             tell=self.news.tell,
             clock=clock,

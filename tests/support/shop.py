@@ -1,4 +1,4 @@
-"""A provider's catalogue in memory: it stands for the provider, counts how often it is asked, and can fail."""
+"""A provider's catalog in memory: it stands for the provider, counts how often it is asked, and can fail."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ TEMPLATE = Template(
 
 
 class Shop:
-    """A Cloud of which only the catalogue works."""
+    """A Cloud of which only the catalog works."""
 
     def __init__(self) -> None:
         self.stock: dict[str, list[Product]] = {c.id: [RTX_4090, RTX_4090_HF, RTX_3090] for c in CLUSTERS}
@@ -71,7 +71,7 @@ class Shop:
     async def products(
         self, *, cluster_id: str | None, name: str | None, billing_mode: BillingMode
     ) -> Sequence[Product]:
-        assert name is None, "the whole catalogue of a cluster is read at once"
+        assert name is None, "the whole catalog of a cluster is read at once"
         await self._answer(f"products:{cluster_id}:{billing_mode}", cluster_id)
         if cluster_id is not None:
             return list(self.stock[cluster_id])

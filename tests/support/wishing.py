@@ -79,7 +79,7 @@ class Desk:
             self.registry.add(JobType(name=name, handler=_nothing, priority=priority))
         self.queue = JobQueue(database, self.registry)
         self.estimates = Estimates(database, self.clock)
-        self.catalogue = Catalog(
+        self.catalog = Catalog(
             cloud or self.shop,
             self.caches,
             FailedOffers(database),
@@ -96,7 +96,7 @@ class Desk:
         """As another process on the same database would have them."""
         return CreateInstance(
             database=self.database,
-            catalogue=self.catalogue,
+            catalog=self.catalog,
             queue=self.queue,
             news=self.news,
             caches=self.caches,

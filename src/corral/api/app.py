@@ -86,7 +86,7 @@ class AppDependencies:
     audit: AuditLog
     quota: RateLimit | None = None
     """How often one caller may ask; None: as often as it likes."""
-    catalogue: Catalog | None = None
+    catalog: Catalog | None = None
     caches: CacheInvalidation | None = None
     event_log: EventLog | None = None
     event_hub: EventStream | None = None
@@ -116,7 +116,7 @@ def build(parts: AppDependencies, *, only_watching: bool = False) -> ASGIApp:
     routes = health.handlers(parts.clock, parts.vitals, parts.metrics, parts.gauges)
     if not only_watching:
         routes += [*docs.handlers(), *jobs.handlers(parts.queue), *audit.handlers(parts.audit)]
-        routes += [] if parts.catalogue is None else catalog.handlers(parts.catalogue)
+        routes += [] if parts.catalog is None else catalog.handlers(parts.catalog)
         routes += [] if parts.caches is None else caches.handlers(parts.caches)
         if parts.fleet is not None and parts.caches is not None:
             routes += metrics.handlers(parts.fleet, parts.caches.book, ready_word=parts.ready_word)

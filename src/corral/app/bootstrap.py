@@ -146,14 +146,14 @@ async def serve(
                 jitter=random.random,
             )
         )
-        catalogue = _catalogue(ground, cloud)
+        catalog = _catalog(ground, cloud)
         prober = await stack.enter_async_context(Prober.open(clock=clock, policy=probe_policy(settings, base_url)))
         listing = listing_on(ground, cloud)
         gate = CreateGate(clock, ground.policy, place="" if embedded is None else embedded.place())
         async with database.connection() as connection:
             await gate.start(connection)
-        engine = _engine(ground, cloud, catalogue, prober, listing, presence=presence, gate=gate)
-        front = await _front(stack, ground, cloud, catalogue, listing)
+        engine = _engine(ground, cloud, catalog, prober, listing, presence=presence, gate=gate)
+        front = await _front(stack, ground, cloud, catalog, listing)
         pause = Pause()
         process = Process(
             server=HttpServer(front.app, listener, clock=clock, limits=ground.limits),
@@ -227,7 +227,7 @@ def _connections(settings: Settings, role: Role) -> int:
     return for_api + for_jobs + SPARE_CONNECTIONS
 
 
-def _catalogue(ground: Foundation, cloud: GuardedCloud) -> Catalog:
+def _catalog(ground: Foundation, cloud: GuardedCloud) -> Catalog:
     chosen = ground.settings.instances
     return Catalog(
         cloud,
@@ -259,7 +259,7 @@ def _namesakes(settings: Settings, cloud: GuardedCloud, adopting: AdoptInstance)
 def _engine(
     ground: Foundation,
     cloud: GuardedCloud,
-    catalogue: Catalog,
+    catalog: Catalog,
     prober: Prober,
     listing: MergedListing,
     *,
@@ -280,7 +280,7 @@ def _engine(
     create_step = CreateStep(
         cloud=cloud,
         database=ground.database,
-        catalogue=catalogue,
+        catalog=catalog,
         gate=gate,
         unmade=UncreatedInstances.of(cloud, sightings),
         recorder=recorder,
@@ -366,7 +366,7 @@ class _HttpSide:
 
 
 async def _front(
-    stack: AsyncExitStack, ground: Foundation, cloud: GuardedCloud, catalogue: Catalog, listing: MergedListing
+    stack: AsyncExitStack, ground: Foundation, cloud: GuardedCloud, catalog: Catalog, listing: MergedListing
 ) -> _HttpSide:
     settings, clock, database, showing = ground.settings, ground.clock, ground.database, ground.showing
     guard = AddressGuard(clock=clock, allow_private=settings.webhooks.allow_private)
@@ -396,11 +396,11 @@ async def _front(
     )
     for job_type in (deliveries.job_type(), delivery_retention.sweep(database, ground.queue, clock)):
         ground.registry.add(job_type)
-    adopting = adopting_on(ground, cloud, catalogue)
+    adopting = adopting_on(ground, cloud, catalog)
     desk = InstanceServices(
         commands=CreateInstance(
             database=database,
-            catalogue=catalogue,
+            catalog=catalog,
             queue=ground.queue,
             news=ground.news,
             caches=ground.caches.book,
@@ -438,7 +438,7 @@ async def _front(
         keys=ground.keys,
         audit=AuditLog(database, clock, ground.metrics),
         quota=quota,
-        catalogue=catalogue,
+        catalog=catalog,
         caches=ground.caches,
         event_log=event_log,
         event_hub=hub,
@@ -450,7 +450,7 @@ async def _front(
         listing=ListingServices(listing=listing, settings=settings.listing, clock=clock),
         orphans=OrphanServices(
             database=database,
-            stuck=register_sweeps(ground, cloud, catalogue),
+            stuck=register_sweeps(ground, cloud, catalog),
             showing=showing,
             rule=settings.instances.orphans,
         ),

@@ -120,11 +120,11 @@ def build_foundation(
     )
 
 
-def adopting_on(ground: Foundation, cloud: GuardedCloud, catalogue: Catalog) -> AdoptInstance:
+def adopting_on(ground: Foundation, cloud: GuardedCloud, catalog: Catalog) -> AdoptInstance:
     """Who adopts."""
     return AdoptInstance(
         cloud=cloud,
-        catalogue=catalogue,
+        catalog=catalog,
         database=ground.database,
         queue=ground.queue,
         tell=ground.news.tell,
@@ -155,11 +155,11 @@ def listing_on(ground: Foundation, cloud: GuardedCloud) -> MergedListing:
     )
 
 
-def register_sweeps(ground: Foundation, cloud: GuardedCloud, catalogue: Catalog) -> StuckSweep:
+def register_sweeps(ground: Foundation, cloud: GuardedCloud, catalog: Catalog) -> StuckSweep:
     """Have orphans and what makes no progress looked for every minute."""
     orphan_sweep = OrphanSweep(
         cloud=cloud,
-        catalogue=catalogue,
+        catalog=catalog,
         database=ground.database,
         tell=ground.news.tell,
         clock=ground.clock,

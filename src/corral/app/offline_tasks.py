@@ -90,7 +90,7 @@ async def rebuild(settings: Settings, *, installation: str | None, dry_run: bool
         )
         rebuilding = Rebuilder(
             cloud=cloud,
-            catalogue=Catalog(
+            catalog=Catalog(
                 cloud,
                 CacheRegistry(settings.caches, clock),
                 FailedOffers(database),

@@ -175,7 +175,7 @@ def job_break(call: Call) -> Reply:
 
 
 def balance(call: Call) -> Reply:
-    """GET /openapi/v1/billing/balance/detail: text in 1/10000 USD, not in the catalogue's unit."""
+    """GET /openapi/v1/billing/balance/detail: text in 1/10000 USD, not in the catalog's unit."""
     had = call.world.settings.balance_usd or _ENDLESS_USD
     left = round((had - ledger.spent(call.world.instances.values(), call.now)) * 10_000)
     return answer(
@@ -208,7 +208,7 @@ def _or(raw: str | None, default: int) -> int:
 
 
 def _cluster(call: Call) -> Cluster:
-    cluster = call.world.catalogue.clusters.get(text(call.body, "clusterId", low=1, high=255))
+    cluster = call.world.catalog.clusters.get(text(call.body, "clusterId", low=1, high=255))
     if cluster is None:
         raise invalid("invalid clusterId: cluster not found")
     return cluster

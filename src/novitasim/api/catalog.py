@@ -1,4 +1,4 @@
-"""The provider's catalogue calls: products, clusters, templates."""
+"""The provider's catalog calls: products, clusters, templates."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def products(call: Call) -> Reply:
     least = {key: _number(call, key) for key in ("gpuNum", "minCpuPerGpu", "minMemoryPerGpu", "minRootFSSize")}
     shown = [
         wire_catalog.product(call.world, product, call.now, cluster_id=cluster_id, gpus=least["gpuNum"])
-        for product in call.world.catalogue.products.values()
+        for product in call.world.catalog.products.values()
         if (not cluster_id or cluster_id in product.clusters)
         and name.lower() in product.name.lower()
         and (not method or method in product.billing_methods)
@@ -37,16 +37,14 @@ def cpu_products(call: Call) -> Reply:
     """GET /cpu/products."""
     name = call.query.get("productName", "").lower()
     shown = [
-        wire_catalog.cpu_product(item)
-        for item in call.world.catalogue.cpu_products.values()
-        if name in item.name.lower()
+        wire_catalog.cpu_product(item) for item in call.world.catalog.cpu_products.values() if name in item.name.lower()
     ]
     return answer({"data": shown} if call.world.settings.cpu_products_wrapped else shown)
 
 
 def clusters(call: Call) -> Reply:
     """GET /clusters."""
-    return answer({"data": [wire_catalog.cluster(call.world, item) for item in call.world.catalogue.clusters.values()]})
+    return answer({"data": [wire_catalog.cluster(call.world, item) for item in call.world.catalog.clusters.values()]})
 
 
 def templates(call: Call) -> Reply:

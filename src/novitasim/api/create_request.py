@@ -2,7 +2,7 @@
 Reading a create call: every documented rule of its fields, checked before anything happens.
 
 The body is a client's and may be anything; what comes out is an `CreateRequest`. A breach is VALIDATOR_PARAM with the
-field and the rule in the message. Whether the account or the catalogue can serve the order is not decided here.
+field and the rule in the message. Whether the account or the catalog can serve the order is not decided here.
 """
 
 from __future__ import annotations

@@ -185,7 +185,7 @@ def _matches(call: Call, instance: Instance, as_of: float, product_name: str, st
         return False
     if not product_name:
         return True
-    product = call.world.catalogue.products.get(instance.order.product_id)
+    product = call.world.catalog.products.get(instance.order.product_id)
     return product is not None and product_name in product.name.lower()
 
 

@@ -1,5 +1,5 @@
 """
-The provider's JSON of instances, with its numbers as strings. What else it shows is in `wire_catalogue.py`.
+The provider's JSON of instances, with its numbers as strings. What else it shows is in `wire_catalog.py`.
 
 Shapes only. What is uncertain about a shape is read from the settings; what is odd about it is the provider's own.
 """
@@ -94,7 +94,7 @@ def _both(world: World, instance: Instance, now: float) -> Json:
         "id": instance.id,
         "name": order.name,
         "clusterId": order.cluster_id,
-        "clusterName": world.catalogue.clusters[order.cluster_id].name,
+        "clusterName": world.catalog.clusters[order.cluster_id].name,
         "status": instance.status(now).value,
         "imageUrl": order.image,
         "imageAuthId": order.image_auth_id,
@@ -114,17 +114,17 @@ def _both(world: World, instance: Instance, now: float) -> Json:
 def _size(world: World, instance: Instance) -> tuple[int, int]:
     order = instance.order
     if order.kind == "cpu":
-        cpu = world.catalogue.cpu_products[order.product_id]
+        cpu = world.catalog.cpu_products[order.product_id]
         return cpu.cpus, cpu.memory_gb
-    gpu = world.catalogue.products[order.product_id]
+    gpu = world.catalog.products[order.product_id]
     return gpu.cpus * order.gpus, gpu.memory_gb * order.gpus
 
 
 def _product(world: World, instance: Instance) -> Json:
     order = instance.order
-    known: dict[str, Product] | dict[str, CpuProduct] = world.catalogue.products
+    known: dict[str, Product] | dict[str, CpuProduct] = world.catalog.products
     if order.kind == "cpu":
-        known = world.catalogue.cpu_products
+        known = world.catalog.cpu_products
     return {"productId": order.product_id, "productName": known[order.product_id].name, "rootfsSize": order.rootfs_gb}
 
 

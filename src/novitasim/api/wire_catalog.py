@@ -60,7 +60,7 @@ def cpu_product(item: CpuProduct) -> Json:
 
 def cluster(world: World, item: Cluster) -> Json:
     """A cluster and the names of the GPUs it has."""
-    products = world.catalogue.products.values()
+    products = world.catalog.products.values()
     return {
         "id": item.id,
         "name": item.name,
@@ -112,7 +112,7 @@ def storage(world: World, item: Storage) -> Json:
         "storageName": item.name,
         "storageSize": item.size_gb,
         "clusterId": item.cluster_id,
-        "clusterName": world.catalogue.clusters[item.cluster_id].name,
+        "clusterName": world.catalog.clusters[item.cluster_id].name,
         "price": _STORAGE_PRICE,
     }
 
@@ -147,7 +147,7 @@ def job(item: Job, now: float) -> Json:
 
 
 def _regions(world: World, item: Product) -> list[str]:
-    clusters = [world.catalogue.clusters[cluster] for cluster in item.clusters]
+    clusters = [world.catalog.clusters[cluster] for cluster in item.clusters]
     match world.settings.region_names:
         case "place":
             return [cluster.name for cluster in clusters]

@@ -136,7 +136,7 @@ class Control:
                 "held": world.stock.held((product.id, cluster)),
                 "left": world.left((product.id, cluster), now),
             }
-            for product in world.catalogue.products.values()
+            for product in world.catalog.products.values()
             for cluster in product.clusters
         ]
 

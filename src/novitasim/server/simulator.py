@@ -120,7 +120,7 @@ class Simulator:
 
     def set_stock(self, product_id: str, cluster_id: str, gpus: int | None) -> None:
         """Fix the GPUs of a product in a cluster (None: as the settings say); raises KeyError for an unknown place."""
-        if cluster_id not in self.world.catalogue.products[product_id].clusters:
+        if cluster_id not in self.world.catalog.products[product_id].clusters:
             raise KeyError(cluster_id)
         self.world.set_stock(StockSet(product_id, cluster_id, gpus))
         self.record()

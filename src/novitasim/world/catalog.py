@@ -1,5 +1,5 @@
 """
-What the provider sells, and where: products, CPU products and clusters, seeded from the published catalogue.
+What the provider sells, and where: products, CPU products and clusters, seeded from the published catalog.
 
 A product's regions are display names on the wire and cluster ids here, because the one cannot be derived from the
 other (CN-HK-01 is cn-hongkong-1). Cluster ids that no public source shows are made up after the pattern of the others.
@@ -164,7 +164,7 @@ _CPU_PRODUCTS = (
 
 
 def seeded() -> Catalog:
-    """The catalogue every world begins with."""
+    """The catalog every world begins with."""
     return Catalog(
         products={product.id: product for product in _PRODUCTS},
         cpu_products={product.id: product for product in _CPU_PRODUCTS},

@@ -193,11 +193,11 @@ def _rate(world: World, order: Order) -> int:
     """What the order costs per hour, all GPUs together."""
     unknown = world.settings.unknown_product_reason
     if order.kind == "cpu":
-        cpu = world.catalogue.cpu_products.get(order.product_id)
+        cpu = world.catalog.cpu_products.get(order.product_id)
         if cpu is None:
             raise RefusalError(unknown, f"product {order.product_id} not found")
         return cpu.price_e5
-    product = world.catalogue.products.get(order.product_id)
+    product = world.catalog.products.get(order.product_id)
     if product is None:
         raise RefusalError(unknown, f"product {order.product_id} not found")
     if order.billing_mode not in product.billing_methods:
@@ -237,16 +237,16 @@ def _check_account(world: World, order: Order, now: float) -> None:
 
 
 def _open_clusters(world: World, order: Order, now: float) -> list[str]:
-    product = world.catalogue.products[order.product_id]
+    product = world.catalog.products[order.product_id]
     return [cluster for cluster in product.clusters if world.left((product.id, cluster), now) >= order.gpus]
 
 
 def _cluster_for(world: World, order: Order, now: float, seq: int) -> str:
     """Where the order goes: the cluster it names, or any that has the GPUs."""
-    if order.cluster_id and order.cluster_id not in world.catalogue.clusters:
+    if order.cluster_id and order.cluster_id not in world.catalog.clusters:
         raise invalid(f"invalid clusterId: cluster {order.cluster_id} not found")
     if order.kind == "cpu":
-        return order.cluster_id or next(iter(world.catalogue.clusters))
+        return order.cluster_id or next(iter(world.catalog.clusters))
     if order.billing_mode == "spot" and world.settings.spot_create != "accepted":
         raise RefusalError(world.settings.spot_create, "spot is not available")
     if order.min_cuda and _version(order.min_cuda) > _version(world.settings.max_cuda):

@@ -55,7 +55,7 @@ class World:
     def __init__(self, *, seed: int = 1, settings: Settings | None = None) -> None:
         self.seed = seed
         self.settings = settings or Settings()
-        self.catalogue = catalog.seeded()
+        self.catalog = catalog.seeded()
         self.stock = Stock(seed)
         self.instances: dict[str, Instance] = {}
         self.templates = {template.id: template for template in SEEDED_TEMPLATES}
@@ -151,7 +151,7 @@ class World:
 
     def left(self, place: Place, now: float) -> int:
         """GPUs that can still be had in a place; none where the product is not sold."""
-        product = self.catalogue.products.get(place[0])
+        product = self.catalog.products.get(place[0])
         if product is None or place[1] not in product.clusters:
             return 0
         return self.stock.left(place, now, base=self.settings.stock, weather=self.settings.weather)

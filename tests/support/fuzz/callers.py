@@ -37,7 +37,7 @@ _ADDRESS: Final = re.compile(r"[^:/?#]*://(?P<user>(?:[^/?#]*(?=@))?)@?[^/?#@]*(
 _IDS: Final = RequestIds(request_id="r", correlation_id="c")
 
 
-def read_wish(data: bytes) -> None:
+def read_create_body(data: bytes) -> None:
     """A body, as what its first line says: an order, terms or an adoption, or all that is wrong with it."""
     (word, *_), body = headed(data, "order")
     try:

@@ -12,9 +12,9 @@ TARGETS: Final[Mapping[str, Target]] = {
     name: Target(name=name, read=read)
     for name, read in {
         "listing": provider.read_answer,
-        "catalogue": provider.read_answer,
+        "catalog": provider.read_answer,
         "refusal": provider.read_answer,
-        "wish": callers.read_wish,
+        "create_request": callers.read_create_body,
         "names": callers.read_names,
         "address": callers.read_address,
         "page": strangers.read_page,

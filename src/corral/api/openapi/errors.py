@@ -175,7 +175,7 @@ def _tables(
     tables += [WITH_PARAMETERS] if asked else []
     tables += [CHANGING] if method != "get" else []
     tables += [{404: (OF_PARAMETER[name],)} for name in named if name in OF_PARAMETER]
-    tables += [PROVIDER] if "catalogue" in operation.get("tags", ()) else []
+    tables += [PROVIDER] if "catalog" in operation.get("tags", ()) else []
     return [*tables, OF_ROUTE.get((method, path), {})]
 
 

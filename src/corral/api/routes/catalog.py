@@ -99,10 +99,10 @@ class TemplateDetails(msgspec.Struct, rename="camel"):
     min_cuda_version: Annotated[str, Meta(description="Empty when any version will do.")]
 
 
-def handlers(catalogue: Catalog) -> list[HTTPRouteHandler]:
+def handlers(catalog: Catalog) -> list[HTTPRouteHandler]:
     """The routes of `/api/products` and `/api/templates`."""
 
-    @get("/api/products", summary="Products for sale, cheapest first", tags=["catalogue"], opt=VIEWER)
+    @get("/api/products", summary="Products for sale, cheapest first", tags=["catalog"], opt=VIEWER)
     async def list_products(
         name: Annotated[
             str | None, QueryParameter(max_length=NAME_LENGTH, description="Part of the name, in any capitals.")
@@ -116,13 +116,13 @@ def handlers(catalogue: Catalog) -> list[HTTPRouteHandler]:
         ] = BillingMode.SPOT,
     ) -> ProductList:
         """As remembered for up to `CACHE_TIMEOUT` seconds."""
-        found = await catalogue.products(region=region, billing_mode=billing_mode)
+        found = await catalog.products(region=region, billing_mode=billing_mode)
         wanted = (name or "").strip().casefold()
         listed = [_product(p, billing_mode) for p in found if wanted in p.name.casefold()]
         listed.sort(key=lambda p: (p.price_per_gpu is None, p.price_per_gpu or 0, p.name, p.id))
         return ProductList(products=listed, total=len(listed), region=region, billing_mode=billing_mode)
 
-    @get("/api/products/optimal", summary="What a create would choose now", tags=["catalogue"], opt=VIEWER)
+    @get("/api/products/optimal", summary="What a create would choose now", tags=["catalog"], opt=VIEWER)
     async def optimal_product(  # noqa: PLR0917  # Litestar calls it by name
         name: Annotated[
             str, QueryParameter(min_length=1, max_length=NAME_LENGTH, description="The whole name, in any capitals.")
@@ -144,34 +144,34 @@ def handlers(catalogue: Catalog) -> list[HTTPRouteHandler]:
         """404 with everything that was tried when none can be had."""
         wish = PlacementRequest(
             product_name=name,
-            regions=catalogue.region_order(region),
+            regions=catalog.region_order(region),
             billing_mode=billing_mode,
             spot_fallback=spot_fallback,
             max_micro_usd_per_gpu=None if max_price is None else micro_usd(Decimal(str(max_price))),
             gpu_num=gpu_num,
         )
-        ranking = await catalogue.candidates(wish)
+        ranking = await catalog.candidates(wish)
         plan = plan_details(ranking)
         best = offer_details(ranking.candidates[0])
         return OptimalProduct(product=best, candidates=plan.candidates, rejected=plan.rejected)
 
-    @get("/api/templates", summary="Templates to choose from", tags=["catalogue"], opt=VIEWER)
+    @get("/api/templates", summary="Templates to choose from", tags=["catalog"], opt=VIEWER)
     async def list_templates() -> TemplateList:
         """
         The account's own first, then the provider's official ones; as remembered for up to ten minutes.
 
         Those of the provider's community are not listed, but can be used by their id.
         """
-        found = await catalogue.templates()
+        found = await catalog.templates()
         listed = [ListedTemplate(id=t.id, name=t.name, image=t.image, channel=t.channel) for t in found]
         return TemplateList(templates=listed, total=len(listed))
 
-    @get("/api/templates/{template_id:str}", summary="One template", tags=["catalogue"], opt=VIEWER)
+    @get("/api/templates/{template_id:str}", summary="One template", tags=["catalog"], opt=VIEWER)
     async def get_template(template_id: FromPath[str]) -> TemplateDetails:
         """As remembered for up to ten minutes."""
         if len(template_id) > LONGEST_TEMPLATE_ID:
             raise NotFoundError(f"there is no template {template_id[:40]!r}", code="TEMPLATE_NOT_FOUND")
-        return _template(await catalogue.template(template_id.strip()))
+        return _template(await catalog.template(template_id.strip()))
 
     return [list_products, optimal_product, list_templates, get_template]
 

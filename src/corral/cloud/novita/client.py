@@ -27,7 +27,7 @@ from corral.domain.placement.catalog import BillingMode, Cluster, ListedTemplate
 
 MOST_LISTING_BYTES: Final = 32 * MEBIBYTE
 """A page of 100 instances is some 200 KB; a server that gives all 10,000 at once still fits, a bomb does not."""
-MOST_CATALOGUE_BYTES: Final = 8 * MEBIBYTE
+MOST_CATALOG_BYTES: Final = 8 * MEBIBYTE
 """A few hundred products of a kilobyte each, ten times over."""
 PAGE_PATIENCE_SECONDS: Final = 300.0
 """
@@ -60,14 +60,14 @@ class NovitaCloud:
             {key: value for key, value in wanted.items() if value},
             about=name or "",
             missing_code="PRODUCT_NOT_FOUND",
-            most_bytes=MOST_CATALOGUE_BYTES,
+            most_bytes=MOST_CATALOG_BYTES,
         )
         answer = await self._ask(call, wire.Products)
         return tuple(found for seen in answer.data or [] if (found := translate.product(seen)) is not None)
 
     async def clusters(self) -> Sequence[Cluster]:
         """Every cluster."""
-        call = _read_call("clusters", "/v1/clusters", {}, most_bytes=MOST_CATALOGUE_BYTES)
+        call = _read_call("clusters", "/v1/clusters", {}, most_bytes=MOST_CATALOG_BYTES)
         answer = await self._ask(call, wire.Clusters)
         return tuple(found for seen in answer.data or [] if (found := translate.cluster(seen)) is not None)
 
@@ -93,7 +93,7 @@ class NovitaCloud:
 
     async def registry_credentials(self, auth_id: str) -> Credentials | None:
         """The login behind *auth_id*, read anew each time; None when there is no such auth."""
-        call = _read_call("registry_auths", "/v1/repository/auths", {}, most_bytes=MOST_CATALOGUE_BYTES)
+        call = _read_call("registry_auths", "/v1/repository/auths", {}, most_bytes=MOST_CATALOG_BYTES)
         answer = await self._ask(call, wire.RegistryAuths)
         for auth in answer.data or []:
             if wire.text(auth.id) == auth_id:
@@ -224,7 +224,7 @@ class NovitaCloud:
             "pageSize": str(size),
         }
         answer = await self._ask(
-            _read_call("templates", "/v1/templates", query, most_bytes=MOST_CATALOGUE_BYTES), wire.Templates
+            _read_call("templates", "/v1/templates", query, most_bytes=MOST_CATALOG_BYTES), wire.Templates
         )
         items = tuple((wire.text(seen.id), templates.listed(seen, channel)) for seen in answer.template or [])
         return Page(items=items, total=wire.total(answer.total))

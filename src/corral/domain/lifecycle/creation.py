@@ -33,7 +33,7 @@ PASSING: Final = OF_CAPACITY | {
 }
 """
 What an accepted create may meet without failing at once. A rejected key and an empty account are put right by a person;
-a product that was for sale when the request was accepted is missing in a catalogue that was read at a bad moment.
+a product that was for sale when the request was accepted is missing in a catalog that was read at a bad moment.
 """
 FIRST_RETRY_SECONDS: Final = 5.0
 LAST_RETRY_SECONDS: Final = 60.0
@@ -76,7 +76,7 @@ def held_up(instance: Instance, why: str) -> Instance:
 
 
 def needs_fresh_offers(instance: Instance) -> bool:
-    """Whether the next try needs a catalogue that is newer than a first try does: an offer may be in stock again."""
+    """Whether the next try needs a catalog that is newer than a first try does: an offer may be in stock again."""
     return instance.waiting is not None and instance.waiting.code != NOT_CARRIED_OUT
 
 

@@ -98,7 +98,7 @@ def read_adoption(raw: object, defaults: CreateDefaults) -> Adoption | tuple[Fie
 
 
 def placement_request(order: CreateRequest) -> PlacementRequest:
-    """What *order* asks of the catalogue."""
+    """What *order* asks of the catalog."""
     return PlacementRequest(
         product_name=order.product_name,
         regions=order.regions,

@@ -33,7 +33,7 @@ class AdoptInstance:
     """Takes instances under management; the provider is only looked at."""
 
     cloud: Cloud
-    catalogue: Catalog
+    catalog: Catalog
     database: Database
     queue: JobQueue
     tell: Tell
@@ -55,7 +55,7 @@ class AdoptInstance:
         if known is not None:
             return known, False
         seen = await self._seen(provider_id)
-        price = await todays_price(self.catalogue, seen)
+        price = await todays_price(self.catalog, seen)
         now = self.clock.now()
         instance = adopted(
             seen,
@@ -117,12 +117,12 @@ class AdoptInstance:
         return True
 
 
-async def todays_price(catalogue: Catalog, seen: ProviderInstance) -> int | None:
+async def todays_price(catalog: Catalog, seen: ProviderInstance) -> int | None:
     """What its kind costs a GPU-hour today; None when that cannot be told."""
     if seen.cluster_id is None or seen.product_id is None:
         return None
     try:
-        return await catalogue.price(seen.cluster_id, seen.product_id, billing_mode(seen))
+        return await catalog.price(seen.cluster_id, seen.product_id, billing_mode(seen))
     except CloudError:
         return None
 

@@ -1,7 +1,7 @@
 """
 Wishes for new instances, written down: a goal, an operation, an event and a job, in one transaction.
 
-Nothing is asked of the provider here beyond its catalogue; the job does the rest. A request that carries an idempotency
+Nothing is asked of the provider here beyond its catalog; the job does the rest. A request that carries an idempotency
 key has its answer stored in that same transaction: after a crash either all of it happened, and a repetition gets the
 answer, or nothing did. The same goes for a line of the audit log that is given along.
 """
@@ -69,7 +69,7 @@ class CreateInstance:
         self,
         *,
         database: Database,
-        catalogue: Catalog,
+        catalog: Catalog,
         queue: JobQueue,
         news: Publisher,
         caches: CacheRegistry,
@@ -78,7 +78,7 @@ class CreateInstance:
         new_id: Callable[[], str],
     ) -> None:
         self._database = database
-        self._catalogue = catalogue
+        self._catalog = catalog
         self._queue = queue
         self._news = news
         self._caches = caches
@@ -90,7 +90,7 @@ class CreateInstance:
     async def plan(self, order: CreateRequest) -> Ranking:
         """What creating *order* would choose from; NotFoundError for an unknown product or template."""
         ranking, _ = await asyncio.gather(
-            self._catalogue.plan(placement_request(order)), self._catalogue.template(order.template_id)
+            self._catalog.plan(placement_request(order)), self._catalog.template(order.template_id)
         )
         return ranking
 
@@ -121,12 +121,12 @@ class CreateInstance:
         """
         now = self._clock.now()
         wish, or_short = placement_request(order), bool(order.wait_for_capacity_seconds)
-        template = self._catalogue.template(order.template_id)
-        if self._catalogue.has_template(order.template_id):  # nothing to wait for, and so no need to wait side by side
+        template = self._catalog.template(order.template_id)
+        if self._catalog.has_template(order.template_id):  # nothing to wait for, and so no need to wait side by side
             await template
-            ranking = await self._catalogue.candidates(wish, or_short=or_short)
+            ranking = await self._catalog.candidates(wish, or_short=or_short)
         else:
-            ranking, _ = await asyncio.gather(self._catalogue.candidates(wish, or_short=or_short), template)
+            ranking, _ = await asyncio.gather(self._catalog.candidates(wish, or_short=or_short), template)
         ready_at = await self._estimates.ready_at(order.product_name, now)
         created = self._wish(order, expected_placement(ranking, order.gpu_num), now, ready_at)
         row = None if keyed is None else keyed.row(created)

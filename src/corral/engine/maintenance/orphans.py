@@ -41,7 +41,7 @@ class OrphanSweep:
     """Looks after orphans."""
 
     cloud: Cloud
-    catalogue: Catalog
+    catalog: Catalog
     database: Database
     tell: Tell
     clock: Clock
@@ -67,7 +67,7 @@ class OrphanSweep:
     async def _learn_price(self, orphan: Orphan) -> None:
         if orphan.micro_usd is not None or orphan.cluster_id is None or orphan.product_id is None:
             return
-        price = await self.catalogue.price(orphan.cluster_id, orphan.product_id, orphan.billing_mode)
+        price = await self.catalog.price(orphan.cluster_id, orphan.product_id, orphan.billing_mode)
         if price is not None:
             async with self.database.connection() as connection:
                 await orphans.remember_price(connection, orphan.provider_id, price * orphan.gpu_num)

@@ -63,7 +63,7 @@ class Rebuilder:
     """Reads the account and writes records; the provider is only looked at, and no service may be running."""
 
     cloud: Cloud
-    catalogue: Catalog
+    catalog: Catalog
     database: Database
     tell: Tell
     clock: Clock
@@ -123,7 +123,7 @@ class Rebuilder:
             await instances.write_many(connection, joined, [now] * len(joined))
 
     async def _found(self, finding: MarkedMachine, record: Instance | None, now: datetime) -> Assessment:
-        seen, price = finding.seen, await todays_price(self.catalogue, finding.seen)
+        seen, price = finding.seen, await todays_price(self.catalog, finding.seen)
         instance: Instance | None = None
         match finding.fate:
             case RebuildOutcome.REBUILT:

@@ -1,7 +1,7 @@
 """
 Offers the provider refused for want of stock, remembered for a few minutes for every process.
 
-The catalogue says "available" for minutes after the last machine went; without this memory every create in that time
+The catalog says "available" for minutes after the last machine went; without this memory every create in that time
 would run into the same refusal first.
 """
 

@@ -62,7 +62,7 @@ WHATEVER_THE_OFFER: Final = frozenset({"INSUFFICIENT_BALANCE", "AUTHENTICATION_F
 """Refusals that no other offer would change."""
 WAITING_MAX_AGE_SECONDS: Final = 20.0
 """
-How old the catalogue, and a refusal, may be that a waiting create goes by. Longer, and it misses what came into stock;
+How old the catalog, and a refusal, may be that a waiting create goes by. Longer, and it misses what came into stock;
 shorter, and many that wait use up the rate limit with reading it and with refused calls.
 """
 
@@ -73,7 +73,7 @@ class CreateStep:
 
     cloud: Cloud
     database: Database
-    catalogue: Catalog
+    catalog: Catalog
     gate: CreateGate
     unmade: UncreatedInstances
     recorder: Recorder
@@ -93,8 +93,8 @@ class CreateStep:
         while True:
             max_age = WAITING_MAX_AGE_SECONDS if needs_fresh_offers(instance) else None
             try:
-                template = await self.catalogue.template(instance.order.template_id)
-                ranking = await self.catalogue.plan(placement_request(instance.order), max_age_seconds=max_age)
+                template = await self.catalog.template(instance.order.template_id)
+                ranking = await self.catalog.plan(placement_request(instance.order), max_age_seconds=max_age)
                 left = [c for c in ranking.candidates if c.offer not in refused]
                 instance = replace(instance, tried=all_tried(ranking, refused.values()))
                 if not left:
@@ -131,7 +131,7 @@ class CreateStep:
         limit = instance.order.max_micro_usd_per_gpu
         if limit is None:
             return candidate, None
-        price = await self.catalogue.current_price(candidate.offer)
+        price = await self.catalog.current_price(candidate.offer)
         if not price:
             return candidate, refusal_of(candidate, f"{candidate.offer.product_id} is no longer for sale", short=True)
         candidate = replace(candidate, micro_usd_per_gpu=price, micro_usd=price * instance.order.gpu_num)
@@ -168,7 +168,7 @@ class CreateStep:
             raise
         except CloudShortageError as error:
             instance = await self._clear(hold, instance, "no stock")
-            await self.catalogue.note_shortage(candidate.offer, error.message, gpu_num=instance.order.gpu_num)
+            await self.catalog.note_shortage(candidate.offer, error.message, gpu_num=instance.order.gpu_num)
             return instance, refusal_of(candidate, Reason.OUT_OF_STOCK, short=True)
         except CloudRefusedError as error:
             instance = await self._clear(hold, instance, error.message)
@@ -190,7 +190,7 @@ class CreateStep:
     ) -> tuple[Instance, Refusal | None]:
         """The provider refused the id of the registry login: send the login itself, fetched for this one call."""
         try:
-            credentials = await self.catalogue.credentials(auth_id)
+            credentials = await self.catalog.credentials(auth_id)
         except (NotFoundError, CloudRefusedError) as error:
             return await self._give_up(hold, instance, Failure(code=error.code, message=error.message)), None
         except CloudTransientError as error:
