@@ -12,9 +12,9 @@ from pathlib import Path
 import uvloop
 
 from bench import burst, growth, jobs, startup, web
-from bench.contest import Contest, hold
+from bench.comparison import Contest, hold
+from bench.environment import Ground, laid_out
 from bench.figures import Row, table
-from bench.ground import Ground, laid_out
 from bench.machine import described, load_average
 from corral.base.telemetry import configure_logging
 

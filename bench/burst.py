@@ -9,12 +9,12 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 
-from bench import orders, provider, servers
-from bench.contest import Contest, Sample
+from bench import provider, requests, servers
+from bench.comparison import Contest, Sample
+from bench.environment import Ground
 from bench.figures import Figure, percentile
-from bench.ground import Ground
-from bench.orders import Accepted, Shown
 from bench.provider import Account
+from bench.requests import Accepted, Shown
 from bench.servers import Served
 from corral.base.clock import Clock
 
@@ -138,7 +138,7 @@ async def _burst(ground: Ground, burst: Burst, numbers: itertools.count[int]) ->
 
         if burst.killed:
             again = asyncio.create_task(restart())
-        accepted = await orders.send(
+        accepted = await requests.send(
             served.port,
             ground.clock,
             wishes=burst.wishes,
@@ -148,7 +148,7 @@ async def _burst(ground: Ground, burst: Burst, numbers: itertools.count[int]) ->
         )
         await again
         within = 120 + burst.wishes * 0.12
-        shown = await orders.all_ready(served.port, ground.clock, wishes=burst.wishes + len(first), within=within)
+        shown = await requests.all_ready(served.port, ground.clock, wishes=burst.wishes + len(first), within=within)
         after = await cloud.calls()
         made = {call: count - before.get(call, 0) for call, count in after.items()}
         of_burst = [instance for instance in shown if instance.provider_id not in first]
@@ -157,8 +157,8 @@ async def _burst(ground: Ground, burst: Burst, numbers: itertools.count[int]) ->
 
 async def _warm(served: Served, clock: Clock) -> set[str]:
     """Make a few, as a service has that has run for a while: it remembers the catalog, and PostgreSQL its plans."""
-    await orders.send(served.port, clock, wishes=FIRST, in_flight=FIRST, keyed=True)
-    return {instance.provider_id for instance in await orders.all_ready(served.port, clock, wishes=FIRST, within=60)}
+    await requests.send(served.port, clock, wishes=FIRST, in_flight=FIRST, keyed=True)
+    return {instance.provider_id for instance in await requests.all_ready(served.port, clock, wishes=FIRST, within=60)}
 
 
 def measured(accepted: Accepted, shown: list[Shown], account: Account, made: dict[str, int]) -> Sample:

@@ -7,11 +7,11 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from functools import partial
 
-from bench import orders, provider, servers
+from bench import provider, requests, servers
 from bench.burst import LISTING
-from bench.contest import Contest, Sample
+from bench.comparison import Contest, Sample
+from bench.environment import Ground
 from bench.figures import Figure
-from bench.ground import Ground
 from bench.provider import Provider
 from bench.servers import Served
 
@@ -49,8 +49,8 @@ class Fleet:
         cpu, calls = served.cpu_seconds(), await self._cloud.calls()
         more = size - self._size
         clock = self._ground.clock
-        await orders.send(served.port, clock, wishes=more, in_flight=IN_FLIGHT, keyed=False)
-        await orders.all_ready(served.port, clock, wishes=size, within=60 + more * 0.12)
+        await requests.send(served.port, clock, wishes=more, in_flight=IN_FLIGHT, keyed=False)
+        await requests.all_ready(served.port, clock, wishes=size, within=60 + more * 0.12)
         grown = growth(more, served.cpu_seconds() - cpu, calls, await self._cloud.calls())
         await clock.sleep(SETTLE_SECONDS)
         cpu, calls = served.cpu_seconds(), await self._cloud.calls()

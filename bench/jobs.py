@@ -8,9 +8,9 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from functools import partial
 
-from bench.contest import Contest, Rival, Sample
+from bench.comparison import Contest, Rival, Sample
+from bench.environment import Ground
 from bench.figures import Figure, percentile
-from bench.ground import Ground
 from bench.queues import Queue, both_queues
 from corral.base.clock import Clock
 

@@ -14,7 +14,7 @@ from pgqueuer.models import Job
 from pgqueuer.qm import QueueManager
 from pgqueuer.queries import Queries
 
-from bench.ground import Ground
+from bench.environment import Ground
 from corral.base.telemetry import Metrics
 from corral.jobs.queue import JobQueue, NewJob
 from corral.jobs.registry import JobRun, JobType, Registry

@@ -7,10 +7,10 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from bench import rivals, servers
-from bench.contest import Contest, Rival, Sample
+from bench import baselines, servers
+from bench.comparison import Contest, Rival, Sample
+from bench.environment import Ground
 from bench.figures import Figure
-from bench.ground import Ground
 
 ONE = b'{"instances":[{"id":"inst_1"}]}'
 
@@ -31,7 +31,7 @@ async def contests(ground: Ground) -> AsyncGenerator[list[Contest]]:
         return {_FIRST.name: first, _SECOND.name: second, _MEMORY.name: memory}
 
     async def bare() -> Sample:
-        async with rivals.litestar(ground.directory / "start-bare", ground.clock, ONE) as served:
+        async with baselines.litestar(ground.directory / "start-bare", ground.clock, ONE) as served:
             took, memory = served.came_up_in, served.resident_megabytes()
         return {_FIRST.name: took, _SECOND.name: took, _MEMORY.name: memory}
 

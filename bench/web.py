@@ -10,11 +10,11 @@ from functools import partial
 
 import msgspec
 
-from bench import fanout, load, orders, provider, rivals, servers
-from bench.contest import Contest, Rival, Sample, Side
+from bench import baselines, fanout, load, provider, requests, servers
+from bench.comparison import Contest, Rival, Sample, Side
+from bench.environment import Ground
 from bench.figures import Figure
-from bench.ground import Ground
-from bench.orders import wish
+from bench.requests import wish
 from bench.servers import Served
 
 INSTANCES = 200
@@ -54,13 +54,13 @@ async def contests(ground: Ground) -> AsyncGenerator[list[Contest]]:
             )
 
         async with serving("all") as filling:
-            await orders.send(filling.port, ground.clock, wishes=INSTANCES, in_flight=8, keyed=False)
-            await orders.all_ready(filling.port, ground.clock, wishes=INSTANCES, within=120)
+            await requests.send(filling.port, ground.clock, wishes=INSTANCES, in_flight=8, keyed=False)
+            await requests.all_ready(filling.port, ground.clock, wishes=INSTANCES, within=120)
         corral = await stack.enter_async_context(serving("api"))
         listed = await corral.get(f"/api/instances?limit={INSTANCES}")
         some_id = msgspec.json.decode(listed)["instances"][0]["id"]
-        litestar = await stack.enter_async_context(rivals.litestar(directory / "litestar", ground.clock, listed))
-        express = await stack.enter_async_context(rivals.express(directory / "express", ground.clock, listed))
+        litestar = await stack.enter_async_context(baselines.litestar(directory / "litestar", ground.clock, listed))
+        express = await stack.enter_async_context(baselines.express(directory / "express", ground.clock, listed))
 
         def contest(title: str, request: tuple[str, ...], *, of_express: float) -> Contest:
             return Contest(

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 
 import pytest
-from support.front import WISH
-from support.front import opened as opened_front
+from support.served_api import WISH
+from support.served_api import opened as opened_front
 from support.service import Service, error_of, serving
 
 from corral.api.middleware.auth import Identity, check

@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator
 from typing import Any
 
 import pytest
-from support.front import Front, opened
+from support.served_api import Front, opened
 from support.service import Answer, error_of
 
 from corral.domain.instance import ProviderId

@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import AsyncGenerator
 
 import pytest
-from support.front import INSTALLATION
-from support.scene import HONG_KONG, Scene, staged
+from support.served_api import INSTALLATION
+from support.served_api_with_provider import HONG_KONG, Scene, staged
 from support.service import Answer, error_of
 
 from corral.domain.instance import InstanceId

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import structlog
 from support.clocks import SteppedClock
-from support.front import WISH
-from support.front import opened as opened_front
+from support.served_api import WISH
+from support.served_api import opened as opened_front
 from support.service import Service, serving
 
 from corral.base.clock import SystemClock

@@ -9,8 +9,8 @@ from urllib.parse import quote
 
 import pytest
 from support.clocks import SteppedClock
+from support.fake_catalog import RTX_4090, Shop
 from support.service import Service, error_of, serving
-from support.shop import RTX_4090, Shop
 from support.waiting import until
 
 from corral.base.settings import CacheSettings

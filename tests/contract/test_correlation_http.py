@@ -8,7 +8,7 @@ import re
 import structlog
 from structlog.contextvars import merge_contextvars
 from structlog.testing import capture_logs
-from support.front import WISH, opened
+from support.served_api import WISH, opened
 from support.waiting import until
 
 from corral.base.clock import SystemClock

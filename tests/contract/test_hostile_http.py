@@ -12,7 +12,7 @@ from urllib.parse import quote, quote_from_bytes
 import msgspec
 import pytest
 import structlog
-from support.front import WISH, Front, opened
+from support.served_api import WISH, Front, opened
 from support.service import Answer, Service, serving
 from support.waiting import until
 

@@ -7,7 +7,7 @@ import io
 from collections.abc import AsyncGenerator
 
 import pytest
-from support.front import opened
+from support.served_api import opened
 from support.service import Service, error_of, serving
 from support.waiting import until
 

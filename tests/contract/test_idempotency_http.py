@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator
 from datetime import UTC, datetime
 
 import pytest
-from support.front import WISH, Front, opened
+from support.served_api import WISH, Front, opened
 from support.service import Answer, error_of
 from support.waiting import until
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 from support.clocks import SteppedClock
-from support.front import WISH, Front, opened
 from support.guarding import guarding
+from support.served_api import WISH, Front, opened
 from support.service import error_of
 
 from corral.domain.errors import CircuitOpenError

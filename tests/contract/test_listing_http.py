@@ -7,8 +7,8 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from support.front import opened
-from support.scene import HONG_KONG, LISTING, Scene, staged
+from support.served_api import opened
+from support.served_api_with_provider import HONG_KONG, LISTING, Scene, staged
 from support.service import error_of
 
 from corral.cache.registry import CacheName

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
-from support.front import Front, opened
+from support.served_api import Front, opened
 from support.service import error_of
 
 from corral.domain.instance import ProviderId

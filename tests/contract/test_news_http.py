@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 import pytest
 from support.clocks import SteppedClock
+from support.event_env import UP, Newsroom
 from support.listener import listening
-from support.newsroom import UP, Newsroom
 from support.outbox import outbox, sending, sent
 from support.receiver import Receiver
 from support.service import Service, error_of, serving

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import structlog
 from support.clocks import SteppedClock
-from support.front import INSTALLATION, opened
-from support.scene import staged
+from support.served_api import INSTALLATION, opened
+from support.served_api_with_provider import staged
 from support.sightings import shown
 
 from corral.cloud.port import Listing

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import msgspec
 import pytest
-from support.front import WISH, Front, opened
+from support.served_api import WISH, Front, opened
 from support.service import Answer, Service
 
 from corral.base.clock import SystemClock

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 
 import pytest
-from support.scene import Scene, staged
+from support.served_api_with_provider import Scene, staged
 from support.service import Answer, error_of
 
 from corral.domain.lifecycle.tables import Phase

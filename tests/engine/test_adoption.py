@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 
 import pytest
-from support.herd import Herd, herding
+from support.stepped_engine import Herd, herding
 
 from corral.base.settings import CacheSettings
 from corral.cache.registry import CacheRegistry

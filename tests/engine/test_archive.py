@@ -11,7 +11,7 @@ from typing import Any
 import asyncpg
 import pytest
 from support.archives import another, content, exported, imported
-from support.herd import ORDER, Herd, herding
+from support.stepped_engine import ORDER, Herd, herding
 
 from corral.domain.access import Access
 from corral.domain.errors import GoalRefusedError, MalformedError

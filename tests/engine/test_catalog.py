@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 from support.clocks import SteppedClock
-from support.shop import RTX_4090, TEMPLATE, Shop
+from support.fake_catalog import RTX_4090, TEMPLATE, Shop
 
 from corral.base.settings import CacheSettings
 from corral.cache.registry import CacheName, CacheRegistry

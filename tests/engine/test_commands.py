@@ -8,8 +8,8 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 import pytest
+from support.command_env import Desk, an_order
 from support.waiting import until
-from support.wishing import Desk, an_order
 
 from corral.domain.errors import NotFoundError
 from corral.domain.instance import CreateRequest, InstanceId, OperationId, ProviderId

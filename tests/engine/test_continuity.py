@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 from support.archives import another, exported, imported
-from support.herd import herding
+from support.stepped_engine import herding
 
 from corral.store.server.migrate import migrations
 from corral.store.server.target import DatabaseTarget

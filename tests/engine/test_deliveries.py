@@ -9,7 +9,7 @@ from datetime import timedelta
 import pytest
 from standardwebhooks import Webhook
 from support.clocks import SteppedClock
-from support.newsroom import UP, Newsroom
+from support.event_env import UP, Newsroom
 from support.outbox import SECRET, run_out, sending, sent
 from support.receiver import Receiver
 from support.servers import serving

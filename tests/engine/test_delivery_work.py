@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 from support.clocks import SteppedClock
-from support.newsroom import UP, Newsroom
+from support.event_env import UP, Newsroom
 from support.outbox import SECRET, outbox, sending, sent
 from support.receiver import Receiver
 from support.waiting import until

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator
 
 import pytest
-from support.herd import Herd, herding
+from support.stepped_engine import Herd, herding
 
 from corral.domain.errors import GoalRefusedError, NotFoundError
 from corral.domain.instance import InstanceId

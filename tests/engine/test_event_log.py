@@ -7,7 +7,7 @@ import random
 
 import pytest
 from support.clocks import SteppedClock
-from support.newsroom import UP, Newsroom
+from support.event_env import UP, Newsroom
 from support.waiting import until
 
 from corral.domain.events import Change

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 from support.fleets import a_fleet
-from support.herd import ORDER, Herd, herding
+from support.stepped_engine import ORDER, Herd, herding
 
 from corral.cloud.rate_limiter import RateLimiter, RateLimiterState, encoded
 from corral.domain.lifecycle.tables import Phase

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from support.distortion import ODD, written
 from support.garbling import Garble, faithfully, garbling
-from support.herd import Herd, herding
+from support.stepped_engine import Herd, herding
 
 from corral.domain.instance import InstanceId
 from corral.domain.lifecycle.tables import Phase

@@ -8,7 +8,7 @@ from datetime import timedelta
 
 import msgspec
 import pytest
-from support.herd import ORDER, Herd, herding
+from support.stepped_engine import ORDER, Herd, herding
 
 from corral.domain.lifecycle.creation import reason
 from corral.domain.lifecycle.decide import Policy

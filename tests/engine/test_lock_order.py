@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 
 import asyncpg
-from support.herd import herding
+from support.stepped_engine import herding
 from support.waiting import until
 
 from corral.domain.instance import Instance, InstanceId

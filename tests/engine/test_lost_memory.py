@@ -10,7 +10,7 @@ import asyncpg
 import pytest
 from conftest import TEMPLATE
 from support.backups import OURS, ready, restore, rows
-from support.herd import Herd, herding
+from support.stepped_engine import Herd, herding
 
 from corral.domain.lifecycle.decide import Policy
 from corral.domain.lifecycle.tables import Phase

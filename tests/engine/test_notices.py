@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 
 import pytest
 from support.clocks import SteppedClock
-from support.newsroom import Newsroom
+from support.event_env import Newsroom
 from support.waiting import until
 
 from corral.base.settings import CacheSettings

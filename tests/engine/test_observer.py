@@ -10,7 +10,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from support.herd import Herd, herding
+from support.stepped_engine import Herd, herding
 from support.waiting import until
 
 from corral.cloud.port import Cloud, Listing

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 from pydantic import SecretStr
 from support.archives import another
-from support.herd import ORDER, Herd, herding
+from support.stepped_engine import ORDER, Herd, herding
 
 from corral.base.settings import CacheSettings
 from corral.cache.registry import CacheRegistry

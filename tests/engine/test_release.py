@@ -7,7 +7,7 @@ import itertools
 from collections.abc import AsyncGenerator
 
 import pytest
-from support.herd import Herd, herding
+from support.stepped_engine import Herd, herding
 from support.waiting import until
 
 from corral.domain.instance import InstanceId

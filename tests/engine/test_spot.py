@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator
 from datetime import timedelta
 
 import pytest
-from support.herd import Herd, herding
+from support.stepped_engine import Herd, herding
 
 from corral.domain.instance import InstanceId
 from corral.domain.lifecycle.tables import Phase

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from support.backups import OURS, ready, restore, rows
-from support.herd import Herd, herding
+from support.stepped_engine import Herd, herding
 
 from corral.domain.instance import InstanceId
 from corral.domain.lifecycle.tables import Phase

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 
 import pytest
-from support.herd import Herd, herding
+from support.stepped_engine import Herd, herding
 
 from corral.base.telemetry import ReconcileEnd
 from corral.domain.events import EventType

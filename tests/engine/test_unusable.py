@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator
 from dataclasses import replace
 
 import pytest
-from support.herd import ORDER, Herd, herding
+from support.stepped_engine import ORDER, Herd, herding
 
 from corral.domain.instance import InstanceId
 from corral.domain.lifecycle.commands import CommandOptions

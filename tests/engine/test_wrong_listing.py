@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 
 import pytest
-from support.herd import Herd, herding
+from support.stepped_engine import Herd, herding
 
 from corral.domain.instance import InstanceId
 from corral.domain.lifecycle.tables import Phase

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 
 import pytest
-from support.paddock import Ground, Paddock
+from support.fault_engine import Ground, Paddock
 from support.script import OF_COMMITS, Mishap
 
 from corral.domain.instance import InstanceId

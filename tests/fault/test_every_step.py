@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 
 import pytest
-from support.paddock import Ground, Paddock
+from support.fault_engine import Ground, Paddock
 from support.script import Mishap
 from support.steps import Flow, every_step_fails_once, every_step_runs_twice
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import asyncpg
 from support.create_process import LONGEST_CREATE_SECONDS
-from support.herd import Herd, herding
+from support.stepped_engine import Herd, herding
 from support.waiting import until
 
 from corral.domain.lifecycle.tables import Phase

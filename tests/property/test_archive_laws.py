@@ -13,7 +13,7 @@ import uvloop
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.archives import another, content, exported, imported
-from support.paddock import ORDER, Ground, Paddock
+from support.fault_engine import ORDER, Ground, Paddock
 
 from corral.domain.operation import OperationKind
 from corral.engine.events.publisher import SEND_WEBHOOK

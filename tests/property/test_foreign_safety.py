@@ -19,7 +19,7 @@ import uvloop
 from conftest import TEMPLATE
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from support.paddock import Ground, Paddock
+from support.fault_engine import Ground, Paddock
 
 from corral.base.settings import CacheSettings
 from corral.cache.registry import CacheRegistry

@@ -34,7 +34,7 @@ from novitasim.server.simulator import Simulator
 from novitasim.world import commands, spot
 from novitasim.world.instance import Instance as Machine
 from novitasim.world.timeline import MachineShare, Status
-from support.paddock import ORDER, Ground
+from support.fault_engine import ORDER, Ground
 from support.script import OF_CALLS, OF_COMMITS, Mishap
 
 T = TypeVar("T")

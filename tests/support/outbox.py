@@ -17,7 +17,7 @@ from corral.jobs.registry import JobId, JobRun, RequeueError
 from corral.webhooks.deliver import Sender
 from corral.webhooks.guard import AddressGuard
 from corral.webhooks.sign import signing_key
-from support.newsroom import Newsroom
+from support.event_env import Newsroom
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 

@@ -25,9 +25,9 @@ from typing import Any
 
 import asyncpg
 import msgspec
-from bench import orders, provider, servers
+from bench import provider, requests, servers
+from bench.environment import url_of
 from bench.figures import percentile
-from bench.ground import url_of
 from bench.provider import Provider
 from bench.servers import Served
 from bench.wire import Line
@@ -35,7 +35,7 @@ from bench.wire import Line
 from corral.base.clock import SystemClock
 from corral.store.server.embedded import EmbeddedServer
 from corral.store.server.target import DatabaseTarget
-from support import verdict
+from support import invariants
 
 CLOCK = SystemClock()
 IN_FLIGHT = 32
@@ -130,8 +130,8 @@ class Soak:
         async with self._up(database_url) as (served, _):
             began = asyncio.get_running_loop().time()
             wishes = self.plan.instances
-            await orders.send(served.port, CLOCK, wishes=wishes, in_flight=IN_FLIGHT, keyed=False)
-            await orders.all_ready(served.port, CLOCK, wishes=wishes, within=120 + wishes * 0.12)
+            await requests.send(served.port, CLOCK, wishes=wishes, in_flight=IN_FLIGHT, keyed=False)
+            await requests.all_ready(served.port, CLOCK, wishes=wishes, within=120 + wishes * 0.12)
             self.report.raised_in = asyncio.get_running_loop().time() - began
         await _forget_calls(target)
         async with (
@@ -181,7 +181,7 @@ class Soak:
     async def _ask(self, line: Line, what: str) -> None:
         now = CLOCK.now().timestamp()
         if what == "create":
-            body = msgspec.json.encode(orders.wish(self.asked_created))
+            body = msgspec.json.encode(requests.wish(self.asked_created))
             status, told = await _told(line, "POST", "/api/instances", body)
             accepted = status == 201
             wish = told.get("instanceId", "")
@@ -255,8 +255,8 @@ class Soak:
         report.waits = waits(events, self.asked_at, self.wanted)
         report.trouble += [
             *([f"{account.billed_twice} billed twice"] if account.billed_twice else []),
-            *verdict.of_instances(found, await cloud.machines(), self.wanted),
-            *verdict.of_log(events),
+            *invariants.of_instances(found, await cloud.machines(), self.wanted),
+            *invariants.of_log(events),
             *of_budget(report, self.plan.calls_per_minute),
             *of_memory(report.memory),
             *of_patience(report),

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from corral.domain.lifecycle.tables import Phase
-from support.paddock import Ground, Paddock
+from support.fault_engine import Ground, Paddock
 from support.script import OF_CALLS, OF_COMMITS, Mishap
 
 Flow = Callable[[Paddock], Awaitable[None]]

@@ -6,11 +6,11 @@ import math
 
 import pytest
 from bench.burst import measured
-from bench.contest import Contest, Rival, Sample, Side, hold
+from bench.comparison import Contest, Rival, Sample, Side, hold
 from bench.figures import Figure, Row, Spread, number, percentile, spread, table
 from bench.growth import figures, growth, rest
-from bench.orders import Accepted, Shown
 from bench.provider import Account
+from bench.requests import Accepted, Shown
 
 SPEED = Figure(name="jobs", unit="1/s", more_is_better=True)
 DELAY = Figure(name="p99", unit="ms")

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from support import verdict
+from support import invariants
 from support.chaos.http import Http
 from support.chaos.installation import CLOCK
 from support.chaos.rules import Field
@@ -27,7 +27,7 @@ Shown = Mapping[str, Any]
 async def is_at_rest(field: Field) -> bool:
     """Nothing moves, what was to be deleted is gone, every machine is known or reported, receivers got everything."""
     found = await field.http.instances()
-    if found is None or any(one["status"] not in verdict.RESTING or one["stale"] for one in found):
+    if found is None or any(one["status"] not in invariants.RESTING or one["stale"] for one in found):
         return False
     wanted = field.asked.wanted
     if any(wanted.get(one["id"]) == "terminated" and one["status"] != "terminated" for one in found):
@@ -52,12 +52,12 @@ async def judge(field: Field) -> None:
     report.events = len(events)
     report.deliveries = sum(map(len, field.installation.receiver.got.values()))
     report.trouble += [
-        *verdict.of_bills(ledger["at_once"]),
-        *verdict.of_instances(found, [m for m in living if m["id"] not in forgotten], _expected(field, found)),
+        *invariants.of_bills(ledger["at_once"]),
+        *invariants.of_instances(found, [m for m in living if m["id"] not in forgotten], _expected(field, found)),
         *of_purchases(state["instances"], field.asked.deleting if field.asked.epoch else set()),
         *of_removals(removed, field.asked.deleting),
         *of_returns(events),
-        *verdict.of_log(events),
+        *invariants.of_log(events),
         *of_webhooks(field, events),
         *of_gap(report.longest_gap),
     ]
@@ -106,7 +106,7 @@ def of_webhooks(field: Field, events: Sequence[Shown]) -> list[str]:
         instance: [number for number in numbers if number > after]
         for instance, numbers in field.installation.receiver.got.items()
     }
-    return verdict.of_webhooks(due, got)
+    return invariants.of_webhooks(due, got)
 
 
 def of_gap(seconds: float) -> list[str]:
@@ -131,9 +131,9 @@ def _expected(field: Field, found: Sequence[Shown]) -> dict[str, str]:
     """What each instance is to be; those that a restore may have forgotten need not be there."""
     there = {one["id"] for one in found}
     wanted = field.asked.wanted.items()
-    ends = {instance: end for instance, end in wanted if instance in there or end != verdict.ANY}
+    ends = {instance: end for instance, end in wanted if instance in there or end != invariants.ANY}
     # Recorded without an answer that a user saw: any end will do.
-    return dict.fromkeys(there, verdict.ANY) | ends
+    return dict.fromkeys(there, invariants.ANY) | ends
 
 
 def _instance_of(name: str) -> str | None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import aiohttp
 
-from support import verdict
+from support import invariants
 from support.chaos import harm_database, harm_outside, harm_processes, judges
 from support.chaos.harm_restore import restore
 from support.chaos.http import TIMEOUT, Http
@@ -89,7 +89,7 @@ async def _attack(field: Field, rules: Sequence[Rule], seconds: float) -> None:
         task.cancel()
     ended = await asyncio.gather(*background, return_exceptions=True)
     field.report.trouble += [f"{error!r}" for error in ended if isinstance(error, Exception)]
-    field.report.trouble += verdict.of_stream(stream.numbers, field.report.events)
+    field.report.trouble += invariants.of_stream(stream.numbers, field.report.events)
 
 
 async def _supervise(field: Field) -> None:

@@ -28,9 +28,9 @@ from corral.domain.observation.sighting import ProviderInstance
 from corral.domain.placement.catalog import BillingMode, TemplateChannel
 from corral.health.target import http_url, tcp_place
 from support.clocks import SteppedClock
+from support.fake_catalog import TEMPLATE
 from support.fuzz.laws import hidden, is_told_well, keeps
 from support.fuzz.target import headed, status_in
-from support.shop import TEMPLATE
 
 MOST_CALLS: Final = MOST_PAGES + 4
 """Whatever a provider says of how much there is: every page, both ends once more, and where the pages begin."""

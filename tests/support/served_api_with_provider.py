@@ -18,7 +18,7 @@ from corral.domain.observation.sighting import Sighting
 from corral.store.session.database import Database
 from novitasim.testing import Simulated, start_simulator
 from support.clocks import SteppedClock
-from support.front import INSTALLATION, Front, opened
+from support.served_api import INSTALLATION, Front, opened
 
 LISTING = "/api/instances/comprehensive"
 HONG_KONG, PRODUCT = "cn-hongkong-1", "4090.16c62g.os"

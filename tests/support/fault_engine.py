@@ -62,7 +62,7 @@ from novitasim.world import ledger
 from novitasim.world.instance import Instance as Machine
 from support.clocks import SteppedClock
 from support.direct import DirectExchange
-from support.frail import FrailDatabase
+from support.faulty_database import FrailDatabase
 from support.script import Killed, Mishap, Script
 
 ORDER = CreateRequest(

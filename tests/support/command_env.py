@@ -29,7 +29,7 @@ from corral.store.sql.combined_statement import Write
 from corral.store.tables.idempotency import KeyRow
 from corral.store.tables.offers import FailedOffers
 from support.clocks import SteppedClock
-from support.shop import Shop
+from support.fake_catalog import Shop
 
 REGIONS = ("AS-SGP-02", "CN-HK-01")
 

@@ -35,9 +35,9 @@ from corral.store.tables import instances
 from corral.views.instance import InstanceView
 from corral.views.listing import encoded
 from corral.webhooks.guard import AddressGuard
+from support.command_env import REGIONS, Desk
 from support.fleets import a_fleet
 from support.service import Answer, Service, serving
-from support.wishing import REGIONS, Desk
 
 WISH: dict[str, Any] = {"name": "trainer", "productName": "RTX 4090 24GB", "templateId": 204511, "gpuNum": "2"}
 
