@@ -12,13 +12,13 @@ from pathlib import Path
 import uvloop
 
 from bench import burst, growth, jobs, startup, web
-from bench.comparison import Contest, hold
-from bench.environment import Ground, laid_out
+from bench.comparison import Comparison, hold
+from bench.environment import Environment, laid_out
 from bench.figures import Row, table
 from bench.machine import described, load_average
 from corral.base.telemetry import configure_logging
 
-TOPICS: Mapping[str, Callable[[Ground], AbstractAsyncContextManager[list[Contest]]]] = {
+TOPICS: Mapping[str, Callable[[Environment], AbstractAsyncContextManager[list[Comparison]]]] = {
     "jobs": jobs.contests,
     "web": web.contests,
     "startup": startup.contests,
@@ -42,17 +42,17 @@ async def main(wanted: Sequence[str]) -> None:
     """Hold every contest of the *wanted* topics, or of all."""
     configure_logging("warning")
     began, busy = time.monotonic(), load_average()
-    held: list[Contest] = []
+    held: list[Comparison] = []
     rows: list[Row] = []
-    async with laid_out() as ground:
-        day = ground.clock.now().date()
-        machine = described(await ground.postgresql_version())
+    async with laid_out() as environment:
+        day = environment.clock.now().date()
+        machine = described(await environment.postgresql_version())
         for topic in wanted or TOPICS:
-            async with TOPICS[topic](ground) as contests:
-                for contest in contests:
-                    print(f"{topic}: {contest.title} ...", file=sys.stderr, flush=True)
-                    rows += await hold(contest)
-                    held.append(contest)
+            async with TOPICS[topic](environment) as contests:
+                for comparison in contests:
+                    print(f"{topic}: {comparison.title} ...", file=sys.stderr, flush=True)
+                    rows += await hold(comparison)
+                    held.append(comparison)
     facts = {
         "command": "`make bench`",
         "date": str(day),
@@ -65,7 +65,7 @@ async def main(wanted: Sequence[str]) -> None:
         RESULTS.write_text(report(facts, held, rows), encoding="utf-8")
 
 
-def report(facts: Mapping[str, str], held: Sequence[Contest], rows: Sequence[Row]) -> str:
+def report(facts: Mapping[str, str], held: Sequence[Comparison], rows: Sequence[Row]) -> str:
     """The whole page."""
     lines = [
         PREAMBLE,
@@ -74,7 +74,7 @@ def report(facts: Mapping[str, str], held: Sequence[Contest], rows: Sequence[Row
         table(rows),
         "## What a round does",
         "",
-        *(_item(f"**{contest.title}** ({contest.rounds} rounds): {contest.work}") for contest in held),
+        *(_item(f"**{comparison.title}** ({comparison.rounds} rounds): {comparison.work}") for comparison in held),
     ]
     return "\n".join(lines) + "\n"
 

@@ -22,7 +22,7 @@ from litestar.params import FromPath, FromQuery, JSONBody
 from litestar.response import Stream
 
 
-class Wish(msgspec.Struct, rename="camel"):
+class CreateBody(msgspec.Struct, rename="camel"):
     """The body of a create."""
 
     name: str
@@ -51,7 +51,7 @@ def routes(instances: dict[str, dict[str, Any]]) -> list[HTTPRouteHandler]:
         return instances[instance_id]
 
     @post("/api/instances", status_code=201)
-    async def create(data: JSONBody[Wish]) -> dict[str, Any]:
+    async def create(data: JSONBody[CreateBody]) -> dict[str, Any]:
         new = f"inst_{secrets.token_hex(13)}"
         instances[new] = {**example, "id": new, "name": data.name, "status": "creating"}
         newest.insert(0, new)

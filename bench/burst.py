@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from functools import partial
 
 from bench import provider, requests, servers
-from bench.comparison import Contest, Sample
-from bench.environment import Ground
+from bench.comparison import Comparison, Sample
+from bench.environment import Environment
 from bench.figures import Figure, percentile
 from bench.provider import Account
 from bench.requests import Accepted, Shown
@@ -93,15 +93,15 @@ BURSTS = (
 
 
 @asynccontextmanager
-async def contests(ground: Ground) -> AsyncGenerator[list[Contest]]:
+async def contests(environment: Environment) -> AsyncGenerator[list[Comparison]]:
     """One a kind, without rivals."""
     numbers = itertools.count()
     yield [
-        Contest(
+        Comparison(
             title=burst.title,
             work=burst.work,
             figures=burst.figures,
-            corral=partial(_burst, ground, burst, numbers),
+            corral=partial(_burst, environment, burst, numbers),
             rounds=burst.rounds,
             warm_up=False,
         )
@@ -109,24 +109,24 @@ async def contests(ground: Ground) -> AsyncGenerator[list[Contest]]:
     ]
 
 
-async def _burst(ground: Ground, burst: Burst, numbers: itertools.count[int]) -> Sample:
+async def _burst(environment: Environment, burst: Burst, numbers: itertools.count[int]) -> Sample:
     name = f"burst_{next(numbers)}"
-    url = await ground.new_database_url(f"bench_{name}")
-    directory = ground.directory / name
+    url = await environment.new_database_url(f"bench_{name}")
+    directory = environment.directory / name
     async with AsyncExitStack() as stack:
         cloud = await stack.enter_async_context(
-            provider.simulated(directory / "provider", ground.clock, boot_seconds=BOOT_SECONDS)
+            provider.simulated(directory / "provider", environment.clock, boot_seconds=BOOT_SECONDS)
         )
 
         async def start(port: int | None = None) -> Served:
             return await stack.enter_async_context(
                 servers.corral(
-                    directory, ground.clock, port=port, DATABASE_URL=url, LOG_LEVEL="warning", **cloud.settings
+                    directory, environment.clock, port=port, DATABASE_URL=url, LOG_LEVEL="warning", **cloud.settings
                 )
             )
 
         served = await start()
-        first = await _warm(served, ground.clock)
+        first = await _warm(served, environment.clock)
         before = await cloud.calls()
         again = asyncio.create_task(asyncio.sleep(0))  # noqa: TID251  # nothing to wait for unless it is killed
         killed = asyncio.Event()
@@ -140,15 +140,17 @@ async def _burst(ground: Ground, burst: Burst, numbers: itertools.count[int]) ->
             again = asyncio.create_task(restart())
         accepted = await requests.send(
             served.port,
-            ground.clock,
-            wishes=burst.wishes,
+            environment.clock,
+            requests=burst.wishes,
             in_flight=burst.in_flight,
             keyed=burst.keyed,
             on_accepted=lambda count: killed.set() if count == burst.wishes // 2 else None,
         )
         await again
         within = 120 + burst.wishes * 0.12
-        shown = await requests.all_ready(served.port, ground.clock, wishes=burst.wishes + len(first), within=within)
+        shown = await requests.all_ready(
+            served.port, environment.clock, requests=burst.wishes + len(first), within=within
+        )
         after = await cloud.calls()
         made = {call: count - before.get(call, 0) for call, count in after.items()}
         of_burst = [instance for instance in shown if instance.provider_id not in first]
@@ -157,8 +159,10 @@ async def _burst(ground: Ground, burst: Burst, numbers: itertools.count[int]) ->
 
 async def _warm(served: Served, clock: Clock) -> set[str]:
     """Make a few, as a service has that has run for a while: it remembers the catalog, and PostgreSQL its plans."""
-    await requests.send(served.port, clock, wishes=FIRST, in_flight=FIRST, keyed=True)
-    return {instance.provider_id for instance in await requests.all_ready(served.port, clock, wishes=FIRST, within=60)}
+    await requests.send(served.port, clock, requests=FIRST, in_flight=FIRST, keyed=True)
+    return {
+        instance.provider_id for instance in await requests.all_ready(served.port, clock, requests=FIRST, within=60)
+    }
 
 
 def measured(accepted: Accepted, shown: list[Shown], account: Account, made: dict[str, int]) -> Sample:

@@ -13,7 +13,7 @@ Side = Callable[[], Awaitable[Sample]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rival:
+class Baseline:
     """Something simpler that does the same work."""
 
     name: str
@@ -23,7 +23,7 @@ class Rival:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Contest:
+class Comparison:
     """One piece of work that is measured."""
 
     title: str
@@ -31,34 +31,34 @@ class Contest:
     """What a round does, and what each rival is; printed under the table."""
     figures: tuple[Figure, ...]
     corral: Side
-    rivals: tuple[Rival, ...] = ()
+    baselines: tuple[Baseline, ...] = ()
     rounds: int = 5
     """An odd number, so that the median is a round that happened."""
     warm_up: bool = True
     """Whether each side first has a round that does not count."""
 
 
-async def hold(contest: Contest) -> list[Row]:
+async def hold(comparison: Comparison) -> list[Row]:
     """Let all sides take turns, and answer the rows: one a figure, or one a figure and rival."""
-    sides = (contest.corral, *(rival.side for rival in contest.rivals))
-    if contest.warm_up:
+    sides = (comparison.corral, *(baseline.side for baseline in comparison.baselines))
+    if comparison.warm_up:
         for side in sides:
             await side()
-    rounds = [[await side() for side in sides] for _ in range(contest.rounds)]
+    rounds = [[await side() for side in sides] for _ in range(comparison.rounds)]
     rows: list[Row] = []
-    for figure in contest.figures:
+    for figure in comparison.figures:
         ours, *others = [[samples[place][figure.name] for samples in rounds] for place in range(len(sides))]
         if not others or figure.target is not None:
-            rows.append(Row(title=contest.title, figure=figure, corral=ours, target=figure.target))
+            rows.append(Row(title=comparison.title, figure=figure, corral=ours, target=figure.target))
         rows += [
             Row(
-                title=contest.title,
+                title=comparison.title,
                 figure=figure,
                 corral=ours,
-                rival=rival.name,
+                baseline=baseline.name,
                 theirs=theirs,
-                target=rival.targets.get(figure.name),
+                target=baseline.targets.get(figure.name),
             )
-            for rival, theirs in zip(contest.rivals, others, strict=True)
+            for baseline, theirs in zip(comparison.baselines, others, strict=True)
         ]
     return rows

@@ -18,7 +18,7 @@ from corral.store.server.target import DatabaseTarget
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ground:
+class Environment:
     """What every topic is given."""
 
     directory: Path
@@ -58,14 +58,14 @@ def url_of(target: DatabaseTarget) -> str:
 
 
 @asynccontextmanager
-async def laid_out() -> AsyncGenerator[Ground]:
+async def laid_out() -> AsyncGenerator[Environment]:
     """A fresh ground; its server has the product's own settings, syncing to disk included."""
     directory = Path(tempfile.mkdtemp(prefix="corral-bench-"))
     directory.chmod(0o711)  # as root, the server runs under another account that must pass through
     clock = SystemClock()
     embedded = EmbeddedServer(directory / "data", clock)
     try:
-        yield Ground(directory=directory, server=await embedded.ensure(), clock=clock)
+        yield Environment(directory=directory, server=await embedded.ensure(), clock=clock)
     finally:
         await embedded.stop()
         shutil.rmtree(directory, ignore_errors=True)

@@ -37,7 +37,7 @@ class Row:
     title: str
     figure: Figure
     corral: Sequence[float]
-    rival: str = ""
+    baseline: str = ""
     theirs: Sequence[float] = ()
     target: float | None = None
     """Of the ratio, or of Corral's own figure when there is no rival."""
@@ -45,7 +45,7 @@ class Row:
     @property
     def judged(self) -> Spread:
         """What the target is held against: the ratios, each round by itself, or Corral's own figures."""
-        if not self.rival:
+        if not self.baseline:
             return spread(self.corral)
         # Neighbours in time meet the same noise.
         return spread([ours / theirs for ours, theirs in zip(self.corral, self.theirs, strict=True)])
@@ -101,10 +101,10 @@ def _cells(row: Row) -> tuple[str, ...]:
         f"{row.title}: {row.figure.name}",
         row.figure.unit,
         "more" if row.figure.more_is_better else "less",
-        row.rival,
+        row.baseline,
         number(spread(row.corral).median),
-        number(spread(row.theirs).median) if row.rival else "",
-        number(judged.median) if row.rival else "",
+        number(spread(row.theirs).median) if row.baseline else "",
+        number(judged.median) if row.baseline else "",
         span,
         "" if row.target is None else f"{sign} {number(row.target)}",
         "" if row.target is None else "met" if row.is_met else "missed",

@@ -9,8 +9,8 @@ from functools import partial
 
 from bench import provider, requests, servers
 from bench.burst import LISTING
-from bench.comparison import Contest, Sample
-from bench.environment import Ground
+from bench.comparison import Comparison, Sample
+from bench.environment import Environment
 from bench.figures import Figure
 from bench.provider import Provider
 from bench.servers import Served
@@ -35,8 +35,8 @@ REST_TARGETS = {1000: 2.0}
 class Fleet:
     """One service and its provider, which grow from contest to contest."""
 
-    def __init__(self, ground: Ground, cloud: Provider, url: str, stack: AsyncExitStack) -> None:
-        self._ground = ground
+    def __init__(self, environment: Environment, cloud: Provider, url: str, stack: AsyncExitStack) -> None:
+        self._ground = environment
         self._cloud = cloud
         self._url = url
         self._stack = stack
@@ -49,8 +49,8 @@ class Fleet:
         cpu, calls = served.cpu_seconds(), await self._cloud.calls()
         more = size - self._size
         clock = self._ground.clock
-        await requests.send(served.port, clock, wishes=more, in_flight=IN_FLIGHT, keyed=False)
-        await requests.all_ready(served.port, clock, wishes=size, within=60 + more * 0.12)
+        await requests.send(served.port, clock, requests=more, in_flight=IN_FLIGHT, keyed=False)
+        await requests.all_ready(served.port, clock, requests=size, within=60 + more * 0.12)
         grown = growth(more, served.cpu_seconds() - cpu, calls, await self._cloud.calls())
         await clock.sleep(SETTLE_SECONDS)
         cpu, calls = served.cpu_seconds(), await self._cloud.calls()
@@ -79,16 +79,16 @@ class Fleet:
 
 
 @asynccontextmanager
-async def contests(ground: Ground) -> AsyncGenerator[list[Contest]]:
+async def contests(environment: Environment) -> AsyncGenerator[list[Comparison]]:
     """One a size, in order, without rivals."""
-    url = await ground.new_database_url("bench_growth")
+    url = await environment.new_database_url("bench_growth")
     async with (
-        provider.simulated(ground.directory / "growth-provider", ground.clock, boot_seconds=1) as cloud,
+        provider.simulated(environment.directory / "growth-provider", environment.clock, boot_seconds=1) as cloud,
         AsyncExitStack() as stack,
     ):
-        fleet = Fleet(ground, cloud, url, stack)
+        fleet = Fleet(environment, cloud, url, stack)
         yield [
-            Contest(
+            Comparison(
                 title=f"{size:,} instances",
                 work=f"the fleet grows to {size:,} over {IN_FLIGHT} connections until all are ready (one runs 1 s after"
                 f" its creation), rests for {IDLE_SECONDS:g} s, and the service is started again; CPU and memory "

@@ -8,8 +8,8 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from functools import partial
 
-from bench.comparison import Contest, Rival, Sample
-from bench.environment import Ground
+from bench.comparison import Baseline, Comparison, Sample
+from bench.environment import Environment
 from bench.figures import Figure, percentile
 from bench.queues import Queue, both_queues
 from corral.base.clock import Clock
@@ -32,61 +32,61 @@ _P99 = Figure(name="p99", unit="ms")
 
 
 @asynccontextmanager
-async def contests(ground: Ground) -> AsyncGenerator[list[Contest]]:
+async def contests(environment: Environment) -> AsyncGenerator[list[Comparison]]:
     """All of them, on one pair of queues."""
-    async with both_queues(ground) as (corral, bare):
+    async with both_queues(environment) as (corral, bare):
         drained = [
-            Contest(
+            Comparison(
                 title=f"run, {at_once} at once",
                 work=f"{JOBS:,} waiting jobs that do nothing, by one worker with MAX_CONCURRENT_JOBS={at_once}, from "
                 "the start of the first to that of the last; beside it PgQueuer with the same batch size and limit.",
                 figures=(_PER_SECOND, _CPU),
                 corral=partial(_drain, corral, at_once),
-                rivals=(Rival(name="PgQueuer", side=partial(_drain, bare, at_once)),),
+                baselines=(Baseline(name="PgQueuer", side=partial(_drain, bare, at_once)),),
                 rounds=rounds,
             )
             for at_once, rounds in ((10, 5), (100, 9))
         ]
         yield [
             *drained,
-            Contest(
+            Comparison(
                 title="commit to start, idle worker",
                 work=f"{ALONE} jobs one at a time, from sending the COMMIT to the first line of the handler; beside it "
                 "the same with PgQueuer.",
                 figures=(_MEDIAN, _P99),
-                corral=partial(_one_at_a_time, corral, ground.clock),
-                rivals=(Rival(name="PgQueuer", side=partial(_one_at_a_time, bare, ground.clock)),),
+                corral=partial(_one_at_a_time, corral, environment.clock),
+                baselines=(Baseline(name="PgQueuer", side=partial(_one_at_a_time, bare, environment.clock)),),
             ),
-            Contest(
+            Comparison(
                 title="commit to start, follow-up",
                 work=f"a chain of {FOLLOWING} jobs, each enqueued by the handler of the one before; measured alike.",
                 figures=(_MEDIAN, _P99),
                 corral=partial(_one_after_another, corral),
-                rivals=(Rival(name="PgQueuer", side=partial(_one_after_another, bare)),),
+                baselines=(Baseline(name="PgQueuer", side=partial(_one_after_another, bare)),),
                 rounds=9,
             ),
-            Contest(
+            Comparison(
                 title=f"commit to start, {STEADY_PER_SECOND} jobs/s",
                 work=f"{STEADY} jobs, each in a transaction of its own, committed at an even pace; measured alike.",
                 figures=(_MEDIAN, _P99),
-                corral=partial(_at_a_pace, corral, ground.clock),
-                rivals=(Rival(name="PgQueuer", side=partial(_at_a_pace, bare, ground.clock)),),
+                corral=partial(_at_a_pace, corral, environment.clock),
+                baselines=(Baseline(name="PgQueuer", side=partial(_at_a_pace, bare, environment.clock)),),
                 warm_up=False,
             ),
-            Contest(
+            Comparison(
                 title=f"enqueue, {BATCH} a transaction",
                 work=f"{JOBS:,} jobs, {BATCH} in one statement in one transaction; beside it the same with PgQueuer.",
                 figures=(_PER_SECOND,),
                 corral=partial(_enqueue, corral, JOBS, BATCH),
-                rivals=(Rival(name="PgQueuer", side=partial(_enqueue, bare, JOBS, BATCH)),),
+                baselines=(Baseline(name="PgQueuer", side=partial(_enqueue, bare, JOBS, BATCH)),),
                 rounds=15,
             ),
-            Contest(
+            Comparison(
                 title="enqueue, one a transaction",
                 work=f"{SINGLES} jobs, each in a transaction of its own, one after another on one connection.",
                 figures=(_PER_SECOND,),
                 corral=partial(_enqueue, corral, SINGLES, 1),
-                rivals=(Rival(name="PgQueuer", side=partial(_enqueue, bare, SINGLES, 1)),),
+                baselines=(Baseline(name="PgQueuer", side=partial(_enqueue, bare, SINGLES, 1)),),
                 rounds=15,
             ),
         ]

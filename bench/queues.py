@@ -14,7 +14,7 @@ from pgqueuer.models import Job
 from pgqueuer.qm import QueueManager
 from pgqueuer.queries import Queries
 
-from bench.environment import Ground
+from bench.environment import Environment
 from corral.base.telemetry import Metrics
 from corral.jobs.queue import JobQueue, NewJob
 from corral.jobs.registry import JobRun, JobType, Registry
@@ -52,10 +52,10 @@ class Queue(Protocol):
 class CorralQueue:
     """Ours: registry, queue and worker as the service wires them."""
 
-    def __init__(self, database: Database, ground: Ground) -> None:
+    def __init__(self, database: Database, environment: Environment) -> None:
         self.pool = database.pool
         self._database = database
-        self._ground = ground
+        self._ground = environment
         self._registry = Registry()
         self._deed: Deed = _nothing
         self._registry.add(JobType(name=TYPE, handler=self._handle))
@@ -131,16 +131,16 @@ class BareQueue:
 
 
 @asynccontextmanager
-async def both_queues(ground: Ground) -> AsyncGenerator[tuple[CorralQueue, BareQueue]]:
+async def both_queues(environment: Environment) -> AsyncGenerator[tuple[CorralQueue, BareQueue]]:
     """One of each, every one in a database of its own on the same server."""
-    target = await ground.new_database("bench_corral")
+    target = await environment.new_database("bench_corral")
     await migrate(target, first=install)
     database = await Database.connect(target, most_connections=CONNECTIONS)
-    bare = await ground.new_database("bench_bare")
+    bare = await environment.new_database("bench_bare")
     try:
         async with asyncpg.create_pool(**bare.arguments(), min_size=1, max_size=CONNECTIONS) as pool:
             await Queries(AsyncpgPoolDriver(pool)).install()
-            yield CorralQueue(database, ground), BareQueue(pool)
+            yield CorralQueue(database, environment), BareQueue(pool)
     finally:
         await database.close()
 

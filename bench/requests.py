@@ -49,19 +49,19 @@ async def send(
     port: int,
     clock: Clock,
     *,
-    wishes: int,
+    requests: int,
     in_flight: int,
     keyed: bool,
     on_accepted: Callable[[int], object] = lambda _count: None,
 ) -> Accepted:
     """
-    Send *wishes* over *in_flight* connections; *on_accepted* hears how many were accepted so far.
+    Send *requests* over *in_flight* connections; *on_accepted* hears how many were accepted so far.
 
     With keys, one that is not answered is sent again until it is; without, that is an error.
     """
     accepted = Accepted(began=time.time())
     began = time.perf_counter()
-    numbers = iter(range(wishes))
+    numbers = iter(range(requests))
     async with asyncio.TaskGroup() as group:
         for _ in range(in_flight):
             group.create_task(_sender(Line(port), clock, numbers, accepted, keyed=keyed, on_accepted=on_accepted))
@@ -99,15 +99,17 @@ async def _sender(
             on_accepted(len(accepted.waits))
 
 
-async def all_ready(port: int, clock: Clock, *, wishes: int, within: float) -> list[Shown]:
-    """Wait until *wishes* instances are ready, and answer them."""
+async def all_ready(port: int, clock: Clock, *, requests: int, within: float) -> list[Shown]:
+    """Wait until *requests* instances are ready, and answer them."""
     deadline = time.perf_counter() + within
     async with Line(port) as line:
-        while (found := await _read(line, "/api/instances?status=ready&limit=1"))["total"] < wishes:
+        while (found := await _read(line, "/api/instances?status=ready&limit=1"))["total"] < requests:
             if time.perf_counter() > deadline:
-                raise RuntimeError(f"{found['total']} of {wishes} are ready after {within:.0f} s")
+                raise RuntimeError(f"{found['total']} of {requests} are ready after {within:.0f} s")
             await clock.sleep(POLL_SECONDS)
-        pages = [await _read(line, f"/api/instances?limit={PAGE}&offset={offset}") for offset in range(0, wishes, PAGE)]
+        pages = [
+            await _read(line, f"/api/instances?limit={PAGE}&offset={offset}") for offset in range(0, requests, PAGE)
+        ]
     return [
         Shown(provider_id=i["novitaInstanceId"], ready_at=datetime.fromisoformat(i["readyAt"]).timestamp())
         for page in pages

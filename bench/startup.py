@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from bench import baselines, servers
-from bench.comparison import Contest, Rival, Sample
-from bench.environment import Ground
+from bench.comparison import Baseline, Comparison, Sample
+from bench.environment import Environment
 from bench.figures import Figure
 
 ONE = b'{"instances":[{"id":"inst_1"}]}'
@@ -20,36 +20,36 @@ _MEMORY = Figure(name="memory of the service", unit="MB")
 
 
 @asynccontextmanager
-async def contests(ground: Ground) -> AsyncGenerator[list[Contest]]:
+async def contests(environment: Environment) -> AsyncGenerator[list[Comparison]]:
     """One contest of three figures."""
     numbers = itertools.count()
 
     async def corral() -> Sample:
-        directory = ground.directory / f"start-{next(numbers)}"
-        first, _ = await _start_corral(directory, ground)
-        second, memory = await _start_corral(directory, ground)
+        directory = environment.directory / f"start-{next(numbers)}"
+        first, _ = await _start_corral(directory, environment)
+        second, memory = await _start_corral(directory, environment)
         return {_FIRST.name: first, _SECOND.name: second, _MEMORY.name: memory}
 
     async def bare() -> Sample:
-        async with baselines.litestar(ground.directory / "start-bare", ground.clock, ONE) as served:
+        async with baselines.litestar(environment.directory / "start-bare", environment.clock, ONE) as served:
             took, memory = served.came_up_in, served.resident_megabytes()
         return {_FIRST.name: took, _SECOND.name: took, _MEMORY.name: memory}
 
     yield [
-        Contest(
+        Comparison(
             title="start to ready",
             work="`corral serve` in an empty directory (initdb, migrations, simulator), and again on what that left, "
             "from the start of the process to a 200 of /health/ready; resident memory of the service without "
             "PostgreSQL and simulator; beside it Litestar on uvicorn with a few routes and no database.",
             figures=(_FIRST, _SECOND, _MEMORY),
             corral=corral,
-            rivals=(Rival(name="Litestar", side=bare),),
+            baselines=(Baseline(name="Litestar", side=bare),),
             warm_up=False,
         )
     ]
 
 
-async def _start_corral(directory: Path, ground: Ground) -> tuple[float, float]:
+async def _start_corral(directory: Path, environment: Environment) -> tuple[float, float]:
     """Start it once; answers seconds and megabytes."""
-    async with servers.corral(directory, ground.clock) as served:
+    async with servers.corral(directory, environment.clock) as served:
         return served.came_up_in, served.resident_megabytes()

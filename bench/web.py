@@ -11,8 +11,8 @@ from functools import partial
 import msgspec
 
 from bench import baselines, fanout, load, provider, requests, servers
-from bench.comparison import Contest, Rival, Sample, Side
-from bench.environment import Ground
+from bench.comparison import Baseline, Comparison, Sample, Side
+from bench.environment import Environment
 from bench.figures import Figure
 from bench.requests import wish
 from bench.servers import Served
@@ -39,55 +39,63 @@ _OF_LITESTAR = 0.6
 
 
 @asynccontextmanager
-async def contests(ground: Ground) -> AsyncGenerator[list[Contest]]:
+async def contests(environment: Environment) -> AsyncGenerator[list[Comparison]]:
     """Reads first: the creates make the tables grow. The crowd last: it leaves its traces in a process's memory."""
     async with AsyncExitStack() as stack:
         cloud = await stack.enter_async_context(
-            provider.simulated(ground.directory / "web-provider", ground.clock, boot_seconds=0.1)
+            provider.simulated(environment.directory / "web-provider", environment.clock, boot_seconds=0.1)
         )
-        directory = ground.directory / "web"
-        url = await ground.new_database_url("bench_web")
+        directory = environment.directory / "web"
+        url = await environment.new_database_url("bench_web")
 
         def serving(role: str) -> AbstractAsyncContextManager[Served]:
             return servers.corral(
-                directory, ground.clock, port=None, role=role, DATABASE_URL=url, LOG_LEVEL="warning", **cloud.settings
+                directory,
+                environment.clock,
+                port=None,
+                role=role,
+                DATABASE_URL=url,
+                LOG_LEVEL="warning",
+                **cloud.settings,
             )
 
         async with serving("all") as filling:
-            await requests.send(filling.port, ground.clock, wishes=INSTANCES, in_flight=8, keyed=False)
-            await requests.all_ready(filling.port, ground.clock, wishes=INSTANCES, within=120)
+            await requests.send(filling.port, environment.clock, requests=INSTANCES, in_flight=8, keyed=False)
+            await requests.all_ready(filling.port, environment.clock, requests=INSTANCES, within=120)
         corral = await stack.enter_async_context(serving("api"))
         listed = await corral.get(f"/api/instances?limit={INSTANCES}")
         some_id = msgspec.json.decode(listed)["instances"][0]["id"]
-        litestar = await stack.enter_async_context(baselines.litestar(directory / "litestar", ground.clock, listed))
-        express = await stack.enter_async_context(baselines.express(directory / "express", ground.clock, listed))
+        litestar = await stack.enter_async_context(
+            baselines.litestar(directory / "litestar", environment.clock, listed)
+        )
+        express = await stack.enter_async_context(baselines.express(directory / "express", environment.clock, listed))
 
-        def contest(title: str, request: tuple[str, ...], *, of_express: float) -> Contest:
-            return Contest(
+        def comparison(title: str, request: tuple[str, ...], *, of_express: float) -> Comparison:
+            return Comparison(
                 title=title,
                 work=f"{CONNECTIONS} connections for {SECONDS} s to `corral serve --role api`, every process its own; "
                 "beside it the same routes from memory, without a database.",
                 figures=(_PER_SECOND, _CPU),
                 corral=partial(_ask, corral, *request),
-                rivals=_rivals(
+                baselines=_rivals(
                     litestar, express, lambda server: partial(_ask, server, *request), _PER_SECOND, of_express
                 ),
                 rounds=ROUNDS,
             )
 
         yield [
-            contest("GET one instance", ("GET", f"/api/instances/{some_id}"), of_express=2),
-            contest(f"GET {LISTED} instances", ("GET", f"/api/instances?limit={LISTED}"), of_express=2),
-            Contest(
+            comparison("GET one instance", ("GET", f"/api/instances/{some_id}"), of_express=2),
+            comparison(f"GET {LISTED} instances", ("GET", f"/api/instances?limit={LISTED}"), of_express=2),
+            Comparison(
                 title=f"events to {FOLLOWERS} followers",
                 work=f"{EVENTS} creates over a few connections while {FOLLOWERS} clients follow /api/events/stream, "
                 "until each has every event; Corral stores each before it tells.",
                 figures=(_DELIVERED, _CPU_DELIVERED),
                 corral=partial(_fan_out, corral),
-                rivals=_rivals(litestar, express, lambda server: partial(_fan_out, server), None, 0),
+                baselines=_rivals(litestar, express, lambda server: partial(_fan_out, server), None, 0),
             ),
-            contest("POST create", ("POST", "/api/instances", WISH), of_express=0.6),
-            Contest(
+            comparison("POST create", ("POST", "/api/instances", WISH), of_express=0.6),
+            Comparison(
                 title=f"events to {CROWD:,} followers",
                 work=f"{EVENTS_TO_A_CROWD} creates over a few connections while {CROWD:,} clients follow, until each "
                 "has every event; memory is the most the process ever had, less what it had before.",
@@ -105,11 +113,11 @@ def _rivals(
     side: Callable[[Served], Side],
     figure: Figure | None,
     of_express: float,
-) -> tuple[Rival, ...]:
+) -> tuple[Baseline, ...]:
     aims = [{} if figure is None else {figure.name: aim} for aim in (_OF_LITESTAR, of_express)]
-    beside = [Rival(name="Litestar", side=side(litestar), targets=aims[0])]
+    beside = [Baseline(name="Litestar", side=side(litestar), targets=aims[0])]
     if express is not None:
-        beside.append(Rival(name="Express", side=side(express), targets=aims[1]))
+        beside.append(Baseline(name="Express", side=side(express), targets=aims[1]))
     return tuple(beside)
 
 

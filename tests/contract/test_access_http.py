@@ -141,7 +141,7 @@ async def test_an_address_cannot_be_forged(public: Service, database: Database) 
     forged = {"X-Forwarded-For": "203.0.113.9", "Forwarded": "for=203.0.113.9"}
     await public.ask("POST", "/api/jobs/cleanup", headers={**admin, **forged})
     lines = (await public.ask("GET", "/api/audit", headers=admin)).json["entries"]
-    async with serving(database, local_only=False, quota=RateLimit(most=2, window_seconds=900)) as limited:
+    async with serving(database, local_only=False, request_limit=RateLimit(most=2, window_seconds=900)) as limited:
         strangers = [
             await limited.ask("GET", "/api/jobs", headers={"X-Forwarded-For": f"203.0.113.{n}"}) for n in range(4)
         ]
@@ -194,9 +194,9 @@ async def test_a_stored_answer_is_not_shown_to_whoever_knows_its_key(database: D
     viewer, operator = await made(database, Access.VIEWER), await made(database, Access.OPERATOR)
     _, text = await issue(database, name="other", access=Access.OPERATOR, now=SystemClock().now())
     other, once = {"X-API-Key": text}, {"Idempotency-Key": "order-1"}
-    async with opened_front(database) as front:
+    async with opened_front(database) as api:
         first, again, seen, taken = [
-            await front.service.ask("POST", "/api/instances", json=WISH, headers={**once, **who})
+            await api.service.ask("POST", "/api/instances", json=WISH, headers={**once, **who})
             for who in (operator, operator, viewer, other)
         ]
 
@@ -215,7 +215,7 @@ def test_a_route_that_does_not_say_whom_it_admits_admits_nobody() -> None:
 async def test_a_caller_is_told_where_it_stands_and_when_it_may_ask_again(database: Database) -> None:
     """In every answer, whatever it is; each key is counted apart from others and from those without."""
     viewer, admin = await made(database, Access.VIEWER), await made(database, Access.ADMIN)
-    async with serving(database, local_only=False, quota=RateLimit(most=3, window_seconds=900)) as service:
+    async with serving(database, local_only=False, request_limit=RateLimit(most=3, window_seconds=900)) as service:
         before = SystemClock().now().timestamp()
         first = await service.ask("GET", "/api/jobs", headers=viewer)
         forbidden = await service.ask("POST", "/api/jobs/cleanup", headers=viewer)
@@ -239,7 +239,7 @@ async def test_a_caller_is_told_where_it_stands_and_when_it_may_ask_again(databa
 
 async def test_probes_and_preflights_are_not_counted(database: Database) -> None:
     """They come often, and carry no key."""
-    async with serving(database, quota=RateLimit(most=1, window_seconds=900)) as service:
+    async with serving(database, request_limit=RateLimit(most=1, window_seconds=900)) as service:
         for _ in range(3):
             alive = await service.ask("GET", "/health/live")
             asked = await service.ask("OPTIONS", "/api/jobs")

@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator
 from typing import Any
 
 import pytest
-from support.served_api import Front, opened
+from support.served_api import ServedApi, opened
 from support.service import Answer, error_of
 
 from corral.domain.instance import ProviderId
@@ -20,29 +20,29 @@ from corral.store.tables import operations
 
 
 @pytest.fixture
-async def front(database: Database) -> AsyncGenerator[Front]:
-    async with opened(database) as front:
-        yield front
+async def api(database: Database) -> AsyncGenerator[ServedApi]:
+    async with opened(database) as api:
+        yield api
 
 
-async def at_rest(front: Front, phase: Phase, sighting: Sighting, name: str = "trainer") -> str:
+async def at_rest(api: ServedApi, phase: Phase, sighting: Sighting, name: str = "trainer") -> str:
     """An instance that is in *phase*, with nothing under way."""
-    made = (await front.wish(name=name)).json
+    made = (await api.request_create(name=name)).json
     instance_id = str(made["instanceId"])
-    async with front.desk.database.transaction() as connection:
+    async with api.env.database.transaction() as connection:
         current = await operations.load(connection, made["operationId"])
         assert current is not None
         await connection.execute(
             "UPDATE corral_operations SET status = $2 WHERE id = $1", current.id, OperationStatus.COMPLETED.value
         )
-    await front.change(instance_id, phase=phase, sighting=sighting, provider_id=ProviderId(f"p-{name}"))
+    await api.change(instance_id, phase=phase, sighting=sighting, provider_id=ProviderId(f"p-{name}"))
     return instance_id
 
 
 async def act(
-    front: Front, path: str, body: dict[str, Any] | None = None, *, headers: dict[str, str] | None = None
+    api: ServedApi, path: str, body: dict[str, Any] | None = None, *, headers: dict[str, str] | None = None
 ) -> Answer:
-    return await front.service.ask("POST", f"/api/instances{path}", json=body, headers=headers)
+    return await api.service.ask("POST", f"/api/instances{path}", json=body, headers=headers)
 
 
 @pytest.mark.parametrize("by_name", [False, True])
@@ -55,16 +55,16 @@ async def act(
     ],
 )
 async def test_what_is_asked_is_answered_at_once(
-    front: Front, verb: str, phase: Phase, sighting: Sighting, status: str, *, by_name: bool
+    api: ServedApi, verb: str, phase: Phase, sighting: Sighting, status: str, *, by_name: bool
 ) -> None:
     """By id or by name, with everything a caller needs to follow it."""
-    instance_id = await at_rest(front, phase, sighting)
+    instance_id = await at_rest(api, phase, sighting)
     if by_name:
-        answer = await act(front, f"/{verb}", {"instanceName": "trainer"})
+        answer = await act(api, f"/{verb}", {"instanceName": "trainer"})
     elif verb == "delete":
-        answer = await front.service.ask("DELETE", f"/api/instances/{instance_id}")
+        answer = await api.service.ask("DELETE", f"/api/instances/{instance_id}")
     else:
-        answer = await act(front, f"/{instance_id}/{verb}")
+        answer = await act(api, f"/{instance_id}/{verb}")
     word = "deletion" if verb == "delete" else verb
     expected = {
         "instanceId": instance_id,
@@ -76,24 +76,24 @@ async def test_what_is_asked_is_answered_at_once(
 
     assert answer.status == 202
     assert answer.json == expected | ({"estimatedReadyTime": "2030-01-01T00:04:00.000Z"} if verb == "start" else {})
-    shown = (await front.get(f"/api/operations/{answer.json['operationId']}")).json
+    shown = (await api.get(f"/api/operations/{answer.json['operationId']}")).json
     assert (shown["kind"], shown["status"]) == (verb, "initiated")
     assert ("startRequested" in shown["phases"]) == (verb == "start")
 
 
-async def test_a_restart_is_answered_at_once(front: Front) -> None:
+async def test_a_restart_is_answered_at_once(api: ServedApi) -> None:
     """Also by the provider's id."""
-    await at_rest(front, Phase.READY, Sighting.RUNNING)
-    answer = await act(front, "/p-trainer/restart")
+    await at_rest(api, Phase.READY, Sighting.RUNNING)
+    answer = await act(api, "/p-trainer/restart")
 
     assert (answer.status, answer.json["status"]) == (202, "restarting")
     assert "estimatedReadyTime" in answer.json
 
 
-async def test_twenty_starts_at_once_are_one_operation(front: Front) -> None:
+async def test_twenty_starts_at_once_are_one_operation(api: ServedApi) -> None:
     """Nineteen are told which."""
-    instance_id = await at_rest(front, Phase.EXITED, Sighting.EXITED)
-    answers = await asyncio.gather(*(act(front, f"/{instance_id}/start") for _ in range(20)))
+    instance_id = await at_rest(api, Phase.EXITED, Sighting.EXITED)
+    answers = await asyncio.gather(*(act(api, f"/{instance_id}/start") for _ in range(20)))
     heard = [answer for answer in answers if answer.status == 202]
     code = "STARTUP_OPERATION_IN_PROGRESS"
     refused = [error_of(answer, 409, code) for answer in answers if answer.status != 202]
@@ -117,74 +117,74 @@ async def test_twenty_starts_at_once_are_one_operation(front: Front) -> None:
         ("stop", Phase.CREATING, "INSTANCE_NOT_STOPPABLE"),
     ],
 )
-async def test_what_cannot_be_done_now_says_the_status(front: Front, verb: str, phase: Phase, code: str) -> None:
+async def test_what_cannot_be_done_now_says_the_status(api: ServedApi, verb: str, phase: Phase, code: str) -> None:
     """A 400: the request must change, not only wait."""
     sighting = Sighting.EXITED if phase is Phase.EXITED else Sighting.RUNNING
-    instance_id = await at_rest(front, phase, sighting)
-    error = error_of(await act(front, f"/{instance_id}/{verb}"), 400, code)
+    instance_id = await at_rest(api, phase, sighting)
+    error = error_of(await act(api, f"/{instance_id}/{verb}"), 400, code)
 
     assert error["details"] == {"instanceId": instance_id, "status": phase.value}
     assert phase.value in error["message"]
 
 
 @pytest.mark.parametrize("by_name", [False, True])
-async def test_a_stop_of_what_is_stopped_is_answered_with_its_status(front: Front, *, by_name: bool) -> None:
+async def test_a_stop_of_what_is_stopped_is_answered_with_its_status(api: ServedApi, *, by_name: bool) -> None:
     """A script that stops twice must not fail the second time; nothing is recorded, so there is no new operation."""
-    instance_id = await at_rest(front, Phase.EXITED, Sighting.EXITED)
+    instance_id = await at_rest(api, Phase.EXITED, Sighting.EXITED)
     path, body = ("/stop", {"instanceName": "trainer"}) if by_name else (f"/{instance_id}/stop", None)
-    before = await front.desk.counts()
-    answer = await act(front, path, body)
+    before = await api.env.counts()
+    answer = await act(api, path, body)
 
     assert (answer.status, answer.json["status"]) == (200, "exited")
     assert answer.json["message"] == "Instance is already stopped"
-    assert await front.desk.counts() == before
+    assert await api.env.counts() == before
 
 
-async def test_a_second_stop_is_answered_with_the_first_operation(front: Front) -> None:
+async def test_a_second_stop_is_answered_with_the_first_operation(api: ServedApi) -> None:
     """It is stopping; a refusal would only make callers try again."""
-    instance_id = await at_rest(front, Phase.READY, Sighting.RUNNING)
-    first = await act(front, f"/{instance_id}/stop")
-    second = await act(front, f"/{instance_id}/stop")
+    instance_id = await at_rest(api, Phase.READY, Sighting.RUNNING)
+    first = await act(api, f"/{instance_id}/stop")
+    second = await act(api, f"/{instance_id}/stop")
 
     assert (first.status, second.status) == (202, 200)
     assert (second.json["status"], second.json["operationId"]) == ("stopping", first.json["operationId"])
 
 
-async def test_a_machine_that_stops_by_itself_can_still_be_asked_to_stop(front: Front) -> None:
+async def test_a_machine_that_stops_by_itself_can_still_be_asked_to_stop(api: ServedApi) -> None:
     """It may come up again; only a stop that was asked for keeps it down."""
-    instance_id = await at_rest(front, Phase.STOPPING, Sighting.STOPPING)
-    answer = await act(front, f"/{instance_id}/stop")
+    instance_id = await at_rest(api, Phase.STOPPING, Sighting.STOPPING)
+    answer = await act(api, f"/{instance_id}/stop")
 
     assert (answer.status, answer.json["status"]) == (202, "stopping")
 
 
-async def test_two_of_one_name_are_a_conflict_that_lists_both(front: Front) -> None:
+async def test_two_of_one_name_are_a_conflict_that_lists_both(api: ServedApi) -> None:
     """Deleting the wrong one would be dear."""
-    ids = {await at_rest(front, Phase.READY, Sighting.RUNNING)}
-    second = await at_rest(front, Phase.READY, Sighting.RUNNING, "other")
-    async with front.desk.database.connection() as connection:
+    ids = {await at_rest(api, Phase.READY, Sighting.RUNNING)}
+    second = await at_rest(api, Phase.READY, Sighting.RUNNING, "other")
+    async with api.env.database.connection() as connection:
         await connection.execute("UPDATE corral_instances SET name = 'trainer' WHERE id = $1", second)
-    error = error_of(await act(front, "/delete", {"instanceName": "trainer"}), 409, "NAME_AMBIGUOUS")
+    error = error_of(await act(api, "/delete", {"instanceName": "trainer"}), 409, "NAME_AMBIGUOUS")
 
     assert set(error["details"]["instanceIds"]) == ids | {second}
 
 
 @pytest.mark.parametrize("verb", ["start", "stop", "delete"])
-async def test_an_unknown_name_or_id_is_not_found(front: Front, verb: str) -> None:
+async def test_an_unknown_name_or_id_is_not_found(api: ServedApi, verb: str) -> None:
     """Whichever way it is asked."""
-    by_name = await act(front, f"/{verb}", {"instanceName": "nobody"})
-    by_id = await act(front, "/inst_nobody/start")
+    by_name = await act(api, f"/{verb}", {"instanceName": "nobody"})
+    by_id = await act(api, "/inst_nobody/start")
 
     for answer in (by_name, by_id):
         error_of(answer, 404, "INSTANCE_NOT_FOUND")
     assert by_name.json["error"]["message"] != by_id.json["error"]["message"]
 
 
-async def test_everything_wrong_with_a_body_is_told_at_once(front: Front) -> None:
+async def test_everything_wrong_with_a_body_is_told_at_once(api: ServedApi) -> None:
     """Each field by its own code."""
-    instance_id = await at_rest(front, Phase.EXITED, Sighting.EXITED)
+    instance_id = await at_rest(api, Phase.EXITED, Sighting.EXITED)
     body = {"healthCheckConfig": {"timeoutMs": 1}, "targetPort": 0, "webhookUrl": "ftp://x", "instanceName": 5}
-    answer = await act(front, f"/{instance_id}/start", body)
+    answer = await act(api, f"/{instance_id}/start", body)
 
     error = error_of(answer, 400, "VALIDATION_ERROR")
     assert {(p["field"], p["code"]) for p in error["validationErrors"]} == {
@@ -195,17 +195,17 @@ async def test_everything_wrong_with_a_body_is_told_at_once(front: Front) -> Non
     }
 
 
-async def test_the_check_goes_by_two_names(front: Front) -> None:
+async def test_the_check_goes_by_two_names(api: ServedApi) -> None:
     """The original system used one to create and the other to start; both at once are refused."""
-    instance_id = await at_rest(front, Phase.EXITED, Sighting.EXITED)
+    instance_id = await at_rest(api, Phase.EXITED, Sighting.EXITED)
     both = {"healthCheck": {"targetPort": 81}, "healthCheckConfig": {"targetPort": 82}}
-    created = await front.wish(healthCheckConfig={"targetPort": 81})
-    await act(front, f"/{instance_id}/start", {"healthCheck": {"targetPort": 82}})
-    made = (await front.desk.reading.instance(created.json["instanceId"])).instance
-    started = (await front.desk.reading.instance(instance_id)).instance
+    created = await api.request_create(healthCheckConfig={"targetPort": 81})
+    await act(api, f"/{instance_id}/start", {"healthCheck": {"targetPort": 82}})
+    made = (await api.env.reading.instance(created.json["instanceId"])).instance
+    started = (await api.env.reading.instance(instance_id)).instance
 
     assert (made.health_spec.target_port, started.health_spec.target_port) == (81, 82)
-    for refused in (await front.wish(**both), await act(front, f"/{instance_id}/restart", both)):
+    for refused in (await api.request_create(**both), await act(api, f"/{instance_id}/restart", both)):
         error = error_of(refused, 400, "VALIDATION_ERROR")
         assert [(p["field"], p["code"]) for p in error["validationErrors"]] == [
             ("healthCheckConfig", "INVALID_HEALTH_CHECK")
@@ -213,23 +213,23 @@ async def test_the_check_goes_by_two_names(front: Front) -> None:
 
 
 @pytest.mark.parametrize("body", [{}, {"instanceName": None}, {"instanceName": ""}])
-async def test_by_name_needs_a_name(front: Front, body: dict[str, Any]) -> None:
+async def test_by_name_needs_a_name(api: ServedApi, body: dict[str, Any]) -> None:
     """And says so by the field."""
-    error = error_of(await act(front, "/stop", body), 400, "VALIDATION_ERROR")
+    error = error_of(await act(api, "/stop", body), 400, "VALIDATION_ERROR")
 
     assert [p["code"] for p in error["validationErrors"]] == ["INVALID_INSTANCE_NAME"]
 
 
-async def test_a_start_is_checked_and_told_as_it_says(front: Front) -> None:
+async def test_a_start_is_checked_and_told_as_it_says(api: ServedApi) -> None:
     """For this operation; the order stands."""
-    instance_id = await at_rest(front, Phase.EXITED, Sighting.EXITED)
+    instance_id = await at_rest(api, Phase.EXITED, Sighting.EXITED)
     body = {"healthCheckConfig": {"timeoutMs": "2000"}, "targetPort": 81}
-    await act(front, f"/{instance_id}/start", body)
-    instance = (await front.desk.reading.instance(instance_id)).instance
+    await act(api, f"/{instance_id}/start", body)
+    instance = (await api.env.reading.instance(instance_id)).instance
 
     assert (instance.health_spec.timeout_ms, instance.health_spec.target_port) == (2000, 81)
     assert instance.order.health.target_port is None
-    (job,) = [job for job in await front.desk.queue.find() if job.type == "monitor_startup"]
+    (job,) = [job for job in await api.env.queue.find() if job.type == "monitor_startup"]
     assert job.payload == {
         "instanceId": instance_id,
         "novitaInstanceId": "p-trainer",
@@ -240,13 +240,13 @@ async def test_a_start_is_checked_and_told_as_it_says(front: Front) -> None:
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", str(job.payload["startTime"]))
 
 
-async def test_a_start_with_a_key_happens_once(front: Front) -> None:
+async def test_a_start_with_a_key_happens_once(api: ServedApi) -> None:
     """Repeated, it gets the first answer; with another body, a refusal."""
-    instance_id = await at_rest(front, Phase.EXITED, Sighting.EXITED)
+    instance_id = await at_rest(api, Phase.EXITED, Sighting.EXITED)
     key = {"Idempotency-Key": "k"}
-    first = await act(front, f"/{instance_id}/start", headers=key)
-    again = await act(front, f"/{instance_id}/start", headers=key)
-    other = await act(front, f"/{instance_id}/stop", headers=key)
+    first = await act(api, f"/{instance_id}/start", headers=key)
+    again = await act(api, f"/{instance_id}/start", headers=key)
+    other = await act(api, f"/{instance_id}/stop", headers=key)
 
     assert (first.status, again.status) == (202, 202)
     assert again.json == first.json
@@ -254,14 +254,14 @@ async def test_a_start_with_a_key_happens_once(front: Front) -> None:
     error_of(other, 409, "IDEMPOTENCY_KEY_REUSED")
 
 
-async def test_a_stop_takes_the_place_of_a_start(front: Front) -> None:
+async def test_a_stop_takes_the_place_of_a_start(api: ServedApi) -> None:
     """The start is cancelled, and says so."""
-    instance_id = await at_rest(front, Phase.EXITED, Sighting.EXITED)
-    start = (await act(front, f"/{instance_id}/start")).json
-    stop = await act(front, f"/{instance_id}/stop")
-    again = await act(front, f"/{instance_id}/stop")
-    instance = (await front.desk.reading.instance(instance_id)).instance
+    instance_id = await at_rest(api, Phase.EXITED, Sighting.EXITED)
+    start = (await act(api, f"/{instance_id}/start")).json
+    stop = await act(api, f"/{instance_id}/stop")
+    again = await act(api, f"/{instance_id}/stop")
+    instance = (await api.env.reading.instance(instance_id)).instance
 
     assert (stop.status, instance.goal) == (202, Goal.STOPPED)
-    assert (await front.get(f"/api/operations/{start['operationId']}")).json["status"] == "cancelled"
+    assert (await api.get(f"/api/operations/{start['operationId']}")).json["status"] == "cancelled"
     assert (again.status, again.json["operationId"]) == (200, stop.json["operationId"])

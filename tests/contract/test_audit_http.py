@@ -37,13 +37,13 @@ async def test_a_change_tells_who_what_where_and_how_it_ended(database: Database
     """By the time the answer is there, its line is too; nothing of the body or the query is in it."""
     key, text = await issue(database, name="ci", access=Access.OPERATOR, now=SystemClock().now())
     sent = {"X-API-Key": text, "X-Request-ID": "order-7"}
-    async with opened_front(database) as front:
-        ask = front.service.ask
-        wish = {**WISH, "name": SECRET}
-        made = await ask("POST", f"/api/instances?note={SECRET}", json=wish, headers=sent)
+    async with opened_front(database) as api:
+        ask = api.service.ask
+        request_create = {**WISH, "name": SECRET}
+        made = await ask("POST", f"/api/instances?note={SECRET}", json=request_create, headers=sent)
         bad = await ask("POST", "/api/instances", json={"name": SECRET}, headers={"X-API-Key": text})
         gone = await ask("DELETE", f"/api/instances/{made.json['instanceId']}", headers={"X-API-Key": text})
-        found = await lines(front.service)
+        found = await lines(api.service)
 
     assert (made.status, bad.status, gone.status) == (201, 400, 202)
     instance_id = made.json["instanceId"]
@@ -93,13 +93,13 @@ async def test_refused_calls_are_told_too(database: Database) -> None:
 
 async def test_the_log_is_read_page_by_page_and_by_who_and_what(database: Database) -> None:
     """`after` is the last number seen; a filter keeps the numbers."""
-    async with opened_front(database) as front:
-        made = [(await front.wish(name=f"n{number}")).json["instanceId"] for number in range(3)]
-        first = (await front.get("/api/audit?limit=2")).json
-        rest = (await front.get(f"/api/audit?after={first['nextAfter']}")).json
-        of_one = (await front.get(f"/api/audit?instanceId={made[2]}")).json
-        of_local = (await front.get("/api/audit?who=local")).json
-        of_nobody = (await front.get("/api/audit?who=nobody")).json
+    async with opened_front(database) as api:
+        made = [(await api.request_create(name=f"n{number}")).json["instanceId"] for number in range(3)]
+        first = (await api.get("/api/audit?limit=2")).json
+        rest = (await api.get(f"/api/audit?after={first['nextAfter']}")).json
+        of_one = (await api.get(f"/api/audit?instanceId={made[2]}")).json
+        of_local = (await api.get("/api/audit?who=local")).json
+        of_nobody = (await api.get("/api/audit?who=nobody")).json
 
     assert [line["instanceId"] for line in first["entries"] + rest["entries"]] == made
     assert [line["instanceId"] for line in of_one["entries"]] == [made[2]]

@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 import pytest
 from support.clocks import SteppedClock
-from support.fake_catalog import RTX_4090, Shop
+from support.fake_catalog import RTX_4090, FakeCatalog
 from support.service import Service, error_of, serving
 from support.waiting import until
 
@@ -29,20 +29,20 @@ class Counter:
     """A served catalog and what stands behind it."""
 
     service: Service
-    shop: Shop
+    stub_catalog: FakeCatalog
     book: CacheRegistry
     clock: SteppedClock
 
 
 @pytest.fixture
 async def counter(database: Database) -> AsyncGenerator[Counter]:
-    clock, shop = SteppedClock(), Shop()
+    clock, stub_catalog = SteppedClock(), FakeCatalog()
     book = CacheRegistry(CacheSettings(), clock)
     catalog = Catalog(
-        shop, book, FailedOffers(database), clock, default_region="CN-HK-01", regions=("AS-SGP-02", "CN-HK-01")
+        stub_catalog, book, FailedOffers(database), clock, default_region="CN-HK-01", regions=("AS-SGP-02", "CN-HK-01")
     )
     async with serving(database, catalog=catalog, caches=CacheInvalidation(book, database)) as service:
-        yield Counter(service=service, shop=shop, book=book, clock=clock)
+        yield Counter(service=service, stub_catalog=stub_catalog, book=book, clock=clock)
 
 
 async def test_templates_are_listed_own_first_and_remembered(counter: Counter) -> None:
@@ -57,20 +57,20 @@ async def test_templates_are_listed_own_first_and_remembered(counter: Counter) -
     ]
     assert first["templates"][2] == {"id": "t-pytorch", "name": "pytorch", "image": "pytorch:1", "channel": "official"}
     assert second == first
-    assert counter.shop.calls == {"templates:private": 1, "templates:official": 1}
+    assert counter.stub_catalog.calls == {"templates:private": 1, "templates:official": 1}
 
 
 async def test_two_hundred_callers_of_a_cold_cache_make_one_call(counter: Counter) -> None:
     """The provider is asked once, whoever comes while it thinks."""
-    counter.shop.open.clear()
+    counter.stub_catalog.open.clear()
     asked = [asyncio.create_task(counter.service.ask("GET", "/api/products")) for _ in range(200)]
     await until(lambda: counter.book[CacheName.PRODUCTS].stats().misses >= 50)  # the client has 100 connections
-    counter.shop.open.set()
+    counter.stub_catalog.open.set()
     answers = await asyncio.gather(*asked)
 
     assert {answer.status for answer in answers} == {200}
     assert len({answer.body for answer in answers}) == 1
-    assert counter.shop.calls == {"products:None:spot": 1}
+    assert counter.stub_catalog.calls == {"products:None:spot": 1}
 
 
 async def test_products_come_cheapest_first_and_can_be_narrowed(counter: Counter) -> None:
@@ -102,7 +102,7 @@ async def test_products_come_cheapest_first_and_can_be_narrowed(counter: Counter
 
 async def test_the_optimal_product_comes_with_all_that_was_considered(counter: Counter) -> None:
     """Prices are for the whole instance and for one GPU."""
-    counter.shop.stock["as-sgp-2"][0] = replace(RTX_4090, available=False)
+    counter.stub_catalog.stock["as-sgp-2"][0] = replace(RTX_4090, available=False)
     query = "name=rtx%204090%2024gb&region=AS-SGP-02&gpuNum=2&maxPrice=0.18"
     answer = await counter.service.ask("GET", f"/api/products/optimal?{query}")
 
@@ -166,7 +166,7 @@ async def test_a_bad_question_is_refused_before_anybody_is_asked(counter: Counte
     error = error_of(await counter.service.ask("GET", f"/api/products/optimal?{query}"), 400, "VALIDATION_ERROR")
 
     assert [problem["field"] for problem in error["validationErrors"]] == [field]
-    assert not counter.shop.calls
+    assert not counter.stub_catalog.calls
 
 
 async def test_a_template_is_shown_without_the_values_of_its_variables(counter: Counter) -> None:
@@ -191,7 +191,7 @@ async def test_a_template_is_shown_without_the_values_of_its_variables(counter: 
 
 async def test_an_unreachable_provider_is_told_as_such(counter: Counter) -> None:
     """The caller may come back; nothing is made up."""
-    counter.shop.trouble[None] = CircuitOpenError("the provider keeps failing", retry_after_seconds=5)
+    counter.stub_catalog.trouble[None] = CircuitOpenError("the provider keeps failing", retry_after_seconds=5)
     answer = await counter.service.ask("GET", "/api/products")
 
     assert error_of(answer, 503, "CIRCUIT_BREAKER_OPEN")["retryAfter"] == 5

@@ -24,16 +24,16 @@ MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
 
 async def test_a_create_gives_its_correlation_id_to_its_job_and_its_operation(database: Database) -> None:
     """Also when requests are committed together: each job names its own request."""
-    async with opened(database) as front:
+    async with opened(database) as api:
         answers = await asyncio.gather(
             *(
-                front.service.ask(
+                api.service.ask(
                     "POST", "/api/instances", json={**WISH, "name": name}, headers={"X-Correlation-ID": f"order-{name}"}
                 )
                 for name in ("a", "b", "c", "d", "e")
             )
         )
-        jobs = await front.desk.queue.find(type="create_instance")
+        jobs = await api.env.queue.find(type="create_instance")
         async with database.connection() as connection:
             asked = [await operations.load(connection, answer.json["operationId"]) for answer in answers]
 
@@ -47,9 +47,9 @@ async def test_a_create_gives_its_correlation_id_to_its_job_and_its_operation(da
 
 async def test_the_job_of_a_create_shows_what_people_look_for(database: Database) -> None:
     """Of the webhook its host only: the rest of the address may hold a secret."""
-    async with opened(database) as front:
-        made = (await front.wish(webhookUrl="https://hooks.example:8443/secret?token=1")).json
-        (job,) = await front.desk.queue.find(type="create_instance")
+    async with opened(database) as api:
+        made = (await api.request_create(webhookUrl="https://hooks.example:8443/secret?token=1")).json
+        (job,) = await api.env.queue.find(type="create_instance")
 
     payload = dict(job.payload)
     assert MOMENT.fullmatch(str(payload.pop("startTime")))

@@ -166,7 +166,7 @@ async def test_text_can_be_read_in_both_schemes(service: Service, scheme: int) -
     """WCAG AA: at least 4.5 between a text and what it lies on."""
     style = (await service.ask("GET", "/dashboard/style.css")).body.decode()
     colours = dict(re.findall(r"--([a-z-]+): (#[0-9a-f]+)", re.findall(r":root \{(.*?)\}", style, re.DOTALL)[scheme]))
-    pairs = [(text, ground) for text in ("text", "soft", "accent") for ground in ("ground", "card")]
+    pairs = [(text, environment) for text in ("text", "soft", "accent") for environment in ("ground", "card")]
     pairs += [(tone, f"{tone}-ground") for tone in ("good", "busy", "bad", "warn", "idle")]
     pairs += [("on-accent", "accent"), ("busy", "card"), ("bad", "card"), ("focus", "card"), ("focus", "ground")]
 

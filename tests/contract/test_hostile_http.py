@@ -12,7 +12,7 @@ from urllib.parse import quote, quote_from_bytes
 import msgspec
 import pytest
 import structlog
-from support.served_api import WISH, Front, opened
+from support.served_api import WISH, ServedApi, opened
 from support.service import Answer, Service, serving
 from support.waiting import until
 
@@ -48,9 +48,9 @@ ODD_BODIES = [
 
 
 @pytest.fixture
-async def front(database: Database) -> AsyncGenerator[Front]:
-    async with opened(database) as front:
-        yield front
+async def api(database: Database) -> AsyncGenerator[ServedApi]:
+    async with opened(database) as api:
+        yield api
 
 
 @pytest.fixture
@@ -101,15 +101,15 @@ def refused_or_done(answer: Answer, what: object = "") -> None:
         assert error["requestId"] == answer.headers["x-request-id"]
 
 
-async def _operations(front: Front) -> list[tuple[str, str]]:
-    document = (await front.get("/schema/openapi.json")).json
+async def _operations(api: ServedApi) -> list[tuple[str, str]]:
+    document = (await api.get("/schema/openapi.json")).json
     return [(method.upper(), path) for path, methods in document["paths"].items() for method in methods]
 
 
-async def test_odd_text_in_every_path_and_query_is_answered(front: Front) -> None:
+async def test_odd_text_in_every_path_and_query_is_answered(api: ServedApi) -> None:
     """Percent-encoded as it should be, and as bytes that are no UTF-8."""
     texts = [quote(text, safe="") for text in ODD_TEXTS if len(text) < 1000] + [quote_from_bytes(b"\xff\xc0\x80")]
-    for method, path in await _operations(front):
+    for method, path in await _operations(api):
         if ("{" not in path and method != "GET") or path.endswith(("/comprehensive", "/adopt")):
             continue  # the shop, which stands for the provider here, shows no instances
         for text in texts:
@@ -117,7 +117,7 @@ async def test_odd_text_in_every_path_and_query_is_answered(front: Front) -> Non
             query = (
                 f"?status={text}&name={text}&instanceId={text}&limit={text}&after={text}&region={text}&{text}={text}"
             )
-            refused_or_done(await _raw_ask(front.service, method, filled + query), (method, filled, query))
+            refused_or_done(await _raw_ask(api.service, method, filled + query), (method, filled, query))
 
 
 async def _raw_ask(service: Service, method: str, target: str) -> Answer:
@@ -129,7 +129,7 @@ async def _raw_ask(service: Service, method: str, target: str) -> Answer:
     return Answer(status=int(status.split()[1]), headers={name.lower(): value for name, value in pairs}, body=body)
 
 
-async def test_odd_text_in_every_field_is_answered(front: Front) -> None:
+async def test_odd_text_in_every_field_is_answered(api: ServedApi) -> None:
     """All bad fields at once; and what is accepted can be read again."""
     check = {"path": "/", "targetPort": 80}
     for text in ODD_TEXTS:
@@ -138,21 +138,21 @@ async def test_odd_text_in_every_field_is_answered(front: Front) -> None:
         ]
         fields += [{"regions": [text]}, {"healthCheck": text}, {"healthCheck": {**check, "path": text}}, {text: text}]
         for field in fields:
-            answer = await front.wish(**field)
+            answer = await api.request_create(**field)
             refused_or_done(answer)
             if answer.status == 201:
-                refused_or_done(await front.get(f"/api/instances/{answer.json['instanceId']}"))
-    refused_or_done(await front.get("/api/instances?limit=500"))
+                refused_or_done(await api.get(f"/api/instances/{answer.json['instanceId']}"))
+    refused_or_done(await api.get("/api/instances?limit=500"))
 
 
-async def test_odd_bodies_of_every_route_are_answered(front: Front) -> None:
+async def test_odd_bodies_of_every_route_are_answered(api: ServedApi) -> None:
     """Deep, doubled, huge, not UTF-8, or not an object."""
-    made = (await front.wish()).json["instanceId"]
-    routes = [(method, path) for method, path in await _operations(front) if method != "GET"]
+    made = (await api.request_create()).json["instanceId"]
+    routes = [(method, path) for method, path in await _operations(api) if method != "GET"]
     for method, path in routes:
         filled = "/".join(made if part.startswith("{") else part for part in path.split("/"))
         for body in ODD_BODIES:
-            refused_or_done(await front.service.ask(method, filled, data=body, headers=JSON), (method, path, body[:60]))
+            refused_or_done(await api.service.ask(method, filled, data=body, headers=JSON), (method, path, body[:60]))
 
 
 @pytest.mark.parametrize(
@@ -168,10 +168,10 @@ async def test_odd_bodies_of_every_route_are_answered(front: Front) -> None:
         "a/b/c",
     ],
 )
-async def test_a_body_of_another_kind_does_nothing(front: Front, media_type: str) -> None:
+async def test_a_body_of_another_kind_does_nothing(api: ServedApi, media_type: str) -> None:
     """JSON is UTF-8, whatever a charset claims; anything else is refused before it is read."""
     body = msgspec.json.encode(WISH)
-    answer = await front.service.ask("POST", "/api/instances", data=body, headers={"content-type": media_type})
+    answer = await api.service.ask("POST", "/api/instances", data=body, headers={"content-type": media_type})
 
     refused_or_done(answer)
     assert answer.status == (201 if media_type.startswith("application/json;") else 415)
@@ -276,4 +276,4 @@ async def test_slow_callers_keep_nobody_waiting(hasty: Service) -> None:
 
     assert served == [200] * 20
     assert {end[:13] for end in ends} == {b"", b"HTTP/1.1 408 "}
-    await until(lambda: hasty.parts.vitals.callers_waiting == 0)
+    await until(lambda: hasty.parts.service_health.callers_waiting == 0)

@@ -52,8 +52,8 @@ async def test_a_wrong_method_is_told_in_our_shape(service: Service) -> None:
 
 async def test_options_tells_every_method_of_a_path(database: Database) -> None:
     """Also of paths whose methods are declared apart."""
-    async with opened(database) as front:
-        answer = await front.service.ask("OPTIONS", "/api/instances")
+    async with opened(database) as api:
+        answer = await api.service.ask("OPTIONS", "/api/instances")
 
     assert (answer.status, answer.headers["allow"]) == (204, "GET, HEAD, OPTIONS, POST")
 
@@ -196,7 +196,7 @@ async def test_foreign_names_are_refused(service: Service, host: str) -> None:
 
 async def test_a_stopping_service_says_so(service: Service) -> None:
     """Callers are sent elsewhere; orchestrators can still look."""
-    service.parts.vitals.stopping = True
+    service.parts.service_health.stopping = True
 
     answer = await service.ask("GET", "/api/jobs")
     error = error_of(answer, 503, "SHUTTING_DOWN")
@@ -230,7 +230,7 @@ async def test_a_lost_database_is_told_as_such(service: Service, database: Datab
 async def test_health_tells_every_part(service: Service) -> None:
     """200 while all is well, 503 with the same body when a part is down."""
     well = await service.ask("GET", "/health")
-    service.parts.vitals.report("database", up=False)
+    service.parts.service_health.report("database", up=False)
     ill = await service.ask("GET", "/health")
 
     assert (well.status, well.json["status"], well.json["services"]) == (200, "healthy", {"database": "up"})
@@ -285,17 +285,17 @@ async def test_no_response_can_be_framed_or_taken_for_another_type(service: Serv
 
 async def test_head_works_wherever_get_does(database: Database) -> None:
     """The same status and headers, and no body; also of what is refused and of streams, which end."""
-    async with opened(database) as front:
-        document = (await front.get("/schema/openapi.json")).json
+    async with opened(database) as api:
+        document = (await api.get("/schema/openapi.json")).json
         paths = [path for path, methods in document["paths"].items() if "get" in methods]
         for path in ["/docs", "/schema/openapi.json", "/nope", *paths]:
             if path.endswith("/comprehensive"):
                 continue  # the shop, which stands for the provider here, shows no instances
             asked = path.replace("{", "").replace("}", "")
-            got, head = await front.get(asked), await front.service.ask("HEAD", asked)
+            got, head = await api.get(asked), await api.service.ask("HEAD", asked)
             assert (head.status, head.body) == (got.status, b""), asked
             assert head.headers["content-type"] == got.headers["content-type"], asked
-        metrics = (await front.get("/metrics")).body.decode()
+        metrics = (await api.get("/metrics")).body.decode()
 
     assert 'corral_http_requests_total{method="HEAD",route="/api/jobs",status="200"} 1.0' in metrics
 
@@ -360,18 +360,18 @@ async def test_an_unknown_job_is_not_found(service: Service, job_id: str) -> Non
 
 async def test_callers_count_as_waiting_until_they_are_answered(service: Service) -> None:
     """Also those who are refused at the door or never finish: a count that drifts would slow all jobs for good."""
-    vitals = service.parts.vitals
+    service_health = service.parts.service_health
     _, writer = await asyncio.open_connection("127.0.0.1", service.port)
     head = f"POST /api/jobs/cleanup HTTP/1.1\r\nhost: 127.0.0.1:{service.port}\r\ncontent-type: application/json\r\n"
     writer.write(f"{head}content-length: 10\r\n\r\n".encode())
-    await until(lambda: vitals.callers_waiting == 1)
+    await until(lambda: service_health.callers_waiting == 1)
     writer.close()
-    await until(lambda: vitals.callers_waiting == 0)
+    await until(lambda: service_health.callers_waiting == 0)
 
     await service.ask("GET", "/nowhere")
     await service.ask("GET", "/api/jobs", headers={"host": "elsewhere.example"})
 
-    assert vitals.callers_waiting == 0
+    assert service_health.callers_waiting == 0
 
 
 async def test_many_requests_at_once_all_answer(service: Service) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from support.clocks import SteppedClock
 from support.guarding import guarding
-from support.served_api import WISH, Front, opened
+from support.served_api import WISH, ServedApi, opened
 from support.service import error_of
 
 from corral.domain.errors import CircuitOpenError
@@ -29,14 +29,14 @@ NOW = "2030-01-01T00:00:00.000Z"
 
 
 @pytest.fixture
-async def front(database: Database) -> AsyncGenerator[Front]:
-    async with opened(database) as front:
-        yield front
+async def api(database: Database) -> AsyncGenerator[ServedApi]:
+    async with opened(database) as api:
+        yield api
 
 
-async def test_a_wish_is_answered_at_once(front: Front) -> None:
+async def test_a_wish_is_answered_at_once(api: ServedApi) -> None:
     """With everything a caller needs to follow it."""
-    answer = await front.wish()
+    answer = await api.request_create()
     body = answer.json
 
     assert answer.status == 201
@@ -55,10 +55,10 @@ async def test_a_wish_is_answered_at_once(front: Front) -> None:
     assert body["operationId"].startswith("op_")
 
 
-async def test_a_new_instance_is_shown_in_full(front: Front) -> None:
+async def test_a_new_instance_is_shown_in_full(api: ServedApi) -> None:
     """Every field is there from the beginning; what is not known is null."""
-    made = (await front.wish()).json
-    answer = await front.get(f"/api/instances/{made['instanceId']}")
+    made = (await api.request_create()).json
+    answer = await api.get(f"/api/instances/{made['instanceId']}")
 
     assert answer.status == 200
     assert answer.json == {
@@ -97,11 +97,11 @@ async def test_a_new_instance_is_shown_in_full(front: Front) -> None:
     }
 
 
-async def test_what_the_engine_learns_is_shown(front: Front) -> None:
+async def test_what_the_engine_learns_is_shown(api: ServedApi) -> None:
     """Endpoints, ways in, health, failures and what was tried, by the provider's id."""
-    made, now = (await front.wish()).json, front.desk.clock.now()
+    made, now = (await api.request_create()).json, api.env.clock.now()
     failure = ProbeFailure(category=FaultCategory.BAD_GATEWAY, message="answered with status 502")
-    await front.change(
+    await api.change(
         made["instanceId"],
         provider_id=ProviderId("p-1"),
         phase=Phase.FAILED,
@@ -131,7 +131,7 @@ async def test_what_the_engine_learns_is_shown(front: Front) -> None:
             checks=3,
         ),
     )  # fmt: skip
-    shown = (await front.get("/api/instances/p-1")).json
+    shown = (await api.get("/api/instances/p-1")).json
 
     assert (shown["id"], shown["novitaInstanceId"], shown["status"]) == (made["instanceId"], "p-1", "failed")
     assert shown["portMappings"] == [{"port": 8080, "endpoint": None, "type": "http"}]
@@ -166,13 +166,13 @@ async def test_what_the_engine_learns_is_shown(front: Front) -> None:
 
 
 @pytest.mark.parametrize("phase", Phase)
-async def test_addresses_are_shown_only_while_they_are_its_own(front: Front, phase: Phase) -> None:
+async def test_addresses_are_shown_only_while_they_are_its_own(api: ServedApi, phase: Phase) -> None:
     """Of a machine that is stopped or gone, the address may belong to another account by now."""
-    made, now = (await front.wish()).json, front.desk.clock.now()
+    made, now = (await api.request_create()).json, api.env.clock.now()
     checked = EndpointHealth(
         port=80, kind=PortKind.HTTP, address="http://secret/", response_time_ms=1, last_checked_at=now
     )
-    await front.change(
+    await api.change(
         made["instanceId"],
         provider_id=ProviderId("p-1"),
         phase=phase,
@@ -180,19 +180,19 @@ async def test_addresses_are_shown_only_while_they_are_its_own(front: Front, pha
         ways=Access(ssh="ssh root@secret", jupyter="http://secret/", web_terminal="http://secret/"),
         health=HealthReport(endpoints=(checked,), first_checked_at=now, last_checked_at=now, checks=1),
     )
-    one = await front.get("/api/instances/p-1")
-    listed = await front.get("/api/instances")
-    merged = await front.get("/api/instances/comprehensive")
+    one = await api.get("/api/instances/p-1")
+    listed = await api.get("/api/instances")
+    merged = await api.get("/api/instances/comprehensive")
 
     reachable = phase in {Phase.RUNNING, Phase.HEALTH_CHECKING, Phase.READY}
     assert ["secret" in str(answer.json) for answer in (one, listed)] == [reachable, reachable]
     assert reachable or "secret" not in str(merged.json)
 
 
-async def test_a_spot_notice_and_a_waiting_delete_are_shown(front: Front) -> None:
+async def test_a_spot_notice_and_a_waiting_delete_are_shown(api: ServedApi) -> None:
     """What the provider says of the offer, and what the instance waits for."""
-    made, now = (await front.wish()).json, front.desk.clock.now()
-    await front.change(
+    made, now = (await api.request_create()).json, api.env.clock.now()
+    await api.change(
         made["instanceId"],
         provider_id=ProviderId("p-1"),
         goal=Goal.GONE,
@@ -201,7 +201,7 @@ async def test_a_spot_notice_and_a_waiting_delete_are_shown(front: Front) -> Non
         acted_at=now,
         spot=Spot(status="notified", reclaim_at=now, noticed_at=now),
     )
-    shown = (await front.get("/api/instances/p-1")).json
+    shown = (await api.get("/api/instances/p-1")).json
 
     assert shown["spot"] == {"status": "notified", "reclaimAt": NOW, "noticedAt": NOW}
     assert shown["error"] == {"code": "NOVITA_API_ERROR", "message": "the provider refuses delete"}
@@ -212,53 +212,55 @@ async def test_a_spot_notice_and_a_waiting_delete_are_shown(front: Front) -> Non
 
 @pytest.mark.parametrize(("is_over", "until"), [(True, "00:01:00"), (False, "00:01:45")])
 async def test_a_create_whose_outcome_is_unknown_says_so_and_until_when(
-    front: Front, until: str, *, is_over: bool
+    api: ServedApi, until: str, *, is_over: bool
 ) -> None:
     """A call whose worker died may be sent for another 45 s before the settle time starts."""
-    made, now = (await front.wish()).json["instanceId"], front.desk.clock.now()
+    made, now = (await api.request_create()).json["instanceId"], api.env.clock.now()
 
     async def shown() -> dict[str, Any]:
-        (one,) = (await front.get("/api/instances")).json["instances"]
+        (one,) = (await api.get("/api/instances")).json["instances"]
         return dict(one)
 
-    await front.change(made, attempt=1, create_sent_at=now)
+    await api.change(made, attempt=1, create_sent_at=now)
     assert (await shown())["reason"] is None, "the call is under way"
 
-    await front.change(made, create_ended=is_over, doubted_at=now)
+    await api.change(made, create_ended=is_over, doubted_at=now)
     in_doubt = await shown()
     assert in_doubt["reason"].startswith("it is not known whether create call 1 made a machine")
     assert f"by its provider name until 2030-01-01 {until} UTC at least" in in_doubt["reason"]
     assert in_doubt["estimatedReadyTime"] is None
 
-    await front.change(made, provider_id=ProviderId("p-1"), create_sent_at=None)
+    await api.change(made, provider_id=ProviderId("p-1"), create_sent_at=None)
     assert (await shown())["reason"] is None
 
 
-async def test_an_instance_is_stale_when_two_looks_were_missed(front: Front) -> None:
+async def test_an_instance_is_stale_when_two_looks_were_missed(api: ServedApi) -> None:
     """And no longer once the provider was listed again; a new one that nobody could have seen is not."""
-    made = (await front.wish()).json
+    made = (await api.request_create()).json
     path = "/api/instances/p-1"
-    unborn = (await front.get(f"/api/instances/{made['instanceId']}")).json["stale"]
-    await front.change(
-        made["instanceId"], provider_id=ProviderId("p-1"), sighted_at=front.desk.clock.now(), phase=Phase.STARTING
+    unborn = (await api.get(f"/api/instances/{made['instanceId']}")).json["stale"]
+    await api.change(
+        made["instanceId"], provider_id=ProviderId("p-1"), sighted_at=api.env.clock.now(), phase=Phase.STARTING
     )
-    seen = (await front.get(path)).json
-    front.desk.clock.advance(61)
-    missed = (await front.get(path)).json
-    front.looks.append(datetime(2030, 1, 1, 0, 1, 1, tzinfo=UTC))
-    looked = (await front.get(path)).json
+    seen = (await api.get(path)).json
+    api.env.clock.advance(61)
+    missed = (await api.get(path)).json
+    api.looks.append(datetime(2030, 1, 1, 0, 1, 1, tzinfo=UTC))
+    looked = (await api.get(path)).json
 
     assert [unborn, seen["stale"], missed["stale"], looked["stale"]] == [False, False, True, False]
     assert [each["lastSeenAt"] for each in (seen, missed, looked)] == [NOW, NOW, "2030-01-01T00:01:01.000Z"]
 
-    await front.change(made["instanceId"], sighting=Sighting.ABSENT, phase=Phase.FAILED)
-    vanished = (await front.get(path)).json
+    await api.change(made["instanceId"], sighting=Sighting.ABSENT, phase=Phase.FAILED)
+    vanished = (await api.get(path)).json
     assert vanished["lastSeenAt"] == NOW, "a look that does not show it has not seen it"
 
 
-async def test_all_bad_fields_are_told_at_once_before_anybody_is_asked(front: Front) -> None:
+async def test_all_bad_fields_are_told_at_once_before_anybody_is_asked(api: ServedApi) -> None:
     """Also the webhook's address, whose value may be a secret."""
-    answer = await front.wish(gpuNum=9, rootfsSize="much", webhookUrl="http://10.0.0.1/hook?token=secret", templateId=0)
+    answer = await api.request_create(
+        gpuNum=9, rootfsSize="much", webhookUrl="http://10.0.0.1/hook?token=secret", templateId=0
+    )
     error = error_of(answer, 400, "VALIDATION_ERROR")
 
     assert {(each["field"], each["code"], each.get("value")) for each in error["validationErrors"]} == {
@@ -268,7 +270,7 @@ async def test_all_bad_fields_are_told_at_once_before_anybody_is_asked(front: Fr
         ("webhookUrl", "INVALID_WEBHOOK_URL", None),
     }
     assert b"secret" not in answer.body
-    assert not front.desk.shop.calls
+    assert not api.env.stub_catalog.calls
 
 
 @pytest.mark.parametrize(
@@ -285,9 +287,9 @@ async def test_all_bad_fields_are_told_at_once_before_anybody_is_asked(front: Fr
         (b'{"name": "\\u0000"}', "VALIDATION_ERROR"),
     ],
 )
-async def test_a_body_that_is_no_order_is_the_callers_error(front: Front, body: bytes, code: str) -> None:
+async def test_a_body_that_is_no_order_is_the_callers_error(api: ServedApi, body: bytes, code: str) -> None:
     """Never ours."""
-    answer = await front.service.ask("POST", "/api/instances", data=body, headers={"content-type": "application/json"})
+    answer = await api.service.ask("POST", "/api/instances", data=body, headers={"content-type": "application/json"})
 
     error_of(answer, 400, code)
 
@@ -300,59 +302,59 @@ async def test_a_body_that_is_no_order_is_the_callers_error(front: Front, body: 
         ({"templateId": "nope"}, "TEMPLATE_NOT_FOUND"),
     ],
 )
-async def test_what_cannot_be_had_is_a_404(front: Front, fields: dict[str, object], code: str) -> None:
+async def test_what_cannot_be_had_is_a_404(api: ServedApi, fields: dict[str, object], code: str) -> None:
     """At once, and nothing is recorded."""
-    error_of(await front.wish(**fields), 404, code)
+    error_of(await api.request_create(**fields), 404, code)
 
-    assert (await front.get("/api/instances")).json["total"] == 0
+    assert (await api.get("/api/instances")).json["total"] == 0
 
 
-async def test_a_product_that_is_sold_out_is_accepted_by_a_request_that_waits(front: Front) -> None:
+async def test_a_product_that_is_sold_out_is_accepted_by_a_request_that_waits(api: ServedApi) -> None:
     """And says where it would go; without a wait, or with 0, it is a 404."""
-    for shelf in front.desk.shop.stock.values():
+    for shelf in api.env.stub_catalog.stock.values():
         shelf[0] = replace(shelf[0], available=False)
     for fields in ({}, {"waitForCapacity": 0}):
-        error_of(await front.wish(**fields), 404, "NO_OPTIMAL_PRODUCT_ANY_REGION")
-    accepted = await front.wish(waitForCapacity="2h")
+        error_of(await api.request_create(**fields), 404, "NO_OPTIMAL_PRODUCT_ANY_REGION")
+    accepted = await api.request_create(waitForCapacity="2h")
 
     assert accepted.status == 201
     assert accepted.json["region"] == "CN-HK-01"
     assert accepted.json["productId"] == "4090.16c62g"
 
 
-async def test_what_it_waits_for_is_shown_while_it_is_not_created(front: Front) -> None:
+async def test_what_it_waits_for_is_shown_while_it_is_not_created(api: ServedApi) -> None:
     """And no time at which it will be ready, which nobody knows."""
     obstacle = Failure(code="RESOURCE_CONSTRAINTS", message="waiting for capacity")
     shown = []
     for phase in (Phase.CREATING, Phase.STARTING):
-        made = (await front.wish(name=phase.value)).json["instanceId"]
-        await front.change(made, phase=phase, waiting=obstacle)
-        shown.append((await front.get(f"/api/instances/{made}")).json)
+        made = (await api.request_create(name=phase.value)).json["instanceId"]
+        await api.change(made, phase=phase, waiting=obstacle)
+        shown.append((await api.get(f"/api/instances/{made}")).json)
     waits, start_step = shown
 
     assert (waits["reason"], waits["estimatedReadyTime"]) == ("waiting for capacity", None)
     assert (start_step["reason"], start_step["estimatedReadyTime"] is None) == (None, False)
 
 
-async def test_an_unreachable_provider_is_told_and_nothing_is_recorded(front: Front) -> None:
+async def test_an_unreachable_provider_is_told_and_nothing_is_recorded(api: ServedApi) -> None:
     """The caller may ask again."""
-    front.desk.shop.trouble[None] = CircuitOpenError("the provider is failing", retry_after_seconds=5)
-    error = error_of(await front.wish(), 503, "CIRCUIT_BREAKER_OPEN")
+    api.env.stub_catalog.trouble[None] = CircuitOpenError("the provider is failing", retry_after_seconds=5)
+    error = error_of(await api.request_create(), 503, "CIRCUIT_BREAKER_OPEN")
 
     assert error["retryable"]
-    assert (await front.get("/api/instances")).json["total"] == 0
+    assert (await api.get("/api/instances")).json["total"] == 0
 
 
-async def test_a_template_that_cannot_be_used_is_the_providers_fault(front: Front) -> None:
+async def test_a_template_that_cannot_be_used_is_the_providers_fault(api: ServedApi) -> None:
     """Nothing the caller sends would make it work."""
-    error_of(await front.wish(templateId="broken"), 502, "INVALID_TEMPLATE")
+    error_of(await api.request_create(templateId="broken"), 502, "INVALID_TEMPLATE")
 
 
-async def test_a_dry_run_shows_the_plan_and_does_nothing(front: Front) -> None:
+async def test_a_dry_run_shows_the_plan_and_does_nothing(api: ServedApi) -> None:
     """Candidates in order with their price, the rest with the reason."""
     query = "/api/instances?dryRun=true"
-    answer = await front.service.ask("POST", query, json={**WISH, "region": "AS-IN-01"})
-    wrong = await front.service.ask("POST", query, json={})
+    answer = await api.service.ask("POST", query, json={**WISH, "region": "AS-IN-01"})
+    wrong = await api.service.ask("POST", query, json={})
 
     assert answer.status == 200
     assert [(offer["region"], offer["price"]) for offer in answer.json["candidates"]] == [
@@ -361,20 +363,20 @@ async def test_a_dry_run_shows_the_plan_and_does_nothing(front: Front) -> None:
     ]
     assert [(offer["region"], offer["reason"]) for offer in answer.json["rejected"]] == [("AS-IN-01", "not_in_region")]
     error_of(wrong, 400, "VALIDATION_ERROR")
-    error_of(await front.service.ask("POST", "/api/instances?dryRun=perhaps", json=WISH), 400, "VALIDATION_ERROR")
-    assert set((await front.desk.counts()).values()) == {0}
+    error_of(await api.service.ask("POST", "/api/instances?dryRun=perhaps", json=WISH), 400, "VALIDATION_ERROR")
+    assert set((await api.env.counts()).values()) == {0}
 
 
-async def test_instances_are_listed_newest_first_and_filtered(front: Front) -> None:
+async def test_instances_are_listed_newest_first_and_filtered(api: ServedApi) -> None:
     """By status, name and region; the total counts all pages."""
     made = []
     for name in ("a", "b", "c"):
-        made.append((await front.wish(name=name)).json["instanceId"])
-        front.desk.clock.advance(1)
-    await front.change(made[1], phase=Phase.READY)
+        made.append((await api.request_create(name=name)).json["instanceId"])
+        api.env.clock.advance(1)
+    await api.change(made[1], phase=Phase.READY)
 
     async def names(query: str) -> tuple[list[str], int]:
-        body = (await front.get(f"/api/instances?{query}")).json
+        body = (await api.get(f"/api/instances?{query}")).json
         return [each["name"] for each in body["instances"]], body["total"]
 
     assert await names("") == (["c", "b", "a"], 3)
@@ -382,30 +384,30 @@ async def test_instances_are_listed_newest_first_and_filtered(front: Front) -> N
     assert await names("status=creating") == (["c", "a"], 2)
     assert await names("status=ready") == (["b"], 1)
     assert await names("status=stopped") == ([], 0)
-    await front.change(made[0], phase=Phase.EXITED)
+    await api.change(made[0], phase=Phase.EXITED)
     assert await names("status=stopped") == await names("status=exited") == (["a"], 1)
     assert await names("name=a") == (["a"], 1)
     assert await names("region=CN-HK-01&status=ready") == (["b"], 1)
     assert await names("region=EU-1") == ([], 0)
-    assert (await front.get("/api/instances?limit=7")).json["limit"] == 7
+    assert (await api.get("/api/instances?limit=7")).json["limit"] == 7
 
 
 @pytest.mark.parametrize(
     "query", ["limit=0", "limit=501", "limit=x", "offset=-1", "status=lost", "name=%00", "region=a%00", "name=%ff"]
 )
-async def test_a_bad_query_is_told_by_its_name(front: Front, query: str) -> None:
+async def test_a_bad_query_is_told_by_its_name(api: ServedApi, query: str) -> None:
     """And never reaches the database."""
-    error = error_of(await front.get(f"/api/instances?{query}"), 400, "VALIDATION_ERROR")
+    error = error_of(await api.get(f"/api/instances?{query}"), 400, "VALIDATION_ERROR")
 
     assert [(each["field"], each["code"]) for each in error["validationErrors"]] == [
         (query.split("=", maxsplit=1)[0], "INVALID_QUERY")
     ]
 
 
-async def test_a_bad_word_in_a_query_names_those_that_are_accepted(front: Front) -> None:
+async def test_a_bad_word_in_a_query_names_those_that_are_accepted(api: ServedApi) -> None:
     """Every status there is, and the other word for one of them; the same for every list with such a filter."""
-    error = error_of(await front.get("/api/instances?status=lost"), 400, "VALIDATION_ERROR")
-    jobs = error_of(await front.get("/api/jobs?status=lost"), 400, "VALIDATION_ERROR")
+    error = error_of(await api.get("/api/instances?status=lost"), 400, "VALIDATION_ERROR")
+    jobs = error_of(await api.get("/api/jobs?status=lost"), 400, "VALIDATION_ERROR")
 
     message = error["validationErrors"][0]["message"]
     assert set(message.removeprefix("must be one of ").split(", ")) == {*(phase.value for phase in Phase), "stopped"}
@@ -422,33 +424,33 @@ async def test_a_bad_word_in_a_query_names_those_that_are_accepted(front: Front)
         ("instances/comprehensive?includeNovitaOnly=x", "must be true or false"),
     ],
 )
-async def test_a_bad_query_says_what_is_accepted(front: Front, query: str, accepted: str) -> None:
+async def test_a_bad_query_says_what_is_accepted(api: ServedApi, query: str, accepted: str) -> None:
     """All of it, and not in the words of the language we are written in."""
-    error = error_of(await front.get(f"/api/{query}"), 400, "VALIDATION_ERROR")
+    error = error_of(await api.get(f"/api/{query}"), 400, "VALIDATION_ERROR")
 
     assert [each["message"] for each in error["validationErrors"]] == [accepted]
 
 
 async def test_old_clients_read_running_where_others_read_ready(database: Database) -> None:
     """CORRAL_READY_STATUS=running; the filter takes the word that is shown."""
-    async with opened(database, ready_word="running") as front:
-        made = (await front.wish()).json["instanceId"]
-        await front.change(made, phase=Phase.READY)
-        shown = (await front.get(f"/api/instances/{made}")).json["status"]
-        listed = (await front.get("/api/instances?status=running")).json
+    async with opened(database, ready_word="running") as api:
+        made = (await api.request_create()).json["instanceId"]
+        await api.change(made, phase=Phase.READY)
+        shown = (await api.get(f"/api/instances/{made}")).json["status"]
+        listed = (await api.get("/api/instances?status=running")).json
 
     assert shown == "running"
     assert [each["status"] for each in listed["instances"]] == ["running"]
 
 
-async def test_a_deletion_is_accepted_and_can_be_followed(front: Front) -> None:
+async def test_a_deletion_is_accepted_and_can_be_followed(api: ServedApi) -> None:
     """The instance stays `deleting`; asking again changes nothing."""
-    made = (await front.wish()).json
-    first = await front.service.ask("DELETE", f"/api/instances/{made['instanceId']}")
-    second = await front.service.ask("DELETE", f"/api/instances/{made['instanceId']}")
-    shown = (await front.get(f"/api/instances/{made['instanceId']}")).json
-    operation = (await front.get(f"/api/operations/{first.json['operationId']}")).json
-    listed = (await front.get(f"/api/instances/{made['instanceId']}/operations")).json["operations"]
+    made = (await api.request_create()).json
+    first = await api.service.ask("DELETE", f"/api/instances/{made['instanceId']}")
+    second = await api.service.ask("DELETE", f"/api/instances/{made['instanceId']}")
+    shown = (await api.get(f"/api/instances/{made['instanceId']}")).json
+    operation = (await api.get(f"/api/operations/{first.json['operationId']}")).json
+    listed = (await api.get(f"/api/instances/{made['instanceId']}/operations")).json["operations"]
 
     assert first.status == second.status == 202
     assert first.json == second.json
@@ -476,20 +478,20 @@ async def test_a_deletion_is_accepted_and_can_be_followed(front: Front) -> None:
 
 
 @pytest.mark.parametrize("unknown", ["inst_nobody", "%00", "p%0a", "x" * 300])
-async def test_what_is_not_there_is_a_404_everywhere(front: Front, unknown: str) -> None:
+async def test_what_is_not_there_is_a_404_everywhere(api: ServedApi, unknown: str) -> None:
     """In the one shape, with a code of its own."""
     for method, path in (("GET", ""), ("GET", "/operations"), ("DELETE", "")):
-        error_of(await front.service.ask(method, f"/api/instances/{unknown}{path}"), 404, "INSTANCE_NOT_FOUND")
-    error_of(await front.get(f"/api/operations/{unknown}"), 404, "OPERATION_NOT_FOUND")
+        error_of(await api.service.ask(method, f"/api/instances/{unknown}{path}"), 404, "INSTANCE_NOT_FOUND")
+    error_of(await api.get(f"/api/operations/{unknown}"), 404, "OPERATION_NOT_FOUND")
 
 
-async def test_a_burst_of_wishes_is_taken(front: Front) -> None:
+async def test_a_burst_of_wishes_is_taken(api: ServedApi) -> None:
     """Each caller gets an instance of its own."""
-    answers = await asyncio.gather(*(front.wish(name=f"n{n}") for n in range(200)))
+    answers = await asyncio.gather(*(api.request_create(name=f"n{n}") for n in range(200)))
 
     assert {answer.status for answer in answers} == {201}
     assert len({answer.json["instanceId"] for answer in answers}) == 200
-    assert (await front.get("/api/instances?limit=1")).json["total"] == 200
+    assert (await api.get("/api/instances?limit=1")).json["total"] == 200
 
 
 async def test_a_wish_is_placed_by_what_the_provider_says(database: Database) -> None:
@@ -497,10 +499,10 @@ async def test_a_wish_is_placed_by_what_the_provider_says(database: Database) ->
     async with (
         start_simulator(stock=10) as sim,
         guarding(sim.base_url, SteppedClock()) as provider,
-        opened(database, cloud=provider.cloud) as front,
+        opened(database, cloud=provider.cloud) as api,
     ):
-        answer = await front.wish(templateId=next(iter(sim.world.templates)))
-        nowhere = await front.wish(templateId=1, productName="RTX 4090")
+        answer = await api.request_create(templateId=next(iter(sim.world.templates)))
+        nowhere = await api.request_create(templateId=1, productName="RTX 4090")
 
         assert (answer.status, answer.json["region"]) == (201, "CN-HK-01")
         assert answer.json["price"] > 0
@@ -508,9 +510,9 @@ async def test_a_wish_is_placed_by_what_the_provider_says(database: Database) ->
         assert not sim.instances()
 
 
-async def test_the_openapi_document_describes_the_wish(front: Front) -> None:
+async def test_the_openapi_document_describes_the_wish(api: ServedApi) -> None:
     """Its fields with their rules, its answers, and the key."""
-    document = (await front.get("/schema/openapi.json")).json
+    document = (await api.get("/schema/openapi.json")).json
     create = document["paths"]["/api/instances"]["post"]
     order = create["requestBody"]["content"]["application/json"]["schema"]
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from support.served_api import opened
-from support.served_api_with_provider import HONG_KONG, LISTING, Scene, staged
+from support.served_api_with_provider import HONG_KONG, LISTING, ServedApiWithProvider, staged
 from support.service import error_of
 
 from corral.cache.registry import CacheName
@@ -21,9 +21,9 @@ from corral.store.tables import instances
 
 
 @pytest.fixture
-async def scene(database: Database) -> AsyncGenerator[Scene]:
-    async with staged(database) as scene:
-        yield scene
+async def served(database: Database) -> AsyncGenerator[ServedApiWithProvider]:
+    async with staged(database) as served:
+        yield served
 
 
 def by_source(found: dict[str, Any]) -> dict[str, list[str]]:
@@ -33,12 +33,12 @@ def by_source(found: dict[str, Any]) -> dict[str, list[str]]:
     return {source: sorted(names) for source, names in sources.items()}
 
 
-async def test_everything_is_listed_once_with_who_knows_of_it(scene: Scene) -> None:
+async def test_everything_is_listed_once_with_who_knows_of_it(served: ServedApiWithProvider) -> None:
     """What only we know, what only the provider knows, and what both know."""
-    await scene.front.wish(name="not-yet-created")
-    ours, theirs = await scene.managed("ours")
-    await scene.foreign("somebody-elses")
-    found = await scene.list()
+    await served.api.request_create(name="not-yet-created")
+    ours, theirs = await served.managed("ours")
+    await served.foreign("somebody-elses")
+    found = await served.list()
 
     assert by_source(found) == {"local": ["not-yet-created"], "merged": ["ours"], "novita": ["somebody-elses"]}
     assert found["total"] == 3
@@ -53,15 +53,15 @@ async def test_everything_is_listed_once_with_who_knows_of_it(scene: Scene) -> N
         "cacheHitRatio",
     }
     (merged,) = (item for item in found["instances"] if item["source"] == "merged")
-    details = (await scene.front.get(f"/api/instances/{ours}")).json
+    details = (await served.api.get(f"/api/instances/{ours}")).json
     assert {name: merged[name] for name in details} == details | {"portMappings": merged["portMappings"]}
     assert merged["novitaInstanceId"] == theirs
 
 
-async def test_the_providers_fields_are_told_and_its_secrets_are_not(scene: Scene) -> None:
+async def test_the_providers_fields_are_told_and_its_secrets_are_not(served: ServedApiWithProvider) -> None:
     """Names of environment variables help; their values are passwords more often than not."""
-    await scene.foreign("lab", envs=[{"key": "HF_TOKEN", "value": "hunter2"}], gpuNum=2)
-    (item,) = (await scene.list())["instances"]
+    await served.foreign("lab", envs=[{"key": "HF_TOKEN", "value": "hunter2"}], gpuNum=2)
+    (item,) = (await served.list())["instances"]
 
     assert "hunter2" not in str(item)
     assert item["envs"] == [{"key": "HF_TOKEN", "value": "********"}]
@@ -77,23 +77,23 @@ async def test_the_providers_fields_are_told_and_its_secrets_are_not(scene: Scen
     assert [item[name] for name in ("statusError", "endTime", "spotReclaimTime", "error", "operation")] == [None] * 5
 
 
-async def test_the_provider_wins_on_status(scene: Scene) -> None:
+async def test_the_provider_wins_on_status(served: ServedApiWithProvider) -> None:
     """It runs, and we have not written that down yet."""
-    ours, _ = await scene.managed()
-    scene.sim.advance(10)
-    (item,) = (await scene.list())["instances"]
+    ours, _ = await served.managed()
+    served.sim.advance(10)
+    (item,) = (await served.list())["instances"]
 
     assert (item["status"], item["dataConsistency"]) == ("running", "novita-newer")
     assert [mapping["port"] for mapping in item["portMappings"]] == [8080, 22]
-    assert (await scene.front.get(f"/api/instances/{ours}")).json["status"] == "starting"
+    assert (await served.api.get(f"/api/instances/{ours}")).json["status"] == "starting"
 
 
-async def test_all_pages_of_the_provider_are_read(scene: Scene) -> None:
+async def test_all_pages_of_the_provider_are_read(served: ServedApiWithProvider) -> None:
     """The original listed the first page and called that everything."""
     names = [f"lab-{number}" for number in range(230)]
     for name in names:
-        await scene.foreign(name)
-    found = await scene.list()
+        await served.foreign(name)
+    found = await served.list()
 
     assert sorted(item["name"] for item in found["instances"]) == sorted(names)
     assert found["sources"] == {"local": 0, "novita": 230, "merged": 0}
@@ -102,10 +102,10 @@ async def test_all_pages_of_the_provider_are_read(scene: Scene) -> None:
 @pytest.mark.parametrize("default", [True, False])
 async def test_what_only_the_provider_knows_can_be_left_out(database: Database, *, default: bool) -> None:
     """By the caller, or by DEFAULT_INCLUDE_NOVITA_ONLY."""
-    async with staged(database, listing={"DEFAULT_INCLUDE_NOVITA_ONLY": default}) as scene:
-        await scene.foreign()
+    async with staged(database, listing={"DEFAULT_INCLUDE_NOVITA_ONLY": default}) as served:
+        await served.foreign()
         counts = [
-            (await scene.list(**options))["total"]
+            (await served.list(**options))["total"]
             for options in ({}, {"includeNovitaOnly": "true"}, {"includeNovitaOnly": "false"})
         ]
 
@@ -114,31 +114,31 @@ async def test_what_only_the_provider_knows_can_be_left_out(database: Database, 
 
 async def test_it_can_be_switched_off(database: Database) -> None:
     """ENABLE_COMPREHENSIVE_LISTING=false: there is no such route, and the answer says why."""
-    async with opened(database, listing={"ENABLE_COMPREHENSIVE_LISTING": False}) as front:
-        error = error_of(await front.get(LISTING), 404, "NOT_FOUND")
+    async with opened(database, listing={"ENABLE_COMPREHENSIVE_LISTING": False}) as api:
+        error = error_of(await api.get(LISTING), 404, "NOT_FOUND")
 
         assert "ENABLE_COMPREHENSIVE_LISTING" in error["message"]
 
 
-async def test_a_bad_option_is_refused(scene: Scene) -> None:
+async def test_a_bad_option_is_refused(served: ServedApiWithProvider) -> None:
     """Not taken for false."""
-    error = error_of(await scene.front.get(f"{LISTING}?includeNovitaOnly=perhaps"), 400, "VALIDATION_ERROR")
+    error = error_of(await served.api.get(f"{LISTING}?includeNovitaOnly=perhaps"), 400, "VALIDATION_ERROR")
 
     assert [(p["field"], p["code"]) for p in error["validationErrors"]] == [("includeNovitaOnly", "INVALID_QUERY")]
 
 
-async def test_an_answer_is_reused_for_half_a_minute(scene: Scene) -> None:
+async def test_an_answer_is_reused_for_half_a_minute(served: ServedApiWithProvider) -> None:
     """Each set of options has its own; the provider is asked once for all of them."""
-    await scene.foreign("early")
-    await scene.list()
-    pages = scene.pages()
-    await scene.foreign("late")
-    scene.front.desk.clock.advance(29)
-    again = await scene.list()
-    assert (await scene.list(includeNovitaOnly="false"))["total"] == 0
-    assert scene.pages() == pages
-    scene.front.desk.clock.advance(1)
-    later = await scene.list()
+    await served.foreign("early")
+    await served.list()
+    pages = served.pages()
+    await served.foreign("late")
+    served.api.env.clock.advance(29)
+    again = await served.list()
+    assert (await served.list(includeNovitaOnly="false"))["total"] == 0
+    assert served.pages() == pages
+    served.api.env.clock.advance(1)
+    later = await served.list()
 
     assert (again["total"], again["performance"]["cacheHitRatio"]) == (1, 0.5)
     assert later["total"] == 2
@@ -146,50 +146,50 @@ async def test_an_answer_is_reused_for_half_a_minute(scene: Scene) -> None:
 
 async def test_the_time_of_reuse_is_a_setting(database: Database) -> None:
     """COMPREHENSIVE_CACHE_TTL=0: each question asks the provider."""
-    async with staged(database, caches={"COMPREHENSIVE_CACHE_TTL": 0}) as scene:
-        assert (await scene.list())["total"] == 0
-        await scene.foreign()
+    async with staged(database, caches={"COMPREHENSIVE_CACHE_TTL": 0}) as served:
+        assert (await served.list())["total"] == 0
+        await served.foreign()
 
-        assert (await scene.list())["total"] == 1
+        assert (await served.list())["total"] == 1
 
 
-async def test_a_wish_is_in_the_next_answer(scene: Scene) -> None:
+async def test_a_wish_is_in_the_next_answer(served: ServedApiWithProvider) -> None:
     """A caller who creates and lists must find it; and no other call to the provider is made for it."""
-    await scene.list()
-    pages = scene.pages()
-    await scene.front.wish(name="just-now")
+    await served.list()
+    pages = served.pages()
+    await served.api.request_create(name="just-now")
 
-    assert by_source(await scene.list()) == {"local": ["just-now"]}
-    assert scene.pages() == pages
+    assert by_source(await served.list()) == {"local": ["just-now"]}
+    assert served.pages() == pages
 
 
-async def test_a_change_by_the_engine_shows_within_a_second(scene: Scene) -> None:
+async def test_a_change_by_the_engine_shows_within_a_second(served: ServedApiWithProvider) -> None:
     """Hundreds of changes a second must not mean hundreds of listings."""
-    ours, _ = await scene.managed(phase=Phase.READY, sighting=Sighting.RUNNING)
-    desk = scene.front.desk
-    await scene.list()
-    await scene.front.change(ours, phase=Phase.FAILED, sighted_at=desk.clock.now() + timedelta(seconds=1))
+    ours, _ = await served.managed(phase=Phase.READY, sighting=Sighting.RUNNING)
+    env = served.api.env
+    await served.list()
+    await served.api.change(ours, phase=Phase.FAILED, sighted_at=env.clock.now() + timedelta(seconds=1))
     for _ in range(300):
-        desk.caches.heard_of(CacheName.INSTANCE_DETAILS, ours)
-    within = (await scene.list())["instances"][0]["status"]
-    desk.clock.advance(1)
-    after = (await scene.list())["instances"][0]["status"]
+        env.caches.heard_of(CacheName.INSTANCE_DETAILS, ours)
+    within = (await served.list())["instances"][0]["status"]
+    env.clock.advance(1)
+    after = (await served.list())["instances"][0]["status"]
 
     assert (within, after) == ("starting", "failed")
 
 
-async def test_what_was_seen_is_recorded_on_demand(scene: Scene) -> None:
+async def test_what_was_seen_is_recorded_on_demand(served: ServedApiWithProvider) -> None:
     """By the observer's own way: the record changes and a pass is asked for, once."""
-    ours, _ = await scene.managed()
-    scene.sim.advance(10)
-    desk = scene.front.desk
-    desk.clock.advance(1)
-    jobs = await desk.count("corral_pgqueuer")
-    await scene.list()
-    async with desk.database.connection() as connection:
+    ours, _ = await served.managed()
+    served.sim.advance(10)
+    env = served.api.env
+    env.clock.advance(1)
+    jobs = await env.count("corral_pgqueuer")
+    await served.list()
+    async with env.database.connection() as connection:
         unchanged = await instances.load(connection, ours)
-    found = await scene.list(syncLocalState="true")
-    async with desk.database.connection() as connection:
+    found = await served.list(syncLocalState="true")
+    async with env.database.connection() as connection:
         written = await instances.load(connection, ours)
 
     assert unchanged is not None
@@ -197,17 +197,17 @@ async def test_what_was_seen_is_recorded_on_demand(scene: Scene) -> None:
     assert (unchanged.sighting, written.sighting) == (Sighting.BOOTING, Sighting.RUNNING)
     assert found["instances"][0]["dataConsistency"] == "consistent"
     assert found["instances"][0]["status"] == "running", "the answer that records it shows it"
-    assert await desk.count("corral_pgqueuer") == jobs + 1
+    assert await env.count("corral_pgqueuer") == jobs + 1
 
 
-async def test_recording_takes_an_operator(scene: Scene, database: Database) -> None:
+async def test_recording_takes_an_operator(served: ServedApiWithProvider, database: Database) -> None:
     """It is a GET that writes; a viewer may look, and no more."""
     keys = [
-        (await issue(database, name=access.value, access=access, now=scene.front.desk.clock.now()))[1]
+        (await issue(database, name=access.value, access=access, now=served.api.env.clock.now()))[1]
         for access in (Access.VIEWER, Access.OPERATOR)
     ]
     statuses = [
-        (await scene.front.service.ask("GET", LISTING + query, headers={"X-API-Key": key})).status
+        (await served.api.service.ask("GET", LISTING + query, headers={"X-API-Key": key})).status
         for key in keys
         for query in ("", "?syncLocalState=false", "?syncLocalState=true")
     ]
@@ -217,20 +217,20 @@ async def test_recording_takes_an_operator(scene: Scene, database: Database) -> 
 
 async def test_recording_can_be_the_default(database: Database) -> None:
     """DEFAULT_SYNC_LOCAL_STATE."""
-    async with staged(database, listing={"DEFAULT_SYNC_LOCAL_STATE": True}) as scene:
-        ours, _ = await scene.managed()
-        scene.sim.advance(10)
-        scene.front.desk.clock.advance(1)
-        await scene.list()
+    async with staged(database, listing={"DEFAULT_SYNC_LOCAL_STATE": True}) as served:
+        ours, _ = await served.managed()
+        served.sim.advance(10)
+        served.api.env.clock.advance(1)
+        await served.list()
 
-        assert (await scene.front.change(ours)).sighting is Sighting.RUNNING
+        assert (await served.api.change(ours)).sighting is Sighting.RUNNING
 
 
-async def test_an_unreachable_provider_is_a_warning_and_no_error(scene: Scene) -> None:
+async def test_an_unreachable_provider_is_a_warning_and_no_error(served: ServedApiWithProvider) -> None:
     """Our own records are always there to be looked at."""
-    ours, _ = await scene.managed()
-    scene.sim.fault("error_500", on="list", count=100)
-    found = await scene.list()
+    ours, _ = await served.managed()
+    served.sim.fault("error_500", on="list", count=100)
+    found = await served.list()
 
     assert found["degraded"] is True
     assert "only Corral's own records" in found["warning"]
@@ -239,19 +239,19 @@ async def test_an_unreachable_provider_is_a_warning_and_no_error(scene: Scene) -
     ]
 
 
-async def test_an_outage_shows_what_was_listed_a_moment_ago_and_ends_by_itself(scene: Scene) -> None:
+async def test_an_outage_shows_what_was_listed_a_moment_ago_and_ends_by_itself(served: ServedApiWithProvider) -> None:
     """For a minute what the provider last listed is better than nothing; then it is not."""
-    await scene.foreign()
-    desk = scene.front.desk
-    await scene.list()
-    scene.sim.fault("error_500", on="list", count=100)
-    desk.clock.advance(31)
-    short = await scene.list()
-    desk.clock.advance(60)
-    long = await scene.list()
-    scene.sim.no_more_faults()
-    desk.clock.advance(61)
-    over = await scene.list()
+    await served.foreign()
+    env = served.api.env
+    await served.list()
+    served.sim.fault("error_500", on="list", count=100)
+    env.clock.advance(31)
+    short = await served.list()
+    env.clock.advance(60)
+    long = await served.list()
+    served.sim.no_more_faults()
+    env.clock.advance(61)
+    over = await served.list()
 
     assert [(found["degraded"], found["total"]) for found in (short, long, over)] == [
         (True, 1),

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
-from support.served_api import Front, opened
+from support.served_api import ServedApi, opened
 from support.service import error_of
 
 from corral.domain.instance import ProviderId
@@ -19,16 +19,16 @@ NOBODY = {"p50Ms": None, "p90Ms": None}
 
 
 @pytest.fixture
-async def front(database: Database) -> AsyncGenerator[Front]:
-    async with opened(database) as front:
-        yield front
+async def api(database: Database) -> AsyncGenerator[ServedApi]:
+    async with opened(database) as api:
+        yield api
 
 
-async def test_the_summary_tells_the_whole_fleet(front: Front) -> None:
+async def test_the_summary_tells_the_whole_fleet(api: ServedApi) -> None:
     """Two wishes, one of which the provider has begun."""
-    made = [(await front.wish()).json for _ in range(2)]
-    await front.change(made[0]["instanceId"], phase=Phase.STARTING, provider_id=ProviderId("gpu-1"))
-    answer = await front.get("/api/metrics")
+    made = [(await api.request_create()).json for _ in range(2)]
+    await api.change(made[0]["instanceId"], phase=Phase.STARTING, provider_id=ProviderId("gpu-1"))
+    answer = await api.get("/api/metrics")
     body = answer.json
 
     assert answer.status == 200
@@ -57,19 +57,19 @@ async def test_the_summary_tells_the_whole_fleet(front: Front) -> None:
 
 async def test_old_clients_find_ready_instances_under_their_word(database: Database) -> None:
     """CORRAL_READY_STATUS=running holds here too."""
-    async with opened(database, ready_word="running") as front:
-        made = (await front.wish()).json
-        await front.change(made["instanceId"], phase=Phase.READY, provider_id=ProviderId("gpu-1"))
-        found = (await front.get("/api/metrics")).json["instances"]
+    async with opened(database, ready_word="running") as api:
+        made = (await api.request_create()).json
+        await api.change(made["instanceId"], phase=Phase.READY, provider_id=ProviderId("gpu-1"))
+        found = (await api.get("/api/metrics")).json["instances"]
 
     assert found["byStatus"]["running"] == 1
     assert "ready" not in found["byStatus"]
     assert found["total"] == 1
 
 
-async def test_the_history_goes_up_to_now_in_equal_steps(front: Front) -> None:
+async def test_the_history_goes_up_to_now_in_equal_steps(api: ServedApi) -> None:
     """So that a chart can be drawn from it as it is."""
-    body = (await front.get("/api/metrics/history?hours=2")).json
+    body = (await api.get("/api/metrics/history?hours=2")).json
     ends = [datetime.fromisoformat(point["at"]) for point in body["points"]]
 
     assert (body["from"], body["stepSeconds"], body["usd"]) == ("2029-12-31T22:00:00.000Z", 120, 0)
@@ -84,18 +84,18 @@ async def test_the_history_goes_up_to_now_in_equal_steps(front: Front) -> None:
 
 
 @pytest.mark.parametrize("hours", ["0", "721", "-1", "1.5", "x", ""])
-async def test_an_odd_number_of_hours_is_refused(front: Front, hours: str) -> None:
+async def test_an_odd_number_of_hours_is_refused(api: ServedApi, hours: str) -> None:
     """By its name, as every bad query is."""
-    error = error_of(await front.get(f"/api/metrics/history?hours={hours}"), 400, "VALIDATION_ERROR")
+    error = error_of(await api.get(f"/api/metrics/history?hours={hours}"), 400, "VALIDATION_ERROR")
 
     assert [(e["field"], e["code"]) for e in error["validationErrors"]] == [("hours", "INVALID_QUERY")]
 
 
-async def test_every_replica_tells_prometheus_the_same_of_the_fleet(front: Front) -> None:
+async def test_every_replica_tells_prometheus_the_same_of_the_fleet(api: ServedApi) -> None:
     """Read from the database when scraped; nothing was counted along in this process."""
-    made = (await front.wish()).json
-    await front.change(made["instanceId"], phase=Phase.STARTING, provider_id=ProviderId("gpu-1"))
-    answer = await front.get("/metrics")
+    made = (await api.request_create()).json
+    await api.change(made["instanceId"], phase=Phase.STARTING, provider_id=ProviderId("gpu-1"))
+    answer = await api.get("/metrics")
     told = samples(answer.body)
 
     kind, *parameters = answer.headers["content-type"].split("; ")
@@ -110,10 +110,10 @@ async def test_every_replica_tells_prometheus_the_same_of_the_fleet(front: Front
     assert told["corral_provider_budget_per_minute",] == 300
 
 
-async def test_without_a_database_the_process_still_tells_its_own_numbers(front: Front, database: Database) -> None:
+async def test_without_a_database_the_process_still_tells_its_own_numbers(api: ServedApi, database: Database) -> None:
     """A scrape that fails would hide the outage; a number that is not known is left out."""
     await database.close()
-    told = samples((await front.get("/metrics")).body)
+    told = samples((await api.get("/metrics")).body)
 
     assert ("corral_instances", "ready") not in told
     assert told["corral_passes_total", "settled"] == 0

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from support.served_api import Front, opened
+from support.served_api import ServedApi, opened
 
 from corral.api.openapi.document import operations
 from corral.store.session.database import Database
@@ -81,8 +81,8 @@ def test_every_change_takes_an_idempotency_key(document: dict[str, Any]) -> None
 
 async def test_a_service_serves_the_same_document(database: Database, document: dict[str, Any]) -> None:
     """Its routes and fields, with its own version."""
-    async with opened(database) as front:
-        served = await _served(front)
+    async with opened(database) as api:
+        served = await _served(api)
 
     assert served["info"]["version"] != "unversioned"
     for path, item in served["paths"].items():
@@ -91,8 +91,8 @@ async def test_a_service_serves_the_same_document(database: Database, document: 
         assert schema == document["components"]["schemas"][name], name
 
 
-async def _served(front: Front) -> dict[str, Any]:
-    answer = await front.get("/schema/openapi.json")
+async def _served(api: ServedApi) -> dict[str, Any]:
+    answer = await api.get("/schema/openapi.json")
     assert answer.status == 200
     found: dict[str, Any] = answer.json
     return found

@@ -33,15 +33,15 @@ NOW = "2030-01-01T00:00:00.000Z"
 )
 async def test_an_orphan_is_listed_with_what_follows(database: Database, rule: OrphanRule, what_follows: str) -> None:
     """CORRAL_ORPHANS decides, and the report says so; it is found once, however often it is listed."""
-    async with staged(database, orphans=rule) as scene:
-        desk = scene.front.desk
+    async with staged(database, orphans=rule) as served:
+        env = served.api.env
         sightings = Observations(
             database=database,
-            queue=desk.queue,
-            clock=desk.clock,
+            queue=env.queue,
+            clock=env.clock,
             policy=Policy(),
             installation=INSTALLATION,
-            tell=EventPublisher(desk.queue).tell,
+            tell=EventPublisher(env.queue).tell,
         )
         name = f"corral-{INSTALLATION}-inst-lost-1"
         lost = shown("p1", Sighting.RUNNING, name=name, cluster_id="hk", cluster_name="CN-HK-01 (Hong Kong)")
@@ -49,9 +49,9 @@ async def test_an_orphan_is_listed_with_what_follows(database: Database, rule: O
         with structlog.testing.capture_logs() as logs:
             for _ in range(3):
                 listing = Listing(instances=(lost, other), complete=True, pages=1)
-                await sightings.record(listing, began=desk.clock.now())
-                desk.clock.advance(2)
-        answer = await scene.front.get("/api/orphans")
+                await sightings.record(listing, began=env.clock.now())
+                env.clock.advance(2)
+        answer = await served.api.get("/api/orphans")
 
         assert [entry["event"] for entry in logs if entry["event"].startswith("orphan")] == ["orphan.found"]
         assert answer.json == {
@@ -72,22 +72,22 @@ async def test_an_orphan_is_listed_with_what_follows(database: Database, rule: O
             ],
             "stuck": [],
         }
-        numbers = (await scene.front.get("/metrics")).body.decode()
+        numbers = (await served.api.get("/metrics")).body.decode()
         assert numbers.count("corral_orphans 1.0") == 1
 
 
 async def test_what_makes_no_progress_is_listed_with_the_reason(database: Database) -> None:
     """A machine that cannot be deleted is a bill somebody must see; it is logged once."""
-    async with opened(database) as front:
-        made = (await front.wish()).json["instanceId"]
-        await front.change(
+    async with opened(database) as api:
+        made = (await api.request_create()).json["instanceId"]
+        await api.change(
             made, goal=Goal.GONE, phase=Phase.DELETING, word="running", provider_id=ProviderId("p1"), deadline_at=None
         )
-        clock: SteppedClock = front.desk.clock
+        clock: SteppedClock = api.env.clock
         clock.advance(599)
-        before = (await front.get("/api/orphans")).json
+        before = (await api.get("/api/orphans")).json
         clock.advance(1)
-        after = (await front.get("/api/orphans")).json
+        after = (await api.get("/api/orphans")).json
         sweep = StuckSweep(database=database, clock=clock)
         with structlog.testing.capture_logs() as logs:
             for _ in range(3):

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import msgspec
 import pytest
-from support.served_api import WISH, Front, opened
+from support.served_api import WISH, ServedApi, opened
 from support.service import Answer, Service
 
 from corral.base.clock import SystemClock
@@ -36,9 +36,9 @@ BODIES: Final = {
 
 
 @pytest.fixture
-async def front(database: Database) -> AsyncGenerator[Front]:
-    async with opened(database) as front:
-        yield front
+async def api(database: Database) -> AsyncGenerator[ServedApi]:
+    async with opened(database) as api:
+        yield api
 
 
 async def sent(service: Service, path: str, body: bytes, **headers: str) -> Answer:
@@ -53,16 +53,16 @@ def seen(answer: Answer) -> tuple[int, set[str], Any]:
 
 
 @pytest.mark.parametrize("body", BODIES.values(), ids=BODIES)
-async def test_both_ways_answer_alike(front: Front, body: bytes) -> None:
+async def test_both_ways_answer_alike(api: ServedApi, body: bytes) -> None:
     """Whatever is sent, and the header names too."""
-    plain = await sent(front.service, PLAIN, body)
-    framework = await sent(front.service, BY_THE_FRAMEWORK, body)
+    plain = await sent(api.service, PLAIN, body)
+    framework = await sent(api.service, BY_THE_FRAMEWORK, body)
 
     assert seen(plain) == seen(framework)
     assert plain.headers["content-type"] == framework.headers["content-type"]
 
 
-async def test_both_ways_let_in_the_same_callers(front: Front, database: Database) -> None:
+async def test_both_ways_let_in_the_same_callers(api: ServedApi, database: Database) -> None:
     """A viewer, and a key nobody made, are refused alike; an operator is not."""
     now = SystemClock().now()
     keys = {each.value: (await issue(database, name=each.value, access=each, now=now))[1] for each in Access}
@@ -70,7 +70,7 @@ async def test_both_ways_let_in_the_same_callers(front: Front, database: Databas
     found: dict[str, int] = {}
     for name, key in keys.items():
         plain, framework = [
-            await sent(front.service, path, BODIES["a good one"], **{"X-API-Key": key})
+            await sent(api.service, path, BODIES["a good one"], **{"X-API-Key": key})
             for path in (PLAIN, BY_THE_FRAMEWORK)
         ]
         assert seen(plain) == seen(framework)
@@ -79,31 +79,31 @@ async def test_both_ways_let_in_the_same_callers(front: Front, database: Databas
     assert found == {"viewer": 403, "operator": 201, "admin": 201, "nobody": 401}
 
 
-async def test_both_ways_are_counted_and_written_down_alike(front: Front) -> None:
+async def test_both_ways_are_counted_and_written_down_alike(api: ServedApi) -> None:
     """As the same route, in the metrics and in the audit log."""
     for path in (PLAIN, BY_THE_FRAMEWORK):
         for name in ("a good one", "several bad fields"):
-            await sent(front.service, path, BODIES[name])
+            await sent(api.service, path, BODIES[name])
 
-    lines = await front.service.parts.audit.page(after=0, limit=10)
+    lines = await api.service.parts.audit.page(after=0, limit=10)
     assert [(line.route, line.path, line.status, line.error_code) for line in lines] == [
         (PLAIN, PLAIN, 201, None),
         (PLAIN, PLAIN, 400, "VALIDATION_ERROR"),
     ] * 2
     assert [line.instance_id is not None for line in lines] == [True, False] * 2
-    metrics = (await front.get("/metrics")).body.decode()
+    metrics = (await api.get("/metrics")).body.decode()
     assert 'corral_http_requests_total{method="POST",route="/api/instances",status="201"} 2.0' in metrics
     assert 'corral_http_requests_total{method="POST",route="/api/instances",status="400"} 2.0' in metrics
 
 
-async def test_a_wish_and_its_line_are_one_commit(front: Front, database: Database) -> None:
+async def test_a_wish_and_its_line_are_one_commit(api: ServedApi, database: Database) -> None:
     """So that a crowd costs half of them; each line is about its own wish, whoever went along and whichever way."""
 
     async def wished(n: int) -> Answer:
         body = msgspec.json.encode({**WISH, "name": f"n{n}"})
         keyed = {"Idempotency-Key": f"k{n}"} if n % 2 else {}
         path = PLAIN if n % 3 else BY_THE_FRAMEWORK
-        return await sent(front.service, path, body, **{"X-Request-ID": f"r{n}", **keyed})
+        return await sent(api.service, path, body, **{"X-Request-ID": f"r{n}", **keyed})
 
     answers = await asyncio.gather(*(wished(n) for n in range(20)))
     asked = {f"r{n}": answer.json["instanceId"] for n, answer in enumerate(answers)}
@@ -114,26 +114,26 @@ async def test_a_wish_and_its_line_are_one_commit(front: Front, database: Databa
         )
 
     assert {row["request_id"]: row["id"] for row in rows} == asked
-    assert len(rows) == len(await front.service.parts.audit.page(after=0, limit=100)) == 20
+    assert len(rows) == len(await api.service.parts.audit.page(after=0, limit=100)) == 20
 
 
-async def test_a_repeated_wish_has_a_line_of_its_own(front: Front) -> None:
+async def test_a_repeated_wish_has_a_line_of_its_own(api: ServedApi) -> None:
     """Also one that meets the first while both are being recorded."""
     body, keyed = BODIES["a good one"], {"Idempotency-Key": "once"}
-    answers = await asyncio.gather(*(sent(front.service, PLAIN, body, **keyed) for _ in range(5)))
-    answers.append(await sent(front.service, PLAIN, body, **keyed))
-    lines = await front.service.parts.audit.page(after=0, limit=100)
+    answers = await asyncio.gather(*(sent(api.service, PLAIN, body, **keyed) for _ in range(5)))
+    answers.append(await sent(api.service, PLAIN, body, **keyed))
+    lines = await api.service.parts.audit.page(after=0, limit=100)
 
     assert {(answer.status, answer.json["instanceId"]) for answer in answers} == {(201, lines[0].instance_id)}
     assert [line.status for line in lines] == [201] * 6
     assert {line.instance_id for line in lines} == {lines[0].instance_id}
 
 
-async def test_a_wish_whose_line_cannot_be_written_is_not_recorded(front: Front, database: Database) -> None:
+async def test_a_wish_whose_line_cannot_be_written_is_not_recorded(api: ServedApi, database: Database) -> None:
     """Nothing happened, and the caller is told so."""
     async with database.connection() as connection:
         await connection.execute("DROP TABLE corral_audit")
-    answer = await sent(front.service, PLAIN, BODIES["a good one"])
+    answer = await sent(api.service, PLAIN, BODIES["a good one"])
     async with database.connection() as connection:
         recorded = await connection.fetchval("SELECT count(*) FROM corral_instances")
 

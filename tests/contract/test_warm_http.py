@@ -49,7 +49,7 @@ class Counter:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Desk:
+class CommandEnv:
     """What is asked, and what it asks."""
 
     service: Service
@@ -65,83 +65,83 @@ class Desk:
 
 
 @asynccontextmanager
-async def desk_of(database: Database, *, local_only: bool = True) -> AsyncGenerator[Desk]:
+async def desk_of(database: Database, *, local_only: bool = True) -> AsyncGenerator[CommandEnv]:
     clock = SteppedClock()
     answers = ResponseCache(clock)
     pages = Counter(answers).routes()
     async with serving(database, answers=answers, pages=pages, local_only=local_only) as service:
-        yield Desk(service=service, answers=answers, clock=clock)
+        yield CommandEnv(service=service, answers=answers, clock=clock)
 
 
 async def test_what_did_not_change_is_answered_again_for_a_second(database: Database) -> None:
     """With ids of its own, and counted like any other."""
-    async with desk_of(database) as desk:
-        first = await desk.service.ask("GET", PATH)
-        second = await desk.service.ask("GET", PATH)
+    async with desk_of(database) as env:
+        first = await env.service.ask("GET", PATH)
+        second = await env.service.ask("GET", PATH)
         assert first.body == second.body
         assert first.headers["content-type"] == second.headers["content-type"]
         assert first.headers["x-request-id"] != second.headers["x-request-id"]
-        counted = desk.service.parts.metrics.registry.get_sample_value(
+        counted = env.service.parts.metrics.registry.get_sample_value(
             "corral_http_requests_total",
             {"method": "GET", "route": "/api/instances/{instance_id}", "status": "200"},
         )
         assert counted == 2
 
-        desk.clock.advance(KEPT_SECONDS)
-        assert await desk.asked() == 2
+        env.clock.advance(KEPT_SECONDS)
+        assert await env.asked() == 2
 
 
 async def test_a_change_heard_of_ends_it(database: Database) -> None:
     """Whatever process made it."""
-    async with desk_of(database) as desk:
-        assert await desk.asked() == 1
+    async with desk_of(database) as env:
+        assert await env.asked() == 1
 
-        desk.answers.forget()
-        assert await desk.asked() == 2
+        env.answers.forget()
+        assert await env.asked() == 2
 
 
 async def test_who_acts_sees_it_in_the_next_answer(database: Database) -> None:
     """The notice may not have come back yet."""
-    async with desk_of(database) as desk:
-        assert await desk.asked() == 1
-        assert (await desk.service.ask("POST", f"{PATH}/start")).status == 201
+    async with desk_of(database) as env:
+        assert await env.asked() == 1
+        assert (await env.service.ask("POST", f"{PATH}/start")).status == 201
 
-        assert await desk.asked() == 2
+        assert await env.asked() == 2
 
 
 async def test_an_answer_that_a_change_overtook_is_not_kept(database: Database) -> None:
     """It may have been read before the change."""
-    async with desk_of(database) as desk:
+    async with desk_of(database) as env:
         moving = "/api/instances/inst_moving"
 
-        assert [await desk.asked(moving), await desk.asked(moving)] == [1, 2]
+        assert [await env.asked(moving), await env.asked(moving)] == [1, 2]
 
 
 async def test_other_addresses_have_other_answers(database: Database) -> None:
     """Also by their query; and what is no instance is always made anew."""
-    async with desk_of(database) as desk:
+    async with desk_of(database) as env:
         addresses = (PATH, f"{PATH}?x=1", "/api/instances/inst_b2", f"{PATH}/events", f"{PATH}/events")
 
-        assert [await desk.asked(address) for address in addresses] == [1, 2, 3, 4, 5]
+        assert [await env.asked(address) for address in addresses] == [1, 2, 3, 4, 5]
 
 
 async def test_a_page_of_another_origin_gets_an_answer_of_its_own(database: Database) -> None:
     """What its browser needs to see in the headers is for that page alone."""
-    async with desk_of(database) as desk:
-        assert await desk.asked() == 1
-        answer = await desk.service.ask("GET", PATH, headers={"origin": "https://ops.example"})
+    async with desk_of(database) as env:
+        assert await env.asked() == 1
+        answer = await env.service.ask("GET", PATH, headers={"origin": "https://ops.example"})
 
         assert answer.headers["access-control-allow-origin"] == "https://ops.example"
-        assert "access-control-allow-origin" not in (await desk.service.ask("GET", PATH)).headers
+        assert "access-control-allow-origin" not in (await env.service.ask("GET", PATH)).headers
 
 
 async def test_nobody_is_shown_what_was_answered_to_somebody_else(database: Database) -> None:
     """A kept answer has the same door as the route."""
-    async with desk_of(database, local_only=False) as desk:
+    async with desk_of(database, local_only=False) as env:
         needs = CachedResponse(route="/api/instances/{instance_id}", needs=VIEWER, headers=(), body=b"{}")
-        desk.answers.keep((PATH, b""), needs)
+        env.answers.keep((PATH, b""), needs)
 
-        error_of(await desk.service.ask("GET", PATH), 401, "UNAUTHORIZED")
+        error_of(await env.service.ask("GET", PATH), 401, "UNAUTHORIZED")
 
 
 def test_memory_is_bounded() -> None:

@@ -13,7 +13,7 @@ PAGE = (Path(__file__).parents[2] / "docs/how-to/backup.md").read_text(encoding=
 
 def test_every_outcome_of_a_rebuild_is_explained() -> None:
     """One row each, and none that does not exist."""
-    assert set(re.findall(r"^\| `(\w+)` \|", PAGE, flags=re.MULTILINE)) == {fate.value for fate in RebuildOutcome}
+    assert set(re.findall(r"^\| `(\w+)` \|", PAGE, flags=re.MULTILINE)) == {outcome.value for outcome in RebuildOutcome}
 
 
 def test_what_is_lost_is_said_as_the_command_says_it() -> None:

@@ -15,7 +15,7 @@ from support.process import Running, quicken, run, serving
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(400)]
 
-ORDER = ("--product", "RTX 4090 24GB")
+REQUEST = ("--product", "RTX 4090 24GB")
 RULES = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]}
 
 
@@ -34,7 +34,7 @@ async def corral(short_dir: Path) -> AsyncGenerator[Running]:
         await quicken(data_dir)
         for name, template, code in (("well", "107672", 0), ("broken", "150034", 5)):
             made = await run(
-                *("create", name, *ORDER, "--template", template, "--url", running.address), cwd=data_dir.parent
+                *("create", name, *REQUEST, "--template", template, "--url", running.address), cwd=data_dir.parent
             )
             assert made[0] == code, made
         yield running

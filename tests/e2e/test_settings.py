@@ -82,7 +82,7 @@ WISH = {"productName": "RTX 4090 24GB", "templateId": "107672"}
 
 
 @dataclass(kw_only=True)
-class Scene:
+class ServedApiWithProvider:
     """The odd service, its provider, its receiver and its database."""
 
     corral: Running
@@ -105,7 +105,7 @@ class Scene:
             headers = {name.lower(): value for name, value in response.headers.items()}
             return Answer(status=response.status, headers=headers, body=await response.read())
 
-    async def wish(self, name: str, **fields: object) -> str:
+    async def request_create(self, name: str, **fields: object) -> str:
         answer = await self.ask("POST", "/api/instances", json={**WISH, "name": name, **fields})
         assert answer.status == 201, answer
         return str(answer.json["instanceId"])
@@ -136,7 +136,7 @@ class Scene:
         await until(is_there, what=status)
 
 
-Proof = Callable[[Scene], Awaitable[None]]
+Proof = Callable[[ServedApiWithProvider], Awaitable[None]]
 PROOFS: dict[str, Proof] = {}
 
 
@@ -151,7 +151,7 @@ def proves(*names: str) -> Callable[[Proof], Proof]:
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def scene(server: DatabaseTarget, short_dir: Path) -> AsyncGenerator[Scene]:
+async def served(server: DatabaseTarget, short_dir: Path) -> AsyncGenerator[ServedApiWithProvider]:
     """Everything odd, for as long as the tests of this file run."""
     database, received, deaf = server.named("odd_settings"), list[web.Request](), asyncio.Event()
     deaf.set()
@@ -176,7 +176,7 @@ async def scene(server: DatabaseTarget, short_dir: Path) -> AsyncGenerator[Scene
             "WEBHOOK_URL": f"{receiver}/hook",
         }
         corral = await stack.enter_async_context(serving(short_dir / "odd" / ".corral", **environment))
-        yield Scene(
+        yield ServedApiWithProvider(
             corral=corral,
             sim=sim,
             database=database,
@@ -189,12 +189,12 @@ async def scene(server: DatabaseTarget, short_dir: Path) -> AsyncGenerator[Scene
 
 
 @proves("HOST", "PORT", "CORRAL_DATA_DIR", "ENABLE_COMPREHENSIVE_LISTING")
-async def _a_second_service(scene: Scene) -> None:
+async def _a_second_service(served: ServedApiWithProvider) -> None:
     """Where it listens, where it keeps its data, and one switch that the odd service needs on."""
     with socket.socket() as free:
         free.bind(("127.0.0.2", 0))
         port = free.getsockname()[1]
-    data_dir = scene.folder / "second" / ".corral"
+    data_dir = served.folder / "second" / ".corral"
     odd = {"HOST": "127.0.0.2", "PORT": str(port), "ENABLE_COMPREHENSIVE_LISTING": "false"}
     async with serving(data_dir, port="", **odd) as second:
         assert second.address == f"http://127.0.0.2:{port}"
@@ -204,30 +204,30 @@ async def _a_second_service(scene: Scene) -> None:
         ):
             assert response.status == 404
         assert (data_dir / "simulator" / "address").exists()
-    assert (await scene.get("/api/instances/comprehensive")).status == 200
+    assert (await served.get("/api/instances/comprehensive")).status == 200
 
 
 @proves("DATABASE_URL", "NOVITA_API_KEY", "NOVITA_API_BASE_URL")
-async def _the_wish_is_in_that_database_and_at_that_provider(scene: Scene) -> None:
+async def _the_wish_is_in_that_database_and_at_that_provider(served: ServedApiWithProvider) -> None:
     """The provider takes this one key alone."""
-    wish = await scene.wish("placed")
-    await until(lambda: scene.sim.instances(wish.removeprefix("inst_")), what="the create call")
+    request_create = await served.request_create("placed")
+    await until(lambda: served.sim.instances(request_create.removeprefix("inst_")), what="the create call")
 
-    assert (await scene.record(wish))["order"]["name"] == "placed"
+    assert (await served.record(request_create))["order"]["name"] == "placed"
 
 
 @proves("ALLOWED_ORIGINS")
-async def _a_page_of_that_origin_may_read(scene: Scene) -> None:
-    allowed = await scene.get("/api/jobs", Origin="https://ops.example")
-    other = await scene.get("/api/jobs", Origin="https://other.example")
+async def _a_page_of_that_origin_may_read(served: ServedApiWithProvider) -> None:
+    allowed = await served.get("/api/jobs", Origin="https://ops.example")
+    other = await served.get("/api/jobs", Origin="https://other.example")
 
     assert allowed.headers["access-control-allow-origin"] == "https://ops.example"
     assert other.headers.get("access-control-allow-origin") != "https://other.example"
 
 
 @proves("RATE_LIMIT_MAX_REQUESTS", "RATE_LIMIT_WINDOW_MS")
-async def _requests_are_counted_over_that_window(scene: Scene) -> None:
-    headers = (await scene.get("/api/jobs")).headers
+async def _requests_are_counted_over_that_window(served: ServedApiWithProvider) -> None:
+    headers = (await served.get("/api/jobs")).headers
 
     assert headers["x-ratelimit-limit"] == "54321"
     assert int(headers["x-ratelimit-remaining"]) < 54321
@@ -235,31 +235,31 @@ async def _requests_are_counted_over_that_window(scene: Scene) -> None:
 
 
 @proves("REQUEST_TIMEOUT", "MAX_RETRY_ATTEMPTS")
-async def _a_provider_that_hangs_is_given_up_after_one_repetition(scene: Scene) -> None:
+async def _a_provider_that_hangs_is_given_up_after_one_repetition(served: ServedApiWithProvider) -> None:
     """Two tries of 400 ms and a second between them, instead of four of 30 s."""
-    before = await scene.number("corral_provider_retries_total", endpoint="template")
-    scene.sim.fault("hang", on="template", count=10)
-    answer = await scene.get("/api/templates/999999")
-    scene.sim.no_more_faults()
+    before = await served.number("corral_provider_retries_total", endpoint="template")
+    served.sim.fault("hang", on="template", count=10)
+    answer = await served.get("/api/templates/999999")
+    served.sim.no_more_faults()
 
     assert answer.status == 504
-    assert await scene.number("corral_provider_retries_total", endpoint="template") == before + 1
+    assert await served.number("corral_provider_retries_total", endpoint="template") == before + 1
 
 
 @proves("NOVITA_RATE_LIMIT_PER_MINUTE")
-async def _the_provider_is_asked_within_that_budget(scene: Scene) -> None:
-    health = (await scene.get("/health")).json
+async def _the_provider_is_asked_within_that_budget(served: ServedApiWithProvider) -> None:
+    health = (await served.get("/health")).json
 
     assert health["dependencies"]["novitaApi"]["callsPerMinute"] == 2345
 
 
 @proves("CIRCUIT_BREAKER_THRESHOLD")
-async def _a_failing_provider_is_left_alone_after_so_many_failures(scene: Scene) -> None:
+async def _a_failing_provider_is_left_alone_after_so_many_failures(served: ServedApiWithProvider) -> None:
     """Counted from the first failure to the first call that is not sent."""
     for threshold in (2, 7):
         settings = load({"CIRCUIT_BREAKER_THRESHOLD": str(threshold), "MAX_RETRY_ATTEMPTS": "1"}).settings.provider
         metrics = Metrics()
-        assert await _pauses(settings, scene, 1, metrics) == [5]
+        assert await _pauses(settings, served, 1, metrics) == [5]
         failed = metrics.registry.get_sample_value(
             "corral_provider_calls_total", {"endpoint": "clusters", "outcome": "did_not_happen"}
         )
@@ -267,14 +267,16 @@ async def _a_failing_provider_is_left_alone_after_so_many_failures(scene: Scene)
 
 
 @proves("CIRCUIT_BREAKER_RECOVERY_MS")
-async def _a_failing_provider_is_tried_again_after_that_pause(scene: Scene) -> None:
+async def _a_failing_provider_is_tried_again_after_that_pause(served: ServedApiWithProvider) -> None:
     """The pause doubles with each failed trial, up to that."""
     for longest, pauses in (("5000", [5, 5, 5]), ("12000", [5, 10, 12])):
         settings = load({"CIRCUIT_BREAKER_RECOVERY_MS": longest, "MAX_RETRY_ATTEMPTS": "1"}).settings.provider
-        assert await _pauses(settings, scene, len(pauses)) == pauses
+        assert await _pauses(settings, served, len(pauses)) == pauses
 
 
-async def _pauses(settings: Any, scene: Scene, count: int, metrics: Metrics | None = None) -> list[int]:
+async def _pauses(
+    settings: Any, served: ServedApiWithProvider, count: int, metrics: Metrics | None = None
+) -> list[int]:
     clock, found = _Racing(), list[int]()
     async with opened_account(
         settings,
@@ -294,7 +296,7 @@ async def _pauses(settings: Any, scene: Scene, count: int, metrics: Metrics | No
                 clock.advance(pause + 0.01)
             except CloudError:
                 pass
-    assert scene.corral.process.returncode is None
+    assert served.corral.process.returncode is None
     return found
 
 
@@ -306,8 +308,8 @@ class _Racing(SteppedClock):
 
 
 @proves("DEFAULT_REGION", "CORRAL_REGIONS")
-async def _regions_are_tried_in_that_order(scene: Scene) -> None:
-    plan = (await scene.ask("POST", "/api/instances?dryRun=true", json={**WISH, "name": "plan"})).json
+async def _regions_are_tried_in_that_order(served: ServedApiWithProvider) -> None:
+    plan = (await served.ask("POST", "/api/instances?dryRun=true", json={**WISH, "name": "plan"})).json
     tried = [offer["region"] for offer in [*plan["candidates"], *plan["rejected"]]]
 
     assert plan["candidates"][0]["region"] == "AS-IN-01"
@@ -315,27 +317,27 @@ async def _regions_are_tried_in_that_order(scene: Scene) -> None:
 
 
 @proves("INSTANCE_POLL_INTERVAL")
-async def _the_provider_is_looked_at_every_second(scene: Scene) -> None:
+async def _the_provider_is_looked_at_every_second(served: ServedApiWithProvider) -> None:
     """Also when nothing moves; by default that would be every half minute."""
-    began = await scene.number("corral_looks_total", outcome="complete")
+    began = await served.number("corral_looks_total", outcome="complete")
 
     async def has_looked() -> bool:
-        return await scene.number("corral_looks_total", outcome="complete") >= began + 4
+        return await served.number("corral_looks_total", outcome="complete") >= began + 4
 
     await until(has_looked, within=20)
 
 
 @proves("CORRAL_READY_STATUS", "INSTANCE_STARTUP_MAX_WAIT_TIME")
-async def _a_ready_instance_reads_running_and_a_start_has_that_deadline(scene: Scene) -> None:
-    wish = await scene.wish("starter")
-    await scene.reaches(wish, "running")
-    assert "ready" not in (await scene.get("/api/metrics")).json["instances"]["byStatus"]
-    assert (await scene.ask("POST", f"/api/instances/{wish}/stop")).status == 202
-    await scene.reaches(wish, "exited")
+async def _a_ready_instance_reads_running_and_a_start_has_that_deadline(served: ServedApiWithProvider) -> None:
+    request_create = await served.request_create("starter")
+    await served.reaches(request_create, "running")
+    assert "ready" not in (await served.get("/api/metrics")).json["instances"]["byStatus"]
+    assert (await served.ask("POST", f"/api/instances/{request_create}/stop")).status == 202
+    await served.reaches(request_create, "exited")
 
-    assert (await scene.ask("POST", f"/api/instances/{wish}/start")).status == 202
-    record = await scene.record(wish)
-    operation = (await scene.get(f"/api/instances/{wish}/operations")).json["operations"][0]
+    assert (await served.ask("POST", f"/api/instances/{request_create}/start")).status == 202
+    record = await served.record(request_create)
+    operation = (await served.get(f"/api/instances/{request_create}/operations")).json["operations"][0]
     asked, deadline = operation["phases"]["startRequested"], record["deadline_at"]
     assert round((_time(deadline) - _time(asked)).total_seconds()) == 77
 
@@ -345,19 +347,19 @@ def _time(text: str) -> datetime:
 
 
 @proves("INSTANCE_STARTUP_ENABLE_NAME_LOOKUP")
-async def _a_name_that_only_the_provider_knows_is_not_looked_up(scene: Scene) -> None:
-    await scene.sim.create("stranger")
-    answer = await scene.ask("POST", "/api/instances/start", json={"instanceName": "stranger"})
+async def _a_name_that_only_the_provider_knows_is_not_looked_up(served: ServedApiWithProvider) -> None:
+    await served.sim.create("stranger")
+    answer = await served.ask("POST", "/api/instances/start", json={"instanceName": "stranger"})
 
     assert (answer.status, answer.json["error"]["code"]) == (404, "INSTANCE_NOT_FOUND")
 
 
 @proves("MAX_CONCURRENT_JOBS")
-async def _the_worker_runs_so_many_at_once(scene: Scene) -> None:
+async def _the_worker_runs_so_many_at_once(served: ServedApiWithProvider) -> None:
     """As it says itself, with what it hands to the queue."""
 
     def told() -> list[str]:
-        return [line for line in scene.corral.lines if "worker.started" in line]
+        return [line for line in served.corral.lines if "worker.started" in line]
 
     await until(lambda: len(told()) == len(JobPool), what="the workers")
     started = map(msgspec.json.decode, told())
@@ -370,8 +372,8 @@ async def _the_worker_runs_so_many_at_once(scene: Scene) -> None:
     "HEALTH_CHECK_RETRY_DELAY_MS",
     "HEALTH_CHECK_MAX_WAIT_TIME_MS",
 )
-async def _an_order_without_checks_gets_those(scene: Scene) -> None:
-    health = (await scene.record(await scene.wish("checked")))["order"]["health"]
+async def _an_order_without_checks_gets_those(served: ServedApiWithProvider) -> None:
+    health = (await served.record(await served.request_create("checked")))["order"]["health"]
 
     assert {name: health[name] for name in ("timeout_ms", "retry_attempts", "retry_delay_ms", "max_wait_ms")} == {
         "timeout_ms": 2345,
@@ -382,48 +384,48 @@ async def _an_order_without_checks_gets_those(scene: Scene) -> None:
 
 
 @proves("CORRAL_HEALTH_CHECK_ALLOW_PRIVATE")
-async def _an_endpoint_at_an_inner_address_is_checked(scene: Scene) -> None:
+async def _an_endpoint_at_an_inner_address_is_checked(served: ServedApiWithProvider) -> None:
     """By default only if the provider itself is on this machine."""
-    place = urlsplit(scene.corral.address).netloc
+    place = urlsplit(served.corral.address).netloc
     endpoint = Endpoint(port=80, kind=PortKind.HTTP, address=f"http://{place}/health/live")
     seen = {}
     for value in ("false", "true"):
         settings = load({"CORRAL_HEALTH_CHECK_ALLOW_PRIVATE": value}).settings
-        for provider in ("https://api.novita.ai", scene.sim.base_url):
+        for provider in ("https://api.novita.ai", served.sim.base_url):
             async with Prober.open(clock=SystemClock(), policy=probe_policy(settings, provider)) as prober:
                 report = await prober.check([endpoint], HealthCheckSpec())
             seen[value, provider] = [error.category.value for error in report.errors]
 
     assert seen == {
         ("false", "https://api.novita.ai"): ["address_refused"],
-        ("false", scene.sim.base_url): [],
+        ("false", served.sim.base_url): [],
         ("true", "https://api.novita.ai"): [],
-        ("true", scene.sim.base_url): [],
+        ("true", served.sim.base_url): [],
     }
 
 
 @proves("WEBHOOK_URL", "WEBHOOK_SECRET", "CORRAL_WEBHOOK_ALLOW_PRIVATE")
-async def _news_goes_to_that_receiver_signed(scene: Scene) -> None:
+async def _news_goes_to_that_receiver_signed(served: ServedApiWithProvider) -> None:
     """Which is on a loopback address."""
-    await scene.wish("told")
-    await until(lambda: scene.received, what="a webhook")
+    await served.request_create("told")
+    await until(lambda: served.received, what="a webhook")
 
-    assert scene.received[0].path == "/hook"
-    assert scene.received[0].headers["x-webhook-signature"].startswith("sha256=")
+    assert served.received[0].path == "/hook"
+    assert served.received[0].headers["x-webhook-signature"].startswith("sha256=")
 
 
 @proves("WEBHOOK_TIMEOUT")
-async def _a_receiver_that_hangs_is_given_up(scene: Scene) -> None:
-    scene.deaf.clear()
-    wish = await scene.wish("unheard")
+async def _a_receiver_that_hangs_is_given_up(served: ServedApiWithProvider) -> None:
+    served.deaf.clear()
+    request_create = await served.request_create("unheard")
 
     async def attempt() -> dict[str, Any] | None:
-        found = (await scene.get(f"/api/webhooks/deliveries?instanceId={wish}")).json["deliveries"]
+        found = (await served.get(f"/api/webhooks/deliveries?instanceId={request_create}")).json["deliveries"]
         attempts = [a for delivery in found for a in delivery["history"]]
         return attempts[-1] if attempts else None
 
     await until(attempt, what="a failed attempt")
-    scene.deaf.set()
+    served.deaf.set()
     failed = await attempt()
     assert failed is not None
     assert failed["httpStatus"] is None
@@ -431,33 +433,33 @@ async def _a_receiver_that_hangs_is_given_up(scene: Scene) -> None:
 
 
 @proves("CACHE_TIMEOUT")
-async def _products_are_forgotten_after_a_second(scene: Scene) -> None:
+async def _products_are_forgotten_after_a_second(served: ServedApiWithProvider) -> None:
     async def is_asked_again() -> bool:
-        assert (await scene.get("/api/products")).status == 200
-        return bool((await scene.get("/api/cache/products/stats")).json["evictions"] >= 1)
+        assert (await served.get("/api/products")).status == 200
+        return bool((await served.get("/api/cache/products/stats")).json["evictions"] >= 1)
 
     await until(is_asked_again, what="a second question")
 
 
 @proves("CACHE_CLEANUP_INTERVAL")
-async def _expired_values_are_removed_without_a_question(scene: Scene) -> None:
+async def _expired_values_are_removed_without_a_question(served: ServedApiWithProvider) -> None:
     """Values live for a second here, and are looked for every second."""
-    await scene.get("/api/products")
+    await served.get("/api/products")
 
     async def are_gone() -> bool:
-        return bool((await scene.get("/api/cache/products/stats")).json["size"] == 0)
+        return bool((await served.get("/api/cache/products/stats")).json["size"] == 0)
 
-    before = (await scene.get("/api/cache/products/stats")).json
+    before = (await served.get("/api/cache/products/stats")).json
     assert before["sets"] > 0
     await until(are_gone, what="the removal of expired values")
 
 
 @proves("COMPREHENSIVE_CACHE_TTL", "DEFAULT_INCLUDE_NOVITA_ONLY")
-async def _the_merged_listing_is_made_anew_and_without_strangers(scene: Scene) -> None:
-    await scene.sim.create("foreign")
+async def _the_merged_listing_is_made_anew_and_without_strangers(served: ServedApiWithProvider) -> None:
+    await served.sim.create("foreign")
     asked = "/api/instances/comprehensive"
-    defaults = [(await scene.get(asked)).json for _ in range(3)][-1]
-    everything = (await scene.get(f"{asked}?includeNovitaOnly=true")).json
+    defaults = [(await served.get(asked)).json for _ in range(3)][-1]
+    everything = (await served.get(f"{asked}?includeNovitaOnly=true")).json
 
     assert defaults["performance"]["cacheHitRatio"] == 0
     assert "foreign" not in {instance["name"] for instance in defaults["instances"]}
@@ -465,11 +467,11 @@ async def _the_merged_listing_is_made_anew_and_without_strangers(scene: Scene) -
 
 
 @proves("DEFAULT_SYNC_LOCAL_STATE")
-async def _every_listing_is_a_look_at_the_provider(scene: Scene) -> None:
+async def _every_listing_is_a_look_at_the_provider(served: ServedApiWithProvider) -> None:
     """In a service that would not look by itself for the next five minutes; what it lately saw would do otherwise."""
     odd = {"DEFAULT_SYNC_LOCAL_STATE": "true", "INSTANCE_POLL_INTERVAL": "300", "COMPREHENSIVE_CACHE_TTL": "0"}
-    async with serving(scene.folder / "third" / ".corral", **odd) as third:
-        looker = replace(scene, corral=third)
+    async with serving(served.folder / "third" / ".corral", **odd) as third:
+        looker = replace(served, corral=third)
         await until(lambda: looker.number("corral_looks_total", outcome="complete"), what="the first look")
         before = await looker.number("corral_provider_calls_total", outcome="ok")
         for _ in range(3):
@@ -479,21 +481,21 @@ async def _every_listing_is_a_look_at_the_provider(scene: Scene) -> None:
 
 
 @proves("CORRAL_ORPHANS")
-async def _what_nobody_remembers_is_deleted_when_its_hour_is_over(scene: Scene) -> None:
+async def _what_nobody_remembers_is_deleted_when_its_hour_is_over(served: ServedApiWithProvider) -> None:
     """By default it would only be reported."""
-    connection = await asyncpg.connect(**scene.database.arguments())
+    connection = await asyncpg.connect(**served.database.arguments())
     try:
         mark = await connection.fetchval("SELECT mark FROM corral_installation")
-        orphan = await scene.sim.create(f"corral-{mark}-inst-forgotten-1")
+        orphan = await served.sim.create(f"corral-{mark}-inst-forgotten-1")
 
         async def is_reported() -> bool:
-            found = (await scene.get("/api/orphans")).json["orphans"]
+            found = (await served.get("/api/orphans")).json["orphans"]
             return [o["action"] for o in found if o["novitaInstanceId"] == orphan] == ["delete"]
 
         await until(is_reported, what="the report")
         await connection.execute("UPDATE corral_orphans SET first_seen_at = first_seen_at - interval '2 hours'")
         await queries_of(connection).enqueue("sweep_orphans", b"{}", 0)
-        await until(lambda: orphan not in {instance.id for instance in _present(scene.sim)}, what="the deletion")
+        await until(lambda: orphan not in {instance.id for instance in _present(served.sim)}, what="the deletion")
     finally:
         await connection.close()
 
@@ -504,10 +506,10 @@ def _present(sim: Simulated) -> list[Instance]:
 
 
 @proves("LOG_LEVEL")
-async def _the_log_tells_also_the_least_important(scene: Scene) -> None:
-    await scene.get("/health/live")
+async def _the_log_tells_also_the_least_important(served: ServedApiWithProvider) -> None:
+    await served.get("/health/live")
 
-    await until(lambda: any("request.served" in line for line in scene.corral.lines), what="a line")
+    await until(lambda: any("request.served" in line for line in served.corral.lines), what="a line")
 
 
 def test_every_setting_has_its_proof() -> None:
@@ -518,6 +520,6 @@ def test_every_setting_has_its_proof() -> None:
 @pytest.mark.asyncio(loop_scope="module")
 @pytest.mark.allow_hosts(["127.0.0.1", "127.0.0.2"])
 @pytest.mark.parametrize("proof", dict.fromkeys(PROOFS.values()), ids=lambda proof: proof.__name__.strip("_"))
-async def test_the_setting_has_its_effect(scene: Scene, proof: Proof) -> None:
+async def test_the_setting_has_its_effect(served: ServedApiWithProvider, proof: Proof) -> None:
     """See the proof."""
-    await proof(scene)
+    await proof(served)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 
 import pytest
-from support.stepped_engine import Herd, herding
+from support.stepped_engine import SteppedEngine, stepped_engine
 
 from corral.base.settings import CacheSettings
 from corral.cache.registry import CacheRegistry
@@ -21,23 +21,25 @@ from corral.store.tables.offers import FailedOffers
 
 
 @pytest.fixture
-async def herd(database: Database, target: DatabaseTarget) -> AsyncGenerator[Herd]:
-    async with herding(database, target) as herd:
-        yield herd
+async def engine(database: Database, target: DatabaseTarget) -> AsyncGenerator[SteppedEngine]:
+    async with stepped_engine(database, target) as engine:
+        yield engine
 
 
-async def adopt(herd: Herd, provider_id: str) -> Instance:
-    caches = CacheRegistry(CacheSettings(), herd.clock)
-    cloud = herd.observer.cloud
+async def adopt(engine: SteppedEngine, provider_id: str) -> Instance:
+    caches = CacheRegistry(CacheSettings(), engine.clock)
+    cloud = engine.observer.cloud
     adopting = AdoptInstance(
         cloud=cloud,
-        catalog=Catalog(cloud, caches, FailedOffers(herd.database), herd.clock, default_region="CN-HK-01", regions=()),
-        database=herd.database,
-        queue=herd.queue,
-        tell=herd.news.tell,
+        catalog=Catalog(
+            cloud, caches, FailedOffers(engine.database), engine.clock, default_region="CN-HK-01", regions=()
+        ),
+        database=engine.database,
+        queue=engine.queue,
+        tell=engine.event_publisher.tell,
         caches=caches,
-        clock=herd.clock,
-        installation=herd.installation,
+        clock=engine.clock,
+        installation=engine.installation,
         new_id=random_id,
     )
     known, is_new = await adopting.adopt(provider_id, Adoption())
@@ -45,56 +47,56 @@ async def adopt(herd: Herd, provider_id: str) -> Instance:
     return known.instance
 
 
-async def told(herd: Herd, instance_id: InstanceId) -> list[str]:
-    async with herd.database.connection() as connection:
+async def told(engine: SteppedEngine, instance_id: InstanceId) -> list[str]:
+    async with engine.database.connection() as connection:
         rows = await connection.fetch("SELECT type FROM corral_events WHERE instance_id = $1 ORDER BY id", instance_id)
     return [row["type"].removeprefix("instance.") for row in rows]
 
 
-async def test_a_running_one_becomes_ready_without_another_create(herd: Herd) -> None:
+async def test_a_running_one_becomes_ready_without_another_create(engine: SteppedEngine) -> None:
     """It is inspected and checked like one of ours; the provider is asked for nothing but looks."""
-    theirs = await herd.sim.create("somebody-elses")
-    herd.sim.advance(10)
-    adopted = await adopt(herd, theirs)
-    ready = await herd.until(adopted.id, Phase.READY)
+    theirs = await engine.sim.create("somebody-elses")
+    engine.sim.advance(10)
+    adopted = await adopt(engine, theirs)
+    ready = await engine.until(adopted.id, Phase.READY)
 
     assert ready.ways is not None
     assert {endpoint.port for endpoint in ready.endpoints} == {8080, 22}
-    assert await told(herd, adopted.id) == ["created", "health_checking", "ready"]
-    assert herd.sim.calls()["endpoints"]["create"]["total"] == 1
-    async with herd.database.connection() as connection:
+    assert await told(engine, adopted.id) == ["created", "health_checking", "ready"]
+    assert engine.sim.calls()["endpoints"]["create"]["total"] == 1
+    async with engine.database.connection() as connection:
         assert await connection.fetchval("SELECT count(*) FROM corral_ready_times") == 0
 
 
-async def test_one_that_is_booting_is_followed_up(herd: Herd) -> None:
+async def test_one_that_is_booting_is_followed_up(engine: SteppedEngine) -> None:
     """From wherever it is."""
-    adopted = await adopt(herd, await herd.sim.create("somebody-elses"))
+    adopted = await adopt(engine, await engine.sim.create("somebody-elses"))
 
     assert adopted.phase is Phase.STARTING
-    await herd.until(adopted.id, Phase.READY)
+    await engine.until(adopted.id, Phase.READY)
 
 
-async def test_it_is_deleted_by_the_providers_id(herd: Herd) -> None:
+async def test_it_is_deleted_by_the_providers_id(engine: SteppedEngine) -> None:
     """And only it: another of the same name is none of our business."""
-    theirs, twin = [await herd.sim.create("somebody-elses") for _ in range(2)]
-    adopted = await adopt(herd, theirs)
-    await herd.until(adopted.id, Phase.READY)
-    await herd.unwish(adopted.id)
-    await herd.until(adopted.id, Phase.TERMINATED)
+    theirs, twin = [await engine.sim.create("somebody-elses") for _ in range(2)]
+    adopted = await adopt(engine, theirs)
+    await engine.until(adopted.id, Phase.READY)
+    await engine.request_delete(adopted.id)
+    await engine.until(adopted.id, Phase.TERMINATED)
 
-    assert [machine.id for machine in herd.sim.instances("somebody")] == [twin]
+    assert [machine.id for machine in engine.sim.instances("somebody")] == [twin]
 
 
-async def test_one_that_comes_back_from_the_dead_is_deleted_again(herd: Herd) -> None:
+async def test_one_that_comes_back_from_the_dead_is_deleted_again(engine: SteppedEngine) -> None:
     """The provider may deny what it still bills; without our mark, only its id tells that it was ours."""
-    theirs = await herd.sim.create("somebody-elses")
-    adopted = await adopt(herd, theirs)
-    await herd.until(adopted.id, Phase.READY)
-    herd.sim.fault("vanish", name="somebody", seconds=300)
-    await herd.unwish(adopted.id)
-    await herd.until(adopted.id, Phase.TERMINATED)
-    assert herd.sim.world.instances[theirs].removed_at() > herd.sim.now(), "it is denied, not removed"
-    await herd.steps(40, seconds=10)
+    theirs = await engine.sim.create("somebody-elses")
+    adopted = await adopt(engine, theirs)
+    await engine.until(adopted.id, Phase.READY)
+    engine.sim.fault("vanish", name="somebody", seconds=300)
+    await engine.request_delete(adopted.id)
+    await engine.until(adopted.id, Phase.TERMINATED)
+    assert engine.sim.world.instances[theirs].removed_at() > engine.sim.now(), "it is denied, not removed"
+    await engine.steps(40, seconds=10)
 
-    assert await herd.phase(adopted.id) is Phase.TERMINATED
-    assert herd.sim.instances("somebody") == []
+    assert await engine.phase(adopted.id) is Phase.TERMINATED
+    assert engine.sim.instances("somebody") == []

@@ -11,7 +11,7 @@ from typing import Any
 import asyncpg
 import pytest
 from support.archives import another, content, exported, imported
-from support.stepped_engine import ORDER, Herd, herding
+from support.stepped_engine import REQUEST, SteppedEngine, stepped_engine
 
 from corral.domain.access import Access
 from corral.domain.errors import GoalRefusedError, MalformedError
@@ -50,29 +50,32 @@ VALUES ('inst_1', 'worker', 'running', 'ready', 'CN-HK-01', 'p1', 4, false, now(
 
 
 @pytest.fixture
-async def herd(database: Database, target: DatabaseTarget) -> AsyncGenerator[Herd]:
+async def engine(database: Database, target: DatabaseTarget) -> AsyncGenerator[SteppedEngine]:
     """A service with something of every kind: an instance that is ready, one that is gone, one on its way."""
 
     async def unsent(_run: JobRun) -> None:
         """The receiver is away."""
 
-    async with herding(database, target) as herd:
-        herd.registry.add(JobType(name="send_webhook", handler=unsent))
-        ready, gone = await herd.wish(replace(ORDER, name="told", webhook_url=RECEIVER)), await herd.wish()
-        await herd.until(ready, Phase.READY)
-        await herd.unwish(gone)
-        await herd.until(gone, Phase.TERMINATED)
-        await herd.wish()
-        await api_keys.issue(database, name="ops", access=Access.ADMIN, now=herd.clock.now())
+    async with stepped_engine(database, target) as engine:
+        engine.registry.add(JobType(name="send_webhook", handler=unsent))
+        ready, gone = (
+            await engine.request_create(replace(REQUEST, name="told", webhook_url=RECEIVER)),
+            await engine.request_create(),
+        )
+        await engine.until(ready, Phase.READY)
+        await engine.request_delete(gone)
+        await engine.until(gone, Phase.TERMINATED)
+        await engine.request_create()
+        await api_keys.issue(database, name="ops", access=Access.ADMIN, now=engine.clock.now())
         async with database.connection() as connection:
             await connection.execute(OTHER_ROWS)
-        yield herd
+        yield engine
 
 
 @pytest.fixture
-async def lines(herd: Herd, target: DatabaseTarget) -> list[bytes]:
-    """What the service of *herd* exports while it runs."""
-    assert await herd.phase(InstanceId("inst_3")) is Phase.CREATING
+async def lines(engine: SteppedEngine, target: DatabaseTarget) -> list[bytes]:
+    """What the service of *engine* exports while it runs."""
+    assert await engine.phase(InstanceId("inst_3")) is Phase.CREATING
     return await exported(target)
 
 
@@ -108,10 +111,10 @@ async def test_every_table_is_either_kept_or_can_be_learnt_again(database: Datab
 
 
 async def test_the_engine_and_the_log_go_on_where_they_were(
-    lines: list[bytes], herd: Herd, empty: DatabaseTarget
+    lines: list[bytes], engine: SteppedEngine, empty: DatabaseTarget
 ) -> None:
     """What was on its way arrives, created once; and readers that follow the log by number notice nothing."""
-    async with herd.database.connection() as connection:
+    async with engine.database.connection() as connection:
         last = await events.last(connection)
     await imported(empty, lines)
     restored = await Database.connect(empty, most_connections=6)
@@ -120,7 +123,7 @@ async def test_the_engine_and_the_log_go_on_where_they_were(
             assert await connection.fetchval("SELECT count(*) FROM corral_pgqueuer") == 1, "the receiver is still told"
             assert await connection.execute("DELETE FROM corral_pgqueuer") == "DELETE 1"
             assert await events.last(connection) == last
-        async with herding(restored, empty, after=herd) as again:
+        async with stepped_engine(restored, empty, after=engine) as again:
             await again.until(InstanceId("inst_3"), Phase.READY)
         async with restored.connection() as connection:
             numbers = [e.seq for e in await events.page(connection, after_seq=0, limit=500)]
@@ -129,7 +132,7 @@ async def test_the_engine_and_the_log_go_on_where_they_were(
 
     assert numbers == list(range(1, len(numbers) + 1))
     assert len(numbers) > last
-    assert len(herd.sim.instances("inst-3")) == 1
+    assert len(engine.sim.instances("inst-3")) == 1
 
 
 async def test_only_an_empty_database_is_imported_into(lines: list[bytes], target: DatabaseTarget) -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 from support.clocks import SteppedClock
-from support.fake_catalog import RTX_4090, TEMPLATE, Shop
+from support.fake_catalog import RTX_4090, TEMPLATE, FakeCatalog
 
 from corral.base.settings import CacheSettings
 from corral.cache.registry import CacheName, CacheRegistry
@@ -26,13 +26,18 @@ class Market:
 
     def __init__(self, database: Database) -> None:
         self.clock = SteppedClock()
-        self.shop = Shop()
+        self.stub_catalog = FakeCatalog()
         self.caches = CacheRegistry(CacheSettings(), self.clock)
         self.catalog = Catalog(
-            self.shop, self.caches, FailedOffers(database), self.clock, default_region="CN-HK-01", regions=PRIORITY
+            self.stub_catalog,
+            self.caches,
+            FailedOffers(database),
+            self.clock,
+            default_region="CN-HK-01",
+            regions=PRIORITY,
         )
 
-    def wish(self, name: str = "RTX 4090 24GB", **more: object) -> PlacementRequest:
+    def request_create(self, name: str = "RTX 4090 24GB", **more: object) -> PlacementRequest:
         return PlacementRequest(product_name=name, regions=self.catalog.region_order(), **more)  # type: ignore[arg-type]  # test's
 
 
@@ -47,14 +52,18 @@ def chosen(ranking: Ranking) -> list[tuple[str, str]]:
 
 async def test_regions_are_asked_at_once_and_each_only_once(market: Market) -> None:
     """Wishes for other products of the same clusters need no call at all."""
-    market.shop.open.clear()
-    wishes = [market.wish(), market.wish(gpu_num=2), market.wish("RTX 4090 24GB (High frequency)")] * 5
-    asked = [asyncio.create_task(market.catalog.candidates(wish)) for wish in wishes]
-    market.shop.open.set()
+    market.stub_catalog.open.clear()
+    requested = [
+        market.request_create(),
+        market.request_create(gpu_num=2),
+        market.request_create("RTX 4090 24GB (High frequency)"),
+    ] * 5
+    asked = [asyncio.create_task(market.catalog.candidates(request_create)) for request_create in requested]
+    market.stub_catalog.open.set()
     first, *_ = await asyncio.gather(*asked)
 
     assert chosen(first) == [("CN-HK-01", "4090.16c62g"), ("AS-SGP-02", "4090.16c62g")]
-    assert market.shop.calls == {
+    assert market.stub_catalog.calls == {
         "clusters": 1,
         "products:as-sgp-2:spot": 1,
         "products:cn-hongkong-1:spot": 1,
@@ -66,69 +75,69 @@ async def test_a_ranking_is_no_younger_than_the_products_it_was_made_from(market
     """Two caches of five minutes must not make ten."""
     await market.catalog.products(region="CN-HK-01", billing_mode=BillingMode.SPOT)
     market.clock.advance(200)
-    await market.catalog.candidates(market.wish())
-    market.shop.stock["cn-hongkong-1"] = [replace(RTX_4090, id="fresh")]
+    await market.catalog.candidates(market.request_create())
+    market.stub_catalog.stock["cn-hongkong-1"] = [replace(RTX_4090, id="fresh")]
     market.clock.advance(99)
-    assert chosen(await market.catalog.candidates(market.wish()))[0] == ("CN-HK-01", "4090.16c62g")
+    assert chosen(await market.catalog.candidates(market.request_create()))[0] == ("CN-HK-01", "4090.16c62g")
     assert market.caches[CacheName.OPTIMAL_PRODUCTS].stats().hits == 1
 
     market.clock.advance(1)
-    assert chosen(await market.catalog.candidates(market.wish()))[0] == ("CN-HK-01", "fresh")
+    assert chosen(await market.catalog.candidates(market.request_create()))[0] == ("CN-HK-01", "fresh")
 
 
 async def test_a_failed_offer_is_left_out_at_once_and_for_three_minutes(market: Market) -> None:
     """Though the ranking itself is remembered for five."""
-    best = (await market.catalog.candidates(market.wish())).candidates[0]
+    best = (await market.catalog.candidates(market.request_create())).candidates[0]
     await market.catalog.note_shortage(best.offer, "no stock", gpu_num=1)
-    ranking = await market.catalog.candidates(market.wish())
+    ranking = await market.catalog.candidates(market.request_create())
 
     assert chosen(ranking) == [("AS-SGP-02", "4090.16c62g")]
     assert Reason.FAILED_RECENTLY in {rejection.reason for rejection in ranking.rejected}
     market.clock.advance(180)
-    assert (await market.catalog.candidates(market.wish())).candidates[0] == best
+    assert (await market.catalog.candidates(market.request_create())).candidates[0] == best
 
 
 async def test_what_another_process_notes_counts_at_once_where_it_matters(market: Market, database: Database) -> None:
     """Who is about to create asks for a plan; the first choice of a wish may be a second old."""
-    best = (await market.catalog.candidates(market.wish())).candidates[0]
+    best = (await market.catalog.candidates(market.request_create())).candidates[0]
     await FailedOffers(database).remember(best.offer, gpu_num=1, reason="no stock", now=market.clock.now())
 
-    assert best not in (await market.catalog.plan(market.wish())).candidates
-    assert (await market.catalog.candidates(market.wish())).candidates[0] == best
+    assert best not in (await market.catalog.plan(market.request_create())).candidates
+    assert (await market.catalog.candidates(market.request_create())).candidates[0] == best
     market.clock.advance(1)
-    assert best not in (await market.catalog.candidates(market.wish())).candidates
+    assert best not in (await market.catalog.candidates(market.request_create())).candidates
 
 
 async def test_what_is_read_again_counts_for_everybody(market: Market) -> None:
     """A request is not refused for want of stock that another was just shown."""
-    full = {cluster: list(shelf) for cluster, shelf in market.shop.stock.items()}
-    for shelf in market.shop.stock.values():
+    full = {cluster: list(shelf) for cluster, shelf in market.stub_catalog.stock.items()}
+    for shelf in market.stub_catalog.stock.values():
         shelf[0] = replace(RTX_4090, available=False)
-    assert not (await market.catalog.plan(market.wish())).candidates
-    market.shop.stock.update(full)
+    assert not (await market.catalog.plan(market.request_create())).candidates
+    market.stub_catalog.stock.update(full)
     market.clock.advance(21)
 
-    assert (await market.catalog.plan(market.wish(), max_age_seconds=20)).candidates
-    assert (await market.catalog.candidates(market.wish())).candidates
+    assert (await market.catalog.plan(market.request_create(), max_age_seconds=20)).candidates
+    assert (await market.catalog.candidates(market.request_create())).candidates
 
 
 async def test_an_unknown_product_is_told_with_what_may_have_been_meant(market: Market) -> None:
     """Most unknown names are misspelt."""
     with pytest.raises(NotFoundError, match="did you mean RTX 4090 24GB") as caught:
-        await market.catalog.plan(market.wish("4090"))
+        await market.catalog.plan(market.request_create("4090"))
 
     assert caught.value.code == "PRODUCT_NOT_FOUND"
     assert caught.value.details == {"similar": ["RTX 4090 24GB", "RTX 4090 24GB (High frequency)"]}
     with pytest.raises(NotFoundError, match="GET /api/products lists what there is"):
-        await market.catalog.plan(market.wish("Voodoo2"))
+        await market.catalog.plan(market.request_create("Voodoo2"))
 
 
 async def test_a_known_product_nobody_has_is_told_with_all_that_was_tried(market: Market) -> None:
     """Out of stock is not the same as unknown, also when the regions asked do not list it at all."""
-    for shelf in market.shop.stock.values():
+    for shelf in market.stub_catalog.stock.values():
         shelf[0] = replace(RTX_4090, available=False)
     with pytest.raises(NotFoundError, match="no RTX 4090 24GB can be had for spot in CN-HK-01") as caught:
-        await market.catalog.candidates(market.wish())
+        await market.catalog.candidates(market.request_create())
 
     assert caught.value.code == "NO_OPTIMAL_PRODUCT_ANY_REGION"
     assert caught.value.details["tried"] == [
@@ -146,7 +155,7 @@ async def test_a_known_product_nobody_has_is_told_with_all_that_was_tried(market
             ("AS-IN-01", "not_in_region", "not sold in"),
         ]
     ]
-    market.shop.stock["as-in-1"] = []
+    market.stub_catalog.stock["as-in-1"] = []
     elsewhere = PlacementRequest(product_name="rtx 3090 24gb", regions=("AS-IN-01",))
     market.caches.clear()
     assert (await market.catalog.plan(elsewhere)).candidates == ()
@@ -154,30 +163,30 @@ async def test_a_known_product_nobody_has_is_told_with_all_that_was_tried(market
 
 async def test_one_region_that_cannot_be_asked_does_not_spoil_the_others(market: Market) -> None:
     """It is told as rejected, and asked again the next time."""
-    market.shop.trouble["cn-hongkong-1"] = CloudTransientError("time-out")
-    ranking = await market.catalog.candidates(market.wish())
+    market.stub_catalog.trouble["cn-hongkong-1"] = CloudTransientError("time-out")
+    ranking = await market.catalog.candidates(market.request_create())
 
     assert chosen(ranking) == [("AS-SGP-02", "4090.16c62g")]
     assert ranking.rejected[0].reason is Reason.REGION_UNREACHABLE
-    market.shop.trouble.clear()
-    assert chosen(await market.catalog.candidates(market.wish()))[0][0] == "CN-HK-01"
+    market.stub_catalog.trouble.clear()
+    assert chosen(await market.catalog.candidates(market.request_create()))[0][0] == "CN-HK-01"
 
 
 async def test_a_provider_that_cannot_be_asked_is_not_an_empty_one(market: Market) -> None:
     """Nothing found among the regions that answered proves nothing about those that did not."""
-    market.shop.trouble = {"cn-hongkong-1": CloudTransientError("time-out")}
+    market.stub_catalog.trouble = {"cn-hongkong-1": CloudTransientError("time-out")}
     with pytest.raises(CloudTransientError, match="time-out"):
-        await market.catalog.plan(market.wish("Voodoo2"))
+        await market.catalog.plan(market.request_create("Voodoo2"))
 
-    market.shop.trouble = {None: CloudTransientError("down")}
+    market.stub_catalog.trouble = {None: CloudTransientError("down")}
     market.caches.clear()
     with pytest.raises(CloudTransientError, match="down"):
-        await market.catalog.plan(market.wish())
+        await market.catalog.plan(market.request_create())
 
 
 async def test_on_demand_of_every_region_is_looked_at_when_falling_back(market: Market) -> None:
     """A product without spot is had on demand, when that was allowed."""
-    ranking = await market.catalog.candidates(market.wish("RTX 3090 24GB", spot_fallback=True))
+    ranking = await market.catalog.candidates(market.request_create("RTX 3090 24GB", spot_fallback=True))
 
     assert {c.offer for c in ranking.candidates} == {
         Offer(product_id="3090.16c92g", cluster_id=cluster, billing_mode=BillingMode.ON_DEMAND)
@@ -208,10 +217,10 @@ async def test_an_unknown_region_is_told_with_those_there_are(market: Market) ->
 async def test_a_template_is_remembered_for_ten_minutes(market: Market) -> None:
     """One that is missing or cannot be used is not."""
     assert await market.catalog.template(TEMPLATE.id) is await market.catalog.template(TEMPLATE.id)
-    assert market.shop.calls["template"] == 1
+    assert market.stub_catalog.calls["template"] == 1
     market.clock.advance(600)
     await market.catalog.template(TEMPLATE.id)
-    assert market.shop.calls["template"] == 2
+    assert market.stub_catalog.calls["template"] == 2
     with pytest.raises(NotFoundError) as missing:
         await market.catalog.template("1")
     assert missing.value.code == "TEMPLATE_NOT_FOUND"
@@ -224,7 +233,7 @@ async def test_registry_logins_are_never_remembered(market: Market) -> None:
     """A password that lives in no cache cannot leak from one."""
     for _ in range(2):
         assert (await market.catalog.credentials("auth-1")).username == "robot"
-    assert market.shop.calls["credentials"] == 2
+    assert market.stub_catalog.calls["credentials"] == 2
     assert all(cache.stats().size == 0 for _, cache in market.caches)
     with pytest.raises(NotFoundError) as missing:
         await market.catalog.credentials("auth-2")

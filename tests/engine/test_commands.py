@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 import pytest
-from support.command_env import Desk, an_order
+from support.command_env import CommandEnv, a_create_request
 from support.waiting import until
 
 from corral.domain.errors import NotFoundError
@@ -28,8 +28,8 @@ NOTHING = {"instances": 0, "operations": 0, "events": 0, "pgqueuer": 0, "idempot
 
 
 @pytest.fixture
-def desk(database: Database) -> Desk:
-    return Desk(database)
+def env(database: Database) -> CommandEnv:
+    return CommandEnv(database)
 
 
 def keyed(key: str, fingerprint: bytes = b"same") -> IdempotentRequest[CreatedInstance]:
@@ -38,27 +38,27 @@ def keyed(key: str, fingerprint: bytes = b"same") -> IdempotentRequest[CreatedIn
     )
 
 
-async def created(desk: Desk, name: str = "trainer") -> CreatedInstance:
-    made = await desk.commands.create(an_order(name))
+async def created(env: CommandEnv, name: str = "trainer") -> CreatedInstance:
+    made = await env.commands.create(a_create_request(name))
     assert isinstance(made, CreatedInstance)
     return made
 
 
-async def test_a_wish_is_an_instance_an_operation_an_event_and_a_job(desk: Desk) -> None:
+async def test_a_wish_is_an_instance_an_operation_an_event_and_a_job(env: CommandEnv) -> None:
     """All in one transaction, and nothing else: the provider is asked about its catalog only."""
-    made = await created(desk)
-    known = await desk.reading.instance(made.instance.id)
-    (job,) = await desk.queue.find()
+    made = await created(env)
+    known = await env.reading.instance(made.instance.id)
+    (job,) = await env.queue.find()
 
-    assert await desk.counts() == {**NOTHING, "instances": 1, "operations": 1, "events": 1, "pgqueuer": 1}
+    assert await env.counts() == {**NOTHING, "instances": 1, "operations": 1, "events": 1, "pgqueuer": 1}
     assert known.instance == made.instance
     assert known.operation == made.operation
     assert re.fullmatch(r"inst_[0-9a-z]{20}", made.instance.id)
     assert re.fullmatch(r"op_[0-9a-z]{20}", made.operation.id)
     assert (made.instance.goal, made.instance.phase) == (Goal.RUNNING, Phase.CREATING)
-    assert made.instance.deadline_at == desk.clock.now() + timedelta(minutes=20)
-    assert made.estimated_ready_at == desk.clock.now() + timedelta(minutes=4)
-    assert made.operation.stamps == {"startRequested": desk.clock.now()}
+    assert made.instance.deadline_at == env.clock.now() + timedelta(minutes=20)
+    assert made.estimated_ready_at == env.clock.now() + timedelta(minutes=4)
+    assert made.operation.stamps == {"startRequested": env.clock.now()}
     assert (job.type, job.priority) == ("create_instance", Priority.HIGH)
     assert job.payload == {
         "instanceId": made.instance.id,
@@ -73,61 +73,61 @@ async def test_a_wish_is_an_instance_an_operation_an_event_and_a_job(desk: Desk)
     }
 
 
-async def test_product_and_template_are_looked_up_at_the_same_time(desk: Desk) -> None:
+async def test_product_and_template_are_looked_up_at_the_same_time(env: CommandEnv) -> None:
     """One slow answer is waited for, not two."""
-    desk.shop.open.clear()
-    wish = asyncio.create_task(desk.commands.create(an_order()))
-    await until(lambda: {"clusters", "template"} <= set(desk.shop.calls))
-    desk.shop.open.set()
+    env.stub_catalog.open.clear()
+    request_create = asyncio.create_task(env.commands.create(a_create_request()))
+    await until(lambda: {"clusters", "template"} <= set(env.stub_catalog.calls))
+    env.stub_catalog.open.set()
 
-    assert isinstance(await wish, CreatedInstance)
+    assert isinstance(await request_create, CreatedInstance)
 
 
 @pytest.mark.parametrize(
     ("order", "code"),
     [
-        (replace(an_order(), product_name="RTX 9090"), "PRODUCT_NOT_FOUND"),
-        (replace(an_order(), max_micro_usd_per_gpu=1), "NO_OPTIMAL_PRODUCT_ANY_REGION"),
-        (replace(an_order(), template_id="7"), "TEMPLATE_NOT_FOUND"),
+        (replace(a_create_request(), product_name="RTX 9090"), "PRODUCT_NOT_FOUND"),
+        (replace(a_create_request(), max_micro_usd_per_gpu=1), "NO_OPTIMAL_PRODUCT_ANY_REGION"),
+        (replace(a_create_request(), template_id="7"), "TEMPLATE_NOT_FOUND"),
     ],
 )
 async def test_what_cannot_be_had_is_refused_before_anything_is_written(
-    desk: Desk, order: CreateRequest, code: str
+    env: CommandEnv, order: CreateRequest, code: str
 ) -> None:
     """An immediate 404."""
     with pytest.raises(NotFoundError) as refusal:
-        await desk.commands.create(order, keyed("k"))
+        await env.commands.create(order, keyed("k"))
 
     assert refusal.value.code == code
-    assert await desk.counts() == NOTHING
+    assert await env.counts() == NOTHING
 
 
 async def test_a_job_that_cannot_be_enqueued_leaves_no_instance(database: Database) -> None:
     """All or nothing, the idempotency key included; and the next one is not disturbed."""
-    desk = Desk(database, job_types=())
+    env = CommandEnv(database, job_types=())
     with pytest.raises(ValueError, match="no job type"):
-        await desk.commands.create(an_order(), keyed("k"))
+        await env.commands.create(a_create_request(), keyed("k"))
 
-    assert await desk.counts() == NOTHING
+    assert await env.counts() == NOTHING
 
 
-async def test_wishes_that_come_together_are_committed_together(desk: Desk) -> None:
+async def test_wishes_that_come_together_are_committed_together(env: CommandEnv) -> None:
     """A burst takes a few transactions; each wish gets its own answer."""
-    await created(desk)
-    desk.news.groups.clear()
-    made = await asyncio.gather(*(created(desk, f"n{n}") for n in range(300)))
+    await created(env)
+    env.event_publisher.groups.clear()
+    made = await asyncio.gather(*(created(env, f"n{n}") for n in range(300)))
 
     assert [each.instance.order.name for each in made] == [f"n{n}" for n in range(300)]
     assert len({each.instance.id for each in made}) == 300
-    assert await desk.counts() == {
+    assert await env.counts() == {
         "instances": 301,
         "operations": 301,
         "events": 301,
         "pgqueuer": 301,
         "idempotency": 0,
     }
-    assert sum(desk.news.groups) == 300
-    assert len(desk.news.groups) < 100
+    assert sum(env.event_publisher.groups) == 300
+    assert len(env.event_publisher.groups) < 100
 
 
 def a_create(began: datetime, seconds: float) -> Operation:
@@ -141,74 +141,74 @@ def a_create(began: datetime, seconds: float) -> Operation:
     )
 
 
-async def test_the_estimate_is_the_median_of_those_before(desk: Desk) -> None:
+async def test_the_estimate_is_the_median_of_those_before(env: CommandEnv) -> None:
     """Once somebody became ready, four minutes is no longer the answer."""
-    async with desk.database.connection() as connection:
+    async with env.database.connection() as connection:
         for seconds in (10.0, 50.0, 90.0):
-            learnt = ready_times.remembering("RTX 4090 24GB", a_create(desk.clock.now(), seconds), if_="it_was_so")
+            learnt = ready_times.remembering("RTX 4090 24GB", a_create(env.clock.now(), seconds), if_="it_was_so")
             await run_combined(connection, [Write("it_was_so", "SELECT 1", ()), learnt], "SELECT 1")
-    made = await created(desk)
+    made = await created(env)
 
-    assert made.estimated_ready_at == desk.clock.now() + timedelta(seconds=50)
+    assert made.estimated_ready_at == env.clock.now() + timedelta(seconds=50)
 
 
-async def test_one_key_makes_one_instance_however_many_ask_at_once(desk: Desk) -> None:
+async def test_one_key_makes_one_instance_however_many_ask_at_once(env: CommandEnv) -> None:
     """In one process and in two; the losers get the winner's answer."""
-    other = desk.new_commands(desk.clock)
+    other = env.new_commands(env.clock)
     outcomes = await asyncio.gather(
-        *(commands.create(an_order(), keyed("k")) for commands in (desk.commands, other) for _ in range(20))
+        *(commands.create(a_create_request(), keyed("k")) for commands in (env.commands, other) for _ in range(20))
     )
     (winner,) = (outcome for outcome in outcomes if isinstance(outcome, CreatedInstance))
     rows = [outcome for outcome in outcomes if isinstance(outcome, KeyRow)]
 
-    assert await desk.counts() == {"instances": 1, "operations": 1, "events": 1, "pgqueuer": 1, "idempotency": 1}
+    assert await env.counts() == {"instances": 1, "operations": 1, "events": 1, "pgqueuer": 1, "idempotency": 1}
     assert {row.answer for row in rows} == {StoredResponse(status=201, body=winner.instance.id.encode())}
     assert len(rows) == 39
 
 
-async def test_many_keys_in_any_order_do_not_lock_each_other_out(desk: Desk) -> None:
+async def test_many_keys_in_any_order_do_not_lock_each_other_out(env: CommandEnv) -> None:
     """Two processes that get the same requests in opposite orders would wait in a circle."""
-    other = desk.new_commands(desk.clock)
+    other = env.new_commands(env.clock)
     keys = [f"k{n}" for n in range(40)]
-    for commands in (desk.commands, other):
-        await commands.create(an_order())
+    for commands in (env.commands, other):
+        await commands.create(a_create_request())
     outcomes = await asyncio.gather(
-        *(desk.commands.create(an_order(), keyed(key)) for key in keys),
-        *(other.create(an_order(), keyed(key)) for key in reversed(keys)),
+        *(env.commands.create(a_create_request(), keyed(key)) for key in keys),
+        *(other.create(a_create_request(), keyed(key)) for key in reversed(keys)),
     )
 
     assert sum(isinstance(outcome, CreatedInstance) for outcome in outcomes) == 40
-    assert await desk.count("corral_instances") == 42
+    assert await env.count("corral_instances") == 42
 
 
-async def test_a_key_is_free_again_after_a_day(desk: Desk) -> None:
+async def test_a_key_is_free_again_after_a_day(env: CommandEnv) -> None:
     """And not a moment earlier."""
-    first = await desk.commands.create(an_order(), keyed("k"))
-    desk.clock.advance(24 * 3600 - 1)
-    repeated = await desk.commands.create(an_order(), keyed("k"))
-    desk.clock.advance(2)
-    later = await desk.commands.create(an_order(), keyed("k"))
+    first = await env.commands.create(a_create_request(), keyed("k"))
+    env.clock.advance(24 * 3600 - 1)
+    repeated = await env.commands.create(a_create_request(), keyed("k"))
+    env.clock.advance(2)
+    later = await env.commands.create(a_create_request(), keyed("k"))
 
     assert [type(each) for each in (first, repeated, later)] == [CreatedInstance, KeyRow, CreatedInstance]
 
 
-async def test_a_plan_tells_all_and_does_nothing(desk: Desk) -> None:
+async def test_a_plan_tells_all_and_does_nothing(env: CommandEnv) -> None:
     """Also when nothing can be had."""
-    ranking = await desk.commands.plan(an_order())
-    none = await desk.commands.plan(replace(an_order(), max_micro_usd_per_gpu=1))
+    ranking = await env.commands.plan(a_create_request())
+    none = await env.commands.plan(replace(a_create_request(), max_micro_usd_per_gpu=1))
 
     assert [candidate.region for candidate in ranking.candidates] == ["CN-HK-01", "AS-SGP-02"]
     assert none.candidates == ()
     assert none.rejected
-    assert await desk.counts() == NOTHING
+    assert await env.counts() == NOTHING
 
 
-async def test_a_deletion_is_recorded_with_its_job_and_ends_what_was_asked_before(desk: Desk) -> None:
+async def test_a_deletion_is_recorded_with_its_job_and_ends_what_was_asked_before(env: CommandEnv) -> None:
     """The instance is not gone: it is to go."""
-    made = await created(desk)
-    gone = await desk.delete(made.instance.id)
-    known = await desk.reading.instance(made.instance.id)
-    asked = await desk.reading.operations_of(made.instance.id)
+    made = await created(env)
+    gone = await env.delete(made.instance.id)
+    known = await env.reading.instance(made.instance.id)
+    asked = await env.reading.operations_of(made.instance.id)
 
     assert isinstance(gone, AcceptedCommand)
     assert (known.instance.goal, known.instance.phase) == (Goal.GONE, Phase.DELETING)
@@ -219,62 +219,62 @@ async def test_a_deletion_is_recorded_with_its_job_and_ends_what_was_asked_befor
         OperationKind.CREATE: OperationStatus.CANCELLED,
         OperationKind.DELETE: OperationStatus.INITIATED,
     }
-    assert [job.type for job in await desk.queue.find()] == ["release_instance", "create_instance"]
-    assert await desk.count("corral_events") == 2
+    assert [job.type for job in await env.queue.find()] == ["release_instance", "create_instance"]
+    assert await env.count("corral_events") == 2
 
 
-async def test_deleting_twice_is_deleting_once(desk: Desk) -> None:
+async def test_deleting_twice_is_deleting_once(env: CommandEnv) -> None:
     """By our id, by the provider's, at the same time or later."""
-    made = await created(desk)
-    async with desk.database.transaction() as connection:
+    made = await created(env)
+    async with env.database.transaction() as connection:
         await instances.write(connection, replace(made.instance, provider_id=ProviderId("p-1")), wake_at=None)
-    outcomes = await asyncio.gather(*(desk.delete(each) for each in (made.instance.id, "p-1") * 5))
-    await desk.delete("p-1")
+    outcomes = await asyncio.gather(*(env.delete(each) for each in (made.instance.id, "p-1") * 5))
+    await env.delete("p-1")
 
     assert len({outcome.operation_id for outcome in outcomes if isinstance(outcome, AcceptedCommand)}) == 1
-    assert await desk.count("corral_operations") == 2
-    assert await desk.count("corral_events") == 2
+    assert await env.count("corral_operations") == 2
+    assert await env.count("corral_events") == 2
 
 
-async def test_a_deletion_gets_through_whoever_else_writes(desk: Desk) -> None:
+async def test_a_deletion_gets_through_whoever_else_writes(env: CommandEnv) -> None:
     """It holds the row from its read to its write, so a busy engine cannot keep it out."""
-    made = await created(desk)
+    made = await created(env)
 
     async def meddle() -> None:
         for _ in range(30):
-            async with desk.database.transaction() as connection:
+            async with env.database.transaction() as connection:
                 found = await instances.load(connection, made.instance.id)
                 assert found is not None
                 await connection.execute(
                     "UPDATE corral_instances SET generation = generation + 1 WHERE id = $1", found.id
                 )
 
-    _, outcome = await asyncio.gather(meddle(), desk.delete(made.instance.id))
+    _, outcome = await asyncio.gather(meddle(), env.delete(made.instance.id))
 
     assert isinstance(outcome, AcceptedCommand)
-    assert await desk.count("corral_operations") == 2
+    assert await env.count("corral_operations") == 2
 
 
 @pytest.mark.parametrize("unknown", ["inst_nobody", "", "\x00", "x" * 5000, "a\nb"])
-async def test_what_is_not_there_cannot_be_deleted_or_read(desk: Desk, unknown: str) -> None:
+async def test_what_is_not_there_cannot_be_deleted_or_read(env: CommandEnv, unknown: str) -> None:
     """Whatever somebody puts into the path."""
-    for ask in (desk.delete, desk.reading.instance, desk.reading.operations_of):
+    for ask in (env.delete, env.reading.instance, env.reading.operations_of):
         with pytest.raises(NotFoundError) as refusal:
             await ask(unknown)
 
         assert refusal.value.code == "INSTANCE_NOT_FOUND"
     with pytest.raises(NotFoundError, match="operation"):
-        await desk.reading.operation(unknown)
+        await env.reading.operation(unknown)
 
 
-async def test_a_deletion_with_a_key_is_answered_once(desk: Desk) -> None:
+async def test_a_deletion_with_a_key_is_answered_once(env: CommandEnv) -> None:
     """Its answer is stored with it."""
-    made = await created(desk)
+    made = await created(env)
     once: IdempotentRequest[AcceptedCommand] = IdempotentRequest(
         key="k", fingerprint=b"f", answer_of=lambda d: StoredResponse(status=202, body=d.operation_id.encode())
     )
-    first = await desk.delete(made.instance.id, once)
-    second = await desk.delete(made.instance.id, once)
+    first = await env.delete(made.instance.id, once)
+    second = await env.delete(made.instance.id, once)
 
     assert isinstance(first, AcceptedCommand)
     assert second == KeyRow(
@@ -282,13 +282,13 @@ async def test_a_deletion_with_a_key_is_answered_once(desk: Desk) -> None:
     )
 
 
-async def test_a_read_sees_what_the_same_process_just_wrote(desk: Desk) -> None:
+async def test_a_read_sees_what_the_same_process_just_wrote(env: CommandEnv) -> None:
     """The cache holds it, and lets go of it when it changes."""
-    made = await created(desk)
-    before = await desk.reading.instance(made.instance.id)
-    again = await desk.reading.instance(made.instance.id)
-    await desk.delete(made.instance.id)
-    after = await desk.reading.instance(made.instance.id)
+    made = await created(env)
+    before = await env.reading.instance(made.instance.id)
+    again = await env.reading.instance(made.instance.id)
+    await env.delete(made.instance.id)
+    after = await env.reading.instance(made.instance.id)
 
     assert before is again
     assert after.instance.phase is Phase.DELETING

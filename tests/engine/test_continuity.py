@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 from support.archives import another, exported, imported
-from support.stepped_engine import herding
+from support.stepped_engine import stepped_engine
 
 from corral.store.server.migrate import migrations
 from corral.store.server.target import DatabaseTarget
@@ -74,8 +74,8 @@ async def test_an_imported_database_is_not_continued(
 ) -> None:
     """Whichever release wrote the file: what came after the export may have machines."""
     is_old = into == "one of an older release"
-    async with herding(database, target) as herd, another(server, migrated=not is_old) as copy:
-        await herd.wish()
+    async with stepped_engine(database, target) as engine, another(server, migrated=not is_old) as copy:
+        await engine.request_create()
         lines = await exported(target)
         if is_old:
             lines[0] = lines[0].replace(b'"schema":%d' % len(migrations()), b'"schema":%d' % BEFORE_CONTINUITY)

@@ -9,7 +9,7 @@ from datetime import timedelta
 import pytest
 from standardwebhooks import Webhook
 from support.clocks import SteppedClock
-from support.event_env import UP, Newsroom
+from support.event_env import UP, EventEnv
 from support.outbox import SECRET, run_out, sending, sent
 from support.receiver import Receiver
 from support.servers import serving
@@ -34,17 +34,17 @@ def clock() -> SteppedClock:
 
 
 @pytest.fixture
-def room(database: Database, clock: SteppedClock) -> Newsroom:
-    return Newsroom(database, clock)
+def room(database: Database, clock: SteppedClock) -> EventEnv:
+    return EventEnv(database, clock)
 
 
 @pytest.fixture
-async def deliveries(room: Newsroom) -> AsyncGenerator[WebhookSender]:
+async def deliveries(room: EventEnv) -> AsyncGenerator[WebhookSender]:
     async with sending(room) as deliveries:
         yield deliveries
 
 
-async def risen(room: Newsroom, url: str, *names: str) -> list[Instance]:
+async def risen(room: EventEnv, url: str, *names: str) -> list[Instance]:
     """Instances that came up while nobody sent anything."""
     return [await room.move(instance, *UP) for instance in await room.create(*(names or ("a1",)), url=url)]
 
@@ -56,7 +56,7 @@ async def listed(deliveries: WebhookSender) -> list[Delivery]:
     return found[::-1]
 
 
-async def test_each_change_is_told_once_and_in_order(room: Newsroom, deliveries: WebhookSender) -> None:
+async def test_each_change_is_told_once_and_in_order(room: EventEnv, deliveries: WebhookSender) -> None:
     """However often the job runs: what is recorded as delivered is not sent again."""
     async with Receiver().serving() as receiver:
         await risen(room, receiver.url)
@@ -70,7 +70,7 @@ async def test_each_change_is_told_once_and_in_order(room: Newsroom, deliveries:
     assert [d.attempts for d in await listed(deliveries)] == [1] * 5
 
 
-async def test_a_message_is_what_the_contract_says(room: Newsroom, deliveries: WebhookSender) -> None:
+async def test_a_message_is_what_the_contract_says(room: EventEnv, deliveries: WebhookSender) -> None:
     """And the official library takes it."""
     async with Receiver().serving() as receiver:
         (instance,) = await room.create("a1", url=receiver.url)
@@ -101,7 +101,7 @@ async def test_a_message_is_what_the_contract_says(room: Newsroom, deliveries: W
 
 
 async def test_a_receiver_that_fails_gets_the_same_message_again_later(
-    room: Newsroom, deliveries: WebhookSender, clock: SteppedClock
+    room: EventEnv, deliveries: WebhookSender, clock: SteppedClock
 ) -> None:
     """The same bytes under the same id, although the instance went on; later events wait behind it."""
     async with Receiver(500, 503, 200).serving() as receiver:
@@ -118,12 +118,12 @@ async def test_a_receiver_that_fails_gets_the_same_message_again_later(
     assert len({(m.id, m.body) for m in receiver.messages[:3]}) == 1
     first = (await listed(deliveries))[0]
     assert (first.status, first.attempts, first.next_at) == (DeliveryStatus.DELIVERED, 3, None)
-    assert [(a.http_status, a.fate) for a in first.history] == [(200, "delivered"), (503, "retry"), (500, "retry")]
+    assert [(a.http_status, a.outcome) for a in first.history] == [(200, "delivered"), (503, "retry"), (500, "retry")]
     assert first.history[1].error == "service_unavailable: answered with status 503"
 
 
 async def test_the_instance_in_a_message_is_the_one_of_its_event(
-    room: Newsroom, deliveries: WebhookSender, database: Database
+    room: EventEnv, deliveries: WebhookSender, database: Database
 ) -> None:
     """However late it is sent: a receiver that was away reads what happened in order, each with its own picture."""
     async with Receiver().serving() as receiver:
@@ -137,7 +137,7 @@ async def test_the_instance_in_a_message_is_the_one_of_its_event(
 
 
 async def test_a_delivery_of_an_earlier_release_is_sent_with_the_instance_as_it_is(
-    room: Newsroom, deliveries: WebhookSender, database: Database
+    room: EventEnv, deliveries: WebhookSender, database: Database
 ) -> None:
     """It kept no picture of its event."""
     async with Receiver().serving() as receiver:
@@ -149,7 +149,7 @@ async def test_a_delivery_of_an_earlier_release_is_sent_with_the_instance_as_it_
     assert [m.json["instance"]["status"] for m in receiver.messages] == ["ready"] * 5
 
 
-async def test_a_receiver_may_ask_for_patience(room: Newsroom, deliveries: WebhookSender) -> None:
+async def test_a_receiver_may_ask_for_patience(room: EventEnv, deliveries: WebhookSender) -> None:
     """Its wish is longer than our pause, so it is obeyed."""
     async with Receiver(429, headers={"Retry-After": "120"}).serving() as receiver:
         await room.create("a1", url=receiver.url)
@@ -158,7 +158,7 @@ async def test_a_receiver_may_ask_for_patience(room: Newsroom, deliveries: Webho
 
 
 async def test_after_the_last_try_it_goes_on_with_the_next(
-    room: Newsroom, deliveries: WebhookSender, clock: SteppedClock
+    room: EventEnv, deliveries: WebhookSender, clock: SteppedClock
 ) -> None:
     """A message nobody takes is given up after about an hour; what follows is not lost with it."""
     began = clock.now()
@@ -171,7 +171,7 @@ async def test_after_the_last_try_it_goes_on_with_the_next(
     assert timedelta(minutes=50) < clock.now() - began < timedelta(minutes=70)
 
 
-async def test_a_refusal_is_final_for_its_message_alone(room: Newsroom, deliveries: WebhookSender) -> None:
+async def test_a_refusal_is_final_for_its_message_alone(room: EventEnv, deliveries: WebhookSender) -> None:
     """No second try; the next event may be one it takes."""
     async with Receiver(400, 200).serving() as receiver:
         await risen(room, receiver.url)
@@ -181,7 +181,7 @@ async def test_a_refusal_is_final_for_its_message_alone(room: Newsroom, deliveri
     assert [d.status.value for d in await listed(deliveries)] == ["failed", *["delivered"] * 4]
 
 
-async def test_a_receiver_that_is_gone_hears_no_more_of_the_instance(room: Newsroom, deliveries: WebhookSender) -> None:
+async def test_a_receiver_that_is_gone_hears_no_more_of_the_instance(room: EventEnv, deliveries: WebhookSender) -> None:
     """Neither what is waiting nor what comes later; other instances are another matter."""
     async with Receiver(200, 410, 200).serving() as receiver:
         (instance, _) = await risen(room, receiver.url, "a1", "b2")
@@ -199,7 +199,7 @@ async def test_a_receiver_that_is_gone_hears_no_more_of_the_instance(room: Newsr
     ]
 
 
-async def test_a_redirect_is_tried_again_and_not_followed(room: Newsroom, deliveries: WebhookSender) -> None:
+async def test_a_redirect_is_tried_again_and_not_followed(room: EventEnv, deliveries: WebhookSender) -> None:
     """It would lead past the guard."""
     async with Receiver(307, headers={"Location": "http://127.0.0.1:1/"}).serving() as receiver:
         await room.create("a1", url=receiver.url)
@@ -209,7 +209,7 @@ async def test_a_redirect_is_tried_again_and_not_followed(room: Newsroom, delive
     assert [a.http_status for a in (await listed(deliveries))[0].history] == [307]
 
 
-async def test_a_receiver_that_hangs_is_tried_again(room: Newsroom) -> None:
+async def test_a_receiver_that_hangs_is_tried_again(room: EventEnv) -> None:
     """It costs its time-out and no more."""
     async with Receiver().serving() as receiver, sending(room, timeout_ms=100) as deliveries:
         receiver.open.clear()
@@ -220,7 +220,7 @@ async def test_a_receiver_that_hangs_is_tried_again(room: Newsroom) -> None:
     assert (attempt.http_status, attempt.error) == (None, "timeout: did not answer in time")
 
 
-async def test_a_receiver_that_answers_twice_confuses_nobody(room: Newsroom, deliveries: WebhookSender) -> None:
+async def test_a_receiver_that_answers_twice_confuses_nobody(room: EventEnv, deliveries: WebhookSender) -> None:
     """What it says unasked is not taken for the answer to the next message."""
     heads: list[bytes] = []
 
@@ -245,7 +245,7 @@ async def test_a_receiver_that_answers_twice_confuses_nobody(room: Newsroom, del
     assert {d.status for d in await listed(deliveries)} == {DeliveryStatus.DELIVERED}
 
 
-async def test_two_workers_never_send_for_one_instance_at_once(room: Newsroom, deliveries: WebhookSender) -> None:
+async def test_two_workers_never_send_for_one_instance_at_once(room: EventEnv, deliveries: WebhookSender) -> None:
     """The second leaves it to the first, and looks again."""
     async with Receiver().serving() as receiver:
         receiver.open.clear()
@@ -260,7 +260,7 @@ async def test_two_workers_never_send_for_one_instance_at_once(room: Newsroom, d
 
 
 async def test_no_transaction_is_open_while_a_receiver_answers(
-    room: Newsroom, deliveries: WebhookSender, database: Database
+    room: EventEnv, deliveries: WebhookSender, database: Database
 ) -> None:
     """A slow stranger must not hold our rows."""
     open_ones: list[int] = []
@@ -283,7 +283,7 @@ async def test_no_transaction_is_open_while_a_receiver_answers(
 
 
 async def test_who_dies_before_writing_it_down_sends_the_same_again(
-    room: Newsroom, deliveries: WebhookSender, database: Database
+    room: EventEnv, deliveries: WebhookSender, database: Database
 ) -> None:
     """The one case of a second delivery: the receiver has it, our record is lost. The id tells the receiver."""
 
@@ -306,7 +306,7 @@ async def test_who_dies_before_writing_it_down_sends_the_same_again(
     assert len({(m.id, m.body) for m in receiver.messages[:2]}) == 1
 
 
-async def test_a_receiver_that_hangs_leaves_slots_for_the_others(room: Newsroom, clock: SteppedClock) -> None:
+async def test_a_receiver_that_hangs_leaves_slots_for_the_others(room: EventEnv, clock: SteppedClock) -> None:
     """Two messages wait for its answer; the next job comes back later and holds no database connection meanwhile."""
     names = [f"h{number}" for number in range(6)]
     async with Receiver().serving() as hanging, Receiver().serving() as good, sending(room) as deliveries:
@@ -330,7 +330,7 @@ async def test_a_receiver_that_hangs_leaves_slots_for_the_others(room: Newsroom,
 async def test_who_names_no_receiver_is_told_to_the_default_one(database: Database, clock: SteppedClock) -> None:
     """And who names one, to that one alone."""
     async with Receiver().serving() as own, Receiver().serving() as default:
-        room = Newsroom(database, clock, default_url=default.url)
+        room = EventEnv(database, clock, default_url=default.url)
         async with sending(room) as deliveries:
             await room.create("a1", url=own.url)
             await room.create("b2")
@@ -341,14 +341,14 @@ async def test_who_names_no_receiver_is_told_to_the_default_one(database: Databa
     assert [m.json["instanceId"] for m in default.messages] == ["inst_b2"]
 
 
-async def test_with_no_receiver_at_all_nothing_is_put_in_line(room: Newsroom, deliveries: WebhookSender) -> None:
+async def test_with_no_receiver_at_all_nothing_is_put_in_line(room: EventEnv, deliveries: WebhookSender) -> None:
     """No delivery, no job; only the log."""
     await room.create("a1")
 
     assert (await listed(deliveries), await room.jobs_waiting()) == ([], 0)
 
 
-async def test_a_change_without_a_name_is_not_sent(room: Newsroom, deliveries: WebhookSender) -> None:
+async def test_a_change_without_a_name_is_not_sent(room: EventEnv, deliveries: WebhookSender) -> None:
     """It is in the log, for those who read it."""
     async with Receiver().serving() as receiver:
         (instance,) = await room.create("a1", url=receiver.url)
@@ -359,7 +359,7 @@ async def test_a_change_without_a_name_is_not_sent(room: Newsroom, deliveries: W
     assert len(await room.log.page(after=0, limit=10)) == 4
 
 
-async def test_what_was_given_up_can_be_sent_again(room: Newsroom, deliveries: WebhookSender) -> None:
+async def test_what_was_given_up_can_be_sent_again(room: EventEnv, deliveries: WebhookSender) -> None:
     """The same bytes, and the receiver that was gone is heard again."""
     async with Receiver(410, 200).serving() as receiver:
         (instance,) = await room.create("a1", url=receiver.url)

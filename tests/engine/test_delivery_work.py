@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 from support.clocks import SteppedClock
-from support.event_env import UP, Newsroom
+from support.event_env import UP, EventEnv
 from support.outbox import SECRET, outbox, sending, sent
 from support.receiver import Receiver
 from support.waiting import until
@@ -31,7 +31,7 @@ INSTANCES = [f"n{number}" for number in range(12)]
 async def test_workers_tell_of_everything_in_order(database: Database) -> None:
     """Two workers, many instances, no polling: every receiver's story is whole and in order, and told once."""
     clock = SystemClock()
-    room = Newsroom(database, clock)
+    room = EventEnv(database, clock)
     registry = Registry()
     queue = JobQueue(database, registry)
     guard = AddressGuard(clock=clock, allow_private=True)
@@ -40,7 +40,7 @@ async def test_workers_tell_of_everything_in_order(database: Database) -> None:
         Sender.open(clock=clock, guard=guard, timeout_ms=5000, key=signing_key(SECRET)) as sender,
     ):
         registry.add(outbox(room, sender).job_type())
-        room.news = EventPublisher(queue)
+        room.event_publisher = EventPublisher(queue)
         workers = [
             Worker(
                 database,
@@ -72,11 +72,13 @@ async def test_workers_tell_of_everything_in_order(database: Database) -> None:
 
 async def test_a_rolled_back_change_is_sent_to_nobody(database: Database) -> None:
     """The outbox and the job belong to the transaction of the change."""
-    room = Newsroom(database, SteppedClock())
+    room = EventEnv(database, SteppedClock())
     lost = room.fresh("lost", url="http://127.0.0.1:1/")
     with pytest.raises(RuntimeError, match="changed my mind"):
         async with database.transaction() as connection:
-            await room.news.tell(connection, [Change(before=None, after=lost, because="wanted", at=room.clock.now())])
+            await room.event_publisher.tell(
+                connection, [Change(before=None, after=lost, because="wanted", at=room.clock.now())]
+            )
             raise RuntimeError("changed my mind")
 
     assert (
@@ -91,7 +93,7 @@ async def test_a_rolled_back_change_is_sent_to_nobody(database: Database) -> Non
 async def test_deliveries_are_kept_for_a_month_after_their_end(database: Database) -> None:
     """Those that still wait are kept, and put in line again when nobody came for them; events are kept for good."""
     clock = SteppedClock()
-    room = Newsroom(database, clock)
+    room = EventEnv(database, clock)
     job = sweep(database, room.queue, clock)
     run = JobRun(id=JobId(1), type=job.name, payload={}, attempt=1)
     async with Receiver(204, 500).serving() as receiver, sending(room) as deliveries:

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator
 
 import pytest
-from support.stepped_engine import Herd, herding
+from support.stepped_engine import SteppedEngine, stepped_engine
 
 from corral.domain.errors import GoalRefusedError, NotFoundError
 from corral.domain.instance import InstanceId
@@ -23,72 +23,72 @@ START, STOP, RESTART, DELETE = OperationKind.START, OperationKind.STOP, Operatio
 
 
 @pytest.fixture
-async def herd(database: Database, target: DatabaseTarget) -> AsyncGenerator[Herd]:
-    async with herding(database, target) as herd:
-        yield herd
+async def engine(database: Database, target: DatabaseTarget) -> AsyncGenerator[SteppedEngine]:
+    async with stepped_engine(database, target) as engine:
+        yield engine
 
 
 @pytest.fixture
-async def ready(herd: Herd) -> InstanceId:
-    wish = await herd.wish()
-    await herd.until(wish, Phase.READY)
-    return wish
+async def ready(engine: SteppedEngine) -> InstanceId:
+    request_create = await engine.request_create()
+    await engine.until(request_create, Phase.READY)
+    return request_create
 
 
 @pytest.fixture
-async def stopped(herd: Herd, ready: InstanceId) -> InstanceId:
-    await herd.ask(STOP, ready)
-    await herd.until(ready, Phase.EXITED)
+async def stopped(engine: SteppedEngine, ready: InstanceId) -> InstanceId:
+    await engine.ask(STOP, ready)
+    await engine.until(ready, Phase.EXITED)
     return ready
 
 
-async def told(herd: Herd) -> list[str]:
-    async with herd.database.connection() as connection:
+async def told(engine: SteppedEngine) -> list[str]:
+    async with engine.database.connection() as connection:
         rows = await connection.fetch("SELECT type FROM corral_events ORDER BY id")
     return [row["type"].removeprefix("instance.") for row in rows]
 
 
-async def operation(herd: Herd, accepted: AcceptedCommand) -> Operation:
-    async with herd.database.connection() as connection:
+async def operation(engine: SteppedEngine, accepted: AcceptedCommand) -> Operation:
+    async with engine.database.connection() as connection:
         found = await operations.load(connection, accepted.operation_id)
     assert found is not None
     return found
 
 
-def asked(herd: Herd, endpoint: str) -> int:
+def asked(engine: SteppedEngine, endpoint: str) -> int:
     """How often the provider was asked."""
-    counts = herd.sim.calls()["endpoints"].get(endpoint)
+    counts = engine.sim.calls()["endpoints"].get(endpoint)
     return 0 if counts is None else counts["total"]
 
 
-def place(herd: Herd) -> tuple[str, str]:
+def place(engine: SteppedEngine) -> tuple[str, str]:
     """The product and cluster of the one machine there is."""
-    (machine,) = herd.sim.instances()
+    (machine,) = engine.sim.instances()
     return machine.order.product_id, machine.order.cluster_id
 
 
-async def do(herd: Herd, command: str, instance_id: InstanceId) -> None:
+async def do(engine: SteppedEngine, command: str, instance_id: InstanceId) -> None:
     """What somebody else does, past Corral."""
-    status, _ = await herd.sim.ask(
-        f"/gpu/instance/{command}", {"instanceId": (await herd.get(instance_id)).provider_id}
+    status, _ = await engine.sim.ask(
+        f"/gpu/instance/{command}", {"instanceId": (await engine.get(instance_id)).provider_id}
     )
     assert status == 200
 
 
-async def test_stop_start_restart_and_delete_one_after_the_other(herd: Herd, ready: InstanceId) -> None:
+async def test_stop_start_restart_and_delete_one_after_the_other(engine: SteppedEngine, ready: InstanceId) -> None:
     """Each is an operation that completes, and is told in its own words."""
-    first = await herd.get(ready)
+    first = await engine.get(ready)
     road: dict[OperationKind, Phase] = {
         STOP: Phase.EXITED, START: Phase.READY, RESTART: Phase.READY, DELETE: Phase.TERMINATED,
     }  # fmt: skip
     for kind, end in road.items():
-        before = len(await told(herd))
-        accepted = await herd.ask(kind, ready)
-        after = await herd.until(ready, end)
-        assert (await operation(herd, accepted)).status == "completed", kind
+        before = len(await told(engine))
+        accepted = await engine.ask(kind, ready)
+        after = await engine.until(ready, end)
+        assert (await operation(engine, accepted)).status == "completed", kind
         assert after.failure is None
-        news = (await told(herd))[before:]
-        assert news == {
+        event_publisher = (await told(engine))[before:]
+        assert event_publisher == {
             STOP: ["changed", "stopped"],
             START: ["startup_initiated", "changed", "starting", "running", *CHECKED, "startup_completed"],
             RESTART: ["changed", "changed", "running", "health_checking", "ready"],
@@ -99,13 +99,13 @@ async def test_stop_start_restart_and_delete_one_after_the_other(herd: Herd, rea
             assert after.ready_at is not None
             assert after.ready_at > first.ready_at, "readyAt is of the last create or start"
             assert {e.port for e in after.endpoints} == {8888, 22}
-    assert asked(herd, "create") == 1
+    assert asked(engine, "create") == 1
 
 
-async def test_of_many_starts_at_once_one_is_heard(herd: Herd, stopped: InstanceId) -> None:
+async def test_of_many_starts_at_once_one_is_heard(engine: SteppedEngine, stopped: InstanceId) -> None:
     """The others are told which operation is under way."""
     outcomes = await asyncio.gather(
-        *(herd.errands.ask(START, stopped, CommandOptions()) for _ in range(20)), return_exceptions=True
+        *(engine.changes.ask(START, stopped, CommandOptions()) for _ in range(20)), return_exceptions=True
     )
     heard = [outcome for outcome in outcomes if isinstance(outcome, AcceptedCommand)]
     refused = [outcome for outcome in outcomes if isinstance(outcome, GoalRefusedError)]
@@ -113,34 +113,38 @@ async def test_of_many_starts_at_once_one_is_heard(herd: Herd, stopped: Instance
     assert (len(heard), len(refused)) == (1, 19)
     assert {error.code for error in refused} == {"STARTUP_OPERATION_IN_PROGRESS"}
     assert {error.details["operationId"] for error in refused} == {heard[0].operation_id}
-    await herd.until(stopped, Phase.READY)
+    await engine.until(stopped, Phase.READY)
 
 
 @pytest.mark.parametrize("fault", ["lost_reply", "500_but_created"])
 @pytest.mark.parametrize("kind", [START, RESTART, STOP])
-async def test_an_answer_that_is_lost_changes_nothing_of_the_end(herd: Herd, kind: OperationKind, fault: str) -> None:
+async def test_an_answer_that_is_lost_changes_nothing_of_the_end(
+    engine: SteppedEngine, kind: OperationKind, fault: str
+) -> None:
     """What was asked for is seen to happen, or is asked for again."""
-    wish = await herd.wish()
-    await herd.until(wish, Phase.READY)
+    request_create = await engine.request_create()
+    await engine.until(request_create, Phase.READY)
     if kind is START:
-        await herd.ask(STOP, wish)
-        await herd.until(wish, Phase.EXITED)
-    herd.sim.fault(fault, on=kind.value, count=1)
-    accepted = await herd.ask(kind, wish)
-    await herd.until(wish, Phase.EXITED if kind is STOP else Phase.READY, steps=90)
+        await engine.ask(STOP, request_create)
+        await engine.until(request_create, Phase.EXITED)
+    engine.sim.fault(fault, on=kind.value, count=1)
+    accepted = await engine.ask(kind, request_create)
+    await engine.until(request_create, Phase.EXITED if kind is STOP else Phase.READY, steps=90)
 
-    assert (await operation(herd, accepted)).status == "completed"
+    assert (await operation(engine, accepted)).status == "completed"
 
 
-async def test_a_restart_too_quick_to_be_seen_is_believed_by_its_start(herd: Herd, ready: InstanceId) -> None:
+async def test_a_restart_too_quick_to_be_seen_is_believed_by_its_start(
+    engine: SteppedEngine, ready: InstanceId
+) -> None:
     """The provider tells when it last started; nothing else shows that it was off."""
-    herd.sim.set(restart_seconds=0.1)
-    began = herd.clock.now()
-    accepted = await herd.ask(RESTART, ready)
-    after = await herd.until(ready, Phase.READY)
+    engine.sim.set(restart_seconds=0.1)
+    began = engine.clock.now()
+    accepted = await engine.ask(RESTART, ready)
+    after = await engine.until(ready, Phase.READY)
 
-    assert (await operation(herd, accepted)).status == "completed"
-    assert asked(herd, "restart") == 1
+    assert (await operation(engine, accepted)).status == "completed"
+    assert asked(engine, "restart") == 1
     assert (after.phase_since - began).total_seconds() < 20
 
 
@@ -148,53 +152,57 @@ async def test_a_quick_restart_without_a_trace_is_believed_after_the_settle_time
     database: Database, target: DatabaseTarget
 ) -> None:
     """A provider that tells no times cannot be waited for for ever, nor asked twice."""
-    async with herding(database, target, extras_in_list=False, restart_seconds=0.1) as herd:
-        wish = await herd.wish()
-        await herd.until(wish, Phase.READY)
-        began = herd.clock.now()
-        await herd.ask(RESTART, wish)
-        after = await herd.until(wish, Phase.READY)
+    async with stepped_engine(database, target, extras_in_list=False, restart_seconds=0.1) as engine:
+        request_create = await engine.request_create()
+        await engine.until(request_create, Phase.READY)
+        began = engine.clock.now()
+        await engine.ask(RESTART, request_create)
+        after = await engine.until(request_create, Phase.READY)
 
-        assert asked(herd, "restart") == 1
+        assert asked(engine, "restart") == 1
         assert (after.phase_since - began).total_seconds() >= 60
 
 
 async def test_a_restart_that_never_arrived_is_asked_for_again(database: Database, target: DatabaseTarget) -> None:
     """In doubt, and nothing seen of it for the settle time: it did not happen."""
-    async with herding(database, target) as herd:
-        wish = await herd.wish()
-        await herd.until(wish, Phase.READY)
-        herd.sim.fault("error_500", on="restart", count=1)
-        accepted = await herd.ask(RESTART, wish)
-        await herd.until(wish, Phase.READY, steps=90)
+    async with stepped_engine(database, target) as engine:
+        request_create = await engine.request_create()
+        await engine.until(request_create, Phase.READY)
+        engine.sim.fault("error_500", on="restart", count=1)
+        accepted = await engine.ask(RESTART, request_create)
+        await engine.until(request_create, Phase.READY, steps=90)
 
-        assert asked(herd, "restart") == 2
-        assert (await operation(herd, accepted)).status == "completed"
+        assert asked(engine, "restart") == 2
+        assert (await operation(engine, accepted)).status == "completed"
 
 
-async def test_a_host_without_a_gpu_is_asked_again_until_one_is_free(herd: Herd, stopped: InstanceId) -> None:
+async def test_a_host_without_a_gpu_is_asked_again_until_one_is_free(
+    engine: SteppedEngine, stopped: InstanceId
+) -> None:
     """Less and less often, and the reason can be seen meanwhile."""
-    herd.sim.set_stock(*place(herd), 0)
-    accepted = await herd.ask(START, stopped)
-    await herd.steps(60)
-    waiting = await herd.get(stopped)
-    tries = asked(herd, "start")
+    engine.sim.set_stock(*place(engine), 0)
+    accepted = await engine.ask(START, stopped)
+    await engine.steps(60)
+    waiting = await engine.get(stopped)
+    tries = asked(engine, "start")
     assert (waiting.phase, waiting.refused and waiting.refused.code) == (Phase.STARTING, "RESOURCE_CONSTRAINTS")
     assert 4 <= tries <= 7, "5, 10, 20, 40 and 60 seconds apart"
-    assert (await operation(herd, accepted)).status == "initiated"
+    assert (await operation(engine, accepted)).status == "initiated"
 
-    herd.sim.set_stock(*place(herd), None)
-    await herd.until(stopped, Phase.READY, steps=60)
-    assert (await operation(herd, accepted)).status == "completed"
+    engine.sim.set_stock(*place(engine), None)
+    await engine.until(stopped, Phase.READY, steps=60)
+    assert (await operation(engine, accepted)).status == "completed"
 
 
-async def test_a_start_without_a_gpu_fails_at_its_deadline_and_harms_nothing(herd: Herd, stopped: InstanceId) -> None:
+async def test_a_start_without_a_gpu_fails_at_its_deadline_and_harms_nothing(
+    engine: SteppedEngine, stopped: InstanceId
+) -> None:
     """It is stopped as before, says what can be done, and may be started again."""
-    stopped_at = (await herd.get(stopped)).stopped_at
-    herd.sim.set_stock(*place(herd), 0)
-    accepted = await herd.ask(START, stopped)
-    after = await herd.until(stopped, Phase.EXITED, steps=70, seconds=10)
-    ended = await operation(herd, accepted)
+    stopped_at = (await engine.get(stopped)).stopped_at
+    engine.sim.set_stock(*place(engine), 0)
+    accepted = await engine.ask(START, stopped)
+    after = await engine.until(stopped, Phase.EXITED, steps=70, seconds=10)
+    ended = await operation(engine, accepted)
 
     assert ended.status == "failed"
     assert ended.error == after.failure
@@ -202,98 +210,102 @@ async def test_a_start_without_a_gpu_fails_at_its_deadline_and_harms_nothing(her
     assert after.failure.code == "RESOURCE_CONSTRAINTS"
     assert "start it again later" in after.failure.message
     assert after.stopped_at == stopped_at
-    assert (await told(herd))[-1] == "startup_failed"
-    assert asked(herd, "delete") == asked(herd, "migrate") == 0
-    herd.sim.set_stock(*place(herd), None)
-    await herd.ask(START, stopped)
-    await herd.until(stopped, Phase.READY, steps=60)
+    assert (await told(engine))[-1] == "startup_failed"
+    assert asked(engine, "delete") == asked(engine, "migrate") == 0
+    engine.sim.set_stock(*place(engine), None)
+    await engine.ask(START, stopped)
+    await engine.until(stopped, Phase.READY, steps=60)
 
 
 async def test_an_account_that_cannot_pay_keeps_a_start_waiting_until_its_deadline(
-    herd: Herd, ready: InstanceId
+    engine: SteppedEngine, ready: InstanceId
 ) -> None:
     """It may be topped up meanwhile; the user is told why, in an event and at last in the error."""
-    await herd.step(10 * 3600)
-    await herd.ask(STOP, ready)
-    stopped = (await herd.until(ready, Phase.EXITED)).id
-    herd.sim.set(balance_usd=1)
-    accepted = await herd.ask(START, stopped)
-    await herd.step()
-    waits = await herd.get(stopped)
+    await engine.step(10 * 3600)
+    await engine.ask(STOP, ready)
+    stopped = (await engine.until(ready, Phase.EXITED)).id
+    engine.sim.set(balance_usd=1)
+    accepted = await engine.ask(START, stopped)
+    await engine.step()
+    waits = await engine.get(stopped)
     assert (waits.phase, waits.refused and waits.refused.code) == (Phase.STARTING, "INSUFFICIENT_BALANCE")
-    after = await herd.until(stopped, Phase.EXITED, steps=30, seconds=30)
+    after = await engine.until(stopped, Phase.EXITED, steps=30, seconds=30)
 
-    assert (await operation(herd, accepted)).status == "failed"
+    assert (await operation(engine, accepted)).status == "failed"
     assert (after.phase, after.failure and after.failure.code) == (Phase.EXITED, "INSUFFICIENT_BALANCE")
 
 
 @pytest.mark.parametrize("sent", [True, False])
-async def test_a_stop_wins_over_a_start(herd: Herd, stopped: InstanceId, *, sent: bool) -> None:
+async def test_a_stop_wins_over_a_start(engine: SteppedEngine, stopped: InstanceId, *, sent: bool) -> None:
     """Whether or not the provider was already asked to start; within two looks nobody is billed any more."""
-    start = await herd.ask(START, stopped)
+    start = await engine.ask(START, stopped)
     if sent:
-        await herd.work()
-    await herd.ask(STOP, stopped)
-    await herd.until(stopped, Phase.EXITED)
-    await herd.steps(5)
+        await engine.work()
+    await engine.ask(STOP, stopped)
+    await engine.until(stopped, Phase.EXITED)
+    await engine.steps(5)
 
-    assert (await operation(herd, start)).status == "cancelled"
-    assert await herd.phase(stopped) is Phase.EXITED
-    assert herd.sim.ledger().billed_now == 0
+    assert (await operation(engine, start)).status == "cancelled"
+    assert await engine.phase(stopped) is Phase.EXITED
+    assert engine.sim.ledger().billed_now == 0
 
 
-async def test_a_start_that_takes_effect_after_the_stop_is_stopped_again(herd: Herd, stopped: InstanceId) -> None:
+async def test_a_start_that_takes_effect_after_the_stop_is_stopped_again(
+    engine: SteppedEngine, stopped: InstanceId
+) -> None:
     """Somebody else's, or one of ours that was long under way: the goal decides."""
-    await do(herd, "start", stopped)
-    await herd.steps(8)
+    await do(engine, "start", stopped)
+    await engine.steps(8)
 
-    assert await herd.phase(stopped) is Phase.EXITED
-    assert herd.sim.ledger().billed_now == 0
+    assert await engine.phase(stopped) is Phase.EXITED
+    assert engine.sim.ledger().billed_now == 0
 
 
-async def test_one_that_stops_by_itself_is_left_stopped(herd: Herd, ready: InstanceId) -> None:
+async def test_one_that_stops_by_itself_is_left_stopped(engine: SteppedEngine, ready: InstanceId) -> None:
     """A reclaimed spot machine is not started again behind its user's back."""
-    await do(herd, "stop", ready)
-    await herd.steps(20)
+    await do(engine, "stop", ready)
+    await engine.steps(20)
 
-    assert await herd.phase(ready) is Phase.EXITED
-    assert asked(herd, "start") == 0
+    assert await engine.phase(ready) is Phase.EXITED
+    assert asked(engine, "start") == 0
 
 
-async def test_one_that_stops_while_it_starts_fails_its_start(herd: Herd, stopped: InstanceId) -> None:
+async def test_one_that_stops_while_it_starts_fails_its_start(engine: SteppedEngine, stopped: InstanceId) -> None:
     """It is stopped, and its operation says so instead of waiting for the deadline."""
-    herd.sim.set(guest="refused")
-    accepted = await herd.ask(START, stopped)
-    await herd.until(stopped, Phase.HEALTH_CHECKING)
-    await do(herd, "stop", stopped)
-    after = await herd.until(stopped, Phase.EXITED)
+    engine.sim.set(guest="refused")
+    accepted = await engine.ask(START, stopped)
+    await engine.until(stopped, Phase.HEALTH_CHECKING)
+    await do(engine, "stop", stopped)
+    after = await engine.until(stopped, Phase.EXITED)
 
     assert after.failure is not None
     assert after.failure.code == "STARTUP_FAILED"
-    assert (await operation(herd, accepted)).status == "failed"
+    assert (await operation(engine, accepted)).status == "failed"
 
 
-async def test_a_provider_that_is_away_delays_a_start_and_fails_nothing(herd: Herd, stopped: InstanceId) -> None:
+async def test_a_provider_that_is_away_delays_a_start_and_fails_nothing(
+    engine: SteppedEngine, stopped: InstanceId
+) -> None:
     """Nothing was asked, so nothing is in doubt."""
-    herd.sim.fault("refuse", count=None)
-    accepted = await herd.ask(START, stopped)
-    await herd.steps(20)
-    assert (await operation(herd, accepted)).status == "initiated"
+    engine.sim.fault("refuse", count=None)
+    accepted = await engine.ask(START, stopped)
+    await engine.steps(20)
+    assert (await operation(engine, accepted)).status == "initiated"
 
-    herd.sim.no_more_faults()
-    await herd.until(stopped, Phase.READY)
+    engine.sim.no_more_faults()
+    await engine.until(stopped, Phase.READY)
 
 
-async def test_a_name_finds_the_one_that_lives(herd: Herd, ready: InstanceId) -> None:
+async def test_a_name_finds_the_one_that_lives(engine: SteppedEngine, ready: InstanceId) -> None:
     """Those that are gone or going do not count; of two that live neither is guessed."""
-    assert await herd.errands.named(STOP, "worker") == ready
-    other = await herd.wish()
+    assert await engine.changes.named(STOP, "worker") == ready
+    other = await engine.request_create()
     with pytest.raises(GoalRefusedError) as refused:
-        await herd.errands.named(STOP, "worker")
+        await engine.changes.named(STOP, "worker")
     assert refused.value.code == "NAME_AMBIGUOUS"
     assert set(refused.value.details["instanceIds"]) == {ready, other}  # type: ignore[call-overload]
-    await herd.unwish(ready)
-    assert await herd.errands.named(STOP, "worker") == other
-    await herd.unwish(other)
+    await engine.request_delete(ready)
+    assert await engine.changes.named(STOP, "worker") == other
+    await engine.request_delete(other)
     with pytest.raises(NotFoundError):
-        await herd.errands.named(STOP, "worker")
+        await engine.changes.named(STOP, "worker")

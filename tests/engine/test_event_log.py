@@ -7,7 +7,7 @@ import random
 
 import pytest
 from support.clocks import SteppedClock
-from support.event_env import UP, Newsroom
+from support.event_env import UP, EventEnv
 from support.waiting import until
 
 from corral.domain.events import Change
@@ -23,11 +23,11 @@ EACH = 12
 
 
 @pytest.fixture
-def room(database: Database) -> Newsroom:
-    return Newsroom(database, SteppedClock())
+def room(database: Database) -> EventEnv:
+    return EventEnv(database, SteppedClock())
 
 
-async def test_what_happened_to_an_instance_is_told_in_order(room: Newsroom) -> None:
+async def test_what_happened_to_an_instance_is_told_in_order(room: EventEnv) -> None:
     """In public words, with the time since it was asked for."""
     (instance,) = await room.create("a1")
     assert isinstance(room.clock, SteppedClock)
@@ -51,7 +51,7 @@ async def test_what_happened_to_an_instance_is_told_in_order(room: Newsroom) -> 
     assert all(e.id.startswith("evt_") for e in told)
 
 
-async def test_a_failure_says_why(room: Newsroom) -> None:
+async def test_a_failure_says_why(room: EventEnv) -> None:
     """Code and message, as the instance has them."""
     (instance,) = await room.create("a1")
     await room.move(instance, Phase.FAILED, failure=Failure(code="RESOURCE_CONSTRAINTS", message="no stock"))
@@ -61,7 +61,7 @@ async def test_a_failure_says_why(room: Newsroom) -> None:
     assert (told.event.value, told.error and told.error.code) == ("instance.failed", "RESOURCE_CONSTRAINTS")
 
 
-async def test_a_batch_is_told_in_the_order_it_was_given(room: Newsroom) -> None:
+async def test_a_batch_is_told_in_the_order_it_was_given(room: EventEnv) -> None:
     """One statement for all of them must not shuffle."""
     names = [f"n{number}" for number in range(200)]
     await room.create(*names)
@@ -71,7 +71,7 @@ async def test_a_batch_is_told_in_the_order_it_was_given(room: Newsroom) -> None
     assert [e.data["name"] for e in told] == names
 
 
-async def test_pages_follow_each_other(room: Newsroom) -> None:
+async def test_pages_follow_each_other(room: EventEnv) -> None:
     """Also of one instance, among others."""
     made = await room.create("a1", "b2")
     for instance in made:
@@ -86,12 +86,14 @@ async def test_pages_follow_each_other(room: Newsroom) -> None:
     assert await room.log.last() == 10
 
 
-async def test_an_open_transaction_is_numbered_when_it_ends(room: Newsroom, database: Database) -> None:
+async def test_an_open_transaction_is_numbered_when_it_ends(room: EventEnv, database: Database) -> None:
     """It began first and commits last: readers who went on meanwhile find it after what they have seen."""
     slow = room.fresh("slow")
     async with database.transaction() as connection:
         await instances.add(connection, [slow])
-        await room.news.tell(connection, [Change(before=None, after=slow, because="wanted", at=room.clock.now())])
+        await room.event_publisher.tell(
+            connection, [Change(before=None, after=slow, because="wanted", at=room.clock.now())]
+        )
         await room.create("quick")
         seen = await room.log.page(after=0, limit=10)
 
@@ -99,7 +101,7 @@ async def test_an_open_transaction_is_numbered_when_it_ends(room: Newsroom, data
     assert [(e.seq, e.data["name"]) for e in await room.log.page(after=1, limit=10)] == [(2, "slow")]
 
 
-async def test_a_reader_never_finds_anything_behind_it(room: Newsroom, database: Database) -> None:
+async def test_a_reader_never_finds_anything_behind_it(room: EventEnv, database: Database) -> None:
     """Many writers whose transactions overlap and end in odd orders, many readers: each reads every event, in order."""
     dice = random.Random(7)  # noqa: S311  # an order, not a secret
     done = asyncio.Event()
@@ -111,7 +113,7 @@ async def test_a_reader_never_finds_anything_behind_it(room: Newsroom, database:
             async with database.transaction() as connection:
                 await instances.add(connection, [instance])
                 change = Change(before=None, after=instance, because="wanted", at=room.clock.now())
-                await room.news.tell(connection, [change])
+                await room.event_publisher.tell(connection, [change])
                 for _ in range(dice.randrange(6)):  # hold it open for a while
                     await connection.execute("SELECT pg_sleep(0.001)")
 
@@ -132,7 +134,7 @@ async def test_a_reader_never_finds_anything_behind_it(room: Newsroom, database:
     assert [expected] * 3 == await asyncio.gather(*readers)
 
 
-async def test_a_quiet_log_is_read_without_the_lock(room: Newsroom, database: Database) -> None:
+async def test_a_quiet_log_is_read_without_the_lock(room: EventEnv, database: Database) -> None:
     """Readers of a log that has nothing new do not queue up behind whoever numbers."""
     await room.create("a1")
     await room.log.last()
@@ -142,19 +144,21 @@ async def test_a_quiet_log_is_read_without_the_lock(room: Newsroom, database: Da
         assert len(await asyncio.wait_for(room.log.page(after=0, limit=10), 10)) == 1
 
 
-async def test_a_rolled_back_change_is_not_told(room: Newsroom, database: Database) -> None:
+async def test_a_rolled_back_change_is_not_told(room: EventEnv, database: Database) -> None:
     """And leaves no hole in the numbers."""
     with pytest.raises(RuntimeError, match="changed my mind"):
         async with database.transaction() as connection:
             lost = room.fresh("lost")
-            await room.news.tell(connection, [Change(before=None, after=lost, because="wanted", at=room.clock.now())])
+            await room.event_publisher.tell(
+                connection, [Change(before=None, after=lost, because="wanted", at=room.clock.now())]
+            )
             raise RuntimeError("changed my mind")
     await room.create("kept")
 
     assert [(e.seq, e.data["name"]) for e in await room.log.page(after=0, limit=10)] == [(1, "kept")]
 
 
-async def test_every_process_hears_of_a_commit(room: Newsroom, target: DatabaseTarget) -> None:
+async def test_every_process_hears_of_a_commit(room: EventEnv, target: DatabaseTarget) -> None:
     """Streams wake by it; nothing told, nothing heard."""
     notices, heard = Notifications(target, SteppedClock()), list[str | None]()
     notices.subscribe(events.TOPIC, heard.append)

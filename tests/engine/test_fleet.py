@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 from support.fleets import a_fleet
-from support.stepped_engine import ORDER, Herd, herding
+from support.stepped_engine import REQUEST, SteppedEngine, stepped_engine
 
 from corral.cloud.rate_limiter import RateLimiter, RateLimiterState, encoded
 from corral.domain.lifecycle.tables import Phase
@@ -21,14 +21,14 @@ BOOT = 40
 
 
 @pytest.fixture
-async def herd(database: Database, target: DatabaseTarget) -> AsyncGenerator[Herd]:
-    async with herding(database, target, boot_seconds=BOOT, pull_seconds=0) as herd:
-        yield herd
+async def engine(database: Database, target: DatabaseTarget) -> AsyncGenerator[SteppedEngine]:
+    async with stepped_engine(database, target, boot_seconds=BOOT, pull_seconds=0) as engine:
+        yield engine
 
 
 @pytest.fixture
-def fleet(herd: Herd) -> Fleet:
-    return a_fleet(herd.database, herd.queue, herd.clock)
+def fleet(engine: SteppedEngine) -> Fleet:
+    return a_fleet(engine.database, engine.queue, engine.clock)
 
 
 def spent(history: History) -> float:
@@ -45,15 +45,15 @@ async def test_an_empty_fleet_counts_to_nothing(fleet: Fleet) -> None:
     assert spent(await fleet.history(24)) == 0
 
 
-async def test_what_runs_is_counted_with_its_price(herd: Herd, fleet: Fleet) -> None:
+async def test_what_runs_is_counted_with_its_price(engine: SteppedEngine, fleet: Fleet) -> None:
     """From the provider's yes until it is gone; a second old at most."""
-    wish = await herd.wish()
-    await herd.work()
+    request_create = await engine.request_create()
+    await engine.work()
     starting = await fleet.numbers()
-    ready = await herd.until(wish, Phase.READY)
+    ready = await engine.until(request_create, Phase.READY)
     running = await fleet.numbers()
-    await herd.unwish(wish)
-    await herd.until(wish, Phase.TERMINATED)
+    await engine.request_delete(request_create)
+    await engine.until(request_create, Phase.TERMINATED)
     gone = await fleet.numbers()
 
     assert ready.placement is not None
@@ -68,20 +68,20 @@ async def test_what_runs_is_counted_with_its_price(herd: Herd, fleet: Fleet) -> 
     ]
 
 
-async def test_the_numbers_are_read_once_a_second(herd: Herd, fleet: Fleet) -> None:
+async def test_the_numbers_are_read_once_a_second(engine: SteppedEngine, fleet: Fleet) -> None:
     """However many ask."""
     before = await fleet.numbers()
-    await herd.wish()
+    await engine.request_create()
 
     assert await fleet.numbers() is before
-    herd.clock.advance(1)
+    engine.clock.advance(1)
     assert (await fleet.numbers()).count.instances[Phase.CREATING] == 1
 
 
-async def test_time_to_ready_is_told_of_those_that_became_ready(herd: Herd, fleet: Fleet) -> None:
+async def test_time_to_ready_is_told_of_those_that_became_ready(engine: SteppedEngine, fleet: Fleet) -> None:
     """The whole wait, and of it the part that was ours: from the provider's word to ready."""
-    began = herd.clock.now()
-    ready = await herd.until(await herd.wish(), Phase.READY)
+    began = engine.clock.now()
+    ready = await engine.until(await engine.request_create(), Phase.READY)
     times = (await fleet.numbers()).ready
 
     assert ready.ready_at is not None
@@ -93,21 +93,21 @@ async def test_time_to_ready_is_told_of_those_that_became_ready(herd: Herd, flee
     assert times.whole.p50.total_seconds() == pytest.approx(BOOT + times.lag.p50.total_seconds(), abs=4)
     assert 0 <= times.lag.p50.total_seconds() <= 4
 
-    herd.clock.advance(86_400)
+    engine.clock.advance(86_400)
     assert (await fleet.numbers()).ready.count == 0
 
 
-async def test_the_past_costs_what_the_provider_billed(herd: Herd, fleet: Fleet) -> None:
+async def test_the_past_costs_what_the_provider_billed(engine: SteppedEngine, fleet: Fleet) -> None:
     """Instances that came, went and stayed; nothing was sampled while they did."""
-    wishes = [await herd.wish(replace(ORDER, name=f"w{n}")) for n in range(3)]
-    for wish in wishes:
-        await herd.until(wish, Phase.READY)
-    await herd.steps(30, seconds=60)
-    await herd.unwish(wishes[0])
-    await herd.until(wishes[0], Phase.TERMINATED)
-    await herd.steps(90, seconds=60)
+    requested = [await engine.request_create(replace(REQUEST, name=f"w{n}")) for n in range(3)]
+    for request_create in requested:
+        await engine.until(request_create, Phase.READY)
+    await engine.steps(30, seconds=60)
+    await engine.request_delete(requested[0])
+    await engine.until(requested[0], Phase.TERMINATED)
+    await engine.steps(90, seconds=60)
 
-    ledger = herd.sim.ledger()
+    ledger = engine.sim.ledger()
     price = ledger.usd / ledger.seconds  # all three are of one kind
     # Corral counts from the provider's yes, the ledger from the end of the boot; looks are up to a minute apart.
     tolerance = price * 3 * (BOOT + 120)
@@ -117,10 +117,10 @@ async def test_the_past_costs_what_the_provider_billed(herd: Herd, fleet: Fleet)
     assert spent(await fleet.history(1)) == pytest.approx(price * 2 * 3600)
 
 
-async def test_the_past_shows_when_instances_became_ready(herd: Herd, fleet: Fleet) -> None:
+async def test_the_past_shows_when_instances_became_ready(engine: SteppedEngine, fleet: Fleet) -> None:
     """Each in its own step, and nothing where nothing happened."""
-    ready = await herd.until(await herd.wish(), Phase.READY)
-    herd.clock.advance(1800)
+    ready = await engine.until(await engine.request_create(), Phase.READY)
+    engine.clock.advance(1800)
     history = await fleet.history(1)
 
     assert len(history.points) == 60
@@ -131,16 +131,16 @@ async def test_the_past_shows_when_instances_became_ready(herd: Herd, fleet: Fle
     assert {p.ready.whole.p50 for p in history.points if p is not step} == {None}
 
 
-async def test_the_backlog_is_as_old_as_its_oldest_due_job(herd: Herd, fleet: Fleet) -> None:
+async def test_the_backlog_is_as_old_as_its_oldest_due_job(engine: SteppedEngine, fleet: Fleet) -> None:
     """A job for later is pending, but nobody waits for it yet."""
-    async with herd.database.transaction() as connection:
-        await herd.queue.enqueue(
+    async with engine.database.transaction() as connection:
+        await engine.queue.enqueue(
             connection,
-            [NewJob(type="monitor_instance", payload={"instanceId": "x"}, after=herd.observer.idle_interval)],
+            [NewJob(type="monitor_instance", payload={"instanceId": "x"}, after=engine.observer.idle_interval)],
         )
     later = (await fleet.numbers()).backlog
-    await herd.wish()
-    herd.clock.advance(1)
+    await engine.request_create()
+    engine.clock.advance(1)
     due = (await fleet.numbers()).backlog
 
     assert (later.by_status[JobStatus.PENDING], later.oldest_pending_age) == (1, None)
@@ -148,7 +148,7 @@ async def test_the_backlog_is_as_old_as_its_oldest_due_job(herd: Herd, fleet: Fl
     assert due.oldest_pending_age is not None
 
 
-async def test_the_calls_of_all_processes_are_counted(database: Database, herd: Herd, fleet: Fleet) -> None:
+async def test_the_calls_of_all_processes_are_counted(database: Database, engine: SteppedEngine, fleet: Fleet) -> None:
     """The budget is shared, so its use is told alike by a process that never calls."""
 
     def take(_raw: bytes | None, now: float) -> tuple[bytes, None]:
@@ -159,4 +159,4 @@ async def test_the_calls_of_all_processes_are_counted(database: Database, herd: 
     numbers = await fleet.numbers()
 
     assert (numbers.calls_last_minute, numbers.calls_per_minute) == (9, 300)
-    assert herd.sim.instances() == []
+    assert engine.sim.instances() == []

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from support.distortion import ODD, written
 from support.garbling import Garble, faithfully, garbling
-from support.stepped_engine import Herd, herding
+from support.stepped_engine import SteppedEngine, stepped_engine
 
 from corral.domain.instance import InstanceId
 from corral.domain.lifecycle.tables import Phase
@@ -25,16 +25,16 @@ STRANGERS: list[dict[str, Any]] = [
 ]
 
 
-async def _readied(herd: Herd) -> list[InstanceId]:
+async def _readied(engine: SteppedEngine) -> list[InstanceId]:
     """Two that are ready, and stay so when all is well."""
-    made = [await herd.wish() for _ in range(2)]
+    made = [await engine.request_create() for _ in range(2)]
     for instance in made:
-        await herd.until(instance, Phase.READY)
+        await engine.until(instance, Phase.READY)
     return made
 
 
-async def _told(herd: Herd) -> int:
-    async with herd.database.connection() as connection:
+async def _told(engine: SteppedEngine) -> int:
+    async with engine.database.connection() as connection:
         count: int = await connection.fetchval("SELECT count(*) FROM corral_events")
         return count
 
@@ -58,40 +58,40 @@ async def _told(herd: Herd) -> int:
 )
 async def test_a_garbage_page_changes_no_status(database: Database, target: DatabaseTarget, page: bytes) -> None:
     """Nothing is told, nothing moves, and the next true page is read as ever."""
-    async with garbling() as garbler, herding(database, target, through=garbler) as herd:
-        made = await _readied(herd)
-        before = await _told(herd)
+    async with garbling() as garbler, stepped_engine(database, target, through=garbler) as engine:
+        made = await _readied(engine)
+        before = await _told(engine)
         garbler.garble = lambda what, answer: page if what == "instances" else faithfully(what, answer)
-        await herd.steps(3)
+        await engine.steps(3)
 
         assert garbler.garbled > 0
-        assert await _told(herd) == before
-        assert [(await herd.get(each)).phase for each in made] == [Phase.READY] * 2
+        assert await _told(engine) == before
+        assert [(await engine.get(each)).phase for each in made] == [Phase.READY] * 2
 
         garbler.garble = faithfully
-        await herd.until(await herd.wish(), Phase.READY)
+        await engine.until(await engine.request_create(), Phase.READY)
 
 
 async def test_odd_values_break_neither_looks_nor_passes(database: Database, target: DatabaseTarget) -> None:
     """Every field but those that say which instance it is and where; while one is ready, and one on its way."""
-    async with garbling() as garbler, herding(database, target, through=garbler) as herd:
-        (ready, _) = await _readied(herd)
+    async with garbling() as garbler, stepped_engine(database, target, through=garbler) as engine:
+        (ready, _) = await _readied(engine)
         for odd in ODD:
-            await herd.wish()
+            await engine.request_create()
             garbler.garble = _odd(odd)
-            await herd.step(6)
+            await engine.step(6)
 
-            assert (await herd.get(ready)).phase in {Phase.READY, Phase.FAILED}, odd
+            assert (await engine.get(ready)).phase in {Phase.READY, Phase.FAILED}, odd
         garbler.garble = faithfully
-        await herd.until(await herd.wish(), Phase.READY)
+        await engine.until(await engine.request_create(), Phase.READY)
 
 
 async def test_odd_strangers_are_passed_over(database: Database, target: DatabaseTarget) -> None:
     """One instance that cannot be written down, perhaps somebody else's, hides none of ours."""
-    async with garbling() as garbler, herding(database, target, through=garbler) as herd:
-        await _readied(herd)
-        garbler.garble = _with_strangers(herd.installation)
-        await herd.until(await herd.wish(), Phase.READY)
+    async with garbling() as garbler, stepped_engine(database, target, through=garbler) as engine:
+        await _readied(engine)
+        garbler.garble = _with_strangers(engine.installation)
+        await engine.until(await engine.request_create(), Phase.READY)
 
         assert garbler.garbled > 0
 

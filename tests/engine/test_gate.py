@@ -291,7 +291,7 @@ async def test_a_process_that_hangs_with_the_budget_in_its_hands_stops_nobody(
     database: Database, clock: SteppedClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A holder that was suspended keeps the row locked; the others go on with their part."""
-    monkeypatch.setattr("corral.store.budget.LOCK_SECONDS", 0.1)
+    monkeypatch.setattr("corral.store.tables.rate_limit.LOCK_SECONDS", 0.1)
     gate = Throttle(DatabaseRateLimitStore(database), fixed=40, clock=clock, metrics=Metrics())
     async with database.transaction() as holder:
         await holder.execute("SELECT 1 FROM corral_provider_budget FOR UPDATE")

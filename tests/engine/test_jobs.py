@@ -20,7 +20,7 @@ from corral.jobs.worker import Worker
 from corral.store.session.database import Database
 
 
-class Desk:
+class CommandEnv:
     """A registry, a queue and workers over one test's database."""
 
     def __init__(self, database: Database) -> None:
@@ -63,8 +63,8 @@ class Desk:
 
 
 @pytest.fixture
-def desk(database: Database) -> Desk:
-    return Desk(database)
+def env(database: Database) -> CommandEnv:
+    return CommandEnv(database)
 
 
 def recorder(runs: list[JobRun]) -> Handler:
@@ -74,38 +74,38 @@ def recorder(runs: list[JobRun]) -> Handler:
     return handler
 
 
-async def test_a_job_of_a_committed_transaction_runs_without_polling(desk: Desk) -> None:
+async def test_a_job_of_a_committed_transaction_runs_without_polling(env: CommandEnv) -> None:
     """A worker that would look by itself only in an hour is woken by the commit."""
     runs: list[JobRun] = []
-    desk.handles("probe", recorder(runs))
+    env.handles("probe", recorder(runs))
 
-    async with desk.worker(dequeue_timeout=timedelta(hours=1)):
-        await desk.enqueue("probe", n=0)
+    async with env.worker(dequeue_timeout=timedelta(hours=1)):
+        await env.enqueue("probe", n=0)
         await until(lambda: len(runs) == 1)
-        await desk.enqueue("probe", n=1)
+        await env.enqueue("probe", n=1)
         await until(lambda: len(runs) == 2)
 
     assert [run.payload["n"] for run in runs] == [0, 1]
 
 
-async def test_a_job_of_a_rolled_back_transaction_never_exists(desk: Desk) -> None:
+async def test_a_job_of_a_rolled_back_transaction_never_exists(env: CommandEnv) -> None:
     """The job and the change it belongs to happen together or not at all."""
     runs: list[JobRun] = []
-    desk.handles("probe", recorder(runs))
+    env.handles("probe", recorder(runs))
 
-    async with desk.worker():
+    async with env.worker():
         with pytest.raises(RuntimeError, match="changed my mind"):
-            async with desk.database.transaction() as connection:
-                await desk.queue.enqueue(connection, [NewJob(type="probe", payload={"n": 1})])
+            async with env.database.transaction() as connection:
+                await env.queue.enqueue(connection, [NewJob(type="probe", payload={"n": 1})])
                 raise RuntimeError("changed my mind")
-        await desk.enqueue("probe", n=2)
-        await until(lambda: desk.has(JobStatus.COMPLETED, 1))
+        await env.enqueue("probe", n=2)
+        await until(lambda: env.has(JobStatus.COMPLETED, 1))
 
     assert [run.payload for run in runs] == [{"n": 2}]
-    assert sum((await desk.queue.stats()).by_status.values()) == 1
+    assert sum((await env.queue.stats()).by_status.values()) == 1
 
 
-async def test_an_urgent_job_runs_while_others_hold_every_place(desk: Desk) -> None:
+async def test_an_urgent_job_runs_while_others_hold_every_place(env: CommandEnv) -> None:
     """Creates wait for the provider's rate limit with a place in their hands; a delete must not wait for them."""
     held = asyncio.Event()
     runs: list[JobRun] = []
@@ -113,42 +113,42 @@ async def test_an_urgent_job_runs_while_others_hold_every_place(desk: Desk) -> N
     async def hold(_run: JobRun) -> None:
         await held.wait()
 
-    desk.handles("create", hold, priority=Priority.HIGH)
-    desk.handles("delete", recorder(runs), priority=Priority.URGENT)
+    env.handles("create", hold, priority=Priority.HIGH)
+    env.handles("delete", recorder(runs), priority=Priority.URGENT)
     for n in range(20):
-        await desk.enqueue("create", n=n)
-    async with desk.worker(concurrency=2, dequeue_timeout=timedelta(hours=1)):
-        await until(lambda: desk.has(JobStatus.PROCESSING, 4), what="as many jobs taken as the worker may take")
-        await desk.enqueue("delete", n=1)
+        await env.enqueue("create", n=n)
+    async with env.worker(concurrency=2, dequeue_timeout=timedelta(hours=1)):
+        await until(lambda: env.has(JobStatus.PROCESSING, 4), what="as many jobs taken as the worker may take")
+        await env.enqueue("delete", n=1)
         await until(lambda: bool(runs), what="the urgent job")
         held.set()
 
     assert [run.payload["n"] for run in runs] == [1]
 
 
-async def test_an_urgent_job_that_is_put_back_stays_urgent(desk: Desk) -> None:
+async def test_an_urgent_job_that_is_put_back_stays_urgent(env: CommandEnv) -> None:
     """A delete that met an outage must not queue up behind every create; other jobs that come back do."""
 
     async def later(_run: JobRun) -> None:
         raise RequeueError(timedelta(minutes=1), "not now")
 
-    desk.handles("delete", later, priority=Priority.URGENT)
-    desk.handles("create", later, priority=Priority.HIGH)
-    async with desk.worker():
+    env.handles("delete", later, priority=Priority.URGENT)
+    env.handles("create", later, priority=Priority.HIGH)
+    async with env.worker():
         for name in ("delete", "create"):
-            await desk.enqueue(name)
-        async with desk.database.transaction() as connection:
-            await desk.queue.enqueue(connection, [NewJob(type="create", payload={}, first=True)])
+            await env.enqueue(name)
+        async with env.database.transaction() as connection:
+            await env.queue.enqueue(connection, [NewJob(type="create", payload={}, first=True)])
 
         async def all_put_back() -> bool:
-            return all(job.next_retry_at is not None for job in await desk.queue.find())
+            return all(job.next_retry_at is not None for job in await env.queue.find())
 
         await until(all_put_back)
 
-    assert sorted(job.priority for job in await desk.queue.find()) == [Priority.HIGH, Priority.HIGH, Priority.URGENT]
+    assert sorted(job.priority for job in await env.queue.find()) == [Priority.HIGH, Priority.HIGH, Priority.URGENT]
 
 
-async def test_a_failing_job_is_retried_then_kept_as_failed(desk: Desk) -> None:
+async def test_a_failing_job_is_retried_then_kept_as_failed(env: CommandEnv) -> None:
     """Three retries after the first run, then failed for good, with the error to read."""
     attempts: list[int] = []
 
@@ -156,11 +156,11 @@ async def test_a_failing_job_is_retried_then_kept_as_failed(desk: Desk) -> None:
         attempts.append(run.attempt)
         raise ValueError("no such luck")
 
-    desk.handles("doomed", handler, retries=3)
-    async with desk.worker():
-        job_id = await desk.enqueue("doomed", instanceId="inst_1")
-        await until(lambda: desk.has(JobStatus.FAILED, 1))
-    (view,) = await desk.queue.find(status=JobStatus.FAILED)
+    env.handles("doomed", handler, retries=3)
+    async with env.worker():
+        job_id = await env.enqueue("doomed", instanceId="inst_1")
+        await until(lambda: env.has(JobStatus.FAILED, 1))
+    (view,) = await env.queue.find(status=JobStatus.FAILED)
 
     assert attempts == [1, 2, 3, 4]
     assert (view.id, view.attempts, view.max_attempts) == (job_id, 4, 4)
@@ -176,7 +176,7 @@ async def test_a_failing_job_is_retried_then_kept_as_failed(desk: Desk) -> None:
     ],
     ids=["asked for", "outage"],
 )
-async def test_a_later_look_costs_no_attempt(desk: Desk, later: Exception) -> None:
+async def test_a_later_look_costs_no_attempt(env: CommandEnv, later: Exception) -> None:
     """However long an outage lasts, no job fails of it."""
     attempts: list[int] = []
 
@@ -185,10 +185,10 @@ async def test_a_later_look_costs_no_attempt(desk: Desk, later: Exception) -> No
         if len(attempts) <= 6:
             raise later
 
-    desk.handles("patient", handler, retries=1)
-    async with desk.worker():
-        await desk.enqueue("patient")
-        await until(lambda: desk.has(JobStatus.COMPLETED, 1))
+    env.handles("patient", handler, retries=1)
+    async with env.worker():
+        await env.enqueue("patient")
+        await until(lambda: env.has(JobStatus.COMPLETED, 1))
 
     assert attempts == [1] * 7
 
@@ -196,7 +196,7 @@ async def test_a_later_look_costs_no_attempt(desk: Desk, later: Exception) -> No
 @pytest.mark.parametrize(
     "error", [RequeueError(timedelta(milliseconds=100), "not yet"), ValueError("try again")], ids=["again", "retry"]
 )
-async def test_a_job_that_is_put_back_for_a_moment_runs_after_that_moment(desk: Desk, error: Exception) -> None:
+async def test_a_job_that_is_put_back_for_a_moment_runs_after_that_moment(env: CommandEnv, error: Exception) -> None:
     """On a quiet service a worker sleeps until it is woken; a requeue of 0.1 s must not wait for the next poll."""
     runs: list[JobRun] = []
 
@@ -205,15 +205,15 @@ async def test_a_job_that_is_put_back_for_a_moment_runs_after_that_moment(desk: 
         if len(runs) <= 4:
             raise error
 
-    desk.handles("again", handler, retries=4)
-    async with desk.worker(dequeue_timeout=timedelta(hours=1)):
-        await desk.enqueue("again")
+    env.handles("again", handler, retries=4)
+    async with env.worker(dequeue_timeout=timedelta(hours=1)):
+        await env.enqueue("again")
         await until(lambda: len(runs) == 5, within=8, what="the fifth run")
-        await until(lambda: desk.has(JobStatus.COMPLETED, 1))
+        await until(lambda: env.has(JobStatus.COMPLETED, 1))
 
 
 @pytest.mark.parametrize("limit", [1, 3])
-async def test_no_more_than_the_limit_run_at_once(desk: Desk, limit: int) -> None:
+async def test_no_more_than_the_limit_run_at_once(env: CommandEnv, limit: int) -> None:
     """MAX_CONCURRENT_JOBS holds, also where PgQueuer itself wants at least two."""
     running, most, release = 0, 0, asyncio.Event()
 
@@ -224,35 +224,35 @@ async def test_no_more_than_the_limit_run_at_once(desk: Desk, limit: int) -> Non
         await release.wait()
         running -= 1
 
-    desk.handles("slow", handler)
+    env.handles("slow", handler)
     for n in range(8):
-        await desk.enqueue("slow", n=n)
-    async with desk.worker(limit):
+        await env.enqueue("slow", n=n)
+    async with env.worker(limit):
         await until(lambda: running == limit)
         release.set()
-        await until(lambda: desk.has(JobStatus.COMPLETED, 8))
+        await until(lambda: env.has(JobStatus.COMPLETED, 8))
 
     assert most == limit
 
 
-async def test_urgent_jobs_overtake_others(desk: Desk) -> None:
+async def test_urgent_jobs_overtake_others(env: CommandEnv) -> None:
     """A create goes before housekeeping that was queued earlier."""
     order: list[str] = []
 
     async def handler(run: JobRun) -> None:
         order.append(run.type)
 
-    desk.handles("housekeeping", handler, priority=Priority.LOW)
-    desk.handles("create", handler, priority=Priority.HIGH)
+    env.handles("housekeeping", handler, priority=Priority.LOW)
+    env.handles("create", handler, priority=Priority.HIGH)
     for name in ("housekeeping", "create", "housekeeping", "create"):
-        await desk.enqueue(name)
-    async with desk.worker(1):
-        await until(lambda: desk.has(JobStatus.COMPLETED, 4))
+        await env.enqueue(name)
+    async with env.worker(1):
+        await until(lambda: env.has(JobStatus.COMPLETED, 4))
 
     assert order == ["create", "create", "housekeeping", "housekeeping"]
 
 
-async def test_what_goes_first_overtakes_creates_until_it_has_had_its_turn(desk: Desk) -> None:
+async def test_what_goes_first_overtakes_creates_until_it_has_had_its_turn(env: CommandEnv) -> None:
     """One that comes back queues up with the rest, so that many who come back hold nobody up."""
     order: list[str] = []
 
@@ -264,20 +264,20 @@ async def test_what_goes_first_overtakes_creates_until_it_has_had_its_turn(desk:
         if order.count("look") == 1:
             raise RequeueError(timedelta(0), "not yet")
 
-    desk.handles("create", create, priority=Priority.HIGH)
-    desk.handles("look", look)
+    env.handles("create", create, priority=Priority.HIGH)
+    env.handles("look", look)
     for _ in range(8):
-        await desk.enqueue("create")
-    async with desk.database.transaction() as connection:
-        await desk.queue.enqueue(connection, [NewJob(type="look", payload={}, first=True)])
-    assert [view.type for view in await desk.queue.find(priority=Priority.HIGH)] == ["look", *["create"] * 8]
-    async with desk.worker(1):
-        await until(lambda: desk.has(JobStatus.COMPLETED, 9))
+        await env.enqueue("create")
+    async with env.database.transaction() as connection:
+        await env.queue.enqueue(connection, [NewJob(type="look", payload={}, first=True)])
+    assert [view.type for view in await env.queue.find(priority=Priority.HIGH)] == ["look", *["create"] * 8]
+    async with env.worker(1):
+        await until(lambda: env.has(JobStatus.COMPLETED, 9))
 
     assert order == ["look", *["create"] * 8, "look"]
 
 
-async def test_a_stop_lets_running_jobs_end(desk: Desk) -> None:
+async def test_a_stop_lets_running_jobs_end(env: CommandEnv) -> None:
     """Within the grace period a job finishes as if nothing had happened."""
     began, release, ended = asyncio.Event(), asyncio.Event(), []
 
@@ -286,9 +286,9 @@ async def test_a_stop_lets_running_jobs_end(desk: Desk) -> None:
         await release.wait()
         ended.append(run.id)
 
-    desk.handles("slow", handler)
-    async with desk.worker() as worker:
-        job_id = await desk.enqueue("slow")
+    env.handles("slow", handler)
+    async with env.worker() as worker:
+        job_id = await env.enqueue("slow")
         await began.wait()
         stopping = asyncio.create_task(worker.stop())
         release.set()
@@ -296,10 +296,10 @@ async def test_a_stop_lets_running_jobs_end(desk: Desk) -> None:
 
     assert put_back == 0
     assert ended == [job_id]
-    assert await desk.has(JobStatus.COMPLETED, 1)
+    assert await env.has(JobStatus.COMPLETED, 1)
 
 
-async def test_a_job_that_outlasts_the_grace_period_is_put_back_whole(desk: Desk) -> None:
+async def test_a_job_that_outlasts_the_grace_period_is_put_back_whole(env: CommandEnv) -> None:
     """A cancelled job is not a finished one: another worker runs it, and no attempt is lost."""
     attempts: list[int] = []
     began = asyncio.Event()
@@ -310,48 +310,48 @@ async def test_a_job_that_outlasts_the_grace_period_is_put_back_whole(desk: Desk
         if len(attempts) == 1:
             await asyncio.Event().wait()
 
-    desk.handles("endless", handler)
-    async with desk.worker(grace=0.05) as worker:
-        await desk.enqueue("endless")
+    env.handles("endless", handler)
+    async with env.worker(grace=0.05) as worker:
+        await env.enqueue("endless")
         await began.wait()
         put_back = await worker.stop(0.05)
     assert put_back == 1
-    assert await desk.has(JobStatus.PENDING, 1)
+    assert await env.has(JobStatus.PENDING, 1)
 
-    async with desk.worker():
-        await until(lambda: desk.has(JobStatus.COMPLETED, 1))
+    async with env.worker():
+        await until(lambda: env.has(JobStatus.COMPLETED, 1))
 
     assert attempts == [1, 1]
 
 
-async def test_only_one_job_of_a_key_waits(desk: Desk) -> None:
+async def test_only_one_job_of_a_key_waits(env: CommandEnv) -> None:
     """Ten processes asking for the same housekeeping get it done once."""
-    desk.handles("sweep", recorder([]))
-    async with desk.database.transaction() as connection:
-        ids = await desk.queue.enqueue(
+    env.handles("sweep", recorder([]))
+    async with env.database.transaction() as connection:
+        ids = await env.queue.enqueue(
             connection, [NewJob(type="sweep", payload={}, dedupe_key="every:sweep") for _ in range(3)]
         )
 
     assert [job_id is None for job_id in ids] == [False, True, True]
 
 
-async def test_an_unknown_type_is_refused(desk: Desk) -> None:
+async def test_an_unknown_type_is_refused(env: CommandEnv) -> None:
     """A job nobody would ever run must not be accepted."""
-    async with desk.database.transaction() as connection:
+    async with env.database.transaction() as connection:
         with pytest.raises(ValueError, match="no job type is called 'mystery'"):
-            await desk.queue.enqueue(connection, [NewJob(type="mystery", payload={})])
+            await env.queue.enqueue(connection, [NewJob(type="mystery", payload={})])
 
 
-async def test_lists_show_waiting_and_finished_jobs_alike(desk: Desk) -> None:
+async def test_lists_show_waiting_and_finished_jobs_alike(env: CommandEnv) -> None:
     """A person looks for a job and finds it, whatever became of it."""
-    desk.handles("probe", recorder([]), priority=Priority.HIGH)
-    done = await desk.enqueue("probe", instanceId="inst_1")
-    async with desk.worker():
-        await until(lambda: desk.has(JobStatus.COMPLETED, 1))
-    waiting = await desk.enqueue("probe", instanceId="inst_2")
+    env.handles("probe", recorder([]), priority=Priority.HIGH)
+    done = await env.enqueue("probe", instanceId="inst_1")
+    async with env.worker():
+        await until(lambda: env.has(JobStatus.COMPLETED, 1))
+    waiting = await env.enqueue("probe", instanceId="inst_2")
 
-    everything = await desk.queue.find()
-    finished = await desk.queue.get(everything[1].id)
+    everything = await env.queue.find()
+    finished = await env.queue.get(everything[1].id)
 
     assert [(view.id, view.status) for view in everything] == [(waiting, "pending"), (done, "completed")]
     assert finished is not None
@@ -361,30 +361,30 @@ async def test_lists_show_waiting_and_finished_jobs_alike(desk: Desk) -> None:
         <= (finished.processed_at or finished.created_at)
         <= (finished.completed_at or finished.created_at)
     )
-    assert [view.id for view in await desk.queue.find(instance_id="inst_2")] == [waiting]
-    assert [view.id for view in await desk.queue.find(instance_id="inst_1", status=JobStatus.COMPLETED)] == [done]
-    assert await desk.queue.find(type="other") == []
-    assert await desk.queue.find(priority=Priority.LOW) == []
+    assert [view.id for view in await env.queue.find(instance_id="inst_2")] == [waiting]
+    assert [view.id for view in await env.queue.find(instance_id="inst_1", status=JobStatus.COMPLETED)] == [done]
+    assert await env.queue.find(type="other") == []
+    assert await env.queue.find(priority=Priority.LOW) == []
 
 
-async def test_cleanup_removes_only_what_is_finished_and_old(desk: Desk) -> None:
+async def test_cleanup_removes_only_what_is_finished_and_old(env: CommandEnv) -> None:
     """Waiting jobs are never cleaned up, however old."""
 
     async def fails(_run: JobRun) -> None:
         raise ValueError("no")
 
-    desk.handles("good", recorder([]))
-    desk.handles("bad", fails, retries=0)
+    env.handles("good", recorder([]))
+    env.handles("bad", fails, retries=0)
     for name in ("good", "bad"):
-        await desk.enqueue(name)
-    async with desk.worker():
-        await until(lambda: desk.has(JobStatus.COMPLETED, 1))
-        await until(lambda: desk.has(JobStatus.FAILED, 1))
-    await desk.enqueue("good")
+        await env.enqueue(name)
+    async with env.worker():
+        await until(lambda: env.has(JobStatus.COMPLETED, 1))
+        await until(lambda: env.has(JobStatus.FAILED, 1))
+    await env.enqueue("good")
 
-    assert await desk.queue.cleanup(timedelta(hours=1)) == 0
-    assert await desk.queue.cleanup(timedelta(0)) == 2
-    assert [view.status for view in await desk.queue.find()] == ["pending"]
+    assert await env.queue.cleanup(timedelta(hours=1)) == 0
+    assert await env.queue.cleanup(timedelta(0)) == 2
+    assert [view.status for view in await env.queue.find()] == ["pending"]
 
 
 async def test_the_queue_notifies_itself_only_once_it_listens(database: Database) -> None:

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 
 import asyncpg
-from support.stepped_engine import herding
+from support.stepped_engine import stepped_engine
 from support.waiting import until
 
 from corral.domain.instance import Instance, InstanceId
@@ -23,8 +23,8 @@ async def test_two_writers_of_the_same_rows_do_not_wait_for_each_other(
     database: Database, target: DatabaseTarget
 ) -> None:
     """The observer and `syncLocalState` write many rows each; a deadlock would lose one of the two."""
-    async with herding(database, target) as herd:
-        one, two = [await herd.get(await herd.wish()) for _ in range(2)]
+    async with stepped_engine(database, target) as engine:
+        one, two = [await engine.get(await engine.request_create()) for _ in range(2)]
     holders = [await asyncpg.connect(**target.arguments()) for _ in range(2)]
     holds = [holder.transaction() for holder in holders]
     for holder, hold, row in zip(holders, holds, (one, two), strict=True):

@@ -10,7 +10,7 @@ import asyncpg
 import pytest
 from conftest import TEMPLATE
 from support.backups import OURS, ready, restore, rows
-from support.stepped_engine import Herd, herding
+from support.stepped_engine import SteppedEngine, stepped_engine
 
 from corral.domain.lifecycle.decide import Policy
 from corral.domain.lifecycle.tables import Phase
@@ -51,18 +51,18 @@ async def test_an_older_database_adopts_the_machines_it_has_forgotten(
     database: Database, target: DatabaseTarget
 ) -> None:
     """Six requests recorded but not created at the time of the backup: six machines, the same ones, after it."""
-    async with herding(database, target) as herd:
-        wishes = [await herd.wish() for _ in range(6)]
+    async with stepped_engine(database, target) as engine:
+        requested = [await engine.request_create() for _ in range(6)]
         backup = await rows(database)
-        originals = await ready(herd, wishes)
+        originals = await ready(engine, requested)
         await restore(database, backup)
 
-        async with herding(database, target, after=herd, listed=False) as again:
-            assert await ready(again, wishes) == originals
+        async with stepped_engine(database, target, after=engine, listed=False) as again:
+            assert await ready(again, requested) == originals
 
-        assert {machine.id for machine in herd.sim.instances(OURS)} == set(originals.values())
-        assert herd.sim.ledger(OURS).most_at_once == 1
-        assert "delete" not in {name for name, one in herd.sim.calls()["endpoints"].items() if one["total"]}
+        assert {machine.id for machine in engine.sim.instances(OURS)} == set(originals.values())
+        assert engine.sim.ledger(OURS).most_at_once == 1
+        assert "delete" not in {name for name, one in engine.sim.calls()["endpoints"].items() if one["total"]}
         assert await noted(database) == []
 
 
@@ -70,73 +70,73 @@ async def test_nothing_is_created_before_a_listing_was_compared_since_the_start(
     database: Database, target: DatabaseTarget
 ) -> None:
     """Whatever an earlier process, or the database's own past, says; and then at once."""
-    async with herding(database, target) as herd:
-        await herd.step()
-        async with herding(database, target, after=herd, listed=False) as again:
+    async with stepped_engine(database, target) as engine:
+        await engine.step()
+        async with stepped_engine(database, target, after=engine, listed=False) as again:
             again.sim.fault("error_500", on="list", count=None)
-            wish = await again.wish()
+            request_create = await again.request_create()
             await again.steps(10)
-            waiting = await again.get(wish)
+            waiting = await again.get(request_create)
             assert (waiting.phase, waiting.waiting is not None and waiting.waiting.code) == (
                 Phase.CREATING,
                 "ACCOUNT_NOT_LISTED",
             )
-            assert herd.sim.instances() == []
+            assert engine.sim.instances() == []
 
             again.sim.no_more_faults()
-            await again.until(wish, Phase.READY)
+            await again.until(request_create, Phase.READY)
 
 
 async def test_a_listing_that_lacks_a_machine_which_was_not_looked_up_does_not_let_creates_through(
     database: Database, target: DatabaseTarget
 ) -> None:
     """The list is known to be wrong while a lookup finds what it lacks."""
-    async with herding(database, target) as herd:
-        (kept,) = (await ready(herd, [await herd.wish()])).values()
-        herd.sim.set(list_shows="nothing")
-        async with herding(database, target, after=herd, listed=False) as again:
-            wish = await again.wish()
+    async with stepped_engine(database, target) as engine:
+        (kept,) = (await ready(engine, [await engine.request_create()])).values()
+        engine.sim.set(list_shows="nothing")
+        async with stepped_engine(database, target, after=engine, listed=False) as again:
+            request_create = await again.request_create()
             await again.steps(30)
-            assert (await again.get(wish)).provider_id is None
-            assert [machine.id for machine in herd.sim.instances()] == [kept]
+            assert (await again.get(request_create)).provider_id is None
+            assert [machine.id for machine in engine.sim.instances()] == [kept]
 
             again.sim.set(list_shows="all")
-            await again.until(wish, Phase.READY)
+            await again.until(request_create, Phase.READY)
 
 
 async def test_a_listing_begun_before_the_process_does_not_count_for_it(
     database: Database, target: DatabaseTarget
 ) -> None:
     """It may have been read before the machine was made that this database has forgotten."""
-    async with herding(database, target) as herd, database.connection() as connection:
+    async with stepped_engine(database, target) as engine, database.connection() as connection:
         early = await last_listing.begin(connection)
-        async with herding(database, target, after=herd, listed=False) as again:
+        async with stepped_engine(database, target, after=engine, listed=False) as again:
             await last_listing.compared(connection, early)
-            wish = await again.wish()
+            request_create = await again.request_create()
             await again.work()
 
-            assert (await again.get(wish)).provider_id is None
+            assert (await again.get(request_create)).provider_id is None
 
 
 async def test_a_machine_made_within_the_lists_lag_before_the_restore_is_not_made_again(
     database: Database, target: DatabaseTarget
 ) -> None:
     """The first listing after the start does not show it yet; one that began after the settle time does."""
-    async with herding(database, target, list_lag_seconds=40) as herd:
-        wish = await herd.wish()
+    async with stepped_engine(database, target, list_lag_seconds=40) as engine:
+        request_create = await engine.request_create()
         backup = await rows(database)
-        await herd.work()
-        (original,) = [machine.id for machine in herd.sim.instances(OURS)]
+        await engine.work()
+        (original,) = [machine.id for machine in engine.sim.instances(OURS)]
         await restore(database, backup)
 
-        async with herding(database, target, after=herd, listed=False) as again:
+        async with stepped_engine(database, target, after=engine, listed=False) as again:
             await again.step()
-            why = (await again.get(wish)).waiting
+            why = (await again.get(request_create)).waiting
             assert why is not None
             assert "may be older than the provider account" in why.message
-            assert (await again.until(wish, Phase.READY)).provider_id == original
+            assert (await again.until(request_create, Phase.READY)).provider_id == original
 
-        assert herd.sim.ledger(OURS).most_at_once == 1
+        assert engine.sim.ledger(OURS).most_at_once == 1
 
 
 async def test_after_a_restore_earlier_requests_wait_for_the_settle_time_and_no_longer(
@@ -144,68 +144,68 @@ async def test_after_a_restore_earlier_requests_wait_for_the_settle_time_and_no_
 ) -> None:
     """A request that was made afterwards cannot have a machine and does not wait; nor does the next process."""
     settle = (Policy().settle + Policy().longest_create).total_seconds()
-    async with herding(database, target) as herd:
-        earlier = await herd.wish()
+    async with stepped_engine(database, target) as engine:
+        earlier = await engine.request_create()
         await restore(database, await rows(database))
-        async with herding(database, target, after=herd, listed=False) as again:
-            await again.until(await again.wish(), Phase.READY, steps=15)
+        async with stepped_engine(database, target, after=engine, listed=False) as again:
+            await again.until(await again.request_create(), Phase.READY, steps=15)
             waited = again.clock.monotonic()
             await again.steps(int((settle - waited) // 2))
             assert (await again.get(earlier)).provider_id is None
             await again.steps(4)
             assert (await again.get(earlier)).provider_id is not None
-        async with herding(database, target, after=herd, listed=False) as later:
-            wish = await later.wish()
+        async with stepped_engine(database, target, after=engine, listed=False) as later:
+            request_create = await later.request_create()
             await later.steps(2)
-            assert (await later.get(wish)).provider_id is not None
+            assert (await later.get(request_create)).provider_id is not None
 
 
 async def test_copies_of_one_database_do_not_delete_each_others_machines(
     server: DatabaseTarget, database: Database, target: DatabaseTarget
 ) -> None:
     """A staging service on a copy: it adopts or reports what it finds, and deletes its own alone."""
-    async with herding(database, target) as herd:
-        shared = await herd.wish()
-        kept = await ready(herd, [shared])
-        both = await herd.wish()  # not created yet at the time of the copy
+    async with stepped_engine(database, target) as engine:
+        shared = await engine.request_create()
+        kept = await ready(engine, [shared])
+        both = await engine.request_create()  # not created yet at the time of the copy
         async with copied(server, database) as (staging_database, staging_target):
-            herd.sim.fault("list_lag", seconds=40)
-            await herd.work()
-            async with herding(staging_database, staging_target, after=herd) as staging:
+            engine.sim.fault("list_lag", seconds=40)
+            await engine.work()
+            async with stepped_engine(staging_database, staging_target, after=engine) as staging:
                 theirs = await ready(staging, [both])  # the list does not show production's yet
-                own = await ready(herd, [both])
+                own = await ready(engine, [both])
                 for _ in range(3):
                     await staging.steps(3, seconds=30)
-                    await herd.steps(3, seconds=30)
+                    await engine.steps(3, seconds=30)
                 await staging.ask(OperationKind.DELETE, both)
                 await staging.until(both, Phase.TERMINATED)
                 await staging.steps(4, seconds=HOUR / 2)
-                await herd.steps(4, seconds=HOUR / 2)
+                await engine.steps(4, seconds=HOUR / 2)
                 reported = {orphan.provider_id: orphan.kind.value for orphan in await noted(staging_database)}
 
-        alive = {machine.id for machine in herd.sim.instances(OURS)}
+        alive = {machine.id for machine in engine.sim.instances(OURS)}
         assert own[both] != theirs[both]
         assert alive == {kept[shared], own[both]}
         assert reported == {own[both]: "second_machine"}
-        assert await herd.phase(both) is Phase.READY
+        assert await engine.phase(both) is Phase.READY
 
 
-async def test_a_machine_that_gets_another_id_is_followed(herd: Herd) -> None:
+async def test_a_machine_that_gets_another_id_is_followed(engine: SteppedEngine) -> None:
     """The provider may give it one when it moves the machine: the name stays."""
-    wish = await herd.wish()
-    (old,) = (await ready(herd, [wish])).values()
-    herd.sim.set(migrate_keeps_id=False)
-    await herd.sim.ask("/gpu/instance/migrate", {"instanceId": old})
-    (new,) = [machine.id for machine in herd.sim.instances(OURS) if machine.id != old]
-    await herd.steps(20)
-    after = await herd.get(wish)
+    request_create = await engine.request_create()
+    (old,) = (await ready(engine, [request_create])).values()
+    engine.sim.set(migrate_keeps_id=False)
+    await engine.sim.ask("/gpu/instance/migrate", {"instanceId": old})
+    (new,) = [machine.id for machine in engine.sim.instances(OURS) if machine.id != old]
+    await engine.steps(20)
+    after = await engine.get(request_create)
 
     assert (after.provider_id, after.phase, after.failure) == (new, Phase.READY, None)
-    assert [machine.id for machine in herd.sim.instances(OURS)] == [new]
-    assert await noted(herd.database) == []
+    assert [machine.id for machine in engine.sim.instances(OURS)] == [new]
+    assert await noted(engine.database) == []
 
 
 @pytest.fixture
-async def herd(database: Database, target: DatabaseTarget) -> AsyncGenerator[Herd]:
-    async with herding(database, target) as herd:
-        yield herd
+async def engine(database: Database, target: DatabaseTarget) -> AsyncGenerator[SteppedEngine]:
+    async with stepped_engine(database, target) as engine:
+        yield engine

@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 
 import pytest
 from support.clocks import SteppedClock
-from support.event_env import Newsroom
+from support.event_env import EventEnv
 from support.waiting import until
 
 from corral.base.settings import CacheSettings
@@ -103,7 +103,7 @@ async def test_a_change_is_told_on_commit_and_only_then(database: Database, proc
 
 async def test_a_written_instance_is_forgotten_everywhere(database: Database, processes: list[Process]) -> None:
     """Whoever writes it, one at a time or many: no process shows what it was before."""
-    room = Newsroom(database, processes[0].clock)
+    room = EventEnv(database, processes[0].clock)
     written, _ = await room.create("a1", "b2")
     for process in processes:
         for key in ("inst_a1", "inst_b2"):

@@ -10,7 +10,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from support.stepped_engine import Herd, herding
+from support.stepped_engine import SteppedEngine, stepped_engine
 from support.waiting import until
 
 from corral.cloud.port import Cloud, Listing
@@ -24,18 +24,18 @@ from corral.store.tables import instances
 
 async def test_reminders_do_not_wait_for_a_look_that_takes_long(database: Database, target: DatabaseTarget) -> None:
     """On a small budget a look takes minutes; who is due for a pass gets it meanwhile."""
-    async with herding(database, target) as herd:
-        instance = await herd.wish()
+    async with stepped_engine(database, target) as engine:
+        instance = await engine.request_create()
         async with database.transaction() as connection:
             await connection.execute("DELETE FROM corral_pgqueuer")
-            known = await herd.get(instance)
-            due = herd.clock.now() + timedelta(seconds=1)
+            known = await engine.get(instance)
+            due = engine.clock.now() + timedelta(seconds=1)
             await instances.write_many(connection, [replace(known, attempt=0)], [due])
-        hanging = herd.observer.cloud = _Hanging(herd.observer.cloud)
-        running = asyncio.create_task(herd.observer.run())
+        hanging = engine.observer.cloud = _Hanging(engine.observer.cloud)
+        running = asyncio.create_task(engine.observer.run())
 
         async def passes() -> bool:
-            herd.clock.advance(0.5)
+            engine.clock.advance(0.5)
             async with database.connection() as connection:
                 return bool(await connection.fetchval("SELECT count(*) FROM corral_pgqueuer"))
 
@@ -49,25 +49,25 @@ async def test_reminders_do_not_wait_for_a_look_that_takes_long(database: Databa
 
 
 @pytest.fixture
-async def herd(database: Database, target: DatabaseTarget) -> AsyncGenerator[Herd]:
-    async with herding(database, target) as herd:
-        yield herd
+async def engine(database: Database, target: DatabaseTarget) -> AsyncGenerator[SteppedEngine]:
+    async with stepped_engine(database, target) as engine:
+        yield engine
 
 
-async def direct_lookups(herd: Herd, seconds: float, *, rounds: int = 1) -> None:
+async def direct_lookups(engine: SteppedEngine, seconds: float, *, rounds: int = 1) -> None:
     """What a service does whose listing never comes to an end."""
     for _ in range(rounds):
-        herd.clock.advance(seconds)
-        herd.sim.advance(seconds)
-        await herd.observer.sweep()
-        await herd.observer.peek()
-        await herd.work()
+        engine.clock.advance(seconds)
+        engine.sim.advance(seconds)
+        await engine.observer.sweep()
+        await engine.observer.peek()
+        await engine.work()
 
 
-async def test_without_any_listing_what_moves_gets_where_it_is_wanted(herd: Herd) -> None:
+async def test_without_any_listing_what_moves_gets_where_it_is_wanted(engine: SteppedEngine) -> None:
     """Up, down, up again and gone: a look of its own tells as much as the hundredth page."""
-    wish = await herd.wish()
-    await herd.work()
+    request_create = await engine.request_create()
+    await engine.work()
     for kind, phase in (
         (None, Phase.READY),
         (OperationKind.STOP, Phase.EXITED),
@@ -75,120 +75,122 @@ async def test_without_any_listing_what_moves_gets_where_it_is_wanted(herd: Herd
         (OperationKind.DELETE, Phase.TERMINATED),
     ):
         if kind is not None:
-            await herd.ask(kind, wish)
-            await herd.work()
-        await direct_lookups(herd, 5, rounds=40)
-        assert await herd.phase(wish) is phase
+            await engine.ask(kind, request_create)
+            await engine.work()
+        await direct_lookups(engine, 5, rounds=40)
+        assert await engine.phase(request_create) is phase
 
-    calls = {name: one["total"] for name, one in herd.sim.calls()["endpoints"].items() if one["total"]}
+    calls = {name: one["total"] for name, one in engine.sim.calls()["endpoints"].items() if one["total"]}
     assert "list" not in calls
     assert (calls["create"], calls["stop"], calls["start"], calls["delete"]) == (1, 1, 1, 1)
     assert calls["get"] <= 7, "a look of its own tells the endpoints too"
 
 
-async def test_what_was_told_to_go_is_gone_when_it_was_not_found_twice_a_settle_time_apart(herd: Herd) -> None:
+async def test_what_was_told_to_go_is_gone_when_it_was_not_found_twice_a_settle_time_apart(
+    engine: SteppedEngine,
+) -> None:
     """Not at the first "not found": the provider may be at odds with itself for a while."""
-    wish = await herd.wish()
-    await herd.until(wish, Phase.READY)
-    await herd.unwish(wish)
-    await herd.work()
-    await direct_lookups(herd, 60)
-    assert (await herd.get(wish)).unfound_since is not None
+    request_create = await engine.request_create()
+    await engine.until(request_create, Phase.READY)
+    await engine.request_delete(request_create)
+    await engine.work()
+    await direct_lookups(engine, 60)
+    assert (await engine.get(request_create)).unfound_since is not None
 
-    await direct_lookups(herd, 59)
-    assert await herd.phase(wish) is Phase.DELETING
+    await direct_lookups(engine, 59)
+    assert await engine.phase(request_create) is Phase.DELETING
 
-    await direct_lookups(herd, 1)
-    assert await herd.phase(wish) is Phase.TERMINATED
+    await direct_lookups(engine, 1)
+    assert await engine.phase(request_create) is Phase.TERMINATED
 
 
-async def test_what_is_not_found_without_having_been_told_to_go_waits_for_a_listing(herd: Herd) -> None:
+async def test_what_is_not_found_without_having_been_told_to_go_waits_for_a_listing(engine: SteppedEngine) -> None:
     """To be called vanished it must be missing there too."""
-    wish = await herd.wish()
-    await herd.work()
-    herd.sim.fault("vanish")
-    await direct_lookups(herd, 5, rounds=40)
+    request_create = await engine.request_create()
+    await engine.work()
+    engine.sim.fault("vanish")
+    await direct_lookups(engine, 5, rounds=40)
 
-    assert await herd.phase(wish) is Phase.STARTING
-    assert (await herd.get(wish)).missing_since is None
+    assert await engine.phase(request_create) is Phase.STARTING
+    assert (await engine.get(request_create)).missing_since is None
 
 
-async def test_a_look_at_one_that_fails_changes_nothing(herd: Herd) -> None:
+async def test_a_look_at_one_that_fails_changes_nothing(engine: SteppedEngine) -> None:
     """And is tried again, later."""
-    wish = await herd.wish()
-    await herd.work()
-    herd.sim.fault("error_500", on="get", count=1)
-    before = await herd.get(wish)
-    await direct_lookups(herd, 5)
-    assert await herd.get(wish) == before
+    request_create = await engine.request_create()
+    await engine.work()
+    engine.sim.fault("error_500", on="get", count=1)
+    before = await engine.get(request_create)
+    await direct_lookups(engine, 5)
+    assert await engine.get(request_create) == before
 
-    await direct_lookups(herd, 5)
-    assert await herd.phase(wish) is Phase.READY
+    await direct_lookups(engine, 5)
+    assert await engine.phase(request_create) is Phase.READY
 
 
-async def test_what_moves_does_not_wait_for_a_look_that_takes_long(herd: Herd) -> None:
+async def test_what_moves_does_not_wait_for_a_look_that_takes_long(engine: SteppedEngine) -> None:
     """Nor is it looked at by itself before the look has taken long."""
-    wish = await herd.wish()
-    await herd.work()
-    herd.observer.cloud = _Hanging(herd.observer.cloud)
+    request_create = await engine.request_create()
+    await engine.work()
+    engine.observer.cloud = _Hanging(engine.observer.cloud)
     waited = 0.0
 
     async def is_seen() -> bool:
         nonlocal waited
-        waited += _pass_time(herd)
-        return (await herd.get(wish)).sighting is not None
+        waited += _pass_time(engine)
+        return (await engine.get(request_create)).sighting is not None
 
-    async with _running(herd):
+    async with _running(engine):
         await until(is_seen, what="a sighting")
 
-    assert waited >= herd.observer.policy.long_look.total_seconds()
+    assert waited >= engine.observer.policy.long_look.total_seconds()
 
 
-async def test_where_a_listing_is_quick_nothing_is_looked_at_by_itself(herd: Herd) -> None:
+async def test_where_a_listing_is_quick_nothing_is_looked_at_by_itself(engine: SteppedEngine) -> None:
     """However long it boots: the listing tells."""
-    herd.sim.set(boot_seconds=600)
-    wish = await herd.wish()
-    await herd.work()
+    engine.sim.set(boot_seconds=600)
+    request_create = await engine.request_create()
+    await engine.work()
     waited = 0.0
 
     async def is_over() -> bool:
         nonlocal waited
-        waited += _pass_time(herd)
-        return waited > 60 and (await herd.get(wish)).sighting is Sighting.BOOTING
+        waited += _pass_time(engine)
+        return waited > 60 and (await engine.get(request_create)).sighting is Sighting.BOOTING
 
-    async with _running(herd):
+    async with _running(engine):
         await until(is_over, what="a minute")
 
-    assert herd.sim.calls()["endpoints"]["list"]["total"] > 5
-    assert "get" not in {name for name, one in herd.sim.calls()["endpoints"].items() if one["total"]}
+    assert engine.sim.calls()["endpoints"]["list"]["total"] > 5
+    assert "get" not in {name for name, one in engine.sim.calls()["endpoints"].items() if one["total"]}
 
 
 @pytest.mark.parametrize(("takes", "rest"), [(0.0, 0.0), (3.0, 6.0), (30.0, 8.0)])
-async def test_after_a_look_there_is_time_for_other_work(herd: Herd, takes: float, rest: float) -> None:
+async def test_after_a_look_there_is_time_for_other_work(engine: SteppedEngine, takes: float, rest: float) -> None:
     """However many wishes ask for the next one. How late it comes is not judged: here time passes while it works."""
-    slow = herd.observer.cloud = _Slow(herd, takes)
+    slow = engine.observer.cloud = _Slow(engine, takes)
 
     async def are_three() -> bool:
-        herd.observer.wake()
-        _pass_time(herd)
+        engine.observer.wake()
+        _pass_time(engine)
         return len(slow.ended) >= 3
 
-    async with _running(herd):
+    async with _running(engine):
         await until(are_three, what="three looks")
 
     pauses = [began - ended for began, ended in zip(slow.began[1:], slow.ended, strict=False)]
     assert min(pauses) >= rest
 
 
-def _pass_time(herd: Herd) -> float:
-    herd.clock.advance(0.5)
-    herd.sim.advance(0.5)
+def _pass_time(engine: SteppedEngine) -> float:
+    engine.clock.advance(0.5)
+    engine.sim.advance(0.5)
     return 0.5
 
 
 @asynccontextmanager
-async def _running(herd: Herd) -> AsyncGenerator[None]:
-    running = asyncio.create_task(herd.observer.run())
+async def _running(engine: SteppedEngine) -> AsyncGenerator[None]:
+    running = asyncio.create_task(engine.observer.run())
     try:
         yield
     finally:
@@ -199,8 +201,8 @@ async def _running(herd: Herd) -> AsyncGenerator[None]:
 class _Slow:
     """A provider whose listing takes its time."""
 
-    def __init__(self, herd: Herd, seconds: float) -> None:
-        self._herd, self._cloud, self._seconds = herd, herd.observer.cloud, seconds
+    def __init__(self, engine: SteppedEngine, seconds: float) -> None:
+        self._herd, self._cloud, self._seconds = engine, engine.observer.cloud, seconds
         self.began: list[float] = []
         self.ended: list[float] = []
 

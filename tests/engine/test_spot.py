@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator
 from datetime import timedelta
 
 import pytest
-from support.stepped_engine import Herd, herding
+from support.stepped_engine import SteppedEngine, stepped_engine
 
 from corral.domain.instance import InstanceId
 from corral.domain.lifecycle.tables import Phase
@@ -16,31 +16,31 @@ from corral.store.session.database import Database
 
 
 @pytest.fixture
-async def herd(database: Database, target: DatabaseTarget) -> AsyncGenerator[Herd]:
-    async with herding(database, target) as herd:
-        yield herd
+async def engine(database: Database, target: DatabaseTarget) -> AsyncGenerator[SteppedEngine]:
+    async with stepped_engine(database, target) as engine:
+        yield engine
 
 
 @pytest.fixture
-async def ready(herd: Herd) -> InstanceId:
-    wish = await herd.wish()
-    await herd.until(wish, Phase.READY)
-    return wish
+async def ready(engine: SteppedEngine) -> InstanceId:
+    request_create = await engine.request_create()
+    await engine.until(request_create, Phase.READY)
+    return request_create
 
 
-async def events(herd: Herd) -> list[tuple[str, str]]:
-    async with herd.database.connection() as connection:
+async def events(engine: SteppedEngine) -> list[tuple[str, str]]:
+    async with engine.database.connection() as connection:
         rows = await connection.fetch("SELECT type, reason FROM corral_events ORDER BY id")
     return [(row["type"].removeprefix("instance."), row["reason"]) for row in rows]
 
 
-async def test_a_reclaim_notice_is_recorded_and_announced_once(herd: Herd, ready: InstanceId) -> None:
+async def test_a_reclaim_notice_is_recorded_and_announced_once(engine: SteppedEngine, ready: InstanceId) -> None:
     """An hour is enough to save one's work, for those who hear of it; the machine stays ready until then."""
-    quiet = await events(herd)
-    herd.sim.fault("spot_notice", name="corral-", seconds=600)
-    await herd.steps(5)
-    noticed = await herd.get(ready)
-    told = (await events(herd))[len(quiet) :]
+    quiet = await events(engine)
+    engine.sim.fault("spot_notice", name="corral-", seconds=600)
+    await engine.steps(5)
+    noticed = await engine.get(ready)
+    told = (await events(engine))[len(quiet) :]
 
     assert noticed.phase is Phase.READY
     assert noticed.spot is not None
@@ -51,33 +51,33 @@ async def test_a_reclaim_notice_is_recorded_and_announced_once(herd: Herd, ready
     assert f"{noticed.spot.reclaim_at:%Y-%m-%d %H:%M}" in told[0][1]
 
 
-async def test_a_notice_that_changes_is_announced_again(herd: Herd, ready: InstanceId) -> None:
+async def test_a_notice_that_changes_is_announced_again(engine: SteppedEngine, ready: InstanceId) -> None:
     """The time that was said before is no longer the time."""
-    herd.sim.fault("spot_notice", name="corral-", seconds=600)
-    await herd.steps(2)
-    first = await herd.get(ready)
-    herd.sim.fault("spot_notice", name="corral-", seconds=1200)
-    await herd.steps(2)
-    second = await herd.get(ready)
+    engine.sim.fault("spot_notice", name="corral-", seconds=600)
+    await engine.steps(2)
+    first = await engine.get(ready)
+    engine.sim.fault("spot_notice", name="corral-", seconds=1200)
+    await engine.steps(2)
+    second = await engine.get(ready)
 
     assert first.spot is not None
     assert second.spot is not None
     assert second.spot.noticed_at == first.spot.noticed_at
     assert second.spot.reclaim_at != first.spot.reclaim_at
-    assert [name for name, _ in await events(herd)].count("reclaim_notice") == 2
+    assert [name for name, _ in await events(engine)].count("reclaim_notice") == 2
 
 
-async def test_a_reclaimed_machine_is_exited_and_says_so(herd: Herd, ready: InstanceId) -> None:
+async def test_a_reclaimed_machine_is_exited_and_says_so(engine: SteppedEngine, ready: InstanceId) -> None:
     """Its disk is kept for a while, so it may be started again; that clears the error."""
-    herd.sim.fault("spot_notice", name="corral-", seconds=4)
-    exited = await herd.until(ready, Phase.EXITED)
+    engine.sim.fault("spot_notice", name="corral-", seconds=4)
+    exited = await engine.until(ready, Phase.EXITED)
 
     assert exited.failure is not None
     assert exited.failure.code == "SPOT_RECLAIMED"
-    assert [name for name, _ in await events(herd)][-1] == "stopped"
+    assert [name for name, _ in await events(engine)][-1] == "stopped"
 
-    await herd.ask(OperationKind.START, ready)
-    again = await herd.until(ready, Phase.READY)
+    await engine.ask(OperationKind.START, ready)
+    again = await engine.until(ready, Phase.READY)
     assert (again.failure, again.spot and again.spot.status) == (None, "running")
 
 
@@ -85,22 +85,22 @@ async def test_a_machine_reclaimed_while_it_comes_up_fails_its_create_with_that_
     database: Database, target: DatabaseTarget
 ) -> None:
     """That it stopped before it was ready would not say what to do."""
-    async with herding(database, target, pull_seconds=100) as herd:
-        wish = await herd.wish()
-        await herd.until(wish, Phase.STARTING)
-        herd.sim.fault("spot_reclaim", name="corral-")
-        exited = await herd.until(wish, Phase.EXITED)
+    async with stepped_engine(database, target, pull_seconds=100) as engine:
+        request_create = await engine.request_create()
+        await engine.until(request_create, Phase.STARTING)
+        engine.sim.fault("spot_reclaim", name="corral-")
+        exited = await engine.until(request_create, Phase.EXITED)
 
         assert exited.failure is not None
         assert exited.failure.code == "SPOT_RECLAIMED"
 
 
-async def test_a_machine_that_its_user_stops_is_not_called_reclaimed(herd: Herd, ready: InstanceId) -> None:
+async def test_a_machine_that_its_user_stops_is_not_called_reclaimed(engine: SteppedEngine, ready: InstanceId) -> None:
     """A stop that was asked for is no failure, with or without a notice."""
-    herd.sim.fault("spot_notice", name="corral-", seconds=600)
-    await herd.step()
-    await herd.ask(OperationKind.STOP, ready)
-    exited = await herd.until(ready, Phase.EXITED)
+    engine.sim.fault("spot_notice", name="corral-", seconds=600)
+    await engine.step()
+    await engine.ask(OperationKind.STOP, ready)
+    exited = await engine.until(ready, Phase.EXITED)
 
     assert exited.failure is None
 
@@ -109,11 +109,11 @@ async def test_a_reclaimed_machine_that_is_removed_says_what_became_of_it(
     database: Database, target: DatabaseTarget
 ) -> None:
     """Nobody knows whether the provider keeps it; if it does not, the instance has vanished."""
-    async with herding(database, target, spot_end="removed") as herd:
-        wish = await herd.wish()
-        await herd.until(wish, Phase.READY)
-        herd.sim.fault("spot_reclaim", name="corral-")
-        failed = await herd.until(wish, Phase.FAILED)
+    async with stepped_engine(database, target, spot_end="removed") as engine:
+        request_create = await engine.request_create()
+        await engine.until(request_create, Phase.READY)
+        engine.sim.fault("spot_reclaim", name="corral-")
+        failed = await engine.until(request_create, Phase.FAILED)
 
         assert failed.failure is not None
         assert failed.failure.code == "INSTANCE_VANISHED"

@@ -53,7 +53,7 @@ async def test_a_full_disk_is_reported_for_a_while(database: Database, monkeypat
         async with database.connection() as connection:
             await connection.execute("DO $$ BEGIN RAISE EXCEPTION 'no' USING ERRCODE = '53100'; END $$")
     meanwhile = (await database.probe()).problem
-    monkeypatch.setattr("corral.store.database.FULL_SECONDS", 0.0)
+    monkeypatch.setattr("corral.store.session.database.FULL_SECONDS", 0.0)
     after = (await database.probe()).problem
 
     assert (before, meanwhile, after) == (None, "the database's disk is full", None)

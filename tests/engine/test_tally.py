@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 
 import pytest
-from support.stepped_engine import Herd, herding
+from support.stepped_engine import SteppedEngine, stepped_engine
 
 from corral.base.telemetry import ReconcileEnd
 from corral.domain.events import EventType
@@ -16,33 +16,33 @@ from corral.store.tables import operations
 
 
 @pytest.fixture
-async def herd(database: Database, target: DatabaseTarget) -> AsyncGenerator[Herd]:
-    async with herding(database, target) as herd:
-        yield herd
+async def engine(database: Database, target: DatabaseTarget) -> AsyncGenerator[SteppedEngine]:
+    async with stepped_engine(database, target) as engine:
+        yield engine
 
 
-def counted(herd: Herd, name: str) -> dict[tuple[str, ...], float]:
+def counted(engine: SteppedEngine, name: str) -> dict[tuple[str, ...], float]:
     """What *name* counted, by its labels; what did not happen is left out."""
-    families = herd.metrics.registry.collect()
+    families = engine.metrics.registry.collect()
     samples = (s for family in families for s in family.samples if s.name == name)
     return {tuple(s.labels.values()): s.value for s in samples if s.value}
 
 
-async def test_a_life_is_counted_step_by_step(herd: Herd) -> None:
+async def test_a_life_is_counted_step_by_step(engine: SteppedEngine) -> None:
     """Each transition and event once; the times are those the operation tells."""
-    wish = await herd.wish()
-    ready = await herd.until(wish, Phase.READY)
-    async with herd.database.connection() as connection:
+    request_create = await engine.request_create()
+    ready = await engine.until(request_create, Phase.READY)
+    async with engine.database.connection() as connection:
         operation = await operations.load(connection, ready.operation_id)
 
-    assert counted(herd, "corral_transitions_total") == {
+    assert counted(engine, "corral_transitions_total") == {
         ("", "creating"): 1,
         ("creating", "starting"): 1,
         ("starting", "running"): 1,
         ("running", "health_checking"): 1,
         ("health_checking", "ready"): 1,
     }
-    assert counted(herd, "corral_events_total") == {
+    assert counted(engine, "corral_events_total") == {
         (event,): 1
         for event in (
             EventType.CREATED,
@@ -56,41 +56,41 @@ async def test_a_life_is_counted_step_by_step(herd: Herd) -> None:
     at = operation.stamps
     took = (at["ready"] - operation.created_at).total_seconds()
     assert took > 0
-    assert counted(herd, "corral_time_to_ready_seconds_sum") == {("create",): took}
-    assert counted(herd, "corral_time_to_ready_seconds_count") == {("create",): 1}
-    assert counted(herd, "corral_readiness_lag_seconds_count") == {("create",): 1}
+    assert counted(engine, "corral_time_to_ready_seconds_sum") == {("create",): took}
+    assert counted(engine, "corral_time_to_ready_seconds_count") == {("create",): 1}
+    assert counted(engine, "corral_readiness_lag_seconds_count") == {("create",): 1}
     lag = (at["ready"] - at["instanceRunning"]).total_seconds()
-    assert counted(herd, "corral_readiness_lag_seconds_sum").get(("create",), 0) == lag
+    assert counted(engine, "corral_readiness_lag_seconds_sum").get(("create",), 0) == lag
 
 
-async def test_passes_and_actions_are_counted_by_how_they_end(herd: Herd) -> None:
+async def test_passes_and_actions_are_counted_by_how_they_end(engine: SteppedEngine) -> None:
     """An outage shows as failed creates, not as silence."""
-    herd.sim.fault("error_500", on="create", count=1)
-    herd.sim.fault("error_500", on="get", count=1)
-    await herd.until(await herd.wish(), Phase.READY, steps=120)
-    passes, actions = counted(herd, "corral_passes_total"), counted(herd, "corral_actions_total")
+    engine.sim.fault("error_500", on="create", count=1)
+    engine.sim.fault("error_500", on="get", count=1)
+    await engine.until(await engine.request_create(), Phase.READY, steps=120)
+    passes, actions = counted(engine, "corral_passes_total"), counted(engine, "corral_actions_total")
 
     assert passes[ReconcileEnd.SETTLED,] >= 1
     assert actions[Action.CREATE, "ok"] >= 1
     assert actions[Action.INSPECT, "failed"] >= 1
     assert passes[ReconcileEnd.FAILED,] >= 1
-    assert sum(passes.values()) == sum(counted(herd, "corral_pass_seconds_count").values())
+    assert sum(passes.values()) == sum(counted(engine, "corral_pass_seconds_count").values())
 
 
-async def test_looks_at_the_account_are_counted(herd: Herd) -> None:
+async def test_looks_at_the_account_are_counted(engine: SteppedEngine) -> None:
     """Also those that failed."""
-    await herd.steps(3)
-    herd.sim.fault("error_500", on="list", count=2)
-    await herd.steps(2)
+    await engine.steps(3)
+    engine.sim.fault("error_500", on="list", count=2)
+    await engine.steps(2)
 
-    assert counted(herd, "corral_looks_total") == {("complete",): 3, ("failed",): 2}
-    assert counted(herd, "corral_look_seconds_count") == {(): 3}
+    assert counted(engine, "corral_looks_total") == {("complete",): 3, ("failed",): 2}
+    assert counted(engine, "corral_look_seconds_count") == {(): 3}
 
 
-def test_every_word_of_the_tables_has_its_number_from_the_beginning(herd: Herd) -> None:
+def test_every_word_of_the_tables_has_its_number_from_the_beginning(engine: SteppedEngine) -> None:
     """A new phase, action or event cannot be forgotten here."""
     labels: dict[str, set[str]] = {}
-    for family in herd.metrics.registry.collect():
+    for family in engine.metrics.registry.collect():
         for sample in family.samples:
             labels.setdefault(family.name, set()).update(sample.labels.values())
 

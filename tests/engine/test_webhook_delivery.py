@@ -47,7 +47,7 @@ async def test_a_receiver_gets_the_message_signed() -> None:
     async with serving(receiver) as port, sending(clock=SystemClock()) as sender:
         attempt = await sender.send(f"http://127.0.0.1:{port}/hook?key=1", BODY, message_id="evt_1")
 
-    assert (attempt.fate, attempt.status, attempt.error) == (AttemptOutcome.DELIVERED, 204, None)
+    assert (attempt.outcome, attempt.status, attempt.error) == (AttemptOutcome.DELIVERED, 204, None)
     assert receiver.heads[0].startswith("POST /hook?key=1 HTTP/1.1")
     assert receiver.header("content-type") == "application/json"
     names = ("webhook-id", "webhook-timestamp", "webhook-signature")
@@ -56,7 +56,7 @@ async def test_a_receiver_gets_the_message_signed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("answer", "fate", "error"),
+    ("answer", "outcome", "error"),
     [
         (http_answer(200, b"x" * 1_000_000), AttemptOutcome.DELIVERED, None),
         (b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\ncut", AttemptOutcome.DELIVERED, None),
@@ -73,11 +73,11 @@ async def test_a_receiver_gets_the_message_signed() -> None:
         ),
     ],
 )
-async def test_the_status_alone_decides(answer: bytes, fate: AttemptOutcome, error: str | None) -> None:
+async def test_the_status_alone_decides(answer: bytes, outcome: AttemptOutcome, error: str | None) -> None:
     """The body is not read, whatever it is."""
     attempt = await answered(answer)
 
-    assert attempt.fate is fate
+    assert attempt.outcome is outcome
     assert (attempt.error or "").startswith(error or "")
     assert (attempt.error is None) == (error is None)
 
@@ -104,7 +104,7 @@ async def test_a_redirect_is_not_followed() -> None:
     async with serving(elsewhere) as target:
         attempt = await answered(http_answer(307, Location=f"http://127.0.0.1:{target}/"))
 
-    assert (attempt.fate, attempt.status) == (AttemptOutcome.RETRY, 307)
+    assert (attempt.outcome, attempt.status) == (AttemptOutcome.RETRY, 307)
     assert elsewhere.heads == []
 
 
@@ -117,7 +117,7 @@ async def test_a_receiver_that_hangs_costs_its_time_and_no_more() -> None:
     async with serving(hang) as port, sending(timeout_ms=100) as sender:
         attempt = await sender.send(f"http://127.0.0.1:{port}/", BODY, message_id="evt_1")
 
-    assert (attempt.fate, attempt.status, attempt.error) == (
+    assert (attempt.outcome, attempt.status, attempt.error) == (
         AttemptOutcome.RETRY,
         None,
         "timeout: did not answer in time",
@@ -129,7 +129,7 @@ async def test_a_refusal_names_no_part_of_the_url() -> None:
     async with sending() as sender:
         attempt = await sender.send(f"http://u:secret@127.0.0.1:{unused_port()}/secret", BODY, message_id="evt_1")
 
-    assert (attempt.fate, attempt.error) == (AttemptOutcome.RETRY, "connection_refused: refused the connection")
+    assert (attempt.outcome, attempt.error) == (AttemptOutcome.RETRY, "connection_refused: refused the connection")
 
 
 async def test_a_body_that_drips_does_not_delay_the_outcome() -> None:
@@ -143,11 +143,11 @@ async def test_a_body_that_drips_does_not_delay_the_outcome() -> None:
     async with serving(drip) as port, sending() as sender:
         assert (
             await sender.send(f"http://127.0.0.1:{port}/", BODY, message_id="evt_1")
-        ).fate is AttemptOutcome.DELIVERED
+        ).outcome is AttemptOutcome.DELIVERED
 
 
 @pytest.mark.parametrize(
-    ("beginning", "more", "fate"),
+    ("beginning", "more", "outcome"),
     [
         (b"", b"x", AttemptOutcome.RETRY),
         (b"HTTP/1.1 200 OK\r\n", b"X-Header: again\r\n" * 1000, AttemptOutcome.RETRY),
@@ -158,7 +158,7 @@ async def test_a_body_that_drips_does_not_delay_the_outcome() -> None:
     ids=["status", "headers", "header", "continue", "body"],
 )
 async def test_an_answer_without_end_costs_little_time_and_memory(
-    beginning: bytes, more: bytes, fate: AttemptOutcome
+    beginning: bytes, more: bytes, outcome: AttemptOutcome
 ) -> None:
     """Every part of an answer can be sent for ever, slowly or fast."""
 
@@ -179,7 +179,7 @@ async def test_an_answer_without_end_costs_little_time_and_memory(
     finally:
         tracemalloc.stop()
 
-    assert attempt.fate is fate
+    assert attempt.outcome is outcome
     assert peak < 8_000_000
 
 
@@ -191,7 +191,7 @@ async def test_a_certificate_nobody_vouches_for_gets_no_message() -> None:
     async with serving(receiver, tls=tls) as port, sending() as sender:
         attempt = await sender.send(f"https://127.0.0.1:{port}/", BODY, message_id="evt_1")
 
-    assert (attempt.fate, attempt.status) == (AttemptOutcome.RETRY, None)
+    assert (attempt.outcome, attempt.status) == (AttemptOutcome.RETRY, None)
     assert (attempt.error or "").startswith("ssl_error: ")
     assert receiver.heads == []
 
@@ -202,7 +202,7 @@ async def test_a_written_out_inner_address_is_never_connected_to() -> None:
     async with serving(receiver) as port, sending(allow_private=False) as sender:
         attempt = await sender.send(f"http://127.0.0.1:{port}/", BODY, message_id="evt_1")
 
-    assert attempt.fate is AttemptOutcome.FINAL
+    assert attempt.outcome is AttemptOutcome.FINAL
     assert (attempt.error or "").startswith("address_refused: ")
     assert receiver.heads == []
 
@@ -220,7 +220,7 @@ async def test_a_name_that_changes_its_mind_reaches_nothing_inside() -> None:
         assert await guard.problem(f"http://hooks.example:{port}/") is None
         attempt = await sender.send(f"http://hooks.example:{port}/", BODY, message_id="evt_1")
 
-    assert (attempt.fate, attempt.status) == (AttemptOutcome.RETRY, None)
+    assert (attempt.outcome, attempt.status) == (AttemptOutcome.RETRY, None)
     assert (attempt.error or "").startswith("address_refused: ")
     assert receiver.heads == []
     assert names.asked == 2
@@ -233,6 +233,6 @@ async def test_the_address_that_was_looked_up_is_the_one_connected_to() -> None:
     async with serving(receiver) as port, sending(names=names) as sender:
         attempt = await sender.send(f"http://hooks.example:{port}/", BODY, message_id="evt_1")
 
-    assert attempt.fate is AttemptOutcome.DELIVERED
+    assert attempt.outcome is AttemptOutcome.DELIVERED
     assert receiver.header("host") == f"hooks.example:{port}"
     assert names.asked == 1

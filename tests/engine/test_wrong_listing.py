@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 
 import pytest
-from support.stepped_engine import Herd, herding
+from support.stepped_engine import SteppedEngine, stepped_engine
 
 from corral.domain.instance import InstanceId
 from corral.domain.lifecycle.tables import Phase
@@ -18,122 +18,126 @@ BUSY = 20
 
 
 @pytest.fixture
-async def herd(database: Database, target: DatabaseTarget) -> AsyncGenerator[Herd]:
-    async with herding(database, target) as herd:
-        yield herd
+async def engine(database: Database, target: DatabaseTarget) -> AsyncGenerator[SteppedEngine]:
+    async with stepped_engine(database, target) as engine:
+        yield engine
 
 
-def calls(herd: Herd, endpoint: str) -> int:
-    return int(herd.sim.calls()["endpoints"].get(endpoint, {"total": 0})["total"])
+def calls(engine: SteppedEngine, endpoint: str) -> int:
+    return int(engine.sim.calls()["endpoints"].get(endpoint, {"total": 0})["total"])
 
 
-async def all_ready(herd: Herd, count: int) -> list[InstanceId]:
-    wishes = [await herd.wish() for _ in range(count)]
-    for wish in wishes:
-        await herd.until(wish, Phase.READY)
-    return wishes
+async def all_ready(engine: SteppedEngine, count: int) -> list[InstanceId]:
+    requested = [await engine.request_create() for _ in range(count)]
+    for request_create in requested:
+        await engine.until(request_create, Phase.READY)
+    return requested
 
 
-async def test_an_empty_list_while_machines_run_is_not_proof_that_a_create_did_not_happen(herd: Herd) -> None:
+async def test_an_empty_list_while_machines_run_is_not_proof_that_a_create_did_not_happen(
+    engine: SteppedEngine,
+) -> None:
     """One create reply is lost while the list says that there is nothing; lookups show that the list is wrong."""
-    ready = await all_ready(herd, BUSY)
-    herd.sim.set(list_shows="nothing")
-    herd.sim.fault("lost_reply", on="create")
-    wish = await herd.wish()
-    before = calls(herd, "get")
-    await herd.steps(60)
+    ready = await all_ready(engine, BUSY)
+    engine.sim.set(list_shows="nothing")
+    engine.sim.fault("lost_reply", on="create")
+    request_create = await engine.request_create()
+    before = calls(engine, "get")
+    await engine.steps(60)
 
-    assert calls(herd, "get") - before <= 40, "lookups of machines that the list lacks are repeated at growing pauses"
-    assert (await herd.get(wish)).create_in_doubt
-    assert calls(herd, "create") == BUSY + 1
-    assert [await herd.phase(each) for each in ready] == [Phase.READY] * BUSY
+    assert calls(engine, "get") - before <= 40, "lookups of machines that the list lacks are repeated at growing pauses"
+    assert (await engine.get(request_create)).create_in_doubt
+    assert calls(engine, "create") == BUSY + 1
+    assert [await engine.phase(each) for each in ready] == [Phase.READY] * BUSY
 
-    herd.sim.set(list_shows="all")
-    await herd.until(wish, Phase.READY)
-    assert herd.sim.ledger(OURS).most_at_once == 1
+    engine.sim.set(list_shows="all")
+    await engine.until(request_create, Phase.READY)
+    assert engine.sim.ledger(OURS).most_at_once == 1
 
 
-async def test_one_that_goes_while_the_list_is_wrong_is_noticed(herd: Herd) -> None:
+async def test_one_that_goes_while_the_list_is_wrong_is_noticed(engine: SteppedEngine) -> None:
     """By the repeated lookup; from then on the list is not known to be wrong any more."""
-    (wish,) = await all_ready(herd, 1)
-    herd.sim.set(list_shows="nothing")
-    await herd.steps(10)
-    herd.sim.fault("vanish")
-    gone = await herd.until(wish, Phase.FAILED, seconds=10)
+    (request_create,) = await all_ready(engine, 1)
+    engine.sim.set(list_shows="nothing")
+    await engine.steps(10)
+    engine.sim.fault("vanish")
+    gone = await engine.until(request_create, Phase.FAILED, seconds=10)
 
     assert gone.failure is not None
     assert gone.failure.code == "INSTANCE_VANISHED"
 
 
-async def test_when_all_are_gone_at_once_all_are_noticed(herd: Herd) -> None:
+async def test_when_all_are_gone_at_once_all_are_noticed(engine: SteppedEngine) -> None:
     """A few are looked up first; once they are not found, so are the others."""
-    wishes = await all_ready(herd, BUSY)
-    herd.sim.fault("vanish")
-    await herd.steps(30)
+    requested = await all_ready(engine, BUSY)
+    engine.sim.fault("vanish")
+    await engine.steps(30)
 
-    assert {await herd.phase(wish) for wish in wishes} == {Phase.FAILED}
+    assert {await engine.phase(request_create) for request_create in requested} == {Phase.FAILED}
 
 
-async def direct_lookups(herd: Herd, seconds: float, rounds: int) -> None:
+async def direct_lookups(engine: SteppedEngine, seconds: float, rounds: int) -> None:
     """What a service does whose listing never comes to an end."""
     for _ in range(rounds):
-        herd.clock.advance(seconds)
-        herd.sim.advance(seconds)
-        await herd.observer.sweep()
-        await herd.observer.peek()
-        await herd.work()
+        engine.clock.advance(seconds)
+        engine.sim.advance(seconds)
+        await engine.observer.sweep()
+        await engine.observer.peek()
+        await engine.work()
 
 
-async def test_a_lost_create_is_found_by_its_name_with_one_call(herd: Herd) -> None:
+async def test_a_lost_create_is_found_by_its_name_with_one_call(engine: SteppedEngine) -> None:
     """However large the account is, and however long its listing takes."""
-    herd.sim.fault("lost_reply", on="create")
-    wish = await herd.wish()
-    await herd.work()
-    listed = calls(herd, "list")
-    await direct_lookups(herd, 5, 2)
-    found = await herd.get(wish)
+    engine.sim.fault("lost_reply", on="create")
+    request_create = await engine.request_create()
+    await engine.work()
+    listed = calls(engine, "list")
+    await direct_lookups(engine, 5, 2)
+    found = await engine.get(request_create)
 
-    assert (found.provider_id, found.attempt) == (herd.sim.instances()[0].id, 1)
-    assert calls(herd, "list") - listed == 1
+    assert (found.provider_id, found.attempt) == (engine.sim.instances()[0].id, 1)
+    assert calls(engine, "list") - listed == 1
 
 
 @pytest.mark.parametrize("name_filter", ["contains", "prefix", "exact"])
-async def test_a_create_that_did_not_happen_is_repeated_after_lookups_of_its_name(herd: Herd, name_filter: str) -> None:
+async def test_a_create_that_did_not_happen_is_repeated_after_lookups_of_its_name(
+    engine: SteppedEngine, name_filter: str
+) -> None:
     """After the settle time, if the same question finds a machine that exists."""
-    await all_ready(herd, 1)
-    herd.sim.set(name_filter=name_filter)
-    herd.sim.fault("error_500", on="create")
-    wish = await herd.wish()
-    await herd.work()
-    await direct_lookups(herd, 5, 11)
-    assert (await herd.get(wish)).attempt == 1, "not before the settle time"
+    await all_ready(engine, 1)
+    engine.sim.set(name_filter=name_filter)
+    engine.sim.fault("error_500", on="create")
+    request_create = await engine.request_create()
+    await engine.work()
+    await direct_lookups(engine, 5, 11)
+    assert (await engine.get(request_create)).attempt == 1, "not before the settle time"
 
-    await direct_lookups(herd, 5, 30)
-    assert (await herd.get(wish)).attempt == 2
-    assert len(herd.sim.instances(OURS)) == 2
+    await direct_lookups(engine, 5, 30)
+    assert (await engine.get(request_create)).attempt == 2
+    assert len(engine.sim.instances(OURS)) == 2
 
 
 @pytest.mark.parametrize("quirk", [{"name_filter": "nothing"}, {"list_shows": "nothing"}])
-async def test_a_filter_that_finds_nothing_proves_nothing(herd: Herd, quirk: dict[str, str]) -> None:
+async def test_a_filter_that_finds_nothing_proves_nothing(engine: SteppedEngine, quirk: dict[str, str]) -> None:
     """How the filter works is not documented; a machine that is known to exist is the test."""
-    await all_ready(herd, 1)
-    herd.sim.fault("lost_reply", on="create")
-    herd.sim.set(**quirk)
-    wish = await herd.wish()
-    await herd.work()
-    await direct_lookups(herd, 5, 60)
+    await all_ready(engine, 1)
+    engine.sim.fault("lost_reply", on="create")
+    engine.sim.set(**quirk)
+    request_create = await engine.request_create()
+    await engine.work()
+    await direct_lookups(engine, 5, 60)
 
-    assert (await herd.get(wish)).create_in_doubt
-    assert len(herd.sim.instances(OURS)) == 2
+    assert (await engine.get(request_create)).create_in_doubt
+    assert len(engine.sim.instances(OURS)) == 2
 
 
-async def test_without_a_machine_to_compare_with_a_lookup_proves_nothing(herd: Herd) -> None:
+async def test_without_a_machine_to_compare_with_a_lookup_proves_nothing(engine: SteppedEngine) -> None:
     """Then the account is small, and a listing of all tells."""
-    herd.sim.fault("error_500", on="create")
-    wish = await herd.wish()
-    await herd.work()
-    await direct_lookups(herd, 5, 60)
-    assert (await herd.get(wish)).attempt == 1
+    engine.sim.fault("error_500", on="create")
+    request_create = await engine.request_create()
+    await engine.work()
+    await direct_lookups(engine, 5, 60)
+    assert (await engine.get(request_create)).attempt == 1
 
-    await herd.ask(OperationKind.DELETE, wish)
-    await herd.until(wish, Phase.TERMINATED)
+    await engine.ask(OperationKind.DELETE, request_create)
+    await engine.until(request_create, Phase.TERMINATED)

@@ -14,7 +14,7 @@ from support.waiting import until
 import corral
 from corral.store.server.target import DatabaseTarget
 
-ORDER = {"productName": "RTX 4090 24GB", "templateId": "107672"}
+REQUEST = {"productName": "RTX 4090 24GB", "templateId": "107672"}
 SOURCE = Path(corral.__file__).parent
 SUPERVISED = (
     "supervise(",
@@ -58,7 +58,7 @@ async def test_a_read_only_spell_and_cancelled_statements_end_no_loop(target: Da
 
         await admin.execute(f"ALTER DATABASE {target.database} SET default_transaction_read_only = on")
         await admin.execute(f"SELECT pg_terminate_backend(pid) {_OTHERS}")
-        refused = await service.ask("POST", "/api/instances", json={"name": "early", **ORDER})
+        refused = await service.ask("POST", "/api/instances", json={"name": "early", **REQUEST})
         await until(lambda: any("database.lost" in line and "read-only" in line for line in service.lines))
         told = (await service.ask("GET", "/health")).json
         await cancel_statements(admin, times=100)
@@ -68,7 +68,7 @@ async def test_a_read_only_spell_and_cancelled_statements_end_no_loop(target: Da
         await admin.execute(f"ALTER DATABASE {target.database} RESET default_transaction_read_only")
         await admin.execute(f"SELECT pg_terminate_backend(pid) {_OTHERS}")
         await until(service.is_ready, what="the service being ready again")
-        created = await service.ask("POST", "/api/instances", json={"name": "late", **ORDER})
+        created = await service.ask("POST", "/api/instances", json={"name": "late", **REQUEST})
         await until(lambda: becomes_ready(service, "late"), what="a machine after the spell")
 
     assert (refused.status, refused.json["error"]["code"]) == (503, "DATABASE_UNAVAILABLE")

@@ -17,7 +17,7 @@ from support.waiting import until
 from corral.store.server.cluster_location import locate
 from novitasim.testing import PLAIN
 
-ORDER = {"productName": "RTX 4090 24GB", "templateId": "107672"}
+REQUEST = {"productName": "RTX 4090 24GB", "templateId": "107672"}
 
 
 async def told(data_dir: Path, *command: str) -> tuple[int, str, str]:
@@ -26,7 +26,7 @@ async def told(data_dir: Path, *command: str) -> tuple[int, str, str]:
 
 
 async def create(corral: Running, name: str) -> str:
-    answer = await corral.ask("POST", "/api/instances", json={**ORDER, "name": name})
+    answer = await corral.ask("POST", "/api/instances", json={**REQUEST, "name": name})
     assert answer.status == 201, answer
     return str(answer.json["instanceId"])
 
@@ -189,19 +189,19 @@ async def test_an_older_backup_takes_back_the_machines_made_since(short_dir: Pat
     data_dir = short_dir / "older" / ".corral"
     file = data_dir.parent / "older.jsonl"
     async with serving(data_dir, "--role=api") as corral:  # nothing creates here
-        wishes = [await create(corral, f"w{n}") for n in range(6)]
+        requested = [await create(corral, f"w{n}") for n in range(6)]
         code, _, errors = await told(data_dir, "export", str(file))
         assert code == 0, errors
     async with serving(data_dir) as corral:
         await quicken(data_dir)
-        await wait_for(corral, dict.fromkeys(wishes, "ready"))
+        await wait_for(corral, dict.fromkeys(requested, "ready"))
         originals = await machines(data_dir)
         await lose_everything(corral, data_dir)
     code, _, errors = await told(data_dir, "import", str(file))
     assert code == 0, errors
 
     async with serving(data_dir) as corral:
-        await wait_for(corral, dict.fromkeys(wishes, "ready"))
+        await wait_for(corral, dict.fromkeys(requested, "ready"))
         another = await create(corral, "another")
         await wait_for(corral, {another: "ready"})
         after, ledger = await machines(data_dir), await sim(data_dir, "/_sim/ledger")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 
 import pytest
-from support.fault_engine import Ground, Paddock
+from support.fault_engine import FaultEngine, FaultEnvironment
 from support.script import Mishap
 from support.steps import Flow, every_step_fails_once, every_step_runs_twice
 
@@ -25,87 +25,87 @@ MISHAPS = (
 )
 
 
-async def create(paddock: Paddock) -> None:
+async def create(engine: FaultEngine) -> None:
     """From a wish to ready."""
-    await paddock.wish()
-    await paddock.work()
+    await engine.request_create()
+    await engine.work()
     for _ in range(4):
-        await paddock.step()
+        await engine.step()
 
 
-async def delete(paddock: Paddock) -> None:
+async def delete(engine: FaultEngine) -> None:
     """From ready to terminated."""
-    with paddock.script.silently():
-        await create(paddock)
-    await paddock.unwish(paddock.wishes[0])
-    await paddock.work()
+    with engine.script.silently():
+        await create(engine)
+    await engine.request_delete(engine.requested[0])
+    await engine.work()
     for _ in range(4):
-        await paddock.step()
+        await engine.step()
 
 
-async def delete_in_doubt(paddock: Paddock) -> None:
+async def delete_in_doubt(engine: FaultEngine) -> None:
     """Not wanted any more before anybody knows whether it exists."""
-    paddock.exchange.lose_next = "create"
-    with paddock.script.silently():
-        await paddock.wish()
-        await paddock.work()
-    await paddock.unwish(paddock.wishes[0])
-    await paddock.work()
+    engine.exchange.lose_next = "create"
+    with engine.script.silently():
+        await engine.request_create()
+        await engine.work()
+    await engine.request_delete(engine.requested[0])
+    await engine.work()
     for _ in range(5):
-        await paddock.step()
+        await engine.step()
 
 
-async def health(paddock: Paddock) -> None:
+async def health(engine: FaultEngine) -> None:
     """Unhealthy for a while, then healthy."""
-    paddock.prober.healthy = False
-    with paddock.script.silently():
-        await paddock.wish()
-        await paddock.work()
-        await paddock.step()
-        await paddock.step()
-    await paddock.step()
-    await paddock.step()
-    paddock.prober.healthy = True
-    await paddock.step()
-    await paddock.step()
+    engine.prober.healthy = False
+    with engine.script.silently():
+        await engine.request_create()
+        await engine.work()
+        await engine.step()
+        await engine.step()
+    await engine.step()
+    await engine.step()
+    engine.prober.healthy = True
+    await engine.step()
+    await engine.step()
 
 
-async def _asked(paddock: Paddock, kind: OperationKind) -> None:
-    assert await paddock.ask(kind, paddock.wishes[0]), f"a {kind} was refused"
-    await paddock.work()
+async def _asked(engine: FaultEngine, kind: OperationKind) -> None:
+    assert await engine.ask(kind, engine.requested[0]), f"a {kind} was refused"
+    await engine.work()
     for _ in range(4):
-        await paddock.step()
+        await engine.step()
 
 
-async def stop(paddock: Paddock) -> None:
+async def stop(engine: FaultEngine) -> None:
     """From ready to exited."""
-    with paddock.script.silently():
-        await create(paddock)
-    await _asked(paddock, OperationKind.STOP)
+    with engine.script.silently():
+        await create(engine)
+    await _asked(engine, OperationKind.STOP)
 
 
-async def start(paddock: Paddock) -> None:
+async def start(engine: FaultEngine) -> None:
     """From exited to ready."""
-    with paddock.script.silently():
-        await stop(paddock)
-    await _asked(paddock, OperationKind.START)
+    with engine.script.silently():
+        await stop(engine)
+    await _asked(engine, OperationKind.START)
 
 
-async def restart(paddock: Paddock) -> None:
+async def restart(engine: FaultEngine) -> None:
     """From ready to ready."""
-    with paddock.script.silently():
-        await create(paddock)
-    await _asked(paddock, OperationKind.RESTART)
+    with engine.script.silently():
+        await create(engine)
+    await _asked(engine, OperationKind.RESTART)
 
 
-async def stop_while_starting(paddock: Paddock) -> None:
+async def stop_while_starting(engine: FaultEngine) -> None:
     """A start whose answer was lost, and then not wanted any more."""
-    with paddock.script.silently():
-        await stop(paddock)
-        paddock.exchange.lose_next = "start"
-        await paddock.ask(OperationKind.START, paddock.wishes[0])
-        await paddock.work()
-    await _asked(paddock, OperationKind.STOP)
+    with engine.script.silently():
+        await stop(engine)
+        engine.exchange.lose_next = "start"
+        await engine.ask(OperationKind.START, engine.requested[0])
+        await engine.work()
+    await _asked(engine, OperationKind.STOP)
 
 
 FLOWS = pytest.mark.parametrize(
@@ -114,19 +114,19 @@ FLOWS = pytest.mark.parametrize(
 
 
 @pytest.fixture
-async def ground(target: DatabaseTarget) -> AsyncGenerator[Ground]:
-    ground = await Ground.open(target)
-    yield ground
-    await ground.close()
+async def environment(target: DatabaseTarget) -> AsyncGenerator[FaultEnvironment]:
+    environment = await FaultEnvironment.open(target)
+    yield environment
+    await environment.close()
 
 
 @FLOWS
-async def test_every_step_fails_once(ground: Ground, flow: Flow) -> None:
+async def test_every_step_fails_once(environment: FaultEnvironment, flow: Flow) -> None:
     """Whatever goes wrong, and wherever, it comes to the same end and nobody is billed twice."""
-    assert await every_step_fails_once(ground, flow, MISHAPS) == []
+    assert await every_step_fails_once(environment, flow, MISHAPS) == []
 
 
 @FLOWS
-async def test_every_step_runs_twice(ground: Ground, flow: Flow) -> None:
+async def test_every_step_runs_twice(environment: FaultEnvironment, flow: Flow) -> None:
     """A job delivered twice tells nothing twice; one taken over does nothing twice."""
-    assert await every_step_runs_twice(ground, flow) == []
+    assert await every_step_runs_twice(environment, flow) == []

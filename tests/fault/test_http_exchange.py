@@ -71,7 +71,7 @@ async def test_garbage_leaves_a_change_in_doubt(body: bytes) -> None:
     answer, _ = answering(lambda: web.Response(body=body))
     fault = await fault_of(answer, CHANGE)
 
-    assert (fault.fate, fault.status, fault.blames_provider) == (CallOutcome.MAY_HAVE_HAPPENED, 200, True)
+    assert (fault.outcome, fault.status, fault.blames_provider) == (CallOutcome.MAY_HAVE_HAPPENED, 200, True)
 
 
 async def test_a_packed_answer_is_unpacked() -> None:
@@ -134,7 +134,7 @@ async def test_no_answer_takes_more_memory_than_its_limit(answer: Answering, sta
         finally:
             tracemalloc.stop()
 
-    assert (caught.value.fate, caught.value.status) == (CallOutcome.MAY_HAVE_HAPPENED, status)
+    assert (caught.value.outcome, caught.value.status) == (CallOutcome.MAY_HAVE_HAPPENED, status)
     assert peak < 8 * MEBIBYTE
 
 
@@ -143,7 +143,7 @@ async def test_silence_ends_at_the_time_out_and_is_told_as_one(call: Call) -> No
     """A change that timed out may have happened."""
     fault = await fault_of(never, call, timeout_seconds=0.2)
 
-    assert (fault.fate, fault.timed_out) == (CallOutcome.MAY_HAVE_HAPPENED, True)
+    assert (fault.outcome, fault.timed_out) == (CallOutcome.MAY_HAVE_HAPPENED, True)
     assert error_for(fault, call).code == "NOVITA_API_TIMEOUT"
 
 
@@ -156,7 +156,7 @@ async def test_a_refused_connection_certainly_did_nothing() -> None:
         with pytest.raises(FaultError) as caught:
             await asked.ask(CHANGE, wire.Created)
 
-    assert (caught.value.fate, caught.value.status) == (CallOutcome.DID_NOT_HAPPEN, None)
+    assert (caught.value.outcome, caught.value.status) == (CallOutcome.DID_NOT_HAPPEN, None)
 
 
 async def test_a_connection_dropped_after_the_request_leaves_a_change_in_doubt() -> None:
@@ -167,7 +167,7 @@ async def test_a_connection_dropped_after_the_request_leaves_a_change_in_doubt()
         request.transport.abort()
         return web.Response()
 
-    assert (await fault_of(drop, CHANGE)).fate is CallOutcome.MAY_HAVE_HAPPENED
+    assert (await fault_of(drop, CHANGE)).outcome is CallOutcome.MAY_HAVE_HAPPENED
 
 
 async def test_an_answer_that_breaks_off_leaves_a_change_in_doubt() -> None:
@@ -182,7 +182,7 @@ async def test_an_answer_that_breaks_off_leaves_a_change_in_doubt() -> None:
         request.transport.close()
         return response
 
-    assert (await fault_of(truncated, CHANGE)).fate is CallOutcome.MAY_HAVE_HAPPENED
+    assert (await fault_of(truncated, CHANGE)).outcome is CallOutcome.MAY_HAVE_HAPPENED
 
 
 async def test_a_read_is_sent_once_even_on_a_connection_that_breaks() -> None:
@@ -208,7 +208,7 @@ async def test_redirects_are_not_followed() -> None:
     answer, requests = answering(lambda: web.Response(status=307, headers={"Location": "/elsewhere"}))
     fault = await fault_of(answer, CHANGE)
 
-    assert (fault.status, fault.fate, len(requests)) == (307, CallOutcome.MAY_HAVE_HAPPENED, 1)
+    assert (fault.status, fault.outcome, len(requests)) == (307, CallOutcome.MAY_HAVE_HAPPENED, 1)
 
 
 async def test_a_throttled_call_says_how_long_to_wait() -> None:
@@ -217,7 +217,11 @@ async def test_a_throttled_call_says_how_long_to_wait() -> None:
     answer, _ = answering(lambda: web.json_response(body, status=429, headers={"Retry-After": "7"}))
     fault = await fault_of(answer, CHANGE)
 
-    assert (fault.fate, fault.retry_after_seconds, fault.reason) == (CallOutcome.THROTTLED, 7.0, "RATE_LIMIT_EXCEEDED")
+    assert (fault.outcome, fault.retry_after_seconds, fault.reason) == (
+        CallOutcome.THROTTLED,
+        7.0,
+        "RATE_LIMIT_EXCEEDED",
+    )
 
 
 async def test_a_call_is_logged_without_key_or_body() -> None:

@@ -148,12 +148,12 @@ async def test_answers_can_be_spoilt(sim: Simulated, session: ClientSession) -> 
     for fault in ("garbage", "wrong_shape", "html"):
         sim.fault(fault, on="list")
 
-    async with listing(session) as garbage, listing(session) as shape, listing(session) as front:
-        contents = await garbage.read(), await shape.json(), await front.text()
+    async with listing(session) as garbage, listing(session) as shape, listing(session) as api:
+        contents = await garbage.read(), await shape.json(), await api.text()
 
     assert b"upstream hiccup" in contents[0]
     assert contents[1] == [{"unexpected": True}]
-    assert (front.status, front.content_type) == (403, "text/html")
+    assert (api.status, api.content_type) == (403, "text/html")
     assert "error code: 1010" in contents[2]
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import asyncpg
 from support.create_process import LONGEST_CREATE_SECONDS
-from support.stepped_engine import Herd, herding
+from support.stepped_engine import SteppedEngine, stepped_engine
 from support.waiting import until
 
 from corral.domain.lifecycle.tables import Phase
@@ -43,38 +43,40 @@ async def test_a_process_paused_while_its_intent_is_committed_sends_nothing(
     database: Database, target: DatabaseTarget
 ) -> None:
     """Its session is ended meanwhile, another worker gives the attempt up and makes the next: only that may be sent."""
-    async with herding(database, target) as herd, intent_held_back(database) as connection:
-        wish = await herd.wish()
-        async with herd.database.connection() as queue:
+    async with stepped_engine(database, target) as engine, intent_held_back(database) as connection:
+        request_create = await engine.request_create()
+        async with engine.database.connection() as queue:
             await queue.execute("DELETE FROM corral_pgqueuer")  # the job is the process's
         process = await asyncio.create_subprocess_exec(
-            sys.executable, str(PROCESS), str(target.host), str(target.database), herd.sim.base_url, wish
+            sys.executable, str(PROCESS), str(target.host), str(target.database), engine.sim.base_url, request_create
         )
-        await until(lambda: _waiter_after_a_listing(herd, connection), what="the intent being written")
+        await until(lambda: _waiter_after_a_listing(engine, connection), what="the intent being written")
         process.send_signal(signal.SIGSTOP)
         waiter = await connection.fetchval(WAITER)
         await connection.execute("SELECT pg_advisory_unlock(42)")
-        await until(lambda: _is_recorded(herd, wish), what="the intent committed")
+        await until(lambda: _is_recorded(engine, request_create), what="the intent committed")
         await connection.execute("SELECT pg_terminate_backend($1::int)", waiter)
-        await herd.until(wish, Phase.READY)
-        assert (await herd.get(wish)).attempt == 2
+        await engine.until(request_create, Phase.READY)
+        assert (await engine.get(request_create)).attempt == 2
 
         since = time.monotonic()
         await until(lambda: time.monotonic() - since > LONGEST_CREATE_SECONDS, what="the time of the create being over")
         process.send_signal(signal.SIGCONT)
         await process.wait()
 
-        assert herd.sim.calls()["endpoints"]["create"]["total"] == 1
-        assert herd.sim.ledger(OURS).most_at_once == 1
+        assert engine.sim.calls()["endpoints"]["create"]["total"] == 1
+        assert engine.sim.ledger(OURS).most_at_once == 1
 
 
-async def _waiter_after_a_listing(herd: Herd, connection: asyncpg.Connection) -> object:
+async def _waiter_after_a_listing(engine: SteppedEngine, connection: asyncpg.Connection) -> object:
     """The session that waits to write its intent; no create is tried before a listing was compared."""
-    await herd.observer.look()
+    await engine.observer.look()
     return await connection.fetchval(WAITER)
 
 
-async def _is_recorded(herd: Herd, wish: str) -> bool:
-    async with herd.database.connection() as connection:
-        found: bool = await connection.fetchval("SELECT create_in_doubt FROM corral_instances WHERE id = $1", wish)
+async def _is_recorded(engine: SteppedEngine, request_create: str) -> bool:
+    async with engine.database.connection() as connection:
+        found: bool = await connection.fetchval(
+            "SELECT create_in_doubt FROM corral_instances WHERE id = $1", request_create
+        )
     return found

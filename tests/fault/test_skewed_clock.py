@@ -9,7 +9,7 @@ from support.waiting import until
 
 from corral.store.server.target import DatabaseTarget
 
-ORDER = {"name": "punctual", "productName": "RTX 4090 24GB", "templateId": "107672"}
+REQUEST = {"name": "punctual", "productName": "RTX 4090 24GB", "templateId": "107672"}
 
 
 async def test_a_worker_an_hour_ahead_fails_no_create(target: DatabaseTarget, short_dir: Path) -> None:
@@ -21,7 +21,7 @@ async def test_a_worker_an_hour_ahead_fails_no_create(target: DatabaseTarget, sh
         serving(data_dir, "--role=worker", DATABASE_URL=url, ahead="3600") as worker,
     ):
         await quicken(data_dir)
-        created = (await api.ask("POST", "/api/instances", json=ORDER)).json["instanceId"]
+        created = (await api.ask("POST", "/api/instances", json=REQUEST)).json["instanceId"]
 
         async def shown() -> str:
             return str((await api.ask("GET", f"/api/instances/{created}")).json["status"])

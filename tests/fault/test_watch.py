@@ -57,13 +57,13 @@ async def test_a_dead_database_is_told_of_before_it_is_started_again(short_dir: 
     target = await server.ensure()
     await migrate(target, first=install)
     database = await Database.connect(target, most_connections=2)
-    vitals = Diary(started_at=datetime(2030, 1, 1, tzinfo=UTC))
+    service_health = Diary(started_at=datetime(2030, 1, 1, tzinfo=UTC))
     watch = DependencyMonitor(
         database=database,
         embedded=server,
         simulated=None,
         reachability=reachable,
-        vitals=vitals,
+        service_health=service_health,
         metrics=Metrics(),
         clock=clock,
     )
@@ -76,19 +76,19 @@ async def test_a_dead_database_is_told_of_before_it_is_started_again(short_dir: 
         await database.close()
         await server.stop()
 
-    assert vitals.told == [True, False, True]
+    assert service_health.told == [True, False, True]
 
 
 async def test_health_says_when_nothing_is_observed_or_no_worker_is_alive(database: Database) -> None:
     """Of the whole service, by the database's clock: also a process that only serves requests says so."""
     clock = SystemClock()
-    vitals = ProcessHealth(started_at=clock.now())
+    service_health = ProcessHealth(started_at=clock.now())
     watch = DependencyMonitor(
         database=database,
         embedded=None,
         simulated=None,
         reachability=reachable,
-        vitals=vitals,
+        service_health=service_health,
         metrics=Metrics(),
         clock=clock,
         poll_interval=timedelta(seconds=30),
@@ -98,18 +98,18 @@ async def test_health_says_when_nothing_is_observed_or_no_worker_is_alive(databa
         async with database.connection() as connection:
             await connection.execute(statement)
         await watch.look()
-        return vitals.healthy
+        return service_health.healthy
 
     assert not await healthy_after(
         "INSERT INTO corral_processes (id, role, place) VALUES (gen_random_uuid(), 'api', '')"
     )
-    assert vitals.up["workers"] is False
+    assert service_health.up["workers"] is False
     assert await healthy_after("UPDATE corral_processes SET role = 'worker'")
     assert not await healthy_after("UPDATE corral_processes SET seen_at = now() - interval '20 s'")
     assert await healthy_after("UPDATE corral_processes SET seen_at = now()")
     assert await healthy_after("UPDATE corral_last_look SET at = now(), noted_at = now() - interval '85 s'")
     assert not await healthy_after("UPDATE corral_last_look SET noted_at = now() - interval '95 s'")
-    assert vitals.up["observation"] is False
+    assert service_health.up["observation"] is False
     assert await healthy_after("UPDATE corral_last_look SET every = interval '60 s'")
 
 
@@ -119,39 +119,39 @@ async def test_a_database_that_answers_only_the_probe_is_not_healthy(
     """Else `/health` would repeat for ever what was last read about workers and observations."""
     clock = SystemClock()
     hurried = await Database.connect(target, most_connections=2, statement_seconds=0.1)
-    vitals = ProcessHealth(started_at=clock.now())
+    service_health = ProcessHealth(started_at=clock.now())
     watch = DependencyMonitor(
         database=hurried,
         embedded=None,
         simulated=None,
         reachability=reachable,
-        vitals=vitals,
+        service_health=service_health,
         metrics=Metrics(),
         clock=clock,
     )
     await watch.look()
-    before = vitals.up["database"]
+    before = service_health.up["database"]
     async with database.transaction() as other:
         await other.execute("LOCK TABLE corral_processes")
         await watch.look()
-        meanwhile, problem = vitals.up["database"], vitals.notes["database"].get("problem")
+        meanwhile, problem = service_health.up["database"], service_health.notes["database"].get("problem")
     await watch.look()
     await hurried.close()
 
-    assert (before, meanwhile, vitals.up["database"]) == (True, False, True)
+    assert (before, meanwhile, service_health.up["database"]) == (True, False, True)
     assert problem == "the database did not answer in time"
 
 
 async def test_a_pause_of_another_process_is_read_and_shown(database: Database) -> None:
     """In health, which stays 200 because an admin asked for it; and in the metrics."""
     clock, pause, metrics = SystemClock(), Pause(), Metrics()
-    vitals = ProcessHealth(started_at=clock.now())
+    service_health = ProcessHealth(started_at=clock.now())
     watch = DependencyMonitor(
         database=database,
         embedded=None,
         simulated=None,
         reachability=reachable,
-        vitals=vitals,
+        service_health=service_health,
         metrics=metrics,
         clock=clock,
         pause=pause,
@@ -161,11 +161,11 @@ async def test_a_pause_of_another_process_is_read_and_shown(database: Database) 
     paused = await queue.pause("ops")
     await watch.look()
     assert pause.is_on
-    assert vitals.up["jobQueue"]
-    assert vitals.notes["jobQueue"] == {"paused": True, "pausedAt": iso(paused.at)}
+    assert service_health.up["jobQueue"]
+    assert service_health.notes["jobQueue"] == {"paused": True, "pausedAt": iso(paused.at)}
     assert metrics.registry.get_sample_value("corral_jobs_paused") == 1
 
     await queue.resume()
     await watch.look()
     assert not pause.is_on
-    assert vitals.notes["jobQueue"] == {"paused": False, "pausedAt": None}
+    assert service_health.notes["jobQueue"] == {"paused": False, "pausedAt": None}

@@ -13,7 +13,7 @@ import uvloop
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.archives import another, content, exported, imported
-from support.fault_engine import ORDER, Ground, Paddock
+from support.fault_engine import REQUEST, FaultEngine, FaultEnvironment
 
 from corral.domain.operation import OperationKind
 from corral.engine.events.publisher import SEND_WEBHOOK
@@ -25,10 +25,10 @@ from corral.store.sql.archive import KEPT
 HISTORIES = 25
 
 texts = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=30)
-wishes = st.tuples(st.just("wish"), texts)
-errands = st.tuples(st.sampled_from([kind.value for kind in OperationKind if kind is not OperationKind.CREATE]))
+requested = st.tuples(st.just("wish"), texts)
+changes = st.tuples(st.sampled_from([kind.value for kind in OperationKind if kind is not OperationKind.CREATE]))
 pauses = st.tuples(st.just("wait"), st.sampled_from([1.0, 2.0, 10.0, 90.0]))
-histories = st.lists(st.one_of(wishes, errands, pauses), min_size=1, max_size=12)
+histories = st.lists(st.one_of(requested, changes, pauses), min_size=1, max_size=12)
 
 
 pytestmark = pytest.mark.usefixtures("quietly")
@@ -54,13 +54,13 @@ def test_export_then_import_is_the_same_memory(server: DatabaseTarget) -> None:
 async def _check(source: DatabaseTarget, copy: DatabaseTarget, history: Sequence[tuple[str, ...]], salt: str) -> None:
     await _clear(source)
     await _clear(copy)
-    ground = await Ground.open(source)
+    environment = await FaultEnvironment.open(source)
     try:
-        await _play(await ground.paddock(), history)
-        await _sprinkle(ground.database, salt)
+        await _play(await environment.engine(), history)
+        await _sprinkle(environment.database, salt)
         before, lines = await content(source), await exported(source)
     finally:
-        await ground.close()
+        await environment.close()
     await imported(copy, lines)
 
     assert await content(copy) == before
@@ -80,19 +80,19 @@ def _undated(line: bytes) -> bytes:
     return head + rest.partition(b",")[2] if found else line
 
 
-async def _play(paddock: Paddock, history: Sequence[tuple[str, ...]]) -> None:
+async def _play(engine: FaultEngine, history: Sequence[tuple[str, ...]]) -> None:
     async def unsent(_run: JobRun) -> None:
         """The receiver is away."""
 
-    paddock.registry.add(JobType(name=SEND_WEBHOOK, handler=unsent))
+    engine.registry.add(JobType(name=SEND_WEBHOOK, handler=unsent))
     for number, (what, *given_with) in enumerate(history):
         if what == "wish":
             url = f"https://hooks.example/{number}" if number % 2 else None
-            await paddock.wish(replace(ORDER, name=given_with[0], webhook_url=url))
+            await engine.request_create(replace(REQUEST, name=given_with[0], webhook_url=url))
         elif what == "wait":
-            await paddock.step(float(given_with[0]))
-        elif paddock.wishes:
-            await paddock.ask(OperationKind(what), paddock.wishes[number % len(paddock.wishes)])
+            await engine.step(float(given_with[0]))
+        elif engine.requested:
+            await engine.ask(OperationKind(what), engine.requested[number % len(engine.requested)])
 
 
 async def _sprinkle(database: Database, salt: str) -> None:

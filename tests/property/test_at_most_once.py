@@ -18,7 +18,7 @@ import pytest
 import uvloop
 from conftest import TEMPLATE
 from hypothesis import settings
-from support.fault_engine import Ground
+from support.fault_engine import FaultEnvironment
 from support.histories import Stage, play
 
 from corral.cloud.novita.client import NovitaCloud
@@ -45,11 +45,11 @@ def staged(server: DatabaseTarget, **choices: Any) -> Generator[Stage]:
     name = f"proof_{secrets.token_hex(6)}"
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(_statement(server, f"CREATE DATABASE {name} TEMPLATE {TEMPLATE} STRATEGY file_copy"))
-        ground = runner.run(Ground.open(server.named(name), **choices))
+        environment = runner.run(FaultEnvironment.open(server.named(name), **choices))
         try:
-            yield Stage(ground, runner)
+            yield Stage(environment, runner)
         finally:
-            runner.run(ground.close())
+            runner.run(environment.close())
             runner.run(_statement(server, f"DROP DATABASE {name} WITH (FORCE)"))
 
 

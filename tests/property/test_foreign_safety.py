@@ -19,7 +19,7 @@ import uvloop
 from conftest import TEMPLATE
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from support.fault_engine import Ground, Paddock
+from support.fault_engine import FaultEngine, FaultEnvironment
 
 from corral.base.settings import CacheSettings
 from corral.cache.registry import CacheRegistry
@@ -55,15 +55,15 @@ pytestmark = pytest.mark.usefixtures("quietly")
 
 
 @contextmanager
-def grounded(server: DatabaseTarget) -> Generator[tuple[Ground, asyncio.Runner]]:
+def grounded(server: DatabaseTarget) -> Generator[tuple[FaultEnvironment, asyncio.Runner]]:
     name = f"safety_{secrets.token_hex(6)}"
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(_statement(server, f"CREATE DATABASE {name} TEMPLATE {TEMPLATE} STRATEGY file_copy"))
-        ground = runner.run(Ground.open(server.named(name)))
+        environment = runner.run(FaultEnvironment.open(server.named(name)))
         try:
-            yield ground, runner
+            yield environment, runner
         finally:
-            runner.run(ground.close())
+            runner.run(environment.close())
             runner.run(_statement(server, f"DROP DATABASE {name} WITH (FORCE)"))
 
 
@@ -76,47 +76,47 @@ async def _statement(server: DatabaseTarget, statement: str) -> None:
 class History:
     """One account that we share with others."""
 
-    def __init__(self, paddock: Paddock) -> None:
-        self.paddock = paddock
-        self.cloud = NovitaCloud(paddock.exchange)
-        self.caches = CacheRegistry(CacheSettings(), paddock.clock)
-        offers = FailedOffers(paddock.database)
-        self.catalog = Catalog(self.cloud, self.caches, offers, paddock.clock, default_region="CN-HK-01", regions=())
-        paddock.simulator.set_stock("4090.16c62g", "us-ca-6", 1000)
+    def __init__(self, engine: FaultEngine) -> None:
+        self.engine = engine
+        self.cloud = NovitaCloud(engine.exchange)
+        self.caches = CacheRegistry(CacheSettings(), engine.clock)
+        offers = FailedOffers(engine.database)
+        self.catalog = Catalog(self.cloud, self.caches, offers, engine.clock, default_region="CN-HK-01", regions=())
+        engine.simulator.set_stock("4090.16c62g", "us-ca-6", 1000)
 
     async def stranger(self, name: str) -> str:
         body = msgspec.json.encode(PLAIN | {"name": name})
         call = Call(endpoint="create", method="POST", path="/v1/gpu/instance/create", body=body)
-        return wire.text((await self.paddock.exchange.ask(call, wire.Created)).id)
+        return wire.text((await self.engine.exchange.ask(call, wire.Created)).id)
 
     async def do(self, act: str, adoptable: list[str]) -> None:
-        paddock = self.paddock
+        engine = self.engine
         match act:
             case "wish":
-                await paddock.wish()
-                await paddock.step()
-            case "unwish" if paddock.wishes:
-                await paddock.unwish(paddock.wishes.pop())
+                await engine.request_create()
+                await engine.step()
+            case "unwish" if engine.requested:
+                await engine.request_delete(engine.requested.pop())
             case "hours":
-                await paddock.step(7200.0)
+                await engine.step(7200.0)
             case "sweep":
                 await self.sweep()
             case "adopt" if adoptable:
                 with suppress(CallerError):
                     await self.adopt(adoptable.pop())
-            case "forget a record" if paddock.wishes:
-                await self.forget(paddock.wishes.pop())
+            case "forget a record" if engine.requested:
+                await self.forget(engine.requested.pop())
             case _:
-                await paddock.step()
+                await engine.step()
 
     async def sweep(self) -> None:
         sweep = OrphanSweep(
             cloud=self.cloud,
             catalog=self.catalog,
-            database=self.paddock.database,
-            tell=self.paddock.news.tell,
-            clock=self.paddock.clock,
-            installation=self.paddock.ground.installation,
+            database=self.engine.database,
+            tell=self.engine.event_publisher.tell,
+            clock=self.engine.clock,
+            installation=self.engine.environment.installation,
             rule="delete",
         )
         await sweep.sweep(RUN)
@@ -125,51 +125,51 @@ class History:
         adopting = AdoptInstance(
             cloud=self.cloud,
             catalog=self.catalog,
-            database=self.paddock.database,
-            queue=self.paddock.queue,
-            tell=self.paddock.news.tell,
+            database=self.engine.database,
+            queue=self.engine.queue,
+            tell=self.engine.event_publisher.tell,
             caches=self.caches,
-            clock=self.paddock.clock,
-            installation=self.paddock.ground.installation,
+            clock=self.engine.clock,
+            installation=self.engine.environment.installation,
             new_id=random_id,
         )
         known, _ = await adopting.adopt(provider_id, Adoption())
-        await self.paddock.step()
-        await self.paddock.unwish(known.instance.id)
+        await self.engine.step()
+        await self.engine.request_delete(known.instance.id)
 
     async def forget(self, instance_id: str) -> None:
         """As a backup that was made before it was wanted."""
-        async with self.paddock.ground.database.connection() as connection:
+        async with self.engine.environment.database.connection() as connection:
             await connection.execute("DELETE FROM corral_instances WHERE id = $1", instance_id)
 
 
 @pytest.mark.timeout(600)
 def test_other_peoples_machines_survive_everything(server: DatabaseTarget) -> None:
     """They run when we come and when we leave; what we adopted and deleted of them is gone, and our orphans too."""
-    with grounded(server) as (ground, runner):
+    with grounded(server) as (environment, runner):
 
         async def play(names: list[str], to_adopt: int, acts: list[str]) -> None:
-            history = History(await ground.paddock())
-            paddock = history.paddock
-            with paddock.script.silently():
-                called = [name.replace(OURS, ground.installation) for name in names]
+            history = History(await environment.engine())
+            engine = history.engine
+            with engine.script.silently():
+                called = [name.replace(OURS, environment.installation) for name in names]
                 assert not any(
-                    (mark := parse_provider_name(n)) and mark.installation == ground.installation for n in called
+                    (mark := parse_provider_name(n)) and mark.installation == environment.installation for n in called
                 )
                 strangers = [await history.stranger(name) for name in called]
                 adoptable, safe = strangers[:to_adopt], strangers[to_adopt:]
-                await paddock.step(10.0)
+                await engine.step(10.0)
                 for act in acts:
                     await history.do(act, adoptable)
                 for _ in range(2):
-                    await paddock.step(7200.0)
+                    await engine.step(7200.0)
                     await history.sweep()
-                await paddock.step()
+                await engine.step()
 
-            alive = {machine.id for machine in paddock.machines()}
+            alive = {machine.id for machine in engine.machines()}
             assert set(safe) | set(adoptable) <= alive
-            now = paddock.simulator.now()
-            assert {paddock.simulator.world.instances[each].status(now).value for each in safe} <= {"running"}
+            now = engine.simulator.now()
+            assert {engine.simulator.world.instances[each].status(now).value for each in safe} <= {"running"}
 
         @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
         @given(st.lists(NAMES, min_size=1, max_size=5), st.integers(0, 2), st.lists(ACTS, max_size=12))

@@ -31,7 +31,7 @@ from corral.domain.errors import CloudError
 from corral.domain.placement.catalog import BillingMode, PortKind, Template, TemplateChannel, TemplatePort
 from novitasim.testing import start_simulator
 
-ORDER = ProviderCreate(
+REQUEST = ProviderCreate(
     name="corral-a1",
     product_id="4090.16c62g",
     cluster_id="us-ca-6",
@@ -57,7 +57,7 @@ CALLS: dict[str, Callable[[NovitaCloud], Awaitable[object]]] = {
     "/v1/template?templateId=107672": lambda cloud: cloud.template("107672"),
     "/v1/templates?channel=official&pageNum=0&pageSize=5": lambda cloud: cloud.templates(TemplateChannel.OFFICIAL),
     "/v1/repository/auths": lambda cloud: cloud.registry_credentials("1"),
-    "/v1/gpu/instance/create": lambda cloud: cloud.create(ORDER),
+    "/v1/gpu/instance/create": lambda cloud: cloud.create(REQUEST),
     "/v1/gpu/instance?instanceId=ID": lambda cloud: cloud.instance("ID"),
     "/v1/gpu/instances?pageNum=0&pageSize=5": lambda cloud: cloud.instances(),
     "/v1/gpu/instance/delete": lambda cloud: cloud.delete("ID"),

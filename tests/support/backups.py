@@ -5,7 +5,7 @@ from __future__ import annotations
 from corral.domain.instance import InstanceId
 from corral.domain.lifecycle.tables import Phase
 from corral.store.session.database import Database
-from support.stepped_engine import Herd
+from support.stepped_engine import SteppedEngine
 
 OURS = r"corral-[0-9a-f]{6}-(inst-[0-9a-z]+)-\d+"
 COPIED = ("corral_instances", "corral_operations", "corral_last_look")
@@ -35,6 +35,9 @@ async def restore(database: Database, backup: dict[str, list[str]]) -> None:
         await connection.execute("UPDATE corral_instances SET look_at = now() - interval '40 years'")
 
 
-async def ready(herd: Herd, wishes: list[InstanceId]) -> dict[InstanceId, str]:
+async def ready(engine: SteppedEngine, requested: list[InstanceId]) -> dict[InstanceId, str]:
     """Step until all are ready; their machines."""
-    return {wish: str((await herd.until(wish, Phase.READY)).provider_id) for wish in wishes}
+    return {
+        request_create: str((await engine.until(request_create, Phase.READY)).provider_id)
+        for request_create in requested
+    }

@@ -29,18 +29,18 @@ from corral.store.sql.combined_statement import Write
 from corral.store.tables.idempotency import KeyRow
 from corral.store.tables.offers import FailedOffers
 from support.clocks import SteppedClock
-from support.fake_catalog import Shop
+from support.fake_catalog import FakeCatalog
 
 REGIONS = ("AS-SGP-02", "CN-HK-01")
 
 
-def an_order(name: str = "trainer") -> CreateRequest:
+def a_create_request(name: str = "trainer") -> CreateRequest:
     return CreateRequest(
         name=name, product_name="RTX 4090 24GB", template_id="204511", regions=("CN-HK-01", "AS-SGP-02")
     )
 
 
-class CountedNews(EventPublisher):
+class CountingPublisher(EventPublisher):
     """The news, and how many changes were told at a time."""
 
     def __init__(self, queue: JobQueue) -> None:
@@ -52,7 +52,7 @@ class CountedNews(EventPublisher):
         return await super().write(connection, writes, changes)
 
 
-class Desk:
+class CommandEnv:
     """Where wishes are taken."""
 
     def __init__(
@@ -71,7 +71,7 @@ class Desk:
     ) -> None:
         self.database = database
         self.clock = SteppedClock()
-        self.shop = Shop()
+        self.stub_catalog = FakeCatalog()
         self.caches = CacheRegistry(CacheSettings.model_validate(caches or {}), self.clock)
         self.registry = Registry()
         for name in job_types:
@@ -80,16 +80,16 @@ class Desk:
         self.queue = JobQueue(database, self.registry)
         self.estimates = Estimates(database, self.clock)
         self.catalog = Catalog(
-            cloud or self.shop,
+            cloud or self.stub_catalog,
             self.caches,
             FailedOffers(database),
             self.clock,
             default_region="CN-HK-01",
             regions=REGIONS,
         )
-        self.news = CountedNews(self.queue)
+        self.event_publisher = CountingPublisher(self.queue)
         self.commands = self.new_commands(self.clock)
-        self.errands = self.new_errands()
+        self.errands = self.new_changes()
         self.reading = InstanceQueries(database, self.caches)
 
     def new_commands(self, clock: Clock) -> CreateInstance:
@@ -98,18 +98,18 @@ class Desk:
             database=self.database,
             catalog=self.catalog,
             queue=self.queue,
-            news=self.news,
+            event_publisher=self.event_publisher,
             caches=self.caches,
             estimates=self.estimates,
             clock=clock,
             new_id=random_id,
         )
 
-    def new_errands(self, namesakes: ProviderNameLookup | None = None) -> ChangeInstance:
+    def new_changes(self, namesakes: ProviderNameLookup | None = None) -> ChangeInstance:
         return ChangeInstance(
             database=self.database,
             queue=self.queue,
-            tell=self.news.tell,
+            tell=self.event_publisher.tell,
             caches=self.caches,
             estimates=self.estimates,
             clock=self.clock,

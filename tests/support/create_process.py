@@ -49,8 +49,8 @@ async def main(host: str, name: str, base_url: str, instance_id: str) -> None:
     ):
         cloud = NovitaCloud(exchange)
         queue, installation = JobQueue(database, Registry()), await instances.mark(connection)
-        news = EventPublisher(queue)
-        recorder = Recorder(news=news)
+        event_publisher = EventPublisher(queue)
+        recorder = Recorder(event_publisher=event_publisher)
         caches = CacheRegistry(CacheSettings(), clock)
         catalog = Catalog(
             cloud, caches, FailedOffers(database), clock, default_region="CN-HK-01", regions=("AS-SGP-02",)
@@ -61,7 +61,7 @@ async def main(host: str, name: str, base_url: str, instance_id: str) -> None:
             clock=clock,
             policy=policy,
             installation=installation,
-            tell=news.tell,
+            tell=event_publisher.tell,
         )
         create_step = CreateStep(
             cloud=cloud,

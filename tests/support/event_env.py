@@ -38,7 +38,7 @@ class CountedLog(EventLog):
         return await super().page(after=after, limit=limit, instance_id=instance_id, newest=newest)
 
 
-class Newsroom:
+class EventEnv:
     """Makes changes and tells of them, as the engine does."""
 
     def __init__(self, database: Database, clock: Clock, *, default_url: str | None = None) -> None:
@@ -46,7 +46,7 @@ class Newsroom:
         self.clock = clock
         self.registry = Registry()
         self.queue = JobQueue(database, self.registry)
-        self.news = EventPublisher(self.queue, default_webhook_url=default_url)
+        self.event_publisher = EventPublisher(self.queue, default_webhook_url=default_url)
         self.log = CountedLog(database)
         self.registry.add(JobType(name=SEND_WEBHOOK, handler=_unsent))
 
@@ -70,7 +70,7 @@ class Newsroom:
         """Remember new instances and tell of them, all in one transaction."""
         made = [self.fresh(name, url=url) for name in names]
         now = self.clock.now()
-        wishes = [
+        requested = [
             Operation(
                 id=instance.operation_id,
                 instance_id=instance.id,
@@ -82,9 +82,9 @@ class Newsroom:
         ]
         async with self.database.transaction() as connection:
             await instances.add(connection, made)
-            await operations.add(connection, wishes)
+            await operations.add(connection, requested)
             changes = [Change(before=None, after=instance, because="wanted", at=now) for instance in made]
-            await self.news.tell(connection, changes)
+            await self.event_publisher.tell(connection, changes)
         return made
 
     async def move(self, instance: Instance, *phases: Phase, failure: Failure | None = None) -> Instance:
@@ -103,7 +103,7 @@ class Newsroom:
         async with self.database.transaction() as connection:
             after = await instances.write(connection, after, wake_at=None)
             change = Change(before=before, after=after, because=f"now {phase}", at=self.clock.now())
-            await self.news.tell(connection, [change])
+            await self.event_publisher.tell(connection, [change])
         return after
 
     async def jobs_waiting(self) -> int:

@@ -56,7 +56,7 @@ TEMPLATE = Template(
 )
 
 
-class Shop:
+class FakeCatalog:
     """A Cloud of which only the catalog works."""
 
     def __init__(self) -> None:

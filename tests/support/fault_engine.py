@@ -62,10 +62,10 @@ from novitasim.world import ledger
 from novitasim.world.instance import Instance as Machine
 from support.clocks import SteppedClock
 from support.direct import DirectExchange
-from support.faulty_database import FrailDatabase
+from support.faulty_database import FaultyDatabase
 from support.script import Killed, Mishap, Script
 
-ORDER = CreateRequest(
+REQUEST = CreateRequest(
     name="worker", product_name="RTX 4090 24GB", template_id="107672", regions=("CN-HK-01", "AS-SGP-02")
 )
 OURS = r"corral-[0-9a-f]{6}-(inst-[0-9a-z]+)-\d+"
@@ -104,7 +104,7 @@ _CLEAN = ";".join(f"DELETE FROM {table}" for table in _TABLES)  # noqa: S608  # 
 
 
 @dataclass(kw_only=True)
-class Ground:
+class FaultEnvironment:
     """What outlives a history: the pool, and how the engine is made."""
 
     database: Database
@@ -116,7 +116,7 @@ class Ground:
     make_cloud: Callable[[DirectExchange], NovitaCloud] = NovitaCloud
 
     @classmethod
-    async def open(cls, target: DatabaseTarget, **choices: Any) -> Ground:
+    async def open(cls, target: DatabaseTarget, **choices: Any) -> FaultEnvironment:
         database = await Database.connect(target, most_connections=6)
         async with database.connection() as connection:
             installation = await instances.mark(connection)
@@ -125,13 +125,13 @@ class Ground:
                 await connection.execute(f"ALTER TABLE {table} SET UNLOGGED")
         return cls(database=database, target=target, installation=installation, **choices)
 
-    async def paddock(self, **quirks: object) -> Paddock:
+    async def engine(self, **quirks: object) -> FaultEngine:
         """A new history: nothing remembered, nothing at the provider."""
         async with self.database.connection() as connection:
             await connection.execute(_CLEAN)
-        paddock = Paddock(self, **quirks)
-        await paddock.begin()
-        return paddock
+        engine = FaultEngine(self, **quirks)
+        await engine.begin()
+        return engine
 
     async def close(self) -> None:
         await self.database.close()
@@ -147,18 +147,18 @@ class Pending:
     attempt: int = 1
 
 
-class Paddock:
+class FaultEngine:
     """One history of the engine."""
 
-    def __init__(self, ground: Ground, **quirks: object) -> None:
-        self.ground = ground
+    def __init__(self, environment: FaultEnvironment, **quirks: object) -> None:
+        self.environment = environment
         self.clock = SteppedClock()
         self.script = Script(meanwhile=self._meanwhile)
         self.simulator = build(Options(clock="stepped", quirks=TIMES | quirks))
         self.exchange = DirectExchange(self.simulator, self.clock, self.script, self._meanwhile)
-        self.database = FrailDatabase(ground.database.pool, self.script)
+        self.database = FaultyDatabase(environment.database.pool, self.script)
         self.pending: list[Pending] = []
-        self.wishes: list[InstanceId] = []
+        self.requested: list[InstanceId] = []
         self.given_up: list[Pending] = []
         """Jobs whose retries are used up."""
         self.deliver_twice = False
@@ -169,35 +169,35 @@ class Paddock:
 
     async def begin(self) -> None:
         """The first process has started and compared a listing, so that creates may be sent."""
-        async with self.ground.database.connection() as connection:
+        async with self.environment.database.connection() as connection:
             await self.gate.start(connection)
         with self.script.silently():
             await self.observer.look()
 
     def _start_process(self) -> None:
         """Everything a process holds, anew."""
-        ground, clock, policy = self.ground, self.clock, self.ground.policy
+        environment, clock, policy = self.environment, self.clock, self.environment.policy
         self.registry = Registry()
         self.gate = CreateGate(clock, policy)
-        cloud = ground.make_cloud(self.exchange)
+        cloud = environment.make_cloud(self.exchange)
         self.queue = _NotedQueue(self.database, self.registry)
-        self.news = EventPublisher(self.queue, metrics=ground.metrics)
-        self.recorder = Recorder(news=self.news)
+        self.event_publisher = EventPublisher(self.queue, metrics=environment.metrics)
+        self.recorder = Recorder(event_publisher=self.event_publisher)
         catalog = Catalog(
             cloud,
             CacheRegistry(CacheSettings(), clock),
             FailedOffers(self.database),
             clock,
-            default_region=ORDER.regions[0],
-            regions=ORDER.regions[1:],
+            default_region=REQUEST.regions[0],
+            regions=REQUEST.regions[1:],
         )
         sightings = Observations(
             database=self.database,
             queue=self.queue,
             clock=clock,
             policy=policy,
-            installation=ground.installation,
-            tell=self.news.tell,
+            installation=environment.installation,
+            tell=self.event_publisher.tell,
         )
         create_step = CreateStep(
             cloud=cloud,
@@ -207,7 +207,7 @@ class Paddock:
             unmade=UncreatedInstances.of(cloud, sightings),
             recorder=self.recorder,
             clock=clock,
-            installation=ground.installation,
+            installation=environment.installation,
             policy=policy,
         )
         recent_lookups = RecentLookups()
@@ -228,16 +228,16 @@ class Paddock:
             recorder=self.recorder,
             clock=clock,
             policy=policy,
-            metrics=ground.metrics,
+            metrics=environment.metrics,
         )
         for job_type in reconciler.job_types(3):
             self.registry.add(job_type)
-        self.errands = ChangeInstance(
+        self.changes = ChangeInstance(
             database=self.database,
             queue=self.queue,
-            tell=self.news.tell,
+            tell=self.event_publisher.tell,
             caches=CacheRegistry(CacheSettings(), clock),
-            estimates=Estimates(ground.database, clock),
+            estimates=Estimates(environment.database, clock),
             clock=clock,
             new_id=lambda: f"x{next(self._numbers)}",
             start_within=timedelta(seconds=LONGEST_DEADLINE_SECONDS),
@@ -246,29 +246,29 @@ class Paddock:
             cloud=cloud,
             database=self.database,
             queue=self.queue,
-            tell=self.news.tell,
-            leadership=Leadership(ground.target, clock, matter="test"),
+            tell=self.event_publisher.tell,
+            leadership=Leadership(environment.target, clock, matter="test"),
             clock=clock,
             policy=policy,
-            installation=ground.installation,
+            installation=environment.installation,
             idle_interval=timedelta(seconds=30),
             calls_per_minute=lambda: 10_000,
             recent_lookups=recent_lookups,
-            metrics=ground.metrics,
+            metrics=environment.metrics,
         )
         self.orphan_sweep = OrphanSweep(
             cloud=cloud,
             catalog=catalog,
             database=self.database,
-            tell=self.news.tell,
+            tell=self.event_publisher.tell,
             clock=clock,
-            installation=ground.installation,
+            installation=environment.installation,
             rule="report",
         )
 
     # What a user does.
 
-    async def wish(self, order: CreateRequest = ORDER, *, minutes: float = 600) -> InstanceId:
+    async def request_create(self, order: CreateRequest = REQUEST, *, minutes: float = 600) -> InstanceId:
         """What the create command stores: instance, operation, event and job."""
         number, now = next(self._numbers), self.clock.now()
         instance = Instance(
@@ -285,21 +285,23 @@ class Paddock:
             async with self.database.transaction() as connection:
                 await instances.add(connection, [instance])
                 await operations.add(connection, [_operation(instance, OperationKind.CREATE)])
-                await self.news.tell(connection, [Change(before=None, after=instance, because="wished", at=now)])
+                await self.event_publisher.tell(
+                    connection, [Change(before=None, after=instance, because="wished", at=now)]
+                )
                 await self._enqueue(connection, "create_instance", instance.id)
-        self.wishes.append(instance.id)
+        self.requested.append(instance.id)
         return instance.id
 
     async def ask(self, kind: OperationKind, instance_id: InstanceId) -> bool:
         """Ask for something to be done; False when it is refused."""
         with self.script.silently():
             try:
-                await self.errands.ask(kind, instance_id, CommandOptions())
+                await self.changes.ask(kind, instance_id, CommandOptions())
             except GoalRefusedError:
                 return False
         return True
 
-    async def unwish(self, instance_id: InstanceId) -> None:
+    async def request_delete(self, instance_id: InstanceId) -> None:
         await self.ask(OperationKind.DELETE, instance_id)
 
     # What the service does.
@@ -332,7 +334,7 @@ class Paddock:
         """Looks of the observer at those that move, by their ids, as when a listing takes long."""
         try:
             await self.observer.sweep()
-            for _ in self.wishes:
+            for _ in self.requested:
                 await self.observer.peek()
         except StoreUnavailableError:
             pass
@@ -390,18 +392,18 @@ class Paddock:
     # What a judge asks.
 
     async def get(self, instance_id: InstanceId) -> Instance:
-        async with self.ground.database.connection() as connection:
+        async with self.environment.database.connection() as connection:
             found = await instances.load(connection, instance_id)
         assert found is not None
         return found
 
     async def all(self) -> list[Instance]:
-        async with self.ground.database.connection() as connection:
-            return list((await instances.by_ids(connection, self.wishes, [])).values())
+        async with self.environment.database.connection() as connection:
+            return list((await instances.by_ids(connection, self.requested, [])).values())
 
     async def told(self) -> dict[str, list[tuple[str | None, str]]]:
         """Of each instance, the changes told: from which status to which."""
-        async with self.ground.database.connection() as connection:
+        async with self.environment.database.connection() as connection:
             rows = await connection.fetch(
                 "SELECT instance_id, previous_status, status FROM corral_events"
                 " WHERE previous_status IS DISTINCT FROM status AND type NOT LIKE 'instance.startup%' ORDER BY id"
@@ -413,11 +415,11 @@ class Paddock:
 
     def machines(self, instance_id: str = "") -> list[Machine]:
         """What exists at the provider of one wish, or of all; also what it denies for the time being."""
-        now, wish = self.simulator.now(), f"-{instance_id.replace('_', '-')}-" if instance_id else ""
+        now, request_create = self.simulator.now(), f"-{instance_id.replace('_', '-')}-" if instance_id else ""
         return [
             machine
             for machine in self.simulator.world.instances.values()
-            if wish in machine.order.name and machine.removed_at() > now and not machine.vanished(now)
+            if request_create in machine.order.name and machine.removed_at() > now and not machine.vanished(now)
         ]
 
     def ledger(self) -> ledger.Ledger:
@@ -429,7 +431,7 @@ class Paddock:
         if not self.queue.may_hold_some:
             return
         self.queue.may_hold_some = False
-        async with self.ground.database.connection() as connection:
+        async with self.environment.database.connection() as connection:
             rows = await connection.fetch("DELETE FROM corral_pgqueuer RETURNING id, priority, entrypoint, payload")
         for row in sorted(rows, key=lambda r: (-r["priority"], r["id"])):
             payload = msgspec.json.decode(row["payload"])
@@ -483,20 +485,20 @@ class Paddock:
                     await self.observer.look()
                     await self._pass_all()
                 case Mishap.UNWISHED_MEANWHILE | Mishap.DELETED_WAITING:
-                    for wish in self.wishes:
-                        await self.unwish(wish)
+                    for request_create in self.requested:
+                        await self.request_delete(request_create)
                 case _:
                     await self._pass_all()
 
     async def _cut_locks(self) -> None:
         """End every session that holds the lock of an instance, as a server does whose client does not answer."""
-        async with self.ground.database.connection() as connection:
+        async with self.environment.database.connection() as connection:
             await connection.execute(_CUT_LOCKS)
 
     async def _pass_all(self) -> None:
         """Another worker's passes; over an instance that is being passed over they find it locked."""
-        for wish in self.wishes:
-            await self._run(Pending(self.clock.monotonic(), "monitor_instance", {"instanceId": wish}))
+        for request_create in self.requested:
+            await self._run(Pending(self.clock.monotonic(), "monitor_instance", {"instanceId": request_create}))
 
     async def _enqueue(self, connection: Any, name: str, instance_id: InstanceId) -> None:
         await self.queue.enqueue(connection, [NewJob(type=name, payload={"instanceId": instance_id})])

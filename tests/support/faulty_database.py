@@ -13,7 +13,7 @@ from support.script import Script
 _WRITES = re.compile(r"\b(INSERT INTO|DELETE FROM|UPDATE corral_)")
 
 
-class FrailDatabase(Database):
+class FaultyDatabase(Database):
     """A database whose commits are steps of a script."""
 
     def __init__(self, pool: Pool, script: Script) -> None:
@@ -23,10 +23,10 @@ class FrailDatabase(Database):
     @asynccontextmanager
     async def connection(self) -> AsyncGenerator[Connection]:
         async with super().connection() as connection:
-            yield cast("Connection", _FrailConnection(connection, self._script))
+            yield cast("Connection", _FaultyConnection(connection, self._script))
 
 
-class _FrailConnection:
+class _FaultyConnection:
     """Stands for a pooled connection; a statement outside a transaction that writes is a commit of its own."""
 
     def __init__(self, real: Connection, script: Script) -> None:

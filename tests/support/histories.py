@@ -34,7 +34,7 @@ from novitasim.server.simulator import Simulator
 from novitasim.world import commands, spot
 from novitasim.world.instance import Instance as Machine
 from novitasim.world.timeline import MachineShare, Status
-from support.fault_engine import ORDER, Ground
+from support.fault_engine import REQUEST, FaultEnvironment
 from support.script import OF_CALLS, OF_COMMITS, Mishap
 
 T = TypeVar("T")
@@ -80,7 +80,7 @@ scripts = st.one_of(st.just({}), st.dictionaries(st.integers(0, MOST_STEPS_HURT)
 class Stage:
     """Where histories play, and how many there were."""
 
-    ground: Ground
+    environment: FaultEnvironment
     runner: asyncio.Runner
     played: int = 0
 
@@ -121,65 +121,65 @@ class Histories(RuleBasedStateMachine):
     def begin(self, lag: int, *, blind: bool, oldest_first: bool) -> None:
         order = "oldest" if oldest_first else "newest"
         quirks = {"list_lag_seconds": lag, "get_lag_seconds": lag if blind else 0, "list_order": order}
-        self.paddock = self.stage.run(self.stage.ground.paddock(**quirks))
-        self._run(self.paddock.wish())
+        self.engine = self.stage.run(self.stage.environment.engine(**quirks))
+        self._run(self.engine.request_create())
 
     # Users.
 
-    @precondition(lambda self: len(self.paddock.wishes) < MOST_WISHES)
+    @precondition(lambda self: len(self.engine.requested) < MOST_WISHES)
     @rule(minutes=st.sampled_from([2, 600]))
-    def wish(self, minutes: int) -> None:
-        found = self._run(self.paddock.wish(minutes=minutes))
+    def request_create(self, minutes: int) -> None:
+        found = self._run(self.engine.request_create(minutes=minutes))
         self.stale = True
         if minutes < 600:  # too short for every delay to come
             self.unlucky.add(found)
 
     @rule(which=st.integers(0, MOST_WISHES - 1))
-    def unwish(self, which: int) -> None:
-        self._run(self.paddock.unwish(self._wish(which)))
+    def request_delete(self, which: int) -> None:
+        self._run(self.engine.request_delete(self._retry_after(which)))
         self.stale = True
 
     @rule(which=st.integers(0, MOST_WISHES - 1), kind=st.sampled_from(ERRANDS))
     def ask(self, which: int, kind: OperationKind) -> None:
-        self._run(self.paddock.ask(kind, self._wish(which)))
+        self._run(self.engine.ask(kind, self._retry_after(which)))
         self.stale = True
 
     # The service.
 
     @rule(script=scripts)
     def work(self, script: list[Mishap]) -> None:
-        self._scripted(script, self.paddock.work)
+        self._scripted(script, self.engine.work)
 
     @rule(script=scripts)
     def look(self, script: list[Mishap]) -> None:
-        self._scripted(script, self.paddock.look)
+        self._scripted(script, self.engine.look)
 
     @rule(seconds=st.sampled_from([1, 3, 15, 61]), is_long=st.booleans(), script=scripts)
     def step(self, seconds: int, script: list[Mishap], *, is_long: bool) -> None:
-        self._scripted(script, lambda: self.paddock.step(seconds, is_long=is_long))
+        self._scripted(script, lambda: self.engine.step(seconds, is_long=is_long))
 
     @rule(which=st.integers(0, MOST_WISHES - 1), script=scripts)
     def run_a_job_twice(self, which: int, script: list[Mishap]) -> None:
-        self._scripted(script, lambda: self.paddock.double(self._wish(which)))
+        self._scripted(script, lambda: self.engine.double(self._retry_after(which)))
 
     @rule(seconds=st.one_of(st.integers(1, 90), st.sampled_from([300, 900])))
     def wait(self, seconds: int) -> None:
-        self.paddock.advance(seconds)
+        self.engine.advance(seconds)
 
     @rule(seconds=st.sampled_from([61, 3600]))
     def set_the_clock(self, seconds: int) -> None:
         """Somebody sets the machine's clock ahead: deadlines end early, but nothing may be made twice by it."""
         self.bad_times = self.denied = True
-        self.paddock.clock.set_by(seconds)
+        self.engine.clock.set_by(seconds)
 
     # The provider, and others at it.
 
     @rule(which=st.integers(0, MOST_WISHES - 1), harm=st.sampled_from(sorted(HARMS)))
     def harm(self, which: int, harm: str) -> None:
-        wish = self._wish(which)
-        self.unlucky.add(wish)
-        simulator, now = self.paddock.simulator, self.paddock.simulator.now()
-        for machine in self.paddock.machines(wish):
+        request_create = self._retry_after(which)
+        self.unlucky.add(request_create)
+        simulator, now = self.engine.simulator, self.engine.simulator.now()
+        for machine in self.engine.machines(request_create):
             if machine.hidden(now):
                 continue
             with suppress(RefusalError):
@@ -191,14 +191,14 @@ class Histories(RuleBasedStateMachine):
     def change_times(self, gpus: int | None, *, healthy: bool) -> None:
         """Bad times, or good ones again: stock and health of everything."""
         self.bad_times = True
-        self.paddock.prober.healthy = healthy
+        self.engine.prober.healthy = healthy
         self._set_stock(gpus)
 
     def _set_stock(self, gpus: int | None) -> None:
-        for product in self.paddock.simulator.world.catalog.products.values():
-            if product.name == ORDER.product_name:
+        for product in self.engine.simulator.world.catalog.products.values():
+            if product.name == REQUEST.product_name:
                 for cluster in product.clusters:
-                    self.paddock.simulator.set_stock(product.id, cluster, gpus)
+                    self.engine.simulator.set_stock(product.id, cluster, gpus)
 
     # The judges.
 
@@ -207,7 +207,7 @@ class Histories(RuleBasedStateMachine):
         """Billed at most once; gone means gone; each change is told once, in order."""
         self._check_bills()
         if self.stale:  # nothing was written since, else
-            self.known = self._run(self.paddock.all())
+            self.known = self._run(self.engine.all())
             self._run(self._check_told())
             self.stale = False
         for instance in self.known:
@@ -220,29 +220,29 @@ class Histories(RuleBasedStateMachine):
     def _check_bills(self) -> None:
         if self.long_denied:
             return  # a provider that hides a machine for longer than the settle time cannot be told from one without it
-        twice = self.paddock.ledger().twice
+        twice = self.engine.ledger().twice
         assert not twice, f"billed twice: {twice}"
-        for wish in self.paddock.wishes:
-            there = [machine.order.name for machine in self.paddock.machines(wish)]
+        for request_create in self.engine.requested:
+            there = [machine.order.name for machine in self.engine.machines(request_create)]
             assert len(there) <= 1, f"exist at once: {there}"
 
     async def _check_told(self) -> None:
-        told = await self.paddock.told()
+        told = await self.engine.told()
         for instance in self.known:
             self._check_changes(instance, told[instance.id])
 
     def _check_gone(self, instance: Instance) -> None:
         if instance.phase is not Phase.TERMINATED:
             return
-        now = self.paddock.simulator.now()
-        there = [m.order.name for m in self.paddock.machines(instance.id) if not m.hidden(now)]
+        now = self.engine.simulator.now()
+        there = [m.order.name for m in self.engine.machines(instance.id) if not m.hidden(now)]
         if self.denied:
             # The provider said itself that it was gone. Once it takes that back, the next look deletes it, and the end
             # of the history checks that it did.
             return
         assert not there, f"called terminated, but exists: {there}"
-        wish = f"{instance.id.replace('_', '-')}-"
-        assert not [c.about for _, c in self.paddock.exchange.late if wish in c.about], "may still turn up"
+        request_create = f"{instance.id.replace('_', '-')}-"
+        assert not [c.about for _, c in self.engine.exchange.late if request_create in c.about], "may still turn up"
 
     def _check_changes(self, instance: Instance, changes: list[tuple[str | None, str]]) -> None:
         before = [None, *(status for _, status in changes[:-1])]
@@ -253,25 +253,25 @@ class Histories(RuleBasedStateMachine):
         assert gone <= 1 or self.denied, f"gone, and gone again: {changes}"
 
     async def _left_alone_it_converges(self) -> None:
-        paddock = self.paddock
-        paddock.prober.healthy = True
+        engine = self.engine
+        engine.prober.healthy = True
         self._set_stock(None)  # what waits for capacity gets it, instead of taking hours to its deadline
-        await paddock.settle()
+        await engine.settle()
         for _ in range(4):  # whatever is late, or denied for long, has its chance
-            await paddock.step(LONGEST_LAG_SECONDS)
-        await paddock.settle()
-        self.known = await paddock.all()
+            await engine.step(LONGEST_LAG_SECONDS)
+        await engine.settle()
+        self.known = await engine.all()
         for instance in self.known:
             self._judge(instance)
         await self._check_told()
         self._check_bills()
-        before = await paddock.told()
-        for wish in paddock.wishes:
-            await paddock.double(wish)
-        assert await paddock.told() == before, "a doubled job made news"
+        before = await engine.told()
+        for request_create in engine.requested:
+            await engine.double(request_create)
+        assert await engine.told() == before, "a doubled job made news"
 
     def _judge(self, instance: Instance) -> None:
-        there = [machine.id for machine in self.paddock.machines(instance.id)]
+        there = [machine.id for machine in self.engine.machines(instance.id)]
         if instance.goal is Goal.GONE:
             assert instance.phase is Phase.TERMINATED, instance
             assert not there, f"deleted, but exists: {there}"
@@ -279,8 +279,8 @@ class Histories(RuleBasedStateMachine):
         assert set(there) <= {instance.provider_id}, f"{there} exist, of which only {instance.provider_id} is known"
         if instance.goal is Goal.STOPPED and there:
             assert instance.phase in {Phase.EXITED, Phase.FAILED}, instance
-            now = self.paddock.simulator.now()
-            running = [m.id for m in self.paddock.machines(instance.id) if m.claim(now) is MachineShare.BILLED]
+            now = self.engine.simulator.now()
+            running = [m.id for m in self.engine.machines(instance.id) if m.claim(now) is MachineShare.BILLED]
             assert not running or instance.provider_failure, f"stopped, but billed: {instance}"
             return
         if instance.phase is Phase.READY:
@@ -299,13 +299,13 @@ class Histories(RuleBasedStateMachine):
         return self.stage.run(work)
 
     def _scripted(self, script: list[Mishap], act: Callable[[], Awaitable[None]]) -> None:
-        self.paddock.script.write(script)
+        self.engine.script.write(script)
         self._run(act())
         self.stale = True
-        self.paddock.script.write([])
+        self.engine.script.write([])
 
-    def _wish(self, which: int) -> InstanceId:
-        return self.paddock.wishes[which % len(self.paddock.wishes)]
+    def _retry_after(self, which: int) -> InstanceId:
+        return self.engine.requested[which % len(self.engine.requested)]
 
 
 def play(stage: Stage, *, histories: int, steps: int = 20, shrinking: bool = True) -> None:

@@ -16,27 +16,29 @@ Found = Mapping[str, Any]
 
 def of_bills(at_once: Mapping[str, int]) -> list[str]:
     """Billed at most once."""
-    return [f"billed twice: {wish} {count}" for wish, count in at_once.items() if count > 1]
+    return [f"billed twice: {request_create} {count}" for request_create, count in at_once.items() if count > 1]
 
 
 def of_instances(found: Sequence[Found], machines: Sequence[Found], wanted: Mapping[str, str]) -> list[str]:
     """Nothing wanted is lost, nothing else is there, and everything is as it was last wanted, or says why not."""
     known = {one["id"] for one in found}
     left = {machine["id"]: machine for machine in machines}
-    trouble = [f"{wish} was accepted and is not there" for wish in wanted if wish not in known]
+    trouble = [
+        f"{request_create} was accepted and is not there" for request_create in wanted if request_create not in known
+    ]
     for one in found:
         trouble += _of_one(one, left.pop(one["novitaInstanceId"], None), wanted.get(one["id"], "ready"))
     return trouble + [f"nobody wants {machine['name']} ({machine['status']})" for machine in left.values()]
 
 
 def _of_one(one: Found, machine: Found | None, wanted: str) -> list[str]:
-    wish, status = one["id"], one["status"]
+    request_create, status = one["id"], one["status"]
     billed = machine is not None and machine["claim"] == "billed"
     wrong = {
-        f"{wish} never came to rest: {status}": status not in RESTING,
-        f"{wish} is called terminated and is there": status == "terminated" and machine is not None,
-        f"{wish} should be {wanted} and is billed": wanted in {"terminated", "exited"} and billed,
-        f"{wish} should be {wanted} and is {status} without a reason": wanted not in {ANY, status}
+        f"{request_create} never came to rest: {status}": status not in RESTING,
+        f"{request_create} is called terminated and is there": status == "terminated" and machine is not None,
+        f"{request_create} should be {wanted} and is billed": wanted in {"terminated", "exited"} and billed,
+        f"{request_create} should be {wanted} and is {status} without a reason": wanted not in {ANY, status}
         and one["error"] is None,
     }
     return [what for what, is_so in wrong.items() if is_so]
@@ -49,12 +51,12 @@ def of_log(events: Sequence[Found]) -> list[str]:
         trouble.append("the event log has gaps")
     last: dict[str, str] = {}
     for event in events:
-        wish, before, after = event["instanceId"], event["previousStatus"], event["status"]
+        request_create, before, after = event["instanceId"], event["previousStatus"], event["status"]
         if event["event"].startswith("instance.startup_") or before == after:
             continue
-        if before != last.get(wish):
-            trouble.append(f"{wish}: {before} → {after} after {last.get(wish)}")
-        last[wish] = after
+        if before != last.get(request_create):
+            trouble.append(f"{request_create}: {before} → {after} after {last.get(request_create)}")
+        last[request_create] = after
     return trouble
 
 

@@ -17,7 +17,7 @@ from corral.jobs.registry import JobId, JobRun, RequeueError
 from corral.webhooks.deliver import Sender
 from corral.webhooks.guard import AddressGuard
 from corral.webhooks.sign import signing_key
-from support.event_env import Newsroom
+from support.event_env import EventEnv
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 
@@ -39,7 +39,7 @@ async def described(instance: Instance, operation: Operation | None, at: datetim
     return Described(id=instance.id, status=instance.phase.value, operation_id=asked, health_check=health)
 
 
-def outbox(room: Newsroom, sender: Sender | None = None) -> WebhookSender:
+def outbox(room: EventEnv, sender: Sender | None = None) -> WebhookSender:
     """The outbox as one process has it; without a *sender* it can only be looked at."""
     return WebhookSender(
         room.database,
@@ -54,7 +54,7 @@ def outbox(room: Newsroom, sender: Sender | None = None) -> WebhookSender:
 
 
 @asynccontextmanager
-async def sending(room: Newsroom, *, timeout_ms: int = 5000) -> AsyncGenerator[WebhookSender]:
+async def sending(room: EventEnv, *, timeout_ms: int = 5000) -> AsyncGenerator[WebhookSender]:
     """The outbox of a worker that may send to this machine."""
     guard = AddressGuard(clock=room.clock, allow_private=True)
     key = signing_key(SECRET)

@@ -64,10 +64,10 @@ class Running:
         except aiohttp.ClientError:
             return False
 
-    async def end(self, wish: signal.Signals = signal.SIGTERM) -> int:
-        """Send *wish* and wait for the end."""
+    async def end(self, request_create: signal.Signals = signal.SIGTERM) -> int:
+        """Send *request_create* and wait for the end."""
         if self.process.returncode is None:
-            self.process.send_signal(wish)
+            self.process.send_signal(request_create)
         return await self.process.wait()
 
 

@@ -35,7 +35,7 @@ from corral.store.tables import instances
 from corral.views.instance import InstanceView
 from corral.views.listing import encoded
 from corral.webhooks.guard import AddressGuard
-from support.command_env import REGIONS, Desk
+from support.command_env import REGIONS, CommandEnv
 from support.fleets import a_fleet
 from support.service import Answer, Service, serving
 
@@ -45,15 +45,15 @@ INSTALLATION = "0a1b2c"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Front:
+class ServedApi:
     """A served desk."""
 
     service: Service
-    desk: Desk
+    env: CommandEnv
     looks: list[datetime]
     """When the provider was looked at."""
 
-    async def wish(self, **fields: object) -> Answer:
+    async def request_create(self, **fields: object) -> Answer:
         return await self.service.ask("POST", "/api/instances", json={**WISH, **fields})
 
     async def get(self, path: str) -> Answer:
@@ -61,59 +61,59 @@ class Front:
 
     async def change(self, instance_id: str, **fields: Any) -> Instance:
         """As the engine would, without the rest of it."""
-        async with self.desk.database.transaction() as connection:
+        async with self.env.database.transaction() as connection:
             found = await instances.load(connection, instance_id)
             assert found is not None
             return await instances.write(connection, replace(found, **fields), wake_at=None)
 
 
-def listing_desk(desk: Desk, cloud: Cloud, showing: InstanceView, **settings: bool) -> ListingServices:
-    """The merged listing over *desk*'s database; *settings* by the names of the environment."""
+def listing_services(env: CommandEnv, cloud: Cloud, view: InstanceView, **settings: bool) -> ListingServices:
+    """The merged listing over *env*'s database; *settings* by the names of the environment."""
     sightings = Observations(
-        database=desk.database,
-        queue=desk.queue,
-        clock=desk.clock,
+        database=env.database,
+        queue=env.queue,
+        clock=env.clock,
         policy=Policy(),
         installation=INSTALLATION,
-        tell=EventPublisher(desk.queue).tell,
+        tell=EventPublisher(env.queue).tell,
     )
     listing = MergedListing(
         cloud=cloud,
-        database=desk.database,
-        caches=desk.caches,
+        database=env.database,
+        caches=env.caches,
         sightings=sightings,
-        clock=desk.clock,
-        show=partial(encoded, showing),
+        clock=env.clock,
+        show=partial(encoded, view),
     )
-    return ListingServices(listing=listing, settings=ListingSettings.model_validate(settings), clock=desk.clock)
+    return ListingServices(listing=listing, settings=ListingSettings.model_validate(settings), clock=env.clock)
 
 
-def an_adopting(desk: Desk, cloud: Cloud) -> AdoptInstance:
+def adopt_instance(env: CommandEnv, cloud: Cloud) -> AdoptInstance:
     return AdoptInstance(
         cloud=cloud,
-        catalog=desk.catalog,
-        database=desk.database,
-        queue=desk.queue,
-        tell=EventPublisher(desk.queue).tell,
-        caches=desk.caches,
-        clock=desk.clock,
+        catalog=env.catalog,
+        database=env.database,
+        queue=env.queue,
+        tell=EventPublisher(env.queue).tell,
+        caches=env.caches,
+        clock=env.clock,
         installation=INSTALLATION,
         new_id=random_id,
     )
 
 
-def front_desk(
-    desk: Desk, looks: list[datetime], ready_word: str, namesakes: ProviderNameLookup | None = None
+def instance_services(
+    env: CommandEnv, looks: list[datetime], ready_word: str, namesakes: ProviderNameLookup | None = None
 ) -> InstanceServices:
     defaults = CreateDefaults(region="CN-HK-01", regions=REGIONS)
     return InstanceServices(
-        commands=desk.commands,
-        errands=desk.new_errands(namesakes),
-        orders=RequestReader(defaults, AddressGuard(clock=desk.clock, allow_private=False)),
-        reading=desk.reading,
-        showing=InstanceView(
-            clock=desk.clock,
-            estimates=desk.estimates,
+        commands=env.commands,
+        changes=env.new_changes(namesakes),
+        orders=RequestReader(defaults, AddressGuard(clock=env.clock, allow_private=False)),
+        reading=env.reading,
+        view=InstanceView(
+            clock=env.clock,
+            estimates=env.estimates,
             ready_word=ready_word,
             policy=Policy(),
             poll_interval=timedelta(seconds=30),
@@ -133,27 +133,29 @@ async def opened(
     lookup: bool = False,
     orphans: OrphanRule = "report",
     limits: Limits | None = None,
-) -> AsyncGenerator[Front]:
+) -> AsyncGenerator[ServedApi]:
     """Serve for as long as this is open; *caches* and *listing* are settings, by the names of the environment."""
-    desk, looks = Desk(database, cloud=cloud, caches=caches), list[datetime]()
-    adopting = an_adopting(desk, cloud or desk.shop)
-    namesakes = ProviderNameLookup(cloud=cloud or desk.shop, adopting=adopting, adoption=Adoption()) if lookup else None
-    front = front_desk(desk, looks, ready_word, namesakes)
+    env, looks = CommandEnv(database, cloud=cloud, caches=caches), list[datetime]()
+    adopting = adopt_instance(env, cloud or env.stub_catalog)
+    namesakes = (
+        ProviderNameLookup(cloud=cloud or env.stub_catalog, adopting=adopting, adoption=Adoption()) if lookup else None
+    )
+    api = instance_services(env, looks, ready_word, namesakes)
     async with serving(
         database,
-        desk.registry,
+        env.registry,
         limits=limits,
-        caches=CacheInvalidation(desk.caches, database),
-        instances=front,
-        listing=listing_desk(desk, cloud or desk.shop, front.showing, **(listing or {})),
-        adoption=AdoptionServices(adopting=adopting, orders=front.orders, showing=front.showing),
+        caches=CacheInvalidation(env.caches, database),
+        instances=api,
+        listing=listing_services(env, cloud or env.stub_catalog, api.view, **(listing or {})),
+        adoption=AdoptionServices(adopting=adopting, orders=api.orders, view=api.view),
         orphans=OrphanServices(
             database=database,
-            stuck=StuckSweep(database=database, clock=desk.clock),
-            showing=front.showing,
+            stuck=StuckSweep(database=database, clock=env.clock),
+            view=api.view,
             rule=orphans,
         ),
-        fleet=a_fleet(database, desk.queue, desk.clock),
+        fleet=a_fleet(database, env.queue, env.clock),
         ready_word=ready_word,
     ) as service:
-        yield Front(service=service, desk=desk, looks=looks)
+        yield ServedApi(service=service, env=env, looks=looks)

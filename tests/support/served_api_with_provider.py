@@ -18,21 +18,21 @@ from corral.domain.observation.sighting import Sighting
 from corral.store.session.database import Database
 from novitasim.testing import Simulated, start_simulator
 from support.clocks import SteppedClock
-from support.served_api import INSTALLATION, Front, opened
+from support.served_api import INSTALLATION, ServedApi, opened
 
 LISTING = "/api/instances/comprehensive"
 HONG_KONG, PRODUCT = "cn-hongkong-1", "4090.16c62g.os"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scene:
+class ServedApiWithProvider:
     """A served desk and the provider's account."""
 
-    front: Front
+    api: ServedApi
     sim: Simulated
 
     async def list(self, **options: str) -> dict[str, Any]:
-        answer = await self.front.service.ask("GET", LISTING, params=options)
+        answer = await self.api.service.ask("GET", LISTING, params=options)
         assert answer.status == 200, answer
         found: dict[str, Any] = answer.json
         return found
@@ -42,11 +42,11 @@ class Scene:
 
     async def managed(self, name: str = "trainer", **fields: Any) -> tuple[str, str]:
         """An instance of ours that the provider has: our id and the provider's."""
-        made = (await self.front.wish(name=name, gpuNum=1)).json
+        made = (await self.api.request_create(name=name, gpuNum=1)).json
         ours, product_id = str(made["instanceId"]), str(made["productId"])
         mark = ProviderName(installation=INSTALLATION, instance_id=InstanceId(ours), attempt=1)
         theirs = await self.sim.create(provider_name(mark), clusterId=HONG_KONG, productId=product_id)
-        clock = self.front.desk.clock
+        clock = self.api.env.clock
         given: dict[str, Any] = {
             "attempt": 1,
             "phase": Phase.STARTING,
@@ -54,7 +54,7 @@ class Scene:
             "sighted_at": clock.now(),
             "provider_id": ProviderId(theirs),
         }
-        await self.front.change(ours, **given | fields)
+        await self.api.change(ours, **given | fields)
         return ours, theirs
 
     def pages(self) -> int:
@@ -63,13 +63,13 @@ class Scene:
 
 
 @asynccontextmanager
-async def staged(database: Database, **choices: Any) -> AsyncGenerator[Scene]:
+async def staged(database: Database, **choices: Any) -> AsyncGenerator[ServedApiWithProvider]:
     async with (
         start_simulator() as sim,
         HttpExchange(
             base_url=sim.base_url, api_key=SecretStr("key"), timeout_seconds=5, clock=SteppedClock()
         ) as exchange,
-        opened(database, cloud=NovitaCloud(exchange), **choices) as front,
+        opened(database, cloud=NovitaCloud(exchange), **choices) as api,
     ):
         sim.set_stock(PRODUCT, HONG_KONG, 500)
-        yield Scene(front=front, sim=sim)
+        yield ServedApiWithProvider(api=api, sim=sim)

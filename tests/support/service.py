@@ -99,25 +99,25 @@ async def serving(
     pages: Sequence[HTTPRouteHandler] = (),
     local_only: bool = True,
     book: CacheRegistry | None = None,
-    quota: RateLimit | None = None,
+    request_limit: RateLimit | None = None,
     answers: ResponseCache | None = None,
 ) -> AsyncGenerator[Service]:
     """Serve over *database* for as long as this is open."""
     clock, limits = SystemClock(), limits or Limits()
-    vitals = ProcessHealth(started_at=datetime(2030, 1, 1, tzinfo=UTC))
-    vitals.report("database", up=True)
+    service_health = ProcessHealth(started_at=datetime(2030, 1, 1, tzinfo=UTC))
+    service_health.report("database", up=True)
     metrics, gauges = Metrics(), None if fleet is None else FleetGauges(fleet)
     if gauges is not None:
         metrics.registry.register(gauges)
     parts = AppDependencies(
         clock=clock,
         metrics=metrics,
-        vitals=vitals,
+        service_health=service_health,
         queue=JobQueue(database, registry or Registry()),
         local_only=local_only,
         allowed_origins=("https://ops.example",),
         limits=limits,
-        quota=quota,
+        request_limit=request_limit,
         audit=AuditLog(database, clock, metrics),
         keys=ApiKeys(database, book or CacheRegistry(load({}).settings.caches, clock), clock),
         catalog=catalog,

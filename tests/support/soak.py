@@ -129,9 +129,9 @@ class Soak:
         database_url = url_of(target)
         async with self._up(database_url) as (served, _):
             began = asyncio.get_running_loop().time()
-            wishes = self.plan.instances
-            await requests.send(served.port, CLOCK, wishes=wishes, in_flight=IN_FLIGHT, keyed=False)
-            await requests.all_ready(served.port, CLOCK, wishes=wishes, within=120 + wishes * 0.12)
+            requested = self.plan.instances
+            await requests.send(served.port, CLOCK, requests=requested, in_flight=IN_FLIGHT, keyed=False)
+            await requests.all_ready(served.port, CLOCK, requests=requested, within=120 + requested * 0.12)
             self.report.raised_in = asyncio.get_running_loop().time() - began
         await _forget_calls(target)
         async with (
@@ -184,27 +184,27 @@ class Soak:
             body = msgspec.json.encode(requests.wish(self.asked_created))
             status, told = await _told(line, "POST", "/api/instances", body)
             accepted = status == 201
-            wish = told.get("instanceId", "")
+            request_create = told.get("instanceId", "")
         else:
-            herd = self.stopped if what == "start" else self.standing
-            if not herd:
+            engine = self.stopped if what == "start" else self.standing
+            if not engine:
                 return
-            wish = herd.pop(self.dice.randrange(len(herd)))
+            request_create = engine.pop(self.dice.randrange(len(engine)))
             method, path = ("DELETE", "") if what == "delete" else ("POST", f"/{what}")
-            status, told = await _told(line, method, f"/api/instances/{wish}{path}")
+            status, told = await _told(line, method, f"/api/instances/{request_create}{path}")
             accepted = status == 202
         if status >= 500:
-            self.report.trouble.append(f"{what} {wish}: {told}")
+            self.report.trouble.append(f"{what} {request_create}: {told}")
         if not accepted:
             self.report.asked[f"{what} refused"] += 1
             if what == "start":
-                self.stopped.append(wish)
+                self.stopped.append(request_create)
             return
         self.report.asked[what] += 1
-        self.wanted[wish] = {"delete": "terminated", "stop": "exited"}.get(what, "ready")
-        self.asked_at[wish] = now
+        self.wanted[request_create] = {"delete": "terminated", "stop": "exited"}.get(what, "ready")
+        self.asked_at[request_create] = now
         if what == "stop":
-            self.stopped.append(wish)
+            self.stopped.append(request_create)
 
     @property
     def asked_created(self) -> int:
@@ -299,9 +299,14 @@ def waits(events: list[dict[str, Any]], asked_at: dict[str, float], wanted: dict
     """How long each instance took, from when it was last asked for something until it was so."""
     took: dict[str, float] = {}
     for event in events:
-        wish, at = event["instanceId"], _seconds(event["timestamp"])
-        if wish in asked_at and wish not in took and event["status"] == wanted[wish] and at >= asked_at[wish]:
-            took[wish] = at - asked_at[wish]
+        request_create, at = event["instanceId"], _seconds(event["timestamp"])
+        if (
+            request_create in asked_at
+            and request_create not in took
+            and event["status"] == wanted[request_create]
+            and at >= asked_at[request_create]
+        ):
+            took[request_create] = at - asked_at[request_create]
     return list(took.values())
 
 

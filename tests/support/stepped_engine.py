@@ -58,7 +58,7 @@ from novitasim.testing import Simulated, start_simulator
 from support.clocks import SteppedClock
 from support.garbling import Garbler
 
-ORDER = CreateRequest(
+REQUEST = CreateRequest(
     name="worker", product_name="RTX 4090 24GB", template_id="107672", regions=("CN-HK-01", "AS-SGP-02")
 )
 OUTAGE_PAUSE = 5.0
@@ -75,7 +75,7 @@ class _Job:
 
 
 @dataclass(kw_only=True)
-class Herd:
+class SteppedEngine:
     """The engine, in the hands of a test."""
 
     sim: Simulated
@@ -84,14 +84,14 @@ class Herd:
     queue: JobQueue
     registry: Registry
     observer: Observer
-    news: EventPublisher
+    event_publisher: EventPublisher
     metrics: Metrics
-    errands: ChangeInstance
+    changes: ChangeInstance
     installation: str
     numbers: Iterator[int]
     pending: list[_Job] = field(default_factory=list)
 
-    async def wish(self, order: CreateRequest = ORDER, *, minutes: float = 20) -> InstanceId:
+    async def request_create(self, order: CreateRequest = REQUEST, *, minutes: float = 20) -> InstanceId:
         """What the create command stores: instance, operation, event and job."""
         number, now = next(self.numbers), self.clock.now()
         operation = OperationId(f"op_{number}")
@@ -108,18 +108,18 @@ class Herd:
         async with self.database.transaction() as connection:
             await instances.add(connection, [instance])
             await operations.add(connection, [_operation(instance, OperationKind.CREATE)])
-            await self.news.tell(connection, [Change(before=None, after=instance, because="wished", at=now)])
+            await self.event_publisher.tell(connection, [Change(before=None, after=instance, because="wished", at=now)])
             await self.queue.enqueue(connection, [NewJob(type="create_instance", payload={"instanceId": instance.id})])
         return instance.id
 
     async def ask(
         self, kind: OperationKind, instance_id: InstanceId, terms: CommandOptions | None = None
     ) -> AcceptedCommand:
-        accepted = await self.errands.ask(kind, instance_id, terms or CommandOptions())
+        accepted = await self.changes.ask(kind, instance_id, terms or CommandOptions())
         assert isinstance(accepted, AcceptedCommand)
         return accepted
 
-    async def unwish(self, instance_id: InstanceId) -> None:
+    async def request_delete(self, instance_id: InstanceId) -> None:
         await self.ask(OperationKind.DELETE, instance_id)
 
     async def get(self, instance_id: InstanceId) -> Instance:
@@ -206,16 +206,16 @@ def _operation(instance: Instance, kind: OperationKind) -> Operation:
 
 
 @asynccontextmanager
-async def herding(
+async def stepped_engine(
     database: Database,
     target: DatabaseTarget,
     *,
-    after: Herd | None = None,
+    after: SteppedEngine | None = None,
     through: Garbler | None = None,
     policy: Policy | None = None,
     listed: bool = True,
     **quirks: Any,
-) -> AsyncGenerator[Herd]:
+) -> AsyncGenerator[SteppedEngine]:
     """
     An engine over *database* and a simulator with these *quirks*; or over the world and time of the one *after*.
 
@@ -243,8 +243,8 @@ async def herding(
             )
             queue = JobQueue(database, registry)
             metrics = Metrics()
-            news = EventPublisher(queue, metrics=metrics)
-            recorder = Recorder(news=news)
+            event_publisher = EventPublisher(queue, metrics=metrics)
+            recorder = Recorder(event_publisher=event_publisher)
             async with database.connection() as connection:
                 installation = await instances.mark(connection)
                 gate = CreateGate(clock, policy)
@@ -260,7 +260,7 @@ async def herding(
                 clock=clock,
                 policy=policy,
                 installation=installation,
-                tell=news.tell,
+                tell=event_publisher.tell,
             )
             create_step = CreateStep(
                 cloud=cloud,
@@ -294,7 +294,7 @@ async def herding(
                 cloud=cloud,
                 database=database,
                 queue=queue,
-                tell=news.tell,
+                tell=event_publisher.tell,
                 leadership=Leadership(target, clock, matter="test"),
                 clock=clock,
                 policy=policy,
@@ -305,7 +305,7 @@ async def herding(
                 metrics=metrics,
             )
             numbers = itertools.count(1) if after is None else after.numbers
-            yield Herd(
+            yield SteppedEngine(
                 sim=sim,
                 numbers=numbers,
                 clock=clock,
@@ -313,12 +313,12 @@ async def herding(
                 queue=queue,
                 registry=registry,
                 observer=observer,
-                news=news,
+                event_publisher=event_publisher,
                 metrics=metrics,
-                errands=ChangeInstance(
+                changes=ChangeInstance(
                     database=database,
                     queue=queue,
-                    tell=news.tell,
+                    tell=event_publisher.tell,
                     caches=CacheRegistry(CacheSettings(), clock),
                     estimates=Estimates(database, clock),
                     clock=clock,

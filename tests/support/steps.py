@@ -12,10 +12,10 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from corral.domain.lifecycle.tables import Phase
-from support.fault_engine import Ground, Paddock
+from support.fault_engine import FaultEngine, FaultEnvironment
 from support.script import OF_CALLS, OF_COMMITS, Mishap
 
-Flow = Callable[[Paddock], Awaitable[None]]
+Flow = Callable[[FaultEngine], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,10 +29,10 @@ class Trial:
 
 
 async def every_step_fails_once(
-    ground: Ground, flow: Flow, mishaps: tuple[Mishap, ...], **quirks: object
+    environment: FaultEnvironment, flow: Flow, mishaps: tuple[Mishap, ...], **quirks: object
 ) -> list[Trial]:
     """Play *flow* with each of *mishaps* at each of its steps in turn; answers the plays that ended badly."""
-    calm = await ground.paddock(**quirks)
+    calm = await environment.engine(**quirks)
     await flow(calm)
     steps = list(calm.script.steps)
     await calm.settle()
@@ -43,47 +43,47 @@ async def every_step_fails_once(
         for mishap in mishaps:
             if mishap not in (OF_COMMITS if what == "commit" else OF_CALLS):
                 continue
-            paddock = await ground.paddock(**quirks)
-            paddock.script.write([*[Mishap.NONE] * place, mishap])
-            await flow(paddock)
-            assert not paddock.script.mishaps, f"step {place} was not reached again, so nothing was tried"
-            trouble = await _trouble(paddock, wanted)
+            engine = await environment.engine(**quirks)
+            engine.script.write([*[Mishap.NONE] * place, mishap])
+            await flow(engine)
+            assert not engine.script.mishaps, f"step {place} was not reached again, so nothing was tried"
+            trouble = await _trouble(engine, wanted)
             if trouble:
                 bad.append(Trial(place, what, mishap, trouble))
     return bad
 
 
-async def every_step_runs_twice(ground: Ground, flow: Flow, **quirks: object) -> list[Trial]:
+async def every_step_runs_twice(environment: FaultEnvironment, flow: Flow, **quirks: object) -> list[Trial]:
     """
     Play *flow* with every job delivered twice; then, at each step in turn, with a death right after it.
 
     After such a death the job is taken over, so what was done by then is done (or asked for) again.
     """
-    calm = await ground.paddock(**quirks)
+    calm = await environment.engine(**quirks)
     await flow(calm)
     await calm.settle()
     wanted = await _phases(calm)
-    doubled = await ground.paddock(**quirks)
+    doubled = await environment.engine(**quirks)
     doubled.deliver_twice = True
     await flow(doubled)
     trouble = await _trouble(doubled, wanted)
     bad = [Trial(0, "all", Mishap.NONE, trouble)] if trouble else []
     if await doubled.told() != await calm.told():
         bad.append(Trial(0, "all", Mishap.NONE, f"told {await doubled.told()}, not {await calm.told()}"))
-    return bad + await every_step_fails_once(ground, flow, (Mishap.KILLED_AFTER,), **quirks)
+    return bad + await every_step_fails_once(environment, flow, (Mishap.KILLED_AFTER,), **quirks)
 
 
-async def _phases(paddock: Paddock) -> dict[str, Phase]:
-    return {instance.id: instance.phase for instance in await paddock.all()}
+async def _phases(engine: FaultEngine) -> dict[str, Phase]:
+    return {instance.id: instance.phase for instance in await engine.all()}
 
 
-async def _trouble(paddock: Paddock, wanted: dict[str, Phase]) -> str:
+async def _trouble(engine: FaultEngine, wanted: dict[str, Phase]) -> str:
     """What is wrong once all is at rest; empty when nothing is."""
     try:
-        await paddock.settle()
+        await engine.settle()
     except AssertionError as error:
         return str(error)
-    if paddock.ledger().twice:
-        return f"billed twice: {paddock.ledger().twice}"
-    phases = await _phases(paddock)
+    if engine.ledger().twice:
+        return f"billed twice: {engine.ledger().twice}"
+    phases = await _phases(engine)
     return "" if phases == wanted else f"ended as {phases}, not {wanted}"

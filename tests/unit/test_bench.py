@@ -6,7 +6,7 @@ import math
 
 import pytest
 from bench.burst import measured
-from bench.comparison import Contest, Rival, Sample, Side, hold
+from bench.comparison import Baseline, Comparison, Sample, Side, hold
 from bench.figures import Figure, Row, Spread, number, percentile, spread, table
 from bench.growth import figures, growth, rest
 from bench.provider import Account
@@ -18,7 +18,7 @@ DELAY = Figure(name="p99", unit="ms")
 
 def test_a_ratio_is_taken_within_its_round() -> None:
     """A slow minute of the machine slows both sides; the ratio of the medians would not see that."""
-    row = Row(title="run", figure=SPEED, corral=[90, 45, 200], rival="bare", theirs=[100, 50, 100])
+    row = Row(title="run", figure=SPEED, corral=[90, 45, 200], baseline="bare", theirs=[100, 50, 100])
 
     assert row.judged == Spread(median=0.9, lowest=0.9, highest=2.0)
 
@@ -30,7 +30,7 @@ def test_without_a_rival_the_figure_itself_is_judged() -> None:
 
 def test_sides_with_a_different_number_of_rounds_are_refused() -> None:
     """A ratio of rounds that were not neighbours means nothing."""
-    row = Row(title="run", figure=SPEED, corral=[1, 2], rival="bare", theirs=[1])
+    row = Row(title="run", figure=SPEED, corral=[1, 2], baseline="bare", theirs=[1])
 
     with pytest.raises(ValueError, match="shorter"):
         _ = row.judged
@@ -89,7 +89,7 @@ def test_the_table_lines_up() -> None:
             title="run",
             figure=SPEED,
             corral=[2000, 2200, 2100],
-            rival="bare",
+            baseline="bare",
             theirs=[2000, 2000, 2000],
             target=1.2,
         ),
@@ -117,17 +117,20 @@ async def test_sides_take_turns_and_the_first_turn_does_not_count() -> None:
 
         return turn
 
-    rivals = (Rival(name="bare", side=side("bare"), targets={"jobs": 0.5}), Rival(name="other", side=side("other")))
+    baselines = (
+        Baseline(name="bare", side=side("bare"), targets={"jobs": 0.5}),
+        Baseline(name="other", side=side("other")),
+    )
     held = await hold(
-        Contest(title="run", work="", figures=(SPEED, DELAY), corral=side("corral"), rivals=rivals, rounds=2)
+        Comparison(title="run", work="", figures=(SPEED, DELAY), corral=side("corral"), baselines=baselines, rounds=2)
     )
 
     assert turns == ["corral", "bare", "other"] * 3
     assert held == [
-        Row(title="run", figure=SPEED, corral=[4.0, 7.0], rival="bare", theirs=[5.0, 8.0], target=0.5),
-        Row(title="run", figure=SPEED, corral=[4.0, 7.0], rival="other", theirs=[6.0, 9.0]),
-        Row(title="run", figure=DELAY, corral=[1.0, 1.0], rival="bare", theirs=[1.0, 1.0]),
-        Row(title="run", figure=DELAY, corral=[1.0, 1.0], rival="other", theirs=[1.0, 1.0]),
+        Row(title="run", figure=SPEED, corral=[4.0, 7.0], baseline="bare", theirs=[5.0, 8.0], target=0.5),
+        Row(title="run", figure=SPEED, corral=[4.0, 7.0], baseline="other", theirs=[6.0, 9.0]),
+        Row(title="run", figure=DELAY, corral=[1.0, 1.0], baseline="bare", theirs=[1.0, 1.0]),
+        Row(title="run", figure=DELAY, corral=[1.0, 1.0], baseline="other", theirs=[1.0, 1.0]),
     ]
 
 
@@ -138,7 +141,7 @@ async def test_alone_corral_has_one_row_a_figure() -> None:
     async def corral() -> Sample:
         return {"p99": 50.0}
 
-    held = await hold(Contest(title="burst", work="", figures=(aimed,), corral=corral, rounds=1))
+    held = await hold(Comparison(title="burst", work="", figures=(aimed,), corral=corral, rounds=1))
 
     assert held == [Row(title="burst", figure=aimed, corral=[50.0], target=100)]
 

@@ -27,7 +27,7 @@ def machine(
 def fates(*listed: ProviderInstance, record: Instance | None = None, doomed: str = "") -> dict[str, RebuildOutcome]:
     remembered = {} if record is None else {record.id: record}
     found = marked_machines(listed, OURS, remembered, {ProviderId(doomed)})
-    return {each.seen.id: each.fate for each in found}
+    return {each.seen.id: each.outcome for each in found}
 
 
 def test_the_only_installation_in_the_account_is_taken_by_a_blank_database() -> None:
@@ -96,7 +96,7 @@ def test_attempts_count_on_from_the_last_one_seen() -> None:
     """A name is never used twice."""
     found = marked_machines([machine("new", attempt=12, is_=Sighting.EXITED), machine("old", attempt=9)], OURS, {})
 
-    assert [(each.seen.id, each.fate, each.last_attempt) for each in found] == [
+    assert [(each.seen.id, each.outcome, each.last_attempt) for each in found] == [
         ("old", RebuildOutcome.REBUILT, 12),
         ("new", RebuildOutcome.DUPLICATE, 12),
     ]

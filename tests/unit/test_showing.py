@@ -21,7 +21,7 @@ from corral.views.instance import InstanceView
 READY = replace(FRESH, phase=Phase.READY, provider_id=ProviderId("n-1"), started_at=NOW, sighted_at=NOW)
 
 
-def showing(last_look_at: datetime | None) -> InstanceView:
+def view(last_look_at: datetime | None) -> InstanceView:
     return InstanceView(
         clock=SteppedClock(NOW + timedelta(days=1)),
         estimates=cast("Any", None),  # asked only for instances that are coming up
@@ -36,7 +36,7 @@ async def test_what_was_seen_later_is_not_shown() -> None:
     """A message about an event a day ago says when the instance had last been seen then."""
     known = InstanceWithOperation(instance=READY, operation=None)
     at = NOW + timedelta(minutes=10)
-    now, then = showing(NOW + timedelta(days=1)), showing(NOW + timedelta(days=1)).as_of(at)
+    now, then = view(NOW + timedelta(days=1)), view(NOW + timedelta(days=1)).as_of(at)
 
     assert (await now.instance(known)).last_seen_at == iso(NOW + timedelta(days=1))
     shown = await then.instance(known)
@@ -46,13 +46,13 @@ async def test_what_was_seen_later_is_not_shown() -> None:
 async def test_an_instance_not_seen_for_long_was_stale_then() -> None:
     """The provider had not been listed for ten minutes at the event."""
     shown = (
-        await showing(NOW)
+        await view(NOW)
         .as_of(NOW + timedelta(minutes=10))
         .instance(InstanceWithOperation(instance=READY, operation=None))
     )
 
     assert (shown.last_seen_at, shown.stale) == (iso(NOW), True)
-    assert not (await showing(None).as_of(NOW).instance(InstanceWithOperation(instance=READY, operation=None))).stale
+    assert not (await view(None).as_of(NOW).instance(InstanceWithOperation(instance=READY, operation=None))).stale
 
 
 async def test_a_clock_that_stands_still_does_not_sleep() -> None:

@@ -77,14 +77,14 @@ class AppDependencies:
 
     clock: Clock
     metrics: Metrics
-    vitals: ProcessHealth
+    service_health: ProcessHealth
     queue: JobQueue
     local_only: bool
     allowed_origins: tuple[str, ...]
     limits: Limits
     keys: ApiKeys
     audit: AuditLog
-    quota: RateLimit | None = None
+    request_limit: RateLimit | None = None
     """How often one caller may ask; None: as often as it likes."""
     catalog: Catalog | None = None
     caches: CacheInvalidation | None = None
@@ -113,7 +113,7 @@ def build(parts: AppDependencies, *, only_watching: bool = False) -> ASGIApp:
 
     With *only_watching* it serves health and numbers and nothing else, as a worker's port does.
     """
-    routes = health.handlers(parts.clock, parts.vitals, parts.metrics, parts.gauges)
+    routes = health.handlers(parts.clock, parts.service_health, parts.metrics, parts.gauges)
     if not only_watching:
         routes += [*docs.handlers(), *jobs.handlers(parts.queue), *audit.handlers(parts.audit)]
         routes += [] if parts.catalog is None else catalog.handlers(parts.catalog)
@@ -157,11 +157,13 @@ def build(parts: AppDependencies, *, only_watching: bool = False) -> ASGIApp:
         app=served,
         clock=parts.clock,
         metrics=parts.metrics,
-        vitals=parts.vitals,
+        service_health=parts.service_health,
         limits=parts.limits,
         entrance=Authenticator(keys=parts.keys, local_only=parts.local_only, allowed_origins=frozenset(origins)),
         audit=parts.audit,
-        quota=None if parts.quota is None else RequestLimit(limit=parts.quota, clock=parts.clock),
+        request_limit=None
+        if parts.request_limit is None
+        else RequestLimit(limit=parts.request_limit, clock=parts.clock),
         cors=cors,
     )
 

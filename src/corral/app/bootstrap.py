@@ -123,7 +123,7 @@ async def serve(
         stack.push_async_callback(database.close)
         async with database.connection() as connection:
             installation = await instances.mark(connection)
-        ground = build_foundation(
+        foundation = build_foundation(
             settings,
             role,
             clock=clock,
@@ -132,8 +132,8 @@ async def serve(
             installation=installation,
             application_name=presence.application_name,
         )
-        await _check_keys(ground)
-        stack.push_async_callback(ground.keys.note_uses)
+        await _check_keys(foundation)
+        stack.push_async_callback(foundation.keys.note_uses)
         simulated, base_url, api_key = await stack.enter_async_context(opened_provider(settings, clock))
         cloud = await stack.enter_async_context(
             opened_account(
@@ -142,40 +142,40 @@ async def serve(
                 api_key=api_key,
                 ledger=DatabaseRateLimitStore(database),
                 clock=clock,
-                metrics=ground.metrics,
+                metrics=foundation.metrics,
                 jitter=random.random,
             )
         )
-        catalog = _catalog(ground, cloud)
+        catalog = _catalog(foundation, cloud)
         prober = await stack.enter_async_context(Prober.open(clock=clock, policy=probe_policy(settings, base_url)))
-        listing = listing_on(ground, cloud)
-        gate = CreateGate(clock, ground.policy, place="" if embedded is None else embedded.place())
+        listing = listing_on(foundation, cloud)
+        gate = CreateGate(clock, foundation.policy, place="" if embedded is None else embedded.place())
         async with database.connection() as connection:
             await gate.start(connection)
-        engine = _engine(ground, cloud, catalog, prober, listing, presence=presence, gate=gate)
-        front = await _front(stack, ground, cloud, catalog, listing)
+        engine = _engine(foundation, cloud, catalog, prober, listing, presence=presence, gate=gate)
+        front = await _front(stack, foundation, cloud, catalog, listing)
         pause = Pause()
         process = Process(
-            server=HttpServer(front.app, listener, clock=clock, limits=ground.limits),
-            workers=_workers(ground, presence, pause),
+            server=HttpServer(front.app, listener, clock=clock, limits=foundation.limits),
+            workers=_workers(foundation, presence, pause),
             watch=DependencyMonitor(
                 database=database,
                 embedded=embedded,
                 simulated=simulated,
                 reachability=cloud.snapshot,
-                vitals=ground.vitals,
-                metrics=ground.metrics,
+                service_health=foundation.service_health,
+                metrics=foundation.metrics,
                 clock=clock,
                 poll_interval=timedelta(seconds=settings.instances.poll_interval_seconds),
                 pause=pause,
                 dropped_log_lines=dropped_log_lines,
             ),
-            vitals=ground.vitals,
+            service_health=foundation.service_health,
             end_streams=front.hub.stop,
             background=(
-                BackgroundTask("notices", ground.notices.run),
-                BackgroundTask("key uses", ground.keys.run),
-                BackgroundTask("cache clean-up", ground.caches.book.clean_up_repeatedly),
+                BackgroundTask("notices", foundation.notices.run),
+                BackgroundTask("key uses", foundation.keys.run),
+                BackgroundTask("cache clean-up", foundation.caches.book.clean_up_repeatedly),
                 *front.background,
                 *engine,
             ),
@@ -203,10 +203,10 @@ def _check_origins(http: HttpSettings) -> None:
         )
 
 
-async def _check_keys(ground: Foundation) -> None:
+async def _check_keys(foundation: Foundation) -> None:
     """Refuse to be reached by other machines while nobody could prove who they are."""
-    http = ground.settings.http
-    if not http.is_loopback and ground.role is not Role.WORKER and await ground.keys.is_empty():
+    http = foundation.settings.http
+    if not http.is_loopback and foundation.role is not Role.WORKER and await foundation.keys.is_empty():
         raise SettingsError(
             f"HOST={http.host} can be reached from other machines and there is no API key yet: "
             "make one with `corral keys create NAME --role admin`, or use HOST=127.0.0.1"
@@ -227,26 +227,26 @@ def _connections(settings: Settings, role: Role) -> int:
     return for_api + for_jobs + SPARE_CONNECTIONS
 
 
-def _catalog(ground: Foundation, cloud: GuardedCloud) -> Catalog:
-    chosen = ground.settings.instances
+def _catalog(foundation: Foundation, cloud: GuardedCloud) -> Catalog:
+    chosen = foundation.settings.instances
     return Catalog(
         cloud,
-        ground.caches.book,
-        FailedOffers(ground.database),
-        ground.clock,
+        foundation.caches.book,
+        FailedOffers(foundation.database),
+        foundation.clock,
         default_region=chosen.default_region,
         regions=chosen.regions,
     )
 
 
-def _fleet(ground: Foundation, cloud: GuardedCloud) -> Fleet:
-    limit = ground.settings.provider.rate_limit_per_minute
+def _fleet(foundation: Foundation, cloud: GuardedCloud) -> Fleet:
+    limit = foundation.settings.provider.rate_limit_per_minute
     return Fleet(
-        ground.database,
-        ground.queue,
+        foundation.database,
+        foundation.queue,
         calls_a_minute=None if limit == "auto" else limit,
         reachability=cloud.snapshot,
-        clock=ground.clock,
+        clock=foundation.clock,
     )
 
 
@@ -257,7 +257,7 @@ def _namesakes(settings: Settings, cloud: GuardedCloud, adopting: AdoptInstance)
 
 
 def _engine(
-    ground: Foundation,
+    foundation: Foundation,
     cloud: GuardedCloud,
     catalog: Catalog,
     prober: Prober,
@@ -267,19 +267,19 @@ def _engine(
     gate: CreateGate,
 ) -> list[BackgroundTask]:
     """Register what jobs do; answers what runs beside them."""
-    clock, policy, installation = ground.clock, ground.policy, ground.installation
-    recorder = Recorder(news=ground.news)
+    clock, policy, installation = foundation.clock, foundation.policy, foundation.installation
+    recorder = Recorder(event_publisher=foundation.event_publisher)
     sightings = Observations(
-        database=ground.database,
-        queue=ground.queue,
+        database=foundation.database,
+        queue=foundation.queue,
         clock=clock,
         policy=policy,
         installation=installation,
-        tell=ground.news.tell,
+        tell=foundation.event_publisher.tell,
     )
     create_step = CreateStep(
         cloud=cloud,
-        database=ground.database,
+        database=foundation.database,
         catalog=catalog,
         gate=gate,
         unmade=UncreatedInstances.of(cloud, sightings),
@@ -301,58 +301,63 @@ def _engine(
         recent_lookups=recent_lookups,
     )
     reconciler = Reconciler(
-        database=ground.database, acts=acts, recorder=recorder, clock=clock, policy=policy, metrics=ground.metrics
+        database=foundation.database,
+        acts=acts,
+        recorder=recorder,
+        clock=clock,
+        policy=policy,
+        metrics=foundation.metrics,
     )
-    for job_type in reconciler.job_types(ground.settings.provider.max_retry_attempts):
-        ground.registry.add(job_type)
-    if ground.role is Role.API:
+    for job_type in reconciler.job_types(foundation.settings.provider.max_retry_attempts):
+        foundation.registry.add(job_type)
+    if foundation.role is Role.API:
         return []
     observer = Observer(
         cloud=cloud,
-        database=ground.database,
-        queue=ground.queue,
-        tell=ground.news.tell,
+        database=foundation.database,
+        queue=foundation.queue,
+        tell=foundation.event_publisher.tell,
         leadership=Leadership(
-            ground.target, clock, matter="corral observer", application_name=presence.application_name
+            foundation.target, clock, matter="corral observer", application_name=presence.application_name
         ),
         clock=clock,
         policy=policy,
         installation=installation,
-        idle_interval=timedelta(seconds=ground.settings.instances.poll_interval_seconds),
+        idle_interval=timedelta(seconds=foundation.settings.instances.poll_interval_seconds),
         calls_per_minute=lambda: cloud.snapshot().calls_per_minute,
         on_listing=listing.heard,
         recent_lookups=recent_lookups,
-        metrics=ground.metrics,
+        metrics=foundation.metrics,
     )
-    ground.notices.subscribe("events", lambda _key: observer.wake())
+    foundation.notices.subscribe("events", lambda _key: observer.wake())
     return [BackgroundTask("observer", observer.run)]
 
 
-def _workers(ground: Foundation, presence: Presence, pause: Pause) -> list[Worker]:
+def _workers(foundation: Foundation, presence: Presence, pause: Pause) -> list[Worker]:
     """One worker for each pool of jobs; jobs that send may be twice the slots, because some wait for one."""
-    if ground.role is Role.API:
+    if foundation.role is Role.API:
         return []
-    slots = {JobPool.MAIN: ground.settings.jobs.max_concurrent, JobPool.WEBHOOKS: 2 * SEND_SLOTS}
+    slots = {JobPool.MAIN: foundation.settings.jobs.max_concurrent, JobPool.WEBHOOKS: 2 * SEND_SLOTS}
     return [
         Worker(
-            ground.database,
-            ground.registry.of_pool(pool),
-            ground.queue,
-            clock=ground.clock,
-            metrics=ground.metrics,
+            foundation.database,
+            foundation.registry.of_pool(pool),
+            foundation.queue,
+            clock=foundation.clock,
+            metrics=foundation.metrics,
             concurrency=concurrency,
             pool=pool,
             process_id=presence.id,
             pause=pause,
-            is_crowded=lambda: ground.vitals.is_crowded,
+            is_crowded=lambda: foundation.service_health.is_crowded,
         )
         for pool, concurrency in slots.items()
     ]
 
 
-def _warm_answers(ground: Foundation) -> ResponseCache:
-    answers = ResponseCache(ground.clock)
-    answers.listen(ground.notices)
+def _warm_answers(foundation: Foundation) -> ResponseCache:
+    answers = ResponseCache(foundation.clock)
+    answers.listen(foundation.notices)
     return answers
 
 
@@ -366,9 +371,9 @@ class _HttpSide:
 
 
 async def _front(
-    stack: AsyncExitStack, ground: Foundation, cloud: GuardedCloud, catalog: Catalog, listing: MergedListing
+    stack: AsyncExitStack, foundation: Foundation, cloud: GuardedCloud, catalog: Catalog, listing: MergedListing
 ) -> _HttpSide:
-    settings, clock, database, showing = ground.settings, ground.clock, ground.database, ground.showing
+    settings, clock, database, view = foundation.settings, foundation.clock, foundation.database, foundation.view
     guard = AddressGuard(clock=clock, allow_private=settings.webhooks.allow_private)
     key = settings.webhooks.secret
     sender = await stack.enter_async_context(
@@ -380,66 +385,66 @@ async def _front(
         )
     )
     event_log = EventLog(database, ready_word=settings.instances.ready_status)
-    hub = EventStream(event_log, clock=clock, metrics=ground.metrics)
-    hub.listen(ground.notices)
+    hub = EventStream(event_log, clock=clock, metrics=foundation.metrics)
+    hub.listen(foundation.notices)
     deliveries = WebhookSender(
         database,
-        ground.queue,
+        foundation.queue,
         event_log,
         sender=sender,
-        describe=lambda instance, operation, at: showing.as_of(at).instance(
+        describe=lambda instance, operation, at: view.as_of(at).instance(
             InstanceWithOperation(instance=instance, operation=operation)
         ),
         clock=clock,
-        metrics=ground.metrics,
+        metrics=foundation.metrics,
         jitter=random.random,
     )
-    for job_type in (deliveries.job_type(), delivery_retention.sweep(database, ground.queue, clock)):
-        ground.registry.add(job_type)
-    adopting = adopting_on(ground, cloud, catalog)
+    for job_type in (deliveries.job_type(), delivery_retention.sweep(database, foundation.queue, clock)):
+        foundation.registry.add(job_type)
+    adopting = adopting_on(foundation, cloud, catalog)
     desk = InstanceServices(
         commands=CreateInstance(
             database=database,
             catalog=catalog,
-            queue=ground.queue,
-            news=ground.news,
-            caches=ground.caches.book,
-            estimates=showing.estimates,
+            queue=foundation.queue,
+            event_publisher=foundation.event_publisher,
+            caches=foundation.caches.book,
+            estimates=view.estimates,
             clock=clock,
             new_id=random_id,
         ),
-        errands=ChangeInstance(
+        changes=ChangeInstance(
             database=database,
-            queue=ground.queue,
-            tell=ground.news.tell,
-            caches=ground.caches.book,
-            estimates=showing.estimates,
+            queue=foundation.queue,
+            tell=foundation.event_publisher.tell,
+            caches=foundation.caches.book,
+            estimates=view.estimates,
             clock=clock,
             new_id=random_id,
             start_within=timedelta(milliseconds=settings.instances.startup_max_wait_ms),
             namesakes=_namesakes(settings, cloud, adopting),
         ),
         orders=RequestReader(order_defaults(settings), guard),
-        reading=InstanceQueries(database, ground.caches.book),
-        showing=showing,
+        reading=InstanceQueries(database, foundation.caches.book),
+        view=view,
     )
-    quota = _quota(settings.http)
-    fleet = _fleet(ground, cloud)
+    request_limit = _quota(settings.http)
+    fleet = _fleet(foundation, cloud)
     gauges = FleetGauges(fleet)
-    ground.metrics.registry.register(gauges)
+    foundation.metrics.registry.register(gauges)
     parts = app.AppDependencies(
         clock=clock,
-        metrics=ground.metrics,
-        vitals=ground.vitals,
-        queue=ground.queue,
+        metrics=foundation.metrics,
+        service_health=foundation.service_health,
+        queue=foundation.queue,
         local_only=settings.http.is_loopback,
         allowed_origins=settings.http.allowed_origins,
-        limits=ground.limits,
-        keys=ground.keys,
-        audit=AuditLog(database, clock, ground.metrics),
-        quota=quota,
+        limits=foundation.limits,
+        keys=foundation.keys,
+        audit=AuditLog(database, clock, foundation.metrics),
+        request_limit=request_limit,
         catalog=catalog,
-        caches=ground.caches,
+        caches=foundation.caches,
         event_log=event_log,
         event_hub=hub,
         deliveries=deliveries,
@@ -450,20 +455,20 @@ async def _front(
         listing=ListingServices(listing=listing, settings=settings.listing, clock=clock),
         orphans=OrphanServices(
             database=database,
-            stuck=register_sweeps(ground, cloud, catalog),
-            showing=showing,
+            stuck=register_sweeps(foundation, cloud, catalog),
+            view=view,
             rule=settings.instances.orphans,
         ),
-        adoption=AdoptionServices(adopting=adopting, orders=desk.orders, showing=showing),
-        answers=_warm_answers(ground),
+        adoption=AdoptionServices(adopting=adopting, orders=desk.orders, view=view),
+        answers=_warm_answers(foundation),
         database=database,
         pages=files.handlers(),
     )
-    if ground.role is Role.WORKER:
+    if foundation.role is Role.WORKER:
         return _HttpSide(app=app.build(parts, only_watching=True), hub=hub, background=())
     background = [BackgroundTask("event streams", hub.run)]
-    if quota is not None:
-        background.append(BackgroundTask("request counts", SharedRequestCounts(quota, database, clock).run))
+    if request_limit is not None:
+        background.append(BackgroundTask("request counts", SharedRequestCounts(request_limit, database, clock).run))
     return _HttpSide(app=app.build(parts), hub=hub, background=tuple(background))
 
 

@@ -54,12 +54,12 @@ class Foundation:
     registry: Registry
     policy: Policy
     limits: Limits
-    vitals: ProcessHealth
+    service_health: ProcessHealth
     queue: JobQueue
     caches: CacheInvalidation
     notices: Notifications
-    news: EventPublisher
-    showing: InstanceView
+    event_publisher: EventPublisher
+    view: InstanceView
     keys: ApiKeys
 
 
@@ -89,7 +89,7 @@ def build_foundation(
     ):
         registry.add(job_type)
     policy = Policy()
-    vitals = ProcessHealth(started_at=clock.now())
+    service_health = ProcessHealth(started_at=clock.now())
     return Foundation(
         settings=settings,
         role=role,
@@ -103,70 +103,70 @@ def build_foundation(
         limits=Limits(
             connections=fd_limit.for_callers(fd_limit.take_all(), jobs=settings.jobs.max_concurrent, sends=SEND_SLOTS)
         ),
-        vitals=vitals,
+        service_health=service_health,
         queue=queue,
         caches=caches,
         notices=notices,
-        news=EventPublisher(queue, default_webhook_url=settings.webhooks.url, metrics=metrics),
-        showing=InstanceView(
+        event_publisher=EventPublisher(queue, default_webhook_url=settings.webhooks.url, metrics=metrics),
+        view=InstanceView(
             clock=clock,
             estimates=Estimates(database, clock),
             ready_word=settings.instances.ready_status,
             policy=policy,
             poll_interval=timedelta(seconds=settings.instances.poll_interval_seconds),
-            last_look_at=lambda: vitals.last_look_at,
+            last_look_at=lambda: service_health.last_look_at,
         ),
         keys=ApiKeys(database, book, clock),
     )
 
 
-def adopting_on(ground: Foundation, cloud: GuardedCloud, catalog: Catalog) -> AdoptInstance:
+def adopting_on(foundation: Foundation, cloud: GuardedCloud, catalog: Catalog) -> AdoptInstance:
     """Who adopts."""
     return AdoptInstance(
         cloud=cloud,
         catalog=catalog,
-        database=ground.database,
-        queue=ground.queue,
-        tell=ground.news.tell,
-        caches=ground.caches.book,
-        clock=ground.clock,
-        installation=ground.installation,
+        database=foundation.database,
+        queue=foundation.queue,
+        tell=foundation.event_publisher.tell,
+        caches=foundation.caches.book,
+        clock=foundation.clock,
+        installation=foundation.installation,
         new_id=random_id,
     )
 
 
-def listing_on(ground: Foundation, cloud: GuardedCloud) -> MergedListing:
+def listing_on(foundation: Foundation, cloud: GuardedCloud) -> MergedListing:
     """The merged listing."""
     sightings = Observations(
-        database=ground.database,
-        queue=ground.queue,
-        clock=ground.clock,
-        policy=ground.policy,
-        installation=ground.installation,
-        tell=ground.news.tell,
+        database=foundation.database,
+        queue=foundation.queue,
+        clock=foundation.clock,
+        policy=foundation.policy,
+        installation=foundation.installation,
+        tell=foundation.event_publisher.tell,
     )
     return MergedListing(
         cloud=cloud,
-        database=ground.database,
-        caches=ground.caches.book,
+        database=foundation.database,
+        caches=foundation.caches.book,
         sightings=sightings,
-        clock=ground.clock,
-        show=partial(listing.encoded, ground.showing),
+        clock=foundation.clock,
+        show=partial(listing.encoded, foundation.view),
     )
 
 
-def register_sweeps(ground: Foundation, cloud: GuardedCloud, catalog: Catalog) -> StuckSweep:
+def register_sweeps(foundation: Foundation, cloud: GuardedCloud, catalog: Catalog) -> StuckSweep:
     """Have orphans and what makes no progress looked for every minute."""
     orphan_sweep = OrphanSweep(
         cloud=cloud,
         catalog=catalog,
-        database=ground.database,
-        tell=ground.news.tell,
-        clock=ground.clock,
-        installation=ground.installation,
-        rule=ground.settings.instances.orphans,
+        database=foundation.database,
+        tell=foundation.event_publisher.tell,
+        clock=foundation.clock,
+        installation=foundation.installation,
+        rule=foundation.settings.instances.orphans,
     )
-    stuck_sweep = StuckSweep(database=ground.database, clock=ground.clock)
+    stuck_sweep = StuckSweep(database=foundation.database, clock=foundation.clock)
     for job_type in (orphan_sweep.job_type(), stuck_sweep.job_type()):
-        ground.registry.add(job_type)
+        foundation.registry.add(job_type)
     return stuck_sweep

@@ -105,12 +105,12 @@ async def rebuild(settings: Settings, *, installation: str | None, dry_run: bool
             new_id=random_id,
             health=order_defaults(settings).health,
         )
-        picture = await rebuilding.look(installation)
+        plan = await rebuilding.look(installation)
         if not dry_run:
             async with database.transaction() as connection:
-                await rebuilding.record(connection, picture)
+                await rebuilding.record(connection, plan)
                 await solitude.check()
-    return picture
+    return plan
 
 
 async def _prepare(target: DatabaseTarget, schema: int) -> None:

@@ -42,7 +42,7 @@ class Process:
     server: HttpServer
     workers: Sequence[Worker]
     watch: DependencyMonitor
-    vitals: ProcessHealth
+    service_health: ProcessHealth
     end_streams: Callable[[], None]
     """Ends what would otherwise be answered for ever."""
     background: tuple[BackgroundTask, ...]
@@ -67,7 +67,7 @@ class Process:
         await asyncio.wait({stopped, serving}, return_when=asyncio.FIRST_COMPLETED)
 
         log.info("service.stopping")
-        self.vitals.stopping = True
+        self.service_health.stopping = True
         for wish in (signal.SIGTERM, signal.SIGINT):
             loop.remove_signal_handler(wish)  # a second signal ends the process at once
         self.end_streams()
@@ -87,7 +87,7 @@ class DependencyMonitor:
     embedded: EmbeddedServer | None
     simulated: SimulatedProvider | None
     reachability: Callable[[], Reachability]
-    vitals: ProcessHealth
+    service_health: ProcessHealth
     metrics: Metrics
     clock: Clock
     poll_interval: timedelta = timedelta(seconds=30)
@@ -134,14 +134,14 @@ class DependencyMonitor:
             last, workers = await last_listing.last(connection), await presence.workers_alive(connection)
             paused = await pause.read(connection)
         self.pause.note(paused)
-        self.vitals.report("jobQueue", up=True, paused=paused.is_paused, pausedAt=iso(paused.at))
+        self.service_health.report("jobQueue", up=True, paused=paused.is_paused, pausedAt=iso(paused.at))
         self.metrics.jobs_paused.set(paused.is_paused)
-        self.vitals.last_look_at = last.at
-        self.vitals.report("workers", up=workers > 0, alive=workers)
+        self.service_health.last_look_at = last.at
+        self.service_health.report("workers", up=workers > 0, alive=workers)
         limit = observation_limit(self.poll_interval, last.every)
-        self.vitals.report(
+        self.service_health.report(
             "observation",
-            up=is_observing(last.age, self.clock.now() - self.vitals.started_at, limit),
+            up=is_observing(last.age, self.clock.now() - self.service_health.started_at, limit),
             lastAt=iso(last.at),
             ageSeconds=None if last.age is None else round(last.age.total_seconds(), 3),
             limitSeconds=limit.total_seconds(),
@@ -159,7 +159,7 @@ class DependencyMonitor:
 
     def _report_database(self, *, problem: str | None) -> None:
         up = problem is None
-        match self.vitals.up.get("database"), up:
+        match self.service_health.up.get("database"), up:
             case None, True:
                 log.info("database.ready")
             case False, True:
@@ -169,8 +169,8 @@ class DependencyMonitor:
             case _:
                 pass
         notes = {**({} if problem is None else {"problem": problem}), **self._clock_notes()}
-        self.vitals.report("database", up=up, kind="server" if self.embedded is None else "embedded", **notes)
-        self.vitals.report("jobQueue", up=up)
+        self.service_health.report("database", up=up, kind="server" if self.embedded is None else "embedded", **notes)
+        self.service_health.report("jobQueue", up=up)
         self.metrics.database_up.set(up)
 
     async def _look_at_provider(self) -> None:
@@ -178,8 +178,8 @@ class DependencyMonitor:
             with contextlib.suppress(CloudTransientError):
                 await self.simulated.ensure()
         seen = self.reachability()
-        self.vitals.report("cache", up=True)
-        self.vitals.report(
+        self.service_health.report("cache", up=True)
+        self.service_health.report(
             "novitaApi",
             up=seen.is_reachable,
             kind="novita" if self.simulated is None else "simulator",

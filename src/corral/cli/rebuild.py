@@ -41,26 +41,26 @@ def rebuild(
 
     settings = configuration({}).settings
     configure_logging("warning")
-    picture = uvloop.run(offline_tasks.rebuild(settings, installation=installation, dry_run=dry_run))
+    plan = uvloop.run(offline_tasks.rebuild(settings, installation=installation, dry_run=dry_run))
     if json:
         shown = {
             "dryRun": dry_run,
-            "installation": picture.installation,
-            "machines": list(map(_described, picture.found)),
+            "installation": plan.installation,
+            "machines": list(map(_described, plan.found)),
         }
-        others = {"otherInstallations": dict(picture.others), "unmarked": picture.unmarked}
+        others = {"otherInstallations": dict(plan.others), "unmarked": plan.unmarked}
         print_json({**shown, **others, "unknown": list(unknowable())})
         return
-    _show(picture)
-    for line in _summary(picture, dry_run=dry_run):
+    _show(plan)
+    for line in _summary(plan, dry_run=dry_run):
         print_note(line)
-    if picture.to_record:
+    if plan.to_record:
         print_note("What the provider does not tell, and is lost:")
         for lost in unknowable():
             print_note(f"  - {lost}")
 
 
-def _show(picture: RebuildPlan) -> None:
+def _show(plan: RebuildPlan) -> None:
     print_table(
         ("instance", "machine", "attempt", "is", "product", "region", "price", "outcome"),
         [
@@ -72,31 +72,31 @@ def _show(picture: RebuildPlan) -> None:
                 one.finding.seen.product_name,
                 one.finding.seen.region,
                 price(None if one.micro_usd is None else usd(one.micro_usd)),
-                one.finding.fate.value,
+                one.finding.outcome.value,
             )
-            for one in picture.found
+            for one in plan.found
         ],
     )
 
 
-def _summary(picture: RebuildPlan, *, dry_run: bool) -> list[str]:
-    said = f"{len(picture.to_record)} of {len(picture.found)} machines of installation {picture.installation}"
+def _summary(plan: RebuildPlan, *, dry_run: bool) -> list[str]:
+    said = f"{len(plan.to_record)} of {len(plan.found)} machines of installation {plan.installation}"
     lines = [f"Would record {said}; nothing was changed." if dry_run else f"Recorded {said}."]
-    twins = [one for one in picture.found if one.finding.fate is RebuildOutcome.DUPLICATE]
+    twins = [one for one in plan.found if one.finding.outcome is RebuildOutcome.DUPLICATE]
     lines += [
         f"{one.finding.seen.id} is a second machine of {one.finding.mark.instance_id} and has a record of its own, "
         f"{_instance_id(one)}: look which one you need, and delete the other with `corral rm`."
         for one in twins
     ]
-    surplus = sum(one.finding.fate is RebuildOutcome.SURPLUS for one in picture.found)
+    surplus = sum(one.finding.outcome is RebuildOutcome.SURPLUS for one in plan.found)
     if surplus:
         lines.append(
             f"{surplus} belong to instances that have another machine or are gone: the service adopts or reports them."
         )
-    for mark, count in sorted(picture.others.items()):
+    for mark, count in sorted(plan.others.items()):
         lines.append(f"Not touched: {count} of installation {mark}.")
-    if picture.unmarked:
-        lines.append(f"Not touched: {picture.unmarked} that no Corral made.")
+    if plan.unmarked:
+        lines.append(f"Not touched: {plan.unmarked} that no Corral made.")
     return lines
 
 
@@ -115,5 +115,5 @@ def _described(one: Assessment) -> dict[str, object]:
         "productName": seen.product_name,
         "region": seen.region,
         "price": None if one.micro_usd is None else usd(one.micro_usd),
-        "outcome": one.finding.fate.value,
+        "outcome": one.finding.outcome.value,
     }

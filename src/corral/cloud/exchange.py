@@ -48,7 +48,7 @@ class FaultError(Exception):
 
     def __init__(
         self,
-        fate: CallOutcome,
+        outcome: CallOutcome,
         because: str,
         *,
         status: int | None = None,
@@ -57,7 +57,7 @@ class FaultError(Exception):
         retry_after_seconds: float | None = None,
     ) -> None:
         super().__init__(because)
-        self.fate = fate
+        self.outcome = outcome
         self.because = because
         self.status = status
         self.reason = reason
@@ -100,11 +100,11 @@ class Call:
         """Whether it may change something: it goes before reads, and is repeated only if it surely did not happen."""
         return self.method == "POST"
 
-    def may_repeat(self, fate: CallOutcome) -> bool:
-        """Whether sending it again is safe and of use after it met *fate*."""
-        if fate in {CallOutcome.DID_NOT_HAPPEN, CallOutcome.THROTTLED}:
+    def may_repeat(self, outcome: CallOutcome) -> bool:
+        """Whether sending it again is safe and of use after it met *outcome*."""
+        if outcome in {CallOutcome.DID_NOT_HAPPEN, CallOutcome.THROTTLED}:
             return True
-        return fate is CallOutcome.MAY_HAVE_HAPPENED and not self.changes
+        return outcome is CallOutcome.MAY_HAVE_HAPPENED and not self.changes
 
 
 class Exchange(Protocol):

@@ -116,7 +116,7 @@ class GuardedExchange:
                 return await self._once(call, answer)
             except FaultError as fault:
                 pause = self._pause(attempt, fault, URGENT_DELAY_SECONDS if call.is_urgent else MOST_DELAY_SECONDS)
-                if attempt > self._most_retries or not call.may_repeat(fault.fate) or pause > MOST_WAIT_SECONDS:
+                if attempt > self._most_retries or not call.may_repeat(fault.outcome) or pause > MOST_WAIT_SECONDS:
                     raise
                 log.debug(
                     "cloud.retried", endpoint=call.endpoint, attempt=attempt, seconds=pause, because=fault.because
@@ -167,7 +167,7 @@ class GuardedExchange:
             except FaultError as fault:
                 healthy = not fault.blames_provider
                 self._note_failure(call, fault)
-                if fault.fate is CallOutcome.THROTTLED:
+                if fault.outcome is CallOutcome.THROTTLED:
                     await self._gate.throttled(permit, fault.retry_after_seconds)
                 raise
             finally:
@@ -186,7 +186,7 @@ class GuardedExchange:
         return found
 
     def _note_failure(self, call: Call, fault: FaultError) -> None:
-        self._metrics.provider_calls.labels(call.endpoint, fault.fate.value).inc()
+        self._metrics.provider_calls.labels(call.endpoint, fault.outcome.value).inc()
         if fault.blames_provider:
             self._last_failure_at = self._clock.now()
             self._last_failure = fault.because

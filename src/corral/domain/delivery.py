@@ -34,7 +34,7 @@ class DeliveryAttempt:
     """None when there was no answer."""
     duration_ms: int
     error: str | None
-    fate: str
+    outcome: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

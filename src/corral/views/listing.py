@@ -131,18 +131,18 @@ def comprehensive_list(answer: ListingResult, *, seconds: float) -> bytes:
     )
 
 
-async def encoded(showing: InstanceView, items: Sequence[tuple[Merged, Operation | None]]) -> bytes:
+async def encoded(view: InstanceView, items: Sequence[tuple[Merged, Operation | None]]) -> bytes:
     """Merged instances as a JSON list."""
-    return msgspec.json.encode([await _listed(showing, item, asked) for item, asked in items])
+    return msgspec.json.encode([await _listed(view, item, asked) for item, asked in items])
 
 
-async def _listed(showing: InstanceView, item: Merged, asked: Operation | None) -> ListedInstance:
+async def _listed(view: InstanceView, item: Merged, asked: Operation | None) -> ListedInstance:
     seen = item.seen
     if item.instance is not None:
-        details = await showing.instance(InstanceWithOperation(instance=item.instance, operation=asked))
+        details = await view.instance(InstanceWithOperation(instance=item.instance, operation=asked))
     else:
         assert seen is not None, "an item is known to somebody"  # noqa: S101
-        details = _foreign(showing, seen, iso(item.synced_at))
+        details = _foreign(view, seen, iso(item.synced_at))
     own = {name: getattr(details, name) for name in InstanceDetails.__struct_fields__}
     about = ListedInstance(
         **own, source=item.source, data_consistency=item.consistency, last_synced_at=iso(item.synced_at)
@@ -166,14 +166,14 @@ def _with_provider_fields(listed: ListedInstance, seen: ProviderInstance) -> Lis
     return listed
 
 
-def _foreign(showing: InstanceView, seen: ProviderInstance, seen_at: str | None) -> InstanceDetails:
+def _foreign(view: InstanceView, seen: ProviderInstance, seen_at: str | None) -> InstanceDetails:
     """What is told of an instance that only the provider knows."""
     phase = foreign_phase(seen)
     failed = phase is Phase.FAILED and seen.failure is not None
     return InstanceDetails(
         id=seen.id,
         name=seen.name,
-        status=showing.status(phase),
+        status=view.status(phase),
         gpu_num=seen.gpu_num or 0,
         rootfs_size=seen.rootfs_gb or 0,
         region=seen.region or "",

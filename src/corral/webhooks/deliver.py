@@ -41,7 +41,7 @@ NOWHERE = Target(receiver="", address="")
 class Attempt:
     """What came of one attempt."""
 
-    fate: AttemptOutcome
+    outcome: AttemptOutcome
     status: int | None
     """None when there was no answer."""
     duration_ms: int
@@ -106,7 +106,7 @@ class Sender:
             return self._failed(began, _reason(error), AttemptOutcome.RETRY)
         outcome = outcome_of(status)
         return Attempt(
-            fate=outcome,
+            outcome=outcome,
             status=status,
             duration_ms=self._since(began),
             error=None
@@ -120,16 +120,16 @@ class Sender:
         async with asyncio.timeout(self._timeout_seconds):
             # Leaving the block closes the connection unless the whole answer is already here.
             async with self._session.post(url, data=body, headers=signed, allow_redirects=False) as response:
-                return response.status, _wish(response.headers.get("Retry-After", ""))
+                return response.status, _retry_after(response.headers.get("Retry-After", ""))
 
     def _failed(self, began: float, error: str, outcome: AttemptOutcome) -> Attempt:
-        return Attempt(fate=outcome, status=None, duration_ms=self._since(began), error=error)
+        return Attempt(outcome=outcome, status=None, duration_ms=self._since(began), error=error)
 
     def _since(self, began: float) -> int:
         return round((self._clock.monotonic() - began) * 1000)
 
 
-def _wish(text: str) -> timedelta | None:
+def _retry_after(text: str) -> timedelta | None:
     """The seconds of a `Retry-After`; its other form, a date, is left to our own pauses."""
     return timedelta(seconds=int(text)) if text.isascii() and text.isdigit() and len(text) <= len("86400") else None
 

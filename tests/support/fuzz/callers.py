@@ -22,7 +22,7 @@ from corral.domain.errors import CorralError, MalformedError, SpecInvalidError
 from corral.domain.observation.provider_names import is_installation, parse_provider_name, provider_name
 from corral.domain.requests.create import CreateDefaults
 from corral.outbound.addresses import is_public
-from corral.webhooks.deliver import _wish
+from corral.webhooks.deliver import _retry_after
 from corral.webhooks.guard import AddressGuard
 from support.clocks import SteppedClock
 from support.fuzz.laws import hidden, is_told_well, keeps
@@ -89,7 +89,7 @@ def read_names(data: bytes) -> None:
     assert isinstance(_is_local(data), bool)
     text = data.decode("latin-1")
     assert counted_address(counted_address(text)) == counted_address(text)
-    wished = _wish(text)
+    wished = _retry_after(text)
     assert wished is None or 0 <= wished.total_seconds() < 100_000
     assert not is_key_name(text) or text.isascii()
     for name in (text, data.decode("utf-8", "replace")):

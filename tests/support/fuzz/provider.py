@@ -37,7 +37,7 @@ MOST_CALLS: Final = MOST_PAGES + 4
 _RUNNER: Final = asyncio.Runner()
 _NOW: Final = SteppedClock().now()
 _OUR_WORDS: Final = re.compile(r"HTTP [1-9]\d\d( [A-Z][A-Z0-9_]{0,63}| with(out)? [a-zA-Z0-9 ()]+)?")
-ORDER: Final = ProviderCreate(
+REQUEST: Final = ProviderCreate(
     name="corral-a1b2c3-inst-1-1",
     product_id="4090.16c62g",
     cluster_id="us-ca-6",
@@ -49,7 +49,7 @@ ORDER: Final = ProviderCreate(
 CALLS: Final[Mapping[str, Callable[[NovitaCloud], Awaitable[object]]]] = {
     "instances": lambda cloud: cloud.instances(),
     "instance": lambda cloud: cloud.instance("ID"),
-    "create": lambda cloud: cloud.create(ORDER),
+    "create": lambda cloud: cloud.create(REQUEST),
     "stop": lambda cloud: cloud.stop("ID"),
     "delete": lambda cloud: cloud.delete("ID"),
     "products": lambda cloud: cloud.products(cluster_id=None, name=None, billing_mode=BillingMode.SPOT),

@@ -66,7 +66,7 @@ def test_every_documented_reason_has_a_fate_of_its_own(reason: str) -> None:
     fault = refused(STATUS.get(reason, 400), reason, "some words")
 
     assert reason in faults.FATE_BY_REASON
-    assert fault.fate is faults.FATE_BY_REASON[reason]
+    assert fault.outcome is faults.FATE_BY_REASON[reason]
     assert isinstance(faults.error_for(fault, CHANGE), CloudError)
     assert isinstance(faults.error_for(fault, READ), CloudError)
 
@@ -139,7 +139,7 @@ def test_the_front_s_own_pages_prove_nothing(status: int, body: bytes) -> None:
     """A proxy's 404 must not read as "the instance is gone", nor its 403 as a bad key."""
     fault = faults.refusal(status, body, retry_after=None, now=NOW)
 
-    assert fault.fate is CallOutcome.DID_NOT_HAPPEN
+    assert fault.outcome is CallOutcome.DID_NOT_HAPPEN
 
 
 @pytest.mark.parametrize("status", [500, 502, 520, 522, 530])
@@ -182,7 +182,7 @@ def test_only_what_fails_before_sending_certainly_did_not_happen(kind: type[Base
     fault = faults.broken(error)
 
     expected = CallOutcome.DID_NOT_HAPPEN if kind.__name__ in BEFORE_SENDING else CallOutcome.MAY_HAVE_HAPPENED
-    assert fault.fate is expected
+    assert fault.outcome is expected
     assert fault.blames_provider
 
 

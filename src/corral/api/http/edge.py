@@ -56,11 +56,11 @@ class Edge:
     app: ASGIApp
     clock: Clock
     metrics: Metrics
-    vitals: ProcessHealth
+    service_health: ProcessHealth
     limits: Limits
     entrance: Authenticator
     audit: AuditLog
-    quota: RequestLimit | None
+    request_limit: RequestLimit | None
     cors: CORSConfig | None
     """For what is refused here; the framework sees to its own answers."""
 
@@ -111,7 +111,7 @@ class _Exchange:
         """Answer, whatever happens."""
         began = self._edge.clock.monotonic()
         self._scope.setdefault("state", {})["ids"] = self._ids
-        self._edge.vitals.callers_waiting += 1
+        self._edge.service_health.callers_waiting += 1
         structlog.contextvars.bind_contextvars(  # the server gives each request a context of its own
             request_id=self._ids.request_id,
             correlation_id=self._ids.correlation_id,
@@ -132,8 +132,8 @@ class _Exchange:
         """Find out who asks, and whether they ask too often."""
         identity = await self._edge.entrance.identify(self._scope, self._headers)
         self._scope["state"]["identity"] = identity
-        if self._edge.quota is not None:
-            self._standing = self._edge.quota.take(identity, self._scope["method"], self._scope["path"])
+        if self._edge.request_limit is not None:
+            self._standing = self._edge.request_limit.take(identity, self._scope["method"], self._scope["path"])
             if self._standing is not None and not self._standing.admitted:
                 raise exceeded(self._standing)
         return identity
@@ -180,7 +180,7 @@ class _Exchange:
         """Count the caller as answered; once."""
         if self._waiting:
             self._waiting = False
-            self._edge.vitals.callers_waiting -= 1
+            self._edge.service_health.callers_waiting -= 1
 
     def _last(self) -> list[tuple[bytes, bytes]]:
         """Nobody reads the rest of a body that is answered before its end, so the connection is of no more use."""
@@ -189,8 +189,8 @@ class _Exchange:
         return [(b"connection", b"close")]
 
     def _quota_headers(self) -> list[tuple[bytes, bytes]]:
-        quota, standing = self._edge.quota, self._standing
-        return [] if quota is None or standing is None else quota.headers(standing)
+        request_limit, standing = self._edge.request_limit, self._standing
+        return [] if request_limit is None or standing is None else request_limit.headers(standing)
 
     async def _answer(self, error: Exception) -> None:
         """Tell of an error that no route told of; one after the answer began can only be logged."""
@@ -217,7 +217,7 @@ def _admit(edge: Edge, scope: HTTPScope, headers: Mapping[bytes, bytes], identit
     """Raise if this request may not even reach a route."""
     if identity.trusts_address and not _is_local(headers.get(b"host", b"")):
         raise ForbiddenError("this Corral serves this machine only: use http://localhost or http://127.0.0.1")
-    if edge.vitals.stopping and not scope["path"].startswith("/health"):
+    if edge.service_health.stopping and not scope["path"].startswith("/health"):
         raise ShuttingDownError("this Corral is stopping; ask again in a moment", retry_after_seconds=5)
     if not _announces_body(headers):
         return

@@ -61,12 +61,12 @@ def handlers(desk: InstanceServices) -> list[HTTPRouteHandler]:
             await body_of(request), named=given_id is None, beside=problems_of(request)
         )
         if given_id is None:
-            given_id = await desk.errands.named(kind, terms.name or "")
+            given_id = await desk.changes.named(kind, terms.name or "")
 
         def accepted(outcome: AcceptedCommand) -> StoredResponse:
-            return _accepted(desk.showing, outcome)
+            return _accepted(desk.view, outcome)
 
-        return answered(once, await desk.errands.ask(kind, given_id, terms, keyed(once, accepted)), accepted)
+        return answered(once, await desk.changes.ask(kind, given_id, terms, keyed(once, accepted)), accepted)
 
     return [*_by_id(act), *_by_name(act)]
 
@@ -138,14 +138,14 @@ def _told(summary: str, operation: type[Operation], others: Mapping[int, Respons
     }
 
 
-def _accepted(showing: InstanceView, outcome: AcceptedCommand) -> StoredResponse:
+def _accepted(view: InstanceView, outcome: AcceptedCommand) -> StoredResponse:
     instance = outcome.instance
     gone = outcome.kind is OperationKind.DELETE and instance.phase is Phase.TERMINATED
     stopped = outcome.kind is OperationKind.STOP and not outcome.is_new
     body = InstanceAction(
         instance_id=instance.id,
         novita_instance_id=instance.provider_id,
-        status=showing.status(instance.phase),
+        status=view.status(instance.phase),
         message=f"Instance is already {'deleted' if gone else _ALREADY[instance.phase]}"
         if gone or stopped
         else _MESSAGES[outcome.kind],

@@ -28,7 +28,7 @@ class AdoptionServices:
 
     adopting: AdoptInstance
     orders: RequestReader
-    showing: InstanceView
+    view: InstanceView
 
 
 def handlers(desk: AdoptionServices) -> list[HTTPRouteHandler]:
@@ -50,7 +50,7 @@ def handlers(desk: AdoptionServices) -> list[HTTPRouteHandler]:
         """By the provider's id. What it does is left as it is; from here on it is watched, and can be deleted."""
         adoption = await desk.orders.read_adoption(await body_of(request), beside=problems_of(request))
         known, is_new = await desk.adopting.adopt(instance_id, adoption)
-        details = await desk.showing.instance(known)
+        details = await desk.view.instance(known)
         status = HTTPStatus.CREATED if is_new else HTTPStatus.OK
         return Response(msgspec.json.encode(details), status_code=status, media_type="application/json")
 

@@ -45,7 +45,7 @@ class Health(msgspec.Struct):
 
 
 def handlers(
-    clock: Clock, vitals: ProcessHealth, metrics: Metrics, gauges: FleetGauges | None
+    clock: Clock, service_health: ProcessHealth, metrics: Metrics, gauges: FleetGauges | None
 ) -> list[HTTPRouteHandler]:
     """The routes every process serves, also a worker."""
 
@@ -54,14 +54,14 @@ def handlers(
         """200 when every part works, 503 otherwise. Never asks anybody: it tells what is already known."""
         now = clock.now()
         body = Health(
-            status="healthy" if vitals.healthy else "unhealthy",
+            status="healthy" if service_health.healthy else "unhealthy",
             timestamp=iso(now),
-            uptime=round((now - vitals.started_at).total_seconds(), 3),
+            uptime=round((now - service_health.started_at).total_seconds(), 3),
             version=__version__,
-            services={name: "up" if up else "down" for name, up in vitals.up.items()},
-            dependencies=dict(vitals.notes),
+            services={name: "up" if up else "down" for name, up in service_health.up.items()},
+            dependencies=dict(service_health.notes),
         )
-        return Response(body, status_code=HTTPStatus.OK if vitals.healthy else HTTPStatus.SERVICE_UNAVAILABLE)
+        return Response(body, status_code=HTTPStatus.OK if service_health.healthy else HTTPStatus.SERVICE_UNAVAILABLE)
 
     @get("/health/live", summary="Whether the process answers", tags=["health"], opt=OPEN)
     async def live() -> Liveness:
@@ -71,8 +71,8 @@ def handlers(
     @get("/health/ready", summary="Whether requests can be served", tags=["health"], opt=OPEN)
     async def ready() -> Response[Liveness]:
         """200 when requests can be served, 503 while starting, stopping or without a database."""
-        body = Liveness(status="ready" if vitals.ready else "not ready", timestamp=iso(clock.now()))
-        return Response(body, status_code=HTTPStatus.OK if vitals.ready else HTTPStatus.SERVICE_UNAVAILABLE)
+        body = Liveness(status="ready" if service_health.ready else "not ready", timestamp=iso(clock.now()))
+        return Response(body, status_code=HTTPStatus.OK if service_health.ready else HTTPStatus.SERVICE_UNAVAILABLE)
 
     @get(
         "/metrics",

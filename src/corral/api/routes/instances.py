@@ -53,9 +53,9 @@ class InstanceServices:
 
     commands: CreateInstance
     orders: RequestReader
-    errands: ChangeInstance
+    changes: ChangeInstance
     reading: InstanceQueries
-    showing: InstanceView
+    view: InstanceView
 
 
 def handlers(desk: InstanceServices) -> list[HTTPRouteHandler]:
@@ -107,19 +107,19 @@ def handlers(desk: InstanceServices) -> list[HTTPRouteHandler]:
     ) -> InstanceList:
         """Filter by status (`stopped` means `exited`), name and region."""
         found, total = await desk.reading.page(
-            phases=desk.showing.phases(None if status is None else status.phase),
+            phases=desk.view.phases(None if status is None else status.phase),
             name=name,
             region=region,
             limit=limit,
             offset=offset,
         )
-        shown = [await desk.showing.instance(known) for known in found]
+        shown = [await desk.view.instance(known) for known in found]
         return InstanceList(instances=shown, total=total, limit=limit, offset=offset)
 
     @get("/api/instances/{instance_id:str}", summary="One instance", tags=["instances"], opt=VIEWER)
     async def get_instance(instance_id: FromPath[str]) -> InstanceDetails:
         """By Corral's id or the provider's."""
-        return await desk.showing.instance(await desk.reading.instance(instance_id))
+        return await desk.view.instance(await desk.reading.instance(instance_id))
 
     return [create_instance, list_instances, get_instance]
 

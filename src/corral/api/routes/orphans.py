@@ -71,7 +71,7 @@ class OrphanServices:
 
     database: Database
     stuck: StuckSweep
-    showing: InstanceView
+    view: InstanceView
     rule: OrphanRule
 
 
@@ -111,7 +111,7 @@ def _orphan(desk: OrphanServices, orphan: Orphan) -> OrphanDetails:
         name=orphan.name,
         instance_id=orphan.made_for,
         kind=orphan.kind,
-        status=desk.showing.status(orphan.phase),
+        status=desk.view.status(orphan.phase),
         first_seen_at=iso(orphan.first_seen_at),
         region=orphan.region,
         price=None if orphan.micro_usd is None else usd(orphan.micro_usd),
@@ -123,7 +123,7 @@ def _orphan(desk: OrphanServices, orphan: Orphan) -> OrphanDetails:
 def _stuck(desk: OrphanServices, each: Stuck) -> StuckInstance:
     return StuckInstance(
         instance_id=each.instance_id,
-        status=desk.showing.status(each.phase),
+        status=desk.view.status(each.phase),
         since=iso(each.since),
         reason=each.reason,
         next_step=each.next_step,

@@ -115,5 +115,5 @@ def _attempt(attempt: DeliveryAttempt) -> AttemptDetails:
         http_status=attempt.http_status,
         duration_ms=attempt.duration_ms,
         error=attempt.error,
-        fate=attempt.fate,
+        fate=attempt.outcome,
     )

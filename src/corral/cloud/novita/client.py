@@ -123,7 +123,7 @@ class NovitaCloud:
         try:
             answer = await self._exchange.ask(call, wire.Instance)
         except FaultError as fault:
-            if fault.fate is CallOutcome.GONE:
+            if fault.outcome is CallOutcome.GONE:
                 return None
             raise error_for(fault, call) from fault
         found = translate.instance(answer, detailed=True)

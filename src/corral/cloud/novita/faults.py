@@ -161,15 +161,15 @@ def refusal(status: int, body: bytes, *, retry_after: str | None, now: datetime)
         )
     reason = wire.text(problem.reason)
     message = wire.text(problem.message)
-    fate = _fate(status, reason, message.lower(), is_its_own=bool(reason) or problem.code is not None)
+    outcome = _outcome_of(status, reason, message.lower(), is_its_own=bool(reason) or problem.code is not None)
     shown = reason if _WORD.fullmatch(reason) else ""
-    if fate in {CallOutcome.GONE, CallOutcome.NEVER_WILL} and any(
+    if outcome in {CallOutcome.GONE, CallOutcome.NEVER_WILL} and any(
         words in message.lower() for words in IMAGE_AUTH_WORDS
     ):
         # It is the login that is refused or missing, not what the call was about.
-        fate, shown = CallOutcome.NEVER_WILL, IMAGE_AUTH
+        outcome, shown = CallOutcome.NEVER_WILL, IMAGE_AUTH
     because = f"HTTP {status} {shown}".rstrip()
-    return FaultError(fate, because, status=status, reason=shown, retry_after_seconds=pause)
+    return FaultError(outcome, because, status=status, reason=shown, retry_after_seconds=pause)
 
 
 def unreadable(status: int, why: str) -> FaultError:
@@ -179,8 +179,8 @@ def unreadable(status: int, why: str) -> FaultError:
 
 def broken(error: BaseException) -> FaultError:
     """What an exception of the HTTP library means."""
-    fate = CallOutcome.DID_NOT_HAPPEN if isinstance(error, NOT_SENT) else CallOutcome.MAY_HAVE_HAPPENED
-    return FaultError(fate, type(error).__name__, timed_out=isinstance(error, TIMED_OUT))
+    outcome = CallOutcome.DID_NOT_HAPPEN if isinstance(error, NOT_SENT) else CallOutcome.MAY_HAVE_HAPPENED
+    return FaultError(outcome, type(error).__name__, timed_out=isinstance(error, TIMED_OUT))
 
 
 def retry_after_seconds(value: str | None, now: datetime) -> float | None:
@@ -202,7 +202,7 @@ def error_for(fault: FaultError, call: Call) -> CloudError:
     what = f"{call.endpoint} {call.about}".rstrip()
     details = {"reason": fault.reason} if fault.reason else {}
     pause = fault.retry_after_seconds
-    match fault.fate:
+    match fault.outcome:
         case CallOutcome.DID_NOT_HAPPEN | CallOutcome.THROTTLED:
             code = "NOVITA_API_TIMEOUT" if fault.timed_out else None
             message = f"the provider did not carry out {what}: {fault.because}"
@@ -231,14 +231,14 @@ def error_for(fault: FaultError, call: Call) -> CloudError:
             return CloudRefusedError(f"the provider refuses {what}: {fault.because}", code=code, details=details)
 
 
-def _fate(status: int, reason: str, words: str, *, is_its_own: bool) -> CallOutcome:
+def _outcome_of(status: int, reason: str, words: str, *, is_its_own: bool) -> CallOutcome:
     """The fate by the first table that knows. JSON without a code or reason may be some gateway's, and proves less."""
     if reason not in GENERAL_REASONS and reason in FATE_BY_REASON:
         return FATE_BY_REASON[reason]
     if status < 500:  # noqa: PLR2004  # a broken server's words prove nothing
-        for known, fate in FATE_BY_WORDS:
-            if known in words and (is_its_own or fate is not CallOutcome.GONE):
-                return fate
+        for known, outcome in FATE_BY_WORDS:
+            if known in words and (is_its_own or outcome is not CallOutcome.GONE):
+                return outcome
     if reason in FATE_BY_REASON:
         return FATE_BY_REASON[reason]
     if reason.endswith("NOT_FOUND") and status < 500:  # noqa: PLR2004

@@ -44,7 +44,7 @@ class MarkedMachine:
 
     mark: ProviderName
     seen: ProviderInstance
-    fate: RebuildOutcome
+    outcome: RebuildOutcome
     last_attempt: int
     """The number of the last attempt that any machine of its instance shows."""
 
@@ -103,8 +103,8 @@ def marked_machines(
         free = [each for each in machines if not _is_settled(each[1], known, doomed)]
         kept = max(free, key=worth, default=None)
         for mark, seen in machines:
-            fate = _fate(record, seen, known, doomed, is_kept=kept is not None and seen is kept[1])
-            found.append(MarkedMachine(mark=mark, seen=seen, fate=fate, last_attempt=machines[-1][0].attempt))
+            outcome = _outcome_of(record, seen, known, doomed, is_kept=kept is not None and seen is kept[1])
+            found.append(MarkedMachine(mark=mark, seen=seen, outcome=outcome, last_attempt=machines[-1][0].attempt))
     return found
 
 
@@ -117,7 +117,7 @@ def _is_settled(seen: ProviderInstance, known: Collection[str], doomed: Collecti
     return seen.id in known or seen.id in doomed or seen.sighting in {Sighting.REMOVING, Sighting.ABSENT}
 
 
-def _fate(
+def _outcome_of(
     record: Instance | None, seen: ProviderInstance, known: Collection[str], doomed: Collection[str], *, is_kept: bool
 ) -> RebuildOutcome:
     if seen.id in known:

@@ -141,13 +141,13 @@ class Ranking:
         return Ranking(candidates=left, rejected=(*self.rejected, *gone))
 
 
-def rank(wish: PlacementRequest, shelves: Iterable[RegionStock], shortages: Shortages = NO_SHORTAGES) -> Ranking:
+def rank(wish: PlacementRequest, region_stocks: Iterable[RegionStock], shortages: Shortages = NO_SHORTAGES) -> Ranking:
     """
-    Every offer on *shelves* that serves *wish*, best first, and every one that does not.
+    Every offer on *region_stocks* that serves *wish*, best first, and every one that does not.
 
     A wished region without a shelf is unknown; a shelf nobody wished for is passed over.
     """
-    shelf_of = {shelf.region.strip().casefold(): shelf for shelf in shelves}
+    shelf_of = {region_stock.region.strip().casefold(): region_stock for region_stock in region_stocks}
     aisles: list[_ClusterStock] = []
     rejected: list[Rejection] = []
     for region in region_order(wish.regions):
@@ -158,8 +158,8 @@ def rank(wish: PlacementRequest, shelves: Iterable[RegionStock], shortages: Shor
             rejected.append(found)
     candidates: list[Candidate] = []
     for mode in wish.billing_modes:
-        for aisle in aisles:
-            for verdict in _look_through(wish, mode, aisle):
+        for cluster_stock in aisles:
+            for verdict in _look_through(wish, mode, cluster_stock):
                 if isinstance(verdict, Candidate):
                     candidates.append(verdict)
                 else:
@@ -176,26 +176,30 @@ class _ClusterStock:
     products: Mapping[BillingMode, Sequence[Product]]
 
 
-def _enter(region: str, shelf: RegionStock | None, entered: Iterable[_ClusterStock]) -> _ClusterStock | Rejection:
+def _enter(
+    region: str, region_stock: RegionStock | None, entered: Iterable[_ClusterStock]
+) -> _ClusterStock | Rejection:
     """The region, or why nothing of it can be had at all."""
-    if shelf is None or shelf.cluster is None:
+    if region_stock is None or region_stock.cluster is None:
         because = f"the provider has no region {region}"
         return Rejection(region=region, reason=Reason.UNKNOWN_REGION, because=because)
-    cluster = shelf.cluster
-    twin = next((aisle.region for aisle in entered if aisle.cluster.id == cluster.id), None)
+    cluster = region_stock.cluster
+    twin = next((cluster_stock.region for cluster_stock in entered if cluster_stock.cluster.id == cluster.id), None)
     if twin is not None:
         because = f"{region} is another name for {twin}"
         return Rejection(region=region, reason=Reason.SAME_REGION, because=because, cluster_id=cluster.id)
-    if shelf.unreachable_because is not None:
-        because = f"the provider could not be asked about {region}: {shelf.unreachable_because}"
+    if region_stock.unreachable_because is not None:
+        because = f"the provider could not be asked about {region}: {region_stock.unreachable_because}"
         return Rejection(region=region, reason=Reason.REGION_UNREACHABLE, because=because, cluster_id=cluster.id)
-    return _ClusterStock(region=cluster.region, cluster=cluster, products=shelf.products)
+    return _ClusterStock(region=cluster.region, cluster=cluster, products=region_stock.products)
 
 
-def _look_through(wish: PlacementRequest, mode: BillingMode, aisle: _ClusterStock) -> Iterator[Candidate | Rejection]:
+def _look_through(
+    wish: PlacementRequest, mode: BillingMode, cluster_stock: _ClusterStock
+) -> Iterator[Candidate | Rejection]:
     """A verdict on every product of the wished name in one region, best first."""
-    region, cluster = aisle.region, aisle.cluster
-    named = _distinct((p for p in aisle.products.get(mode, ()) if has_name(p, wish.product_name)), mode)
+    region, cluster = cluster_stock.region, cluster_stock.cluster
+    named = _distinct((p for p in cluster_stock.products.get(mode, ()) if has_name(p, wish.product_name)), mode)
     if not named:
         yield Rejection(
             region=region,
@@ -207,7 +211,7 @@ def _look_through(wish: PlacementRequest, mode: BillingMode, aisle: _ClusterStoc
     for product in named:
         offer = Offer(product_id=product.id, cluster_id=cluster.id, billing_mode=mode)
         price = product.price_micro_usd(mode) or 0
-        obstacle = _obstacle(wish, mode, aisle, product)
+        obstacle = _obstacle(wish, mode, cluster_stock, product)
         if obstacle is None:
             yield Candidate(
                 region=region,
@@ -234,11 +238,11 @@ def _distinct(products: Iterable[Product], mode: BillingMode) -> list[Product]:
 
 
 def _obstacle(
-    wish: PlacementRequest, mode: BillingMode, aisle: _ClusterStock, product: Product
+    wish: PlacementRequest, mode: BillingMode, cluster_stock: _ClusterStock, product: Product
 ) -> tuple[Reason, str] | None:
     """What stands against this product, the most lasting obstacle first."""
-    region, price, limit = aisle.region, product.price_micro_usd(mode) or 0, wish.max_micro_usd_per_gpu
-    if not is_sold_in(product, aisle.cluster):
+    region, price, limit = cluster_stock.region, product.price_micro_usd(mode) or 0, wish.max_micro_usd_per_gpu
+    if not is_sold_in(product, cluster_stock.cluster):
         return Reason.NOT_IN_REGION, f"{product.id} is not sold in {region}"
     if price <= 0:
         return Reason.NO_PRICE, f"{product.id} has no {mode.value} price in {region}"

@@ -71,7 +71,7 @@ class CreateInstance:
         database: Database,
         catalog: Catalog,
         queue: JobQueue,
-        news: Publisher,
+        event_publisher: Publisher,
         caches: CacheRegistry,
         estimates: Estimates,
         clock: Clock,
@@ -80,7 +80,7 @@ class CreateInstance:
         self._database = database
         self._catalog = catalog
         self._queue = queue
-        self._news = news
+        self._news = event_publisher
         self._caches = caches
         self._estimates = estimates
         self._clock = clock
@@ -128,13 +128,15 @@ class CreateInstance:
         else:
             ranking, _ = await asyncio.gather(self._catalog.candidates(wish, or_short=or_short), template)
         ready_at = await self._estimates.ready_at(order.product_name, now)
-        created = self._wish(order, expected_placement(ranking, order.gpu_num), now, ready_at)
+        created = self._retry_after(order, expected_placement(ranking, order.gpu_num), now, ready_at)
         row = None if keyed is None else keyed.row(created)
         return await self._wishes.add(
             _PendingCreate(created=created, row=row, line=None if line_of is None else line_of(created))
         )
 
-    def _wish(self, order: CreateRequest, placement: Placement, now: datetime, ready_at: datetime) -> CreatedInstance:
+    def _retry_after(
+        self, order: CreateRequest, placement: Placement, now: datetime, ready_at: datetime
+    ) -> CreatedInstance:
         wait = timedelta(seconds=order.wait_for_capacity_seconds or 0)
         instance = Instance(
             id=InstanceId(f"inst_{self._new_id()}"),

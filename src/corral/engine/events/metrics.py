@@ -21,7 +21,7 @@ def count(metrics: Metrics, changes: Sequence[Change], told: Sequence[EventDraft
     for (before, after), times in moves.items():
         if before != after:
             metrics.transitions.labels(before, after).inc(times)
-    for word, times in Counter(happening.type.value for happening in told).items():
+    for word, times in Counter(draft.type.value for draft in told).items():
         metrics.events.labels(word).inc(times)
     for change in changes:
         if change.progress is not None:

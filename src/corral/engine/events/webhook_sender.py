@@ -78,8 +78,8 @@ class WebhookSender:
         self._metrics = metrics
         self._roll = jitter
         self._slots = SendSlots(clock)
-        for fate in AttemptOutcome:
-            metrics.webhook_attempts.labels(fate)
+        for outcome in AttemptOutcome:
+            metrics.webhook_attempts.labels(outcome)
 
     def job_type(self) -> JobType:
         """The job type that sends; a receiver's failure is not the job's."""
@@ -160,11 +160,11 @@ class WebhookSender:
         at = self._clock.now()
         slot.begin()
         attempt = await self._sender_of().send(pending.url, body, message_id=pending.event_id)
-        slot.end(answered=attempt.status is not None or attempt.fate is AttemptOutcome.FINAL)
+        slot.end(answered=attempt.status is not None or attempt.outcome is AttemptOutcome.FINAL)
         pause = None
-        if attempt.fate is AttemptOutcome.RETRY:
+        if attempt.outcome is AttemptOutcome.RETRY:
             pause = next_delay(pending.tries + 1, jitter=self._roll(), wished=attempt.wished)
-        status = _ENDS[attempt.fate] if pause is None else DeliveryStatus.PENDING
+        status = _ENDS[attempt.outcome] if pause is None else DeliveryStatus.PENDING
         await deliveries.record(
             connection,
             pending.id,
@@ -173,7 +173,7 @@ class WebhookSender:
                 http_status=attempt.status,
                 duration_ms=attempt.duration_ms,
                 error=attempt.error,
-                fate=attempt.fate.value,
+                outcome=attempt.outcome.value,
             ),
             status=status,
             next_at=self._clock.now() + (pause or timedelta(0)),
@@ -195,7 +195,7 @@ class WebhookSender:
         return message(details, await self._describe(latest, operation, self._clock.now()))
 
     def _tell(self, instance_id: InstanceId, pending: Pending, attempt: Attempt, status: DeliveryStatus) -> None:
-        self._metrics.webhook_attempts.labels(attempt.fate.value).inc()
+        self._metrics.webhook_attempts.labels(attempt.outcome.value).inc()
         self._metrics.webhook_seconds.observe(attempt.duration_ms / 1000)
         facts = {"instance_id": instance_id, "delivery_id": f"dlv_{pending.id}", "tries": pending.tries + 1}
         if status is DeliveryStatus.DELIVERED:

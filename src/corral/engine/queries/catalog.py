@@ -237,7 +237,7 @@ class Catalog:
         visits = await asyncio.gather(
             *(self._visit(region, clusters, wish, max_age_seconds) for region in wish.regions)
         )
-        ranking = rank(wish, [shelf for shelf, _, _ in visits])
+        ranking = rank(wish, [region_stock for region_stock, _, _ in visits])
         trouble = next((error for _, _, error in visits if error is not None), None)
         if trouble is not None and not ranking.candidates:
             raise trouble

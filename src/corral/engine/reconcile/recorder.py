@@ -59,7 +59,7 @@ class Transition:
 class Recorder:
     """Writes changes down."""
 
-    news: Publisher
+    event_publisher: Publisher
 
     async def write(
         self,
@@ -85,7 +85,7 @@ class Recorder:
         # Whoever changes the operation changes the instance, too: if this write finds the instance as it was read, its
         # operation is as it was read with it.
         operation, following, changes = _following(moves, hold.operation, now, if_=moving.name)
-        if not await self.news.write(hold.connection, [moving, *following], changes):
+        if not await self.event_publisher.write(hold.connection, [moving, *following], changes):
             raise instances.stale(before)
         hold.operation, hold.wake_at = operation, wake_at
         for change in changes:

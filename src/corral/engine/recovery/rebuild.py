@@ -102,17 +102,17 @@ class Rebuilder:
             unmarked=len(listing.instances) - marks.total(),
         )
 
-    async def record(self, connection: Connection, picture: RebuildPlan) -> None:
-        """Write down what is new in *picture*, within the caller's transaction; every one is looked at soon."""
+    async def record(self, connection: Connection, plan: RebuildPlan) -> None:
+        """Write down what is new in *plan*, within the caller's transaction; every one is looked at soon."""
         now = self.clock.now()
-        await instances.take_mark(connection, picture.installation)
+        await instances.take_mark(connection, plan.installation)
         new = [
-            one.instance for one in picture.to_record if one.finding.fate is not RebuildOutcome.JOINED if one.instance
+            one.instance for one in plan.to_record if one.finding.outcome is not RebuildOutcome.JOINED if one.instance
         ]
         joined = [
-            one.instance for one in picture.to_record if one.finding.fate is RebuildOutcome.JOINED if one.instance
+            one.instance for one in plan.to_record if one.finding.outcome is RebuildOutcome.JOINED if one.instance
         ]
-        for one in picture.to_record:
+        for one in plan.to_record:
             await orphans.release(connection, one.finding.seen.id)
         if new:
             await instances.add(connection, new, wake_at=now)
@@ -125,7 +125,7 @@ class Rebuilder:
     async def _found(self, finding: MarkedMachine, record: Instance | None, now: datetime) -> Assessment:
         seen, price = finding.seen, await todays_price(self.catalog, finding.seen)
         instance: Instance | None = None
-        match finding.fate:
+        match finding.outcome:
             case RebuildOutcome.REBUILT:
                 instance = self._rebuilt(finding, finding.mark.instance_id, finding.mark.instance_id, price, now)
                 instance = replace(instance, attempt=finding.last_attempt, provider_attempt=finding.mark.attempt)

@@ -140,21 +140,21 @@ class EmbeddedServer:
             settle(self._data_dir)
         return self._ownership.claim()
 
-    async def _start(self, premises: ClusterLocation, deadline: float) -> DatabaseTarget:
-        if not premises.cluster.exists():
-            await asyncio.to_thread(_initialise, premises, self.log_path)
-        if self._child is not None and self._child.poll() is None and _is_accepting(premises.cluster):
-            return _target(premises.cluster)
+    async def _start(self, location: ClusterLocation, deadline: float) -> DatabaseTarget:
+        if not location.cluster.exists():
+            await asyncio.to_thread(_initialise, location, self.log_path)
+        if self._child is not None and self._child.poll() is None and _is_accepting(location.cluster):
+            return _target(location.cluster)
         # Whatever serves this cluster and is not our child outlived its owner. It may be on its way out already, and
         # would not end with us: it is stopped, and ours takes its place.
-        await self._stop_server(premises.cluster)
+        await self._stop_server(location.cluster)
         is_blocked = True
         while is_blocked and self._clock.monotonic() < deadline:
             seen = self.log_path.stat().st_size if self.log_path.exists() else 0
-            self._child = self._spawn(premises)
+            self._child = self._spawn(location)
             while self._clock.monotonic() < deadline and self._child.poll() is None:
-                if _is_accepting(premises.cluster):
-                    return _target(premises.cluster)
+                if _is_accepting(location.cluster):
+                    return _target(location.cluster)
                 await self._clock.sleep(_POLL_SECONDS)
             is_blocked = _SESSIONS_REMAIN in _since(self.log_path, seen)
             await self._clock.sleep(_RESTART_PAUSE_SECONDS if is_blocked else 0)
@@ -165,21 +165,21 @@ class EmbeddedServer:
         if pid is not None and not await self._ended(pid, signal.SIGINT):
             await self._ended(pid, signal.SIGQUIT)  # at once; the next start recovers from the log
 
-    def _spawn(self, premises: ClusterLocation) -> subprocess.Popen[bytes]:
+    def _spawn(self, location: ClusterLocation) -> subprocess.Popen[bytes]:
         if self.log_path.exists() and self.log_path.stat().st_size > _LOG_LIMIT_BYTES:
             self.log_path.replace(self.log_path.with_suffix(".log.1"))
         # A pid file without a server is left over from a crash; its number may since belong to somebody else, and
         # PostgreSQL, which only asks whether the number is in use, would then refuse to start.
-        (premises.cluster / "postmaster.pid").unlink(missing_ok=True)
-        socket_dir = _socket_dir(self._data_dir, premises)
-        options = [f"-c{name}={value}" for name, value in (self._options | _access_files(premises)).items()]
-        command = [str(premises.binaries / "postgres"), "-D", str(premises.cluster), "-k", str(socket_dir), *options]
-        log.info("database.starting", cluster=str(premises.cluster))
+        (location.cluster / "postmaster.pid").unlink(missing_ok=True)
+        socket_dir = _socket_dir(self._data_dir, location)
+        options = [f"-c{name}={value}" for name, value in (self._options | _access_files(location)).items()]
+        command = [str(location.binaries / "postgres"), "-D", str(location.cluster), "-k", str(socket_dir), *options]
+        log.info("database.starting", cluster=str(location.cluster))
         with _private_log(self.log_path) as output:
             return subprocess.Popen(  # noqa: S603  # our own program and arguments
                 [
                     *(sys.executable, "-I", "-S", drop_privileges.__file__),
-                    *(str(premises.uid), str(premises.gid), str(os.getpid())),
+                    *(str(location.uid), str(location.gid), str(os.getpid())),
                     *command,
                 ],
                 stdin=subprocess.DEVNULL,
@@ -192,17 +192,17 @@ class EmbeddedServer:
             )
 
 
-def _initialise(premises: ClusterLocation, log_path: Path) -> None:
+def _initialise(location: ClusterLocation, log_path: Path) -> None:
     """Make the cluster beside its place and move it there whole, so that a half-made one is never used."""
-    draft = premises.cluster.with_name(f"{premises.cluster.name}.draft-{secrets.token_hex(4)}")
+    draft = location.cluster.with_name(f"{location.cluster.name}.draft-{secrets.token_hex(4)}")
     draft.mkdir(mode=0o700)
     if os.geteuid() == 0:
-        os.chown(draft, premises.uid, premises.gid)
-    command = [str(premises.binaries / "initdb"), "-D", str(draft), "-U", SUPERUSER, "-A", "trust", "-E", "UTF8"]
+        os.chown(draft, location.uid, location.gid)
+    command = [str(location.binaries / "initdb"), "-D", str(draft), "-U", SUPERUSER, "-A", "trust", "-E", "UTF8"]
     result = subprocess.run(  # noqa: S603  # our own program and arguments
         [
             *(sys.executable, "-I", "-S", drop_privileges.__file__),
-            *(str(premises.uid), str(premises.gid), str(os.getpid())),
+            *(str(location.uid), str(location.gid), str(os.getpid())),
             *(*command, "--locale=C", "--no-instructions"),
         ],
         capture_output=True,
@@ -216,10 +216,10 @@ def _initialise(premises: ClusterLocation, log_path: Path) -> None:
         with _private_log(log_path) as output:
             output.write((result.stdout + result.stderr).encode())
         raise StoreUnavailableError(f"initdb failed: {(result.stderr or result.stdout).strip()[-500:]}")
-    draft.rename(premises.cluster)
+    draft.rename(location.cluster)
 
 
-def _access_files(premises: ClusterLocation) -> dict[str, str]:
+def _access_files(location: ClusterLocation) -> dict[str, str]:
     """
     Write who may connect, beside the cluster, and return the options that make the server read it.
 
@@ -227,7 +227,7 @@ def _access_files(premises: ClusterLocation) -> dict[str, str]:
     owns the socket, and other programs may run under that account. The files inside the cluster are neither read nor
     changed, so a cluster made by an earlier release works as it is.
     """
-    hba, ident = (premises.cluster.with_name(f"{premises.cluster.name}-{name}.conf") for name in ("hba", "ident"))
+    hba, ident = (location.cluster.with_name(f"{location.cluster.name}-{name}.conf") for name in ("hba", "ident"))
     accounts = {"root", *_own_name()}
     method = f"peer map={SUPERUSER}" if _own_name() else "trust"
     _replace(hba, f"local all {SUPERUSER} {method}\nlocal replication {SUPERUSER} {method}\n")
@@ -263,16 +263,16 @@ def _private_log(path: Path) -> BinaryIO:
     return os.fdopen(handle, "ab")
 
 
-def _socket_dir(data_dir: Path, premises: ClusterLocation) -> Path:
+def _socket_dir(data_dir: Path, location: ClusterLocation) -> Path:
     """The cluster itself, or, when its path is too long for a socket, a short private directory."""
-    if len(os.fsencode(premises.cluster)) + len("/.s.PGSQL.5432.lock") <= SOCKET_PATH_LIMIT:
-        return premises.cluster
+    if len(os.fsencode(location.cluster)) + len("/.s.PGSQL.5432.lock") <= SOCKET_PATH_LIMIT:
+        return location.cluster
     remembered = _remembered_socket_dir(data_dir)
     if remembered is not None and remembered.is_dir():
         return remembered
     short = Path(tempfile.mkdtemp(prefix="corral-"))  # mode 700
     if os.geteuid() == 0:
-        os.chown(short, premises.uid, premises.gid)
+        os.chown(short, location.uid, location.gid)
     (data_dir / "socket-is-in").write_text(f"{short}\n")
     return short
 

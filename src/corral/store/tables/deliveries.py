@@ -202,7 +202,7 @@ async def record(
         attempt.http_status,
         attempt.duration_ms,
         attempt.error,
-        attempt.fate,
+        attempt.outcome,
     )
 
 
@@ -260,7 +260,7 @@ def _attempt(row: Any) -> DeliveryAttempt:
         http_status=row["http_status"],
         duration_ms=row["duration_ms"],
         error=row["error"],
-        fate=row["fate"],
+        outcome=row["fate"],
     )
 
 
