@@ -25,8 +25,8 @@ from corral.store.server.target import DatabaseTarget
 OWNER = """
 import asyncio, sys
 from pathlib import Path
-from corral.clock import SystemClock
-from corral.store.embedded import EmbeddedServer
+from corral.base.clock import SystemClock
+from corral.store.server.embedded import EmbeddedServer
 async def main():
     await EmbeddedServer(Path(sys.argv[1]), SystemClock()).ensure()
     print("running", flush=True)
