@@ -19,7 +19,7 @@ from corral.domain.lifecycle.tables import Phase
 from corral.store.server.target import DatabaseTarget
 from corral.store.session.database import Database
 
-PROCESS = Path(__file__).parents[1] / "support" / "create_process.py"
+PROCESS = Path(__file__).parents[2] / "support" / "create_process.py"
 SLOW_INTENT = """
 CREATE FUNCTION wait_for_test() RETURNS trigger LANGUAGE plpgsql AS
 $$ BEGIN PERFORM pg_advisory_xact_lock(42); RETURN NEW; END $$;

@@ -21,12 +21,12 @@ from support.process import serving
 
 from corral.api.openapi.document import operations
 
-DOCUMENT = Path(__file__).parents[2] / "docs/reference/openapi.json"
+DOCUMENT = Path(__file__).parents[4] / "docs/reference/openapi.json"
 ENDLESS = "/api/events/stream"
 LENIENT = (
     negative_data_rejection,  # numbers may come as strings, and unknown fields are ignored
     positive_data_acceptance,  # a name that fits the pattern need not exist
-    unsupported_method,  # tested in test_http_shell.py, also for paths that do not exist
+    unsupported_method,  # tested in test_every_route.py, also for paths that do not exist
 )
 
 

@@ -14,7 +14,7 @@ from support.served_api import ServedApi, opened
 from corral.api.openapi.document import operations
 from corral.store.session.database import Database
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[4]
 SPEC_CODES = re.compile(r"`([A-Z_]{6,})`")
 
 

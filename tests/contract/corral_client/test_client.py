@@ -336,7 +336,7 @@ async def test_health_is_told_also_when_it_is_bad() -> None:
 
 async def test_the_page_about_python_tells_the_truth(corral: Running) -> None:
     """Every block, run as it stands but for the address."""
-    page = (Path(__file__).parents[2] / "docs" / "how-to" / "python.md").read_text()
+    page = (Path(__file__).parents[3] / "docs" / "how-to" / "python.md").read_text()
 
     async def run(block: str) -> tuple[int | None, str]:
         program = re.sub(r"Client\((?=\)|timeout)", f"Client(base_url={corral.address!r}, ", block)

@@ -30,7 +30,7 @@ from corral.store.session.database import Database
 from corral.store.session.leadership import Leadership
 from corral.store.session.presence import Presence, PresenceTimeouts
 
-MEMBER = Path(__file__).parents[1] / "support" / "member_process.py"
+MEMBER = Path(__file__).parents[2] / "support" / "member_process.py"
 INSTANCE = InstanceId("inst_held")
 
 
