@@ -29,6 +29,12 @@ def sell_out(engine: SteppedEngine, gpus: int | None = 0) -> None:
                 engine.sim.set_stock(product.id, cluster, gpus)
 
 
+def only_sell(engine: SteppedEngine, product_id: str) -> None:
+    """Leave one product in the catalog, which is sold in both billing modes."""
+    catalog = engine.sim.world.catalog
+    engine.sim.world.catalog = replace(catalog, products={product_id: catalog.products[product_id]})
+
+
 async def emitted(engine: SteppedEngine, instance_id: InstanceId) -> list[str]:
     async with engine.database.connection() as connection:
         rows = await connection.fetch("SELECT type FROM corral_events WHERE instance_id = $1 ORDER BY id", instance_id)
@@ -42,7 +48,8 @@ def creates(engine: SteppedEngine) -> int:
 
 @pytest.mark.parametrize("reason", ["INSUFFICIENT_RESOURCE", "UNSUPPORTED_BILLING_MODE"])
 async def test_spot_fallback_also_counts_when_the_create_call_refuses_spot(engine: SteppedEngine, reason: str) -> None:
-    """The catalog offers spot for minutes after the last spot machine went."""
+    """The catalog offers spot for minutes after the last spot machine went; the same product is left on demand."""
+    only_sell(engine, "4090.16c62g.os")
     engine.sim.set(spot_create=reason)
     request_create = await engine.request_create(replace(REQUEST, spot_fallback=True))
     await engine.work()
@@ -51,7 +58,9 @@ async def test_spot_fallback_also_counts_when_the_create_call_refuses_spot(engin
     assert made.phase is Phase.STARTING
     assert made.placement is not None
     assert made.placement.billing_mode is BillingMode.ON_DEMAND
-    assert {tried.billing_mode for tried in made.tried} == {BillingMode.SPOT}
+    assert {(tried.product_id, tried.billing_mode) for tried in made.tried if tried.product_id is not None} == {
+        (made.placement.product_id, BillingMode.SPOT)
+    }
 
 
 async def test_a_shortage_of_eight_gpus_does_not_keep_one_from_being_created(engine: SteppedEngine) -> None:

@@ -124,6 +124,7 @@ async def test_a_process_cut_off_without_a_word_loses_its_lead_and_its_locks(
     clock = SystemClock()
     presence = Presence(target, clock, role="worker", release=release, patience=SHORT)
     ours = Leadership(target, clock, matter="test")
+    is_taken_over = False
     async with cable(target) as line:
         cut_off = Presence(line.target, clock, role="worker", release=release, patience=SHORT)
         name = cut_off.application_name
@@ -142,7 +143,10 @@ async def test_a_process_cut_off_without_a_word_loses_its_lead_and_its_locks(
                         await connection.execute("UPDATE corral_last_look SET at = NULL", timeout=2)
                     with pytest.raises(StoreUnavailableError):
                         await theirs.check()
+                is_taken_over = True
                 pool.pool.terminate()
+
+    assert is_taken_over, "the error may only come from what was cut off, not from waiting for its lead in vain"
 
 
 @pytest.mark.parametrize("patience", [PresenceTimeouts()], ids=["as in production"])
