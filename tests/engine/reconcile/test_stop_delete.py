@@ -15,6 +15,7 @@ from corral.domain.lifecycle.release import reason, shown_failure
 from corral.domain.lifecycle.tables import Phase
 from corral.domain.operation import OperationKind
 from corral.engine.observe.observations import Observations
+from corral.jobs.registry import Priority
 from corral.store.server.target import DatabaseTarget
 from corral.store.session.database import Database
 
@@ -44,6 +45,32 @@ async def reasons(engine: SteppedEngine) -> list[str]:
     async with engine.database.connection() as connection:
         rows = await connection.fetch("SELECT reason FROM corral_events ORDER BY id")
     return [row["reason"] for row in rows]
+
+
+async def queued(engine: SteppedEngine) -> list[tuple[str, int]]:
+    """The jobs that wait, in the order in which a worker takes them."""
+    async with engine.database.connection() as connection:
+        rows = await connection.fetch("SELECT entrypoint, priority FROM corral_pgqueuer ORDER BY priority DESC, id")
+    return [(row["entrypoint"], row["priority"]) for row in rows]
+
+
+@pytest.mark.parametrize("kind", [STOP, DELETE])
+async def test_its_jobs_go_before_every_create(engine: SteppedEngine, ready: InstanceId, kind: OperationKind) -> None:
+    """The first as well as that of a repeat: every second that one waits is billed."""
+    engine.sim.fault("ignore", on=kind.value, count=None)
+    await engine.request_create()
+    await engine.ask(kind, ready)
+    first = await queued(engine)
+    await engine.work()
+    engine.clock.advance(2)
+    engine.sim.advance(2)
+    await engine.request_create()
+    await engine.observer.look()
+    repeat = await queued(engine)
+
+    assert first == [("release_instance", Priority.URGENT), ("create_instance", Priority.HIGH)]
+    assert repeat[0] == ("release_instance", Priority.URGENT)
+    assert ("create_instance", Priority.HIGH) in repeat
 
 
 @pytest.mark.parametrize("kind", [STOP, DELETE])
