@@ -65,6 +65,24 @@ async def test_a_wish_becomes_ready_and_each_change_is_told_once(engine: Stepped
     assert stamps == sorted(stamps)
 
 
+async def test_the_job_of_an_observed_change_shows_what_people_look_for(engine: SteppedEngine) -> None:
+    """Which machine it is about, since when its instance is where it is, and how long that may take."""
+    created = await engine.request_create(minutes=20)
+    await engine.work()
+    made = await engine.get(created)
+    engine.clock.advance(2)
+    engine.sim.advance(60)
+    await engine.observer.look()
+    (job,) = await engine.queue.find(type="monitor_instance")
+
+    assert job.payload == {
+        "instanceId": created,
+        "novitaInstanceId": made.provider_id,
+        "startTime": "2030-01-01T00:00:00.000Z",
+        "maxWaitTime": 20 * 60 * 1000,
+    }
+
+
 async def test_it_costs_one_create_and_one_close_look(engine: SteppedEngine) -> None:
     """Everything else is the one listing for all."""
     requested = [await engine.request_create() for _ in range(5)]

@@ -9,6 +9,7 @@ import structlog
 from structlog.contextvars import merge_contextvars
 from structlog.testing import capture_logs
 from support.served_api import WISH, opened
+from support.stepped_engine import stepped_engine
 from support.waiting import until
 
 from corral.base.clock import SystemClock
@@ -16,6 +17,7 @@ from corral.base.telemetry import Metrics, log
 from corral.jobs.queue import JobQueue, JobStatus, NewJob
 from corral.jobs.registry import JobRun, JobType, Registry
 from corral.jobs.worker import Worker
+from corral.store.server.target import DatabaseTarget
 from corral.store.session.database import Database
 from corral.store.tables import operations
 
@@ -43,6 +45,35 @@ async def test_a_create_gives_its_correlation_id_to_its_job_and_its_operation(da
     assert [None if one is None else one.correlation_id for one in asked] == [
         f"order-{name}" for name in ("a", "b", "c", "d", "e")
     ]
+
+
+async def test_log_lines_of_a_request_carry_its_ids_and_what_was_asked(database: Database) -> None:
+    """Here of one that fails, because it is always logged."""
+    async with database.connection() as connection:
+        await connection.execute("DROP TABLE corral_finished_jobs")
+    async with opened(database) as api:
+        with capture_logs(processors=[merge_contextvars]) as lines:
+            sent = {"X-Correlation-ID": "order-8", "X-Request-ID": "first"}
+            failed = await api.service.ask("GET", "/api/jobs", headers=sent)
+
+    assert failed.status == 500
+    (line,) = (line for line in lines if line["event"] == "request.failed")
+    assert (line["request_id"], line["correlation_id"], line["operation"]) == ("first", "order-8", "GET /api/jobs")
+
+
+async def test_log_lines_of_a_pass_carry_the_id_and_kind_of_its_operation(
+    database: Database, target: DatabaseTarget
+) -> None:
+    """Also when a reminder, which names no request, led to it."""
+    async with stepped_engine(database, target) as engine:
+        await engine.request_create()
+        async with database.connection() as connection:
+            await connection.execute("UPDATE corral_operations SET correlation_id = 'order-9'")
+        with capture_logs(processors=[merge_contextvars]) as lines:
+            await engine.work()
+
+    moved = [line for line in lines if line["event"] == "instance.phase_changed"]
+    assert [(line["operation"], line["correlation_id"]) for line in moved] == [("create", "order-9")]
 
 
 async def test_the_job_of_a_create_shows_what_people_look_for(database: Database) -> None:
