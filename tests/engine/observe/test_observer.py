@@ -182,6 +182,33 @@ async def test_after_a_look_there_is_time_for_other_work(engine: SteppedEngine, 
     assert min(pauses) >= rest
 
 
+@pytest.mark.parametrize("phase", [Phase.READY, Phase.EXITED])
+@pytest.mark.parametrize("is_known", [True, False])
+async def test_what_rests_is_listed_often_while_the_provider_says_an_unknown_word(
+    engine: SteppedEngine, phase: Phase, *, is_known: bool
+) -> None:
+    """What it does is not known, so the next word may come at any moment."""
+    created = await engine.request_create()
+    await engine.until(created, Phase.READY)
+    if phase is Phase.EXITED:
+        await engine.ask(OperationKind.STOP, created)
+        await engine.until(created, phase)
+    odd = engine.observer.cloud = _Odd(engine.observer.cloud, is_known=is_known)
+    waited = 0.0
+
+    async def is_over() -> bool:
+        nonlocal waited
+        waited += _pass_time(engine)
+        await engine.work()
+        return waited > 20
+
+    async with _running(engine):
+        await until(lambda: odd.listed, what="the first listing")
+        await until(is_over, what="twenty seconds")
+
+    assert (odd.listed > 1) is not is_known, "at rest it is listed every thirty seconds"
+
+
 def _pass_time(engine: SteppedEngine) -> float:
     engine.clock.advance(0.5)
     engine.sim.advance(0.5)
@@ -235,3 +262,23 @@ class _Hanging:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._cloud, name)
+
+
+class _Odd:
+    """A provider that has, unless *is_known*, a word of its own for every machine; counts listings."""
+
+    def __init__(self, inner: Cloud, *, is_known: bool) -> None:
+        self._inner = inner
+        self._is_known = is_known
+        self.listed = 0
+
+    async def instances(self) -> Listing:
+        self.listed += 1
+        listing = await self._inner.instances()
+        if self._is_known:
+            return listing
+        odd = (replace(seen, sighting=Sighting.MOVING, word="hibernating") for seen in listing.instances)
+        return replace(listing, instances=tuple(odd))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 
 import pytest
 from aiohttp import web
+from support.clocks import SteppedClock
 from support.guarding import Guarding, guarding
 from support.racing import RacingClock
 from support.upstream import answering, never, upstream
+from support.waiting import until
 
 from corral.cloud.breaker import BreakerState
 from corral.domain.errors import (
@@ -127,6 +130,27 @@ async def test_an_outage_is_reported_before_the_breaker_opens() -> None:
         reachable.append(parts.guard.snapshot().is_reachable)
 
     assert reachable == [True, True, False, True]
+
+
+async def test_a_silent_provider_is_reported_before_any_call_has_timed_out() -> None:
+    """Its first calls are waited for half a minute; an idle service has none under way and knows nothing new."""
+    clock = SteppedClock()
+    async with upstream(never) as address, guarding(address, clock, timeout_seconds=60) as parts:
+        clock.advance(3600)
+        idle = parts.guard.snapshot().is_reachable
+        asking = asyncio.create_task(parts.cloud.clusters())
+        await until(lambda: parts.counted.sent == 1, what="the call")
+        reachable = list[bool]()
+        for _ in range(3):
+            reachable.append(parts.guard.snapshot().is_reachable)
+            clock.advance(6)
+        asking.cancel()
+        await asyncio.wait({asking})
+        after = parts.guard.snapshot().is_reachable
+
+    assert idle
+    assert reachable == [True, True, False]
+    assert after, "a call that was called off says nothing about the provider"
 
 
 async def test_a_pause_of_minutes_is_left_to_the_caller() -> None:

@@ -145,3 +145,11 @@ def test_one_that_a_lookup_found_is_looked_up_again_at_growing_pauses(after: flo
     changed = looked(unlisted, [], after=after).changed
 
     assert [i.missing_since is not None for i in changed] == ([True] if again else [])
+
+
+def test_a_clock_that_was_set_back_does_not_put_off_a_lookup() -> None:
+    """The last lookup seems to lie ahead; counted from there, nothing would be looked up for that long."""
+    ahead = NOW + timedelta(hours=1)
+    unlisted = replace(READY, unlisted_since=ahead, unlisted_found_at=ahead)
+
+    assert [i.missing_since is not None for i in looked(unlisted, [], after=100).changed] == [True]
