@@ -10,6 +10,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import msgspec
 import pytest
 import pytest_asyncio
@@ -150,6 +151,34 @@ async def test_a_failure_is_told_with_what_to_do_next(shell: Shell) -> None:
     assert "corral why inst_" in errors
     assert "manifest unknown" in why[1]
     assert re.search(r"^you can +the provider could not make it run", why[1], re.MULTILINE)
+
+
+async def test_a_create_waits_for_capacity_as_long_as_it_says(shell: Shell, corral: Running, short_dir: Path) -> None:
+    """A product that is sold out is refused, unless the request says how long it waits."""
+    simulator = (short_dir / "cli" / ".corral" / "simulator" / "address").read_text().strip()
+    async with aiohttp.ClientSession() as client:
+        for cluster in ("as-sgp-2", "us-dallas-1", "sa-brazil-1"):
+            empty = {"productId": "A100-80GB.14c240g", "clusterId": cluster, "gpus": 0}
+            async with client.post(f"{simulator}/_sim/stock", json=empty) as response:
+                assert response.status == 200, await response.text()
+    await corral.ask("POST", "/api/cache/clear", json={})
+    sold_out = ("--product", "A100 SXM 80GB", "--template", "150020", "--no-wait")
+    refused, at_once, unclear, accepted = await asyncio.gather(
+        shell("create", "later", *sold_out),
+        shell("create", "later", *sold_out, "--until-available", "0"),
+        shell("create", "later", *sold_out, "--until-available", "tomorrow"),
+        shell("create", "later", *sold_out, "--until-available", "2h"),
+    )
+
+    assert (refused[0], at_once[0], unclear[0], accepted[0]) == (4, 4, 2, 0)
+    assert "waitForCapacity: " in unclear[2]
+
+    async def is_told() -> bool:
+        shown = read((await shell("show", accepted[1].strip(), "--json"))[1])
+        return str(shown["reason"]).startswith("waiting for capacity")
+
+    await until(is_told, what="the reason of the wait")
+    assert (await shell("rm", accepted[1].strip()))[0] == 0
 
 
 async def test_exit_codes_tell_a_script_what_happened(shell: Shell, corral: Running, tmp_path: Path) -> None:
