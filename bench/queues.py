@@ -66,7 +66,7 @@ class CorralQueue:
 
     async def enqueue(self, connection: Any, numbers: list[int]) -> None:
         """Add jobs."""
-        await self._queue.enqueue(connection, [NewJob(type=TYPE, payload={"number": n}) for n in numbers])
+        await self._queue.add([NewJob(type=TYPE, payload={"number": n}) for n in numbers]).run(connection)
 
     async def clear(self) -> None:
         """Forget every job."""

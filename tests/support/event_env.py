@@ -81,8 +81,8 @@ class EventEnv:
             for instance in made
         ]
         async with self.database.transaction() as connection:
-            await instances.add(connection, made)
-            await operations.add(connection, requested)
+            await instances.add(made).run(connection)
+            await operations.add(requested).run(connection)
             changes = [Change(before=None, after=instance, because="wanted", at=now) for instance in made]
             await self.event_publisher.tell(connection, changes)
         return made
@@ -101,7 +101,8 @@ class EventEnv:
             before, phase=phase, failure=failure, provider_id=ProviderId(f"n-{before.id}"), placement=placed
         )
         async with self.database.transaction() as connection:
-            after = await instances.write(connection, after, wake_at=None)
+            assert await instances.update(after, wake_at=None).run(connection)
+            after = instances.updated(after)
             change = Change(before=before, after=after, because=f"now {phase}", at=self.clock.now())
             await self.event_publisher.tell(connection, [change])
         return after

@@ -53,8 +53,9 @@ from corral.jobs.queue import JobQueue, NewJob
 from corral.jobs.registry import JobId, JobRun, Registry, RequeueError
 from corral.jobs.worker import HEARTBEAT_TIMEOUT
 from corral.store.server.target import DatabaseTarget
-from corral.store.session.database import Connection, Database
+from corral.store.session.database import Database
 from corral.store.session.leadership import Leadership
+from corral.store.sql.combined_statement import Write
 from corral.store.tables import instances, operations
 from corral.store.tables.offers import FailedOffers
 from novitasim.server.serving import Options, build
@@ -283,8 +284,8 @@ class FaultEngine:
         )
         with self.script.silently():
             async with self.database.transaction() as connection:
-                await instances.add(connection, [instance])
-                await operations.add(connection, [_operation(instance, OperationKind.CREATE)])
+                await instances.add([instance]).run(connection)
+                await operations.add([_operation(instance, OperationKind.CREATE)]).run(connection)
                 await self.event_publisher.tell(
                     connection, [Change(before=None, after=instance, because="wished", at=now)]
                 )
@@ -501,7 +502,7 @@ class FaultEngine:
             await self._run(Pending(self.clock.monotonic(), "monitor_instance", {"instanceId": request_create}))
 
     async def _enqueue(self, connection: Any, name: str, instance_id: InstanceId) -> None:
-        await self.queue.enqueue(connection, [NewJob(type=name, payload={"instanceId": instance_id})])
+        await self.queue.add([NewJob(type=name, payload={"instanceId": instance_id})]).run(connection)
 
 
 class _NotedQueue(JobQueue):
@@ -509,9 +510,9 @@ class _NotedQueue(JobQueue):
 
     may_hold_some = True
 
-    async def enqueue(self, connection: Connection, wanted: Sequence[NewJob]) -> list[JobId | None]:
-        self.may_hold_some |= bool(wanted)
-        return await super().enqueue(connection, wanted)
+    def add(self, jobs: Sequence[NewJob]) -> Write:
+        self.may_hold_some = True
+        return super().add(jobs)
 
 
 class _ObedientProber(Prober):

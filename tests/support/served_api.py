@@ -64,7 +64,9 @@ class ServedApi:
         async with self.env.database.transaction() as connection:
             found = await instances.load(connection, instance_id)
             assert found is not None
-            return await instances.write(connection, replace(found, **fields), wake_at=None)
+            changed = replace(found, **fields)
+            assert await instances.update(changed, wake_at=None).run(connection)
+            return instances.updated(changed)
 
 
 def listing_services(env: CommandEnv, cloud: Cloud, view: InstanceView, **settings: bool) -> ListingServices:

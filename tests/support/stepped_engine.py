@@ -106,10 +106,10 @@ class SteppedEngine:
             deadline_at=now + timedelta(minutes=minutes),
         )
         async with self.database.transaction() as connection:
-            await instances.add(connection, [instance])
-            await operations.add(connection, [_operation(instance, OperationKind.CREATE)])
+            await instances.add([instance]).run(connection)
+            await operations.add([_operation(instance, OperationKind.CREATE)]).run(connection)
             await self.event_publisher.tell(connection, [Change(before=None, after=instance, because="wished", at=now)])
-            await self.queue.enqueue(connection, [NewJob(type="create_instance", payload={"instanceId": instance.id})])
+            await self.queue.add([NewJob(type="create_instance", payload={"instanceId": instance.id})]).run(connection)
         return instance.id
 
     async def ask(

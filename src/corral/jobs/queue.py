@@ -19,8 +19,8 @@ from corral.base.telemetry import correlation_id
 from corral.jobs import pause, views
 from corral.jobs.pause import PauseState
 from corral.jobs.registry import CORRELATION, JobId, JobPool, Payload, Priority, Registry
-from corral.jobs.tables import LOG, QUEUE, queries_of
-from corral.store.session.database import SWEEP_SECONDS, Connection, Database
+from corral.jobs.tables import LOG, QUEUE
+from corral.store.session.database import SWEEP_SECONDS, Database
 from corral.store.sql.bulk_insert import BulkInsert
 from corral.store.sql.combined_statement import Write
 
@@ -89,10 +89,11 @@ class Backlog:
 _STATUSES = {"queued": JobStatus.PENDING, "picked": JobStatus.PROCESSING, "failed": JobStatus.FAILED}
 
 _ADD = BulkInsert(
-    f"INSERT INTO {QUEUE} ({{columns}}, execute_after, status) SELECT {{columns}}, now(), 'queued'"  # noqa: S608  # a constant
-    " FROM {rows} ORDER BY place RETURNING id",
+    f"INSERT INTO {QUEUE} (payload, priority, entrypoint, execute_after, dedupe_key, status)"  # noqa: S608  # a constant
+    " SELECT payload, priority, entrypoint, now() + delay, dedupe_key, 'queued' FROM {rows} ORDER BY place"
+    " ON CONFLICT DO NOTHING RETURNING id",
     own={"payload": "bytea"},
-    shared={"priority": "int", "entrypoint": "text"},
+    shared={"priority": "int", "entrypoint": "text", "delay": "interval", "dedupe_key": "text"},
 )
 
 _CLEANUP = f"""
@@ -123,34 +124,15 @@ class JobQueue:
         self._database = database
         self._registry = registry
 
-    async def enqueue(self, connection: Connection, wanted: Sequence[NewJob]) -> list[JobId | None]:
+    def add(self, jobs: Sequence[NewJob]) -> Write:
         """
-        Add jobs within the caller's transaction: they exist if and only if it commits.
+        Insert jobs, at least one; returns the `id` of each that was added.
 
-        Answers one id per job, None where a job with the same `dedupe_key` key was there already.
+        A job is not added while another with its `dedupe_key` waits or runs. PgQueuer's own statement would also log
+        that the jobs were enqueued; that log entry has no reader and would be a part of the cost of every create.
         """
-        if not wanted:
-            return []
-        ids = await queries_of(connection).enqueue(
-            [w.type for w in wanted],
-            [_payload(w) for w in wanted],
-            [self._priority(w) for w in wanted],
-            [w.after for w in wanted],
-            [w.dedupe_key for w in wanted],
-            on_conflict="skip",
-        )
-        return [None if job_id is None else JobId(job_id) for job_id in ids]
-
-    def adding(self, wanted: Sequence[NewJob]) -> Write:
-        """
-        The same for jobs without a delay or a key, to be made together with what asks for them.
-
-        PgQueuer would also log that they were enqueued; nobody reads that, and it would be a part of every wish's cost.
-        """
-        if any(w.after or w.dedupe_key for w in wanted):
-            raise ValueError("jobs that wait, or of which there is to be one, are added by `enqueue`")
-        rows = [(_payload(w), self._priority(w), w.type) for w in wanted]
-        return Write("queued", *_ADD.statement(rows))
+        rows = [(_payload(job), self._priority(job), job.type, job.after, job.dedupe_key) for job in jobs]
+        return Write("new_jobs", *_ADD.statement(rows))
 
     async def find(
         self,
@@ -227,7 +209,7 @@ class JobQueue:
     def _priority(self, wanted: NewJob) -> int:
         job_type = self._registry.get(wanted.type)
         if job_type is None:
-            raise ValueError(f"no job type is called {wanted.type!r}; nobody would ever run it")
+            raise ValueError(f"no job type is called {wanted.type!r}; no worker would run it")
         return Priority.FIRST if wanted.first else job_type.priority
 
     def _view(self, row: Mapping[str, Any]) -> JobView:

@@ -170,5 +170,5 @@ class Worker:
             with contextlib.suppress(StoreUnavailableError):
                 async with self._database.connection() as connection:
                     wanted = NewJob(type=job_type.name, payload={}, dedupe_key=f"every:{job_type.name}")
-                    await self._queue.enqueue(connection, [wanted])
+                    await self._queue.add([wanted]).run(connection)
             await self._clock.sleep(every.total_seconds())

@@ -20,7 +20,6 @@ from corral.engine.commands.create import CreatedInstance
 from corral.engine.commands.idempotent import IdempotentRequest
 from corral.jobs.registry import Priority
 from corral.store.session.database import Database
-from corral.store.sql.combined_statement import Write, run_combined
 from corral.store.tables import instances, ready_times
 from corral.store.tables.idempotency import KeyRow, StoredResponse
 
@@ -145,8 +144,7 @@ async def test_the_estimate_is_the_median_of_those_before(env: CommandEnv) -> No
     """Once somebody became ready, four minutes is no longer the answer."""
     async with env.database.connection() as connection:
         for seconds in (10.0, 50.0, 90.0):
-            learnt = ready_times.remembering("RTX 4090 24GB", a_create(env.clock.now(), seconds), if_="it_was_so")
-            await run_combined(connection, [Write("it_was_so", "SELECT 1", ()), learnt], "SELECT 1")
+            await ready_times.add("RTX 4090 24GB", a_create(env.clock.now(), seconds)).run(connection)
     made = await created(env)
 
     assert made.estimated_ready_at == env.clock.now() + timedelta(seconds=50)
@@ -227,7 +225,8 @@ async def test_deleting_twice_is_deleting_once(env: CommandEnv) -> None:
     """By our id, by the provider's, at the same time or later."""
     made = await created(env)
     async with env.database.transaction() as connection:
-        await instances.write(connection, replace(made.instance, provider_id=ProviderId("p-1")), wake_at=None)
+        given = replace(made.instance, provider_id=ProviderId("p-1"))
+        assert await instances.update(given, wake_at=None).run(connection)
     outcomes = await asyncio.gather(*(env.delete(each) for each in (made.instance.id, "p-1") * 5))
     await env.delete("p-1")
 

@@ -90,7 +90,7 @@ async def test_an_open_transaction_is_numbered_when_it_ends(room: EventEnv, data
     """It began first and commits last: readers who went on meanwhile find it after what they have seen."""
     slow = room.fresh("slow")
     async with database.transaction() as connection:
-        await instances.add(connection, [slow])
+        await instances.add([slow]).run(connection)
         await room.event_publisher.tell(
             connection, [Change(before=None, after=slow, because="wanted", at=room.clock.now())]
         )
@@ -111,7 +111,7 @@ async def test_a_reader_never_finds_anything_behind_it(room: EventEnv, database:
             name = f"w{writer}-{number}"
             instance = room.fresh(name)
             async with database.transaction() as connection:
-                await instances.add(connection, [instance])
+                await instances.add([instance]).run(connection)
                 change = Change(before=None, after=instance, because="wanted", at=room.clock.now())
                 await room.event_publisher.tell(connection, [change])
                 for _ in range(dice.randrange(6)):  # hold it open for a while

@@ -43,7 +43,7 @@ async def test_no_job_begins_while_processing_is_paused_and_all_go_on_after_it(d
 
     async def enqueue(*numbers: int) -> None:
         async with database.transaction() as connection:
-            await queue.enqueue(connection, [NewJob(type="deed", payload={"n": n}) for n in numbers])
+            await queue.add([NewJob(type="deed", payload={"n": n}) for n in numbers]).run(connection)
 
     working = asyncio.create_task(worker.run())
     await enqueue(0, 1)
@@ -87,7 +87,7 @@ async def test_a_job_that_was_taken_ahead_is_pending_until_it_has_a_place(databa
     queue = JobQueue(database, registry)
     worker = Worker(database, registry, queue, clock=SystemClock(), metrics=Metrics(), concurrency=2)
     async with database.transaction() as connection:
-        await queue.enqueue(connection, [NewJob(type="deed", payload={"n": n}) for n in range(5)])
+        await queue.add([NewJob(type="deed", payload={"n": n}) for n in range(5)]).run(connection)
         await connection.execute(
             "INSERT INTO corral_processes (id, role, place, seats) VALUES ($1, 'worker', '', 2)", worker.id
         )

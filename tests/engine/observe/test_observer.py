@@ -30,7 +30,7 @@ async def test_reminders_do_not_wait_for_a_look_that_takes_long(database: Databa
             await connection.execute("DELETE FROM corral_pgqueuer")
             known = await engine.get(instance)
             due = engine.clock.now() + timedelta(seconds=1)
-            await instances.write_many(connection, [replace(known, attempt=0)], [due])
+            await instances.update_many([replace(known, attempt=0)], [due]).run(connection)
         hanging = engine.observer.cloud = _Hanging(engine.observer.cloud)
         running = asyncio.create_task(engine.observer.run())
 

@@ -134,10 +134,8 @@ async def test_the_past_shows_when_instances_became_ready(engine: SteppedEngine,
 async def test_the_backlog_is_as_old_as_its_oldest_due_job(engine: SteppedEngine, fleet: Fleet) -> None:
     """A job for later is pending, but nobody waits for it yet."""
     async with engine.database.transaction() as connection:
-        await engine.queue.enqueue(
-            connection,
-            [NewJob(type="monitor_instance", payload={"instanceId": "x"}, after=engine.observer.idle_interval)],
-        )
+        job = NewJob(type="monitor_instance", payload={"instanceId": "x"}, after=engine.observer.idle_interval)
+        await engine.queue.add([job]).run(connection)
     later = (await fleet.numbers()).backlog
     await engine.request_create()
     engine.clock.advance(1)

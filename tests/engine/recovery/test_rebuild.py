@@ -135,7 +135,8 @@ async def test_a_record_from_before_its_machine_is_joined_to_it(engine: SteppedE
     ready = await engine.until(wished, Phase.READY)
     async with engine.database.transaction() as connection:
         present = await engine.get(wished)
-        await instances.write(connection, replace(request_create, generation=present.generation), wake_at=None)
+        older = replace(request_create, generation=present.generation)
+        assert await instances.update(older, wake_at=None).run(connection)
     picture = await rebuild(engine, engine.database)
     joined = await engine.until(wished, Phase.READY)
 

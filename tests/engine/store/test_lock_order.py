@@ -34,7 +34,8 @@ async def test_two_writers_of_the_same_rows_do_not_wait_for_each_other(
     async def write(rows: Sequence[Instance]) -> set[InstanceId]:
         async with database.transaction() as connection:
             await connection.execute(AS_GIVEN)
-            return await instances.write_many(connection, rows, [None] * len(rows))
+            written = await instances.update_many(rows, [None] * len(rows)).run(connection)
+            return {row["id"] for row in written}
 
     async def are_waiting(count: int) -> bool:
         async with database.connection() as connection:

@@ -110,7 +110,7 @@ async def test_a_written_instance_is_forgotten_everywhere(database: Database, pr
             process.caches.book[CacheName.INSTANCE_DETAILS].put(key, key)
 
     async with database.connection() as connection:
-        await instances.write(connection, written, wake_at=None)
+        assert await instances.update(written, wake_at=None).run(connection)
 
     await until(lambda: all(process.holds(CacheName.INSTANCE_DETAILS) == ("inst_b2",) for process in processes))
 

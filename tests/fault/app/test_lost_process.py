@@ -80,7 +80,7 @@ async def queue(database: Database, registry: Registry) -> JobQueue:
     """A queue with one job in it."""
     queue = JobQueue(database, registry)
     async with database.transaction() as connection:
-        await queue.enqueue(connection, [NewJob(type="deed", payload={})])
+        await queue.add([NewJob(type="deed", payload={})]).run(connection)
     return queue
 
 

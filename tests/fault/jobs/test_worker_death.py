@@ -25,7 +25,7 @@ async def test_jobs_of_a_killed_worker_end_on_another_and_no_deed_is_done_twice(
     async with database.transaction() as connection:
         # `deeds` has no unique key on purpose: a deed done twice would show.
         await connection.execute("CREATE TABLE runs (job_id bigint); CREATE TABLE deeds (job_id bigint)")
-        await queue.enqueue(connection, [NewJob(type="deed", payload={"n": n}) for n in range(20)])
+        await queue.add([NewJob(type="deed", payload={"n": n}) for n in range(20)]).run(connection)
 
     first = await _start(target, "hang")
     await until(lambda: _count(database, "SELECT count(*) = 20 FROM runs"), what="20 jobs running")

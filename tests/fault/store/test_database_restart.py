@@ -59,7 +59,7 @@ async def test_no_committed_job_is_lost_when_postgresql_restarts(short_dir: Path
         for n in numbers:
             try:
                 async with database.transaction() as connection:
-                    await queue.enqueue(connection, [NewJob(type="probe", payload={"n": n})])
+                    await queue.add([NewJob(type="probe", payload={"n": n})]).run(connection)
                 committed.add(n)
             except StoreUnavailableError:
                 await until(database.answers, what="the database coming back")

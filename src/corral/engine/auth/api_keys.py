@@ -83,7 +83,7 @@ async def issue(database: Database, *, name: str, access: Access, now: datetime)
     async with database.transaction() as connection:
         if not await keys.add(connection, key, key_digest(text)):
             raise GoalRefusedError(f"there is a key named {name!r}: revoke it first, or choose another name")
-        await audit.append(connection, [_told("create", key, now)])
+        await audit.append([_told("create", key, now)]).run(connection)
         await forget_on_commit(connection, CacheName.API_KEYS)
     return key, text
 
@@ -94,7 +94,7 @@ async def withdraw(database: Database, *, named: str, now: datetime) -> ApiKey:
         key = await keys.revoke(connection, named, now) if is_id(named) else None
         if key is None:
             raise NotFoundError(f"no key in use is called {named[:80]!r}; `corral keys ls` lists all")
-        await audit.append(connection, [_told("revoke", key, now)])
+        await audit.append([_told("revoke", key, now)]).run(connection)
         await forget_on_commit(connection, CacheName.API_KEYS)
     return key
 

@@ -69,7 +69,7 @@ class AuditLog:
 
     async def _write(self, entries: Sequence[AuditEntry]) -> list[None]:
         async with self._database.connection() as connection:
-            await audit.append(connection, entries)
+            await audit.append(entries, synchronous=False).run(connection)
         return [None] * len(entries)
 
 

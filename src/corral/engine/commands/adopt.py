@@ -109,10 +109,10 @@ class AdoptInstance:
         async with self.database.transaction() as connection:
             if not await orphans.release(connection, seen_id):
                 raise GoalRefusedError(f"{seen_id} is being deleted as an orphan")
-            if not await instances.add_unless_known(connection, instance, wake_at=now + REMIND_AFTER):
+            if not await instances.add_unless_known(instance, wake_at=now + REMIND_AFTER).run(connection):
                 return False
-            await operations.add(connection, [replace(operation, correlation_id=correlation_id())])
-            await self.queue.enqueue(connection, [NewJob(type="monitor_instance", payload=about(instance))])
+            await operations.add([replace(operation, correlation_id=correlation_id())]).run(connection)
+            await self.queue.add([NewJob(type="monitor_instance", payload=about(instance))]).run(connection)
             await self.tell(connection, [Change(before=None, after=instance, because="adopted", at=now)])
         return True
 

@@ -160,12 +160,13 @@ class ChangeInstance:
         now: datetime,
     ) -> None:
         after = accepted.instance
-        await instances.write(connection, after, wake_at=now + REMIND_AFTER)
+        if not await instances.update(after, wake_at=now + REMIND_AFTER).run(connection):
+            raise instances.stale(before)
         if current is not None and current.status not in ENDED:
-            await operations.write(connection, replace(current, status=OperationStatus.CANCELLED))
+            await operations.update(replace(current, status=OperationStatus.CANCELLED)).run(connection)
         asked = replace(asked_for(accepted.kind, after, now), correlation_id=correlation_id())
-        await operations.add(connection, [asked])
-        await self._queue.enqueue(connection, [self._job(accepted, now)])
+        await operations.add([asked]).run(connection)
+        await self._queue.add([self._job(accepted, now)]).run(connection)
         because = f"its {accepted.kind} was asked for"
         progress = Progress(before=None, after=asked)
         await self._tell(connection, [Change(before=before, after=after, because=because, at=now, progress=progress)])

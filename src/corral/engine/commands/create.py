@@ -179,10 +179,10 @@ class CreateInstance:
         now, new = self._clock.now(), [wish.created.instance for wish in fresh]
         lines = [wish.line for wish in fresh if wish.line is not None]
         writes = [
-            instances.adding(new, wake_at=now + REMIND_AFTER),
-            *([audit.appending(lines)] if lines else []),
-            operations.adding([wish.created.operation for wish in fresh]),
-            self._queue.adding([_create_job(wish.created) for wish in fresh]),
+            instances.add(new, wake_at=now + REMIND_AFTER),
+            *([audit.append(lines)] if lines else []),
+            operations.add([wish.created.operation for wish in fresh]),
+            self._queue.add([_create_job(wish.created) for wish in fresh]),
         ]
         await self._news.write(
             connection, writes, [Change(before=None, after=i, because="wanted", at=now) for i in new]

@@ -21,7 +21,7 @@ from corral.store.sql.combined_statement import Write, run_combined
 from corral.store.tables import deliveries, events, operations
 from corral.store.tables.deliveries import NewDelivery, Snapshot
 
-_TOLD: Final = "SELECT ARRAY(SELECT id FROM told ORDER BY id) AS rows"
+_TOLD: Final = "SELECT ARRAY(SELECT id FROM new_events ORDER BY id) AS rows"
 
 SEND_WEBHOOK: Final = "send_webhook"
 """The job type that sends what is pending for one instance; its payload names the instance."""
@@ -55,7 +55,7 @@ class EventPublisher:
         told = event_drafts(changes)
         if not told:
             return
-        rows = await events.append(connection, told)
+        rows = sorted(row["id"] for row in await events.append(told).run(connection))
         metrics.count(self._metrics, changes, told)
         await self._post(connection, rows, told)
 
@@ -68,7 +68,7 @@ class EventPublisher:
         """
         told = event_drafts(changes)
         if_ = writes[0].name
-        parts = [*writes, events.appending(told, if_=if_)]
+        parts = [*writes, events.append(told, if_=if_)]
         if not any(self._url(one) for one in told):
             rows = (await run_combined(connection, parts, _TOLD))["rows"]
         else:
@@ -97,9 +97,9 @@ class EventPublisher:
             )
             for (row, change, url), operation in zip(addressed, asked, strict=True)
         ]
-        await deliveries.add(connection, outgoing)
+        await deliveries.add(outgoing).run(connection)
         hosts = {out.instance_id: out.host for out in outgoing}
-        await self._queue.enqueue(connection, [send_job(instance_id, host) for instance_id, host in hosts.items()])
+        await self._queue.add([send_job(instance_id, host) for instance_id, host in hosts.items()]).run(connection)
 
     def _url(self, told: EventDraft) -> str | None:
         """Where a message about it goes."""

@@ -136,7 +136,7 @@ class WebhookSender:
                     f"there is no delivery dlv_{delivery_id}; they are kept for 30 days after their end"
                 )
             (found,), _ = await deliveries.page(connection, delivery_id=delivery_id)
-            await self._queue.enqueue(connection, [send_job(found.instance_id, found.host)])
+            await self._queue.add([send_job(found.instance_id, found.host)]).run(connection)
         return found
 
     async def page(

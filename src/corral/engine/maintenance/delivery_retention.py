@@ -35,7 +35,8 @@ def sweep(database: Database, queue: JobQueue, clock: Clock) -> JobType:
                 NewJob(type=SEND_WEBHOOK, payload={"instanceId": each}, dedupe_key=f"overdue:{each}")
                 for each in forgotten
             ]
-            await queue.enqueue(connection, wanted)
+            if wanted:
+                await queue.add(wanted).run(connection)
         if removed or forgotten:
             log.info("deliveries.swept", removed=removed, resumed=len(forgotten))
 

@@ -105,7 +105,7 @@ class Observations:
         counted = unnamed(instance, began=began, settle=self.policy.settle)
         if counted is not None:
             async with self.database.connection() as connection:
-                await instances.write_many(connection, [counted], [self.clock.now()])
+                await instances.update_many([counted], [self.clock.now()]).run(connection)
 
     async def record_move(self, match: Match, old: ProviderInstance | None, *, began: datetime) -> None:
         """Record what a lookup of the *old* machine of a record showed, after a listing showed another in its place."""
@@ -130,9 +130,11 @@ class Observations:
         now = self.clock.now()
         due = {i.id: next_wake_at(i, now, self.policy) for i in changed}
         wake_at = [*(due[i.id] for i in changed), *(now for _ in counted)]
-        written = await instances.write_many(connection, [*changed, *counted], wake_at)
+        rows = await instances.update_many([*changed, *counted], wake_at).run(connection)
+        written = {row["id"] for row in rows}
         wanted = [i for i in changed if i.id in written and not due[i.id]]
-        await self.queue.enqueue(connection, [_a_pass_over(i) for i in wanted])
+        if wanted:
+            await self.queue.add([_a_pass_over(i) for i in wanted]).run(connection)
 
     async def _write(self, connection: Connection, found: Comparison) -> None:
         given = {match.record.id: match for match in found.matches}

@@ -181,7 +181,8 @@ class Observer:
         """Turn reminders that are due into passes."""
         async with self.database.transaction() as connection:
             due = await instances.due(connection, self.clock.now())
-            await self.queue.enqueue(connection, [reconcile_job(instance_id, phase) for instance_id, phase in due])
+            if due:
+                await self.queue.add([reconcile_job(each, phase) for each, phase in due]).run(connection)
 
     async def look(self) -> None:
         """List the whole account once and act on the difference; an unreachable provider changes nothing."""

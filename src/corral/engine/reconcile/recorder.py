@@ -77,22 +77,23 @@ class Recorder:
         wake_at = None if requeue_after is None else now + requeue_after
         befores = (before, *(step.after for step in steps))
         moves = [(old, step) for old, step in zip(befores, steps, strict=False) if _is_told(old, step.after)]
+        update = instances.update(steps[-1].after, wake_at=wake_at)
         if not moves:  # one statement is a transaction by itself
-            written = await instances.write(hold.connection, steps[-1].after, wake_at=wake_at)
+            if not await update.run(hold.connection):
+                raise instances.stale(before)
             hold.wake_at = wake_at
-            return written
-        moving = instances.writing(steps[-1].after, wake_at=wake_at)
+            return instances.updated(steps[-1].after)
         # Whoever changes the operation changes the instance, too: if this write finds the instance as it was read, its
         # operation is as it was read with it.
-        operation, following, changes = _following(moves, hold.operation, now, if_=moving.name)
-        if not await self.event_publisher.write(hold.connection, [moving, *following], changes):
+        operation, following, changes = _following(moves, hold.operation, now, if_=update.name)
+        if not await self.event_publisher.write(hold.connection, [update, *following], changes):
             raise instances.stale(before)
         hold.operation, hold.wake_at = operation, wake_at
         for change in changes:
             old, new = (None if change.before is None else change.before.phase), change.after.phase
             if old is not new:
                 log.info("instance.phase_changed", old=old, new=new, because=change.because)
-        return instances.written(steps[-1].after)
+        return instances.updated(steps[-1].after)
 
 
 def _following(
@@ -109,10 +110,10 @@ def _following(
             progress = Progress(before=earlier, after=latest)
             is_over = latest.status is OperationStatus.COMPLETED and earlier.status is not latest.status
             if is_over and latest.stamps.get("ready") == now:
-                writes.append(ready_times.remembering(step.after.order.product_name, latest, if_=if_))
+                writes.append(ready_times.add(step.after.order.product_name, latest, if_=if_))
         changes.append(Change(before=old, after=step.after, because=step.because, at=now, progress=progress))
     if latest is not None and latest is not operation:
-        writes.append(operations.writing(latest, if_=if_))
+        writes.append(operations.update(latest, if_=if_))
     return latest, writes, changes
 
 

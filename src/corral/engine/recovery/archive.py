@@ -202,7 +202,8 @@ class ArchiveImport:
         await instances.take_mark(self.connection, self.header.installation)
         await archive.take_up(self.connection, now)
         waiting = await archive.waiting_receivers(self.connection)
-        await self.queue.enqueue(self.connection, [send_job(InstanceId(each), host) for each, host in waiting])
+        if waiting:
+            await self.queue.add([send_job(InstanceId(each), host) for each, host in waiting]).run(self.connection)
 
     async def _check_empty(self) -> None:
         there = {kind: count for kind, count in (await archive.counts(self.connection)).items() if count}

@@ -115,12 +115,12 @@ class Rebuilder:
         for one in plan.to_record:
             await orphans.release(connection, one.finding.seen.id)
         if new:
-            await instances.add(connection, new, wake_at=now)
-            await operations.add(connection, [completed_create(instance, now) for instance in new])
+            await instances.add(new, wake_at=now).run(connection)
+            await operations.add([completed_create(instance, now) for instance in new]).run(connection)
             because = "rebuilt from the provider's list"
             await self.tell(connection, [Change(before=None, after=i, because=because, at=now) for i in new])
         if joined:
-            await instances.write_many(connection, joined, [now] * len(joined))
+            await instances.update_many(joined, [now] * len(joined)).run(connection)
 
     async def _found(self, finding: MarkedMachine, record: Instance | None, now: datetime) -> Assessment:
         seen, price = finding.seen, await todays_price(self.catalog, finding.seen)

@@ -1,8 +1,9 @@
 """
-Several writes in one round trip to the database: all of them are made, or none.
+Writes as values: a store function returns a `Write`, and the caller runs it alone or combined with others.
 
-PostgreSQL shows all parts of a statement the same picture of the data, so no part sees what another wrote. A part may
-only ask what an earlier one returned: `EXISTS (SELECT FROM name)` makes it depend on that one having changed something.
+`run_combined` sends several in one round trip: all of them happen, or none. PostgreSQL evaluates all parts of a
+statement on one snapshot, so no part sees the rows another one wrote; a part can only depend on what an earlier one
+returned (`only_if`).
 """
 
 from __future__ import annotations
@@ -16,15 +17,26 @@ from corral.store.session.database import Connection
 
 
 class Write(NamedTuple):
-    """One statement that changes rows, and the name under which later ones may ask what it returned."""
+    """One statement that changes rows, to be run alone or together with others."""
 
     name: str
+    """The name by which a later part of a combined statement refers to the rows that this one returned."""
     sql: str
     arguments: Sequence[object]
 
+    async def run(self, connection: Connection) -> list[Any]:
+        """Run the statement by itself, in the transaction that *connection* has open or its own; return its rows."""
+        rows: list[Any] = await connection.fetch(self.sql, *self.arguments)
+        return rows
+
+
+def only_if(name: str | None) -> str:
+    """A condition that holds if the earlier part called *name* changed a row; without a name it always holds."""
+    return "true" if name is None else f"EXISTS (SELECT FROM {name})"
+
 
 async def run_combined(connection: Connection, writes: Sequence[Write], answer: str) -> Any:
-    """Make *writes*, and answer the row that the query *answer* finds in what they return."""
+    """Run *writes* as one statement; return the row that the query *answer* selects from what they returned."""
     arguments = [argument for write in writes for argument in write.arguments]
     parts = tuple((write.name, write.sql, len(write.arguments)) for write in writes)
     return await connection.fetchrow(_statement(parts, answer), *arguments)

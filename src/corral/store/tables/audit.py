@@ -34,9 +34,10 @@ _SHARED = {
     "status": "integer",
     "error_code": "text",
 }
-# PostgreSQL has the lines when it answers; it need not have them on disk before a caller gets an answer.
-_APPEND = BulkInsert(_INSERT % f"set_config('synchronous_commit', 'off', true), {_LOCK}", own=_OWN, shared=_SHARED)
-_APPEND_WITH = BulkInsert(_INSERT % _LOCK, own=_OWN, shared=_SHARED)
+_APPEND = BulkInsert(_INSERT % _LOCK, own=_OWN, shared=_SHARED)
+_APPEND_ASYNC = BulkInsert(
+    _INSERT % f"set_config('synchronous_commit', 'off', true), {_LOCK}", own=_OWN, shared=_SHARED
+)
 _PAGE = """
 SELECT * FROM corral_audit
 WHERE id > $1 AND ($3::text IS NULL OR instance_id = $3) AND ($4::text IS NULL OR who = $4 OR key_id = $4)
@@ -44,20 +45,18 @@ ORDER BY id LIMIT $2
 """
 
 
-async def append(connection: Connection, entries: Sequence[AuditEntry]) -> None:
-    """Write *entries* down, in one statement: the lock is held until they are committed."""
-    sql, arguments = _APPEND.statement([_row(entry) for entry in entries])
-    await connection.execute(sql, *arguments)
-
-
-def appending(entries: Sequence[AuditEntry]) -> Write:
+def append(entries: Sequence[AuditEntry], *, synchronous: bool = True) -> Write:
     """
-    The same, to be made together with what they tell of.
+    Insert *entries*, at least one, in one statement; the lock is held until their transaction ends.
 
-    Best right after what decides whether anything is made at all: PostgreSQL makes the rest from the last to the first,
-    and the lock is then taken when all else is done.
+    In a combined statement it belongs right after the part that decides whether anything is written: PostgreSQL runs
+    the parts after that one from the last to the first, so the lock is taken when the others are done.
+
+    With *synchronous* off, the commit does not wait for the disk. That applies to the whole transaction: use it only
+    where the lines are all there is, such as refusals.
     """
-    return Write("noted", *_APPEND_WITH.statement([_row(entry) for entry in entries]))
+    insert = _APPEND if synchronous else _APPEND_ASYNC
+    return Write("audit_lines", *insert.statement([_row(entry) for entry in entries]))
 
 
 async def page(

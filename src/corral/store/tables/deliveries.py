@@ -20,6 +20,7 @@ from corral.domain.events import EventType
 from corral.domain.instance import Instance, InstanceId
 from corral.domain.operation import Operation
 from corral.store.session.database import SWEEP_SECONDS, Connection
+from corral.store.sql.combined_statement import Write
 from corral.store.sql.instance_codec import instance_of, record_of
 
 HISTORY = 20
@@ -137,12 +138,12 @@ class Pending:
     """Whether its receiver said meanwhile that it wants to hear no more of this instance."""
 
 
-async def add(connection: Connection, outgoing: Sequence[NewDelivery]) -> None:
-    """Put deliveries into the outbox, within the transaction of their events."""
+def add(outgoing: Sequence[NewDelivery]) -> Write:
+    """Insert deliveries, at least one, into the outbox; it belongs in the transaction of their events."""
     rows = [
         (o.event_row, o.instance_id, o.url, o.host, o.at, msgspec.json.encode(o.snapshot).decode()) for o in outgoing
     ]
-    await connection.execute(_ADD, *(list(column) for column in zip(*rows, strict=True)))
+    return Write("new_deliveries", _ADD, [list(column) for column in zip(*rows, strict=True)])
 
 
 @asynccontextmanager

@@ -23,7 +23,7 @@ from corral.domain.lifecycle.tables import Phase
 from corral.store.session.database import Connection
 from corral.store.session.notifications import notice
 from corral.store.sql.bulk_insert import BulkInsert
-from corral.store.sql.combined_statement import Write
+from corral.store.sql.combined_statement import Write, only_if
 
 TOPIC: Final = "events"
 """The notice on commit of events; it wakes whoever follows the log, in every process."""
@@ -65,19 +65,13 @@ class _Kept(msgspec.Struct, rename="camel", omit_defaults=True):
 _kept = msgspec.json.Decoder(_Kept)
 
 
-async def append(connection: Connection, told: Sequence[EventDraft]) -> list[int]:
+def append(drafts: Sequence[EventDraft], *, if_: str | None = None) -> Write:
     """
-    Write one event each, within the transaction of the change; answers their row ids, in order.
+    Insert one event for each draft, if the write called *if_* changed a row; returns their `id`, ascending.
 
-    The change itself must have been written before in that transaction.
+    It belongs in the transaction of the change, in the same statement or after the change was written.
     """
-    sql, arguments = _adding("true").statement([_row(one) for one in told])
-    return sorted(row["id"] for row in await connection.fetch(sql, *arguments))
-
-
-def appending(told: Sequence[EventDraft], *, if_: str) -> Write:
-    """The same, to be made together with, and only if, the write called *if_* changes something; returns `id`."""
-    return Write("told", *_adding(f"EXISTS (SELECT FROM {if_})").statement([_row(one) for one in told]))
+    return Write("new_events", *_append(if_).statement([_row(draft) for draft in drafts]))
 
 
 async def page(
@@ -112,12 +106,12 @@ async def one(connection: Connection, row_id: int) -> Event:
 
 
 @cache
-def _adding(condition: str) -> BulkInsert:
-    """Adds events if *condition* holds, in the order they are given."""
+def _append(if_: str | None) -> BulkInsert:
+    """Inserts events in the order they are given."""
     return BulkInsert(
         f"WITH noticed AS (SELECT {notice(TOPIC)})"  # noqa: S608  # constants
         " INSERT INTO corral_events ({columns}) SELECT {columns} FROM {rows}"
-        f" WHERE {condition} ORDER BY place RETURNING id, (SELECT count(*) FROM noticed)",
+        f" WHERE {only_if(if_)} ORDER BY place RETURNING id, (SELECT count(*) FROM noticed)",
         own=_OWN,
         shared=_SHARED,
     )

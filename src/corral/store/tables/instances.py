@@ -61,52 +61,35 @@ RETURNING i.id, {notice(TOPIC, "i.id")}
 """  # noqa: S608  # constants
 
 
-async def add(connection: Connection, instances: Sequence[Instance], wake_at: datetime | None = None) -> None:
-    """Remember new instances."""
-    if instances:
-        new = adding(instances, wake_at)
-        await connection.execute(new.sql, *new.arguments)
+def add(instances: Sequence[Instance], wake_at: datetime | None = None) -> Write:
+    """Insert new instances, at least one."""
+    return Write("new_instances", *_ADD.statement([_row(instance, wake_at) for instance in instances]))
 
 
-def adding(instances: Sequence[Instance], wake_at: datetime | None) -> Write:
-    """The same, to be made together with what belongs to it."""
-    return Write("added", *_ADD.statement([_row(instance, wake_at) for instance in instances]))
+def add_unless_known(instance: Instance, wake_at: datetime | None) -> Write:
+    """Insert a new instance; returns no row, and inserts nothing, if a record has the same provider id."""
+    return Write("new_instance", *_ADD_UNLESS_KNOWN.statement([_row(instance, wake_at)]))
 
 
-async def add_unless_known(connection: Connection, instance: Instance, wake_at: datetime | None) -> bool:
-    """Remember a new instance, unless one of the same provider id is remembered; answers whether it was added."""
-    sql, arguments = _ADD_UNLESS_KNOWN.statement([_row(instance, wake_at)])
-    return bool(await connection.fetch(sql, *arguments))
+def update(instance: Instance, *, wake_at: datetime | None) -> Write:
+    """Replace the record of *instance*; returns no row, and changes nothing, if it changed since it was read."""
+    return Write("updated_instance", _UPDATE_ONE, _changed(instance, wake_at))
 
 
-async def write(connection: Connection, instance: Instance, *, wake_at: datetime | None) -> Instance:
-    """Replace what is remembered of *instance*; raises StaleError if it changed since it was read."""
-    if await connection.fetchrow(_UPDATE_ONE, *_changed(instance, wake_at)) is None:
-        raise stale(instance)
-    return written(instance)
-
-
-def writing(instance: Instance, *, wake_at: datetime | None) -> Write:
-    """The same, to be made together with what depends on it; it returns nothing when it would be stale."""
-    return Write("moved", _UPDATE_ONE, _changed(instance, wake_at))
+def update_many(instances: Sequence[Instance], wake_at: Sequence[datetime | None]) -> Write:
+    """Replace the record of each instance that did not change since it was read; returns the `id` of those."""
+    columns = [list(column) for column in zip(*map(_row, instances, wake_at), strict=True)]
+    return Write("updated_instances", _UPDATE, columns)
 
 
 def stale(instance: Instance) -> StaleError:
-    """Somebody else was faster."""
-    return StaleError(f"{instance.id} was changed by somebody else meanwhile")
+    """The error for an update that returned no row."""
+    return StaleError(f"{instance.id} was changed by another writer meanwhile")
 
 
-def written(instance: Instance) -> Instance:
-    """*instance* as it is once it is written."""
+def updated(instance: Instance) -> Instance:
+    """*instance* as an update leaves it: with the next generation."""
     return replace(instance, generation=instance.generation + 1)
-
-
-async def write_many(
-    connection: Connection, instances: Sequence[Instance], wake_at: Sequence[datetime | None]
-) -> set[InstanceId]:
-    """Replace what is remembered of each that did not change since it was read; answers which those were."""
-    rows = await connection.fetch(_UPDATE, *_columns(instances, wake_at))
-    return {InstanceId(row["id"]) for row in rows}
 
 
 async def load(connection: Connection, instance_id: str) -> Instance | None:
@@ -293,10 +276,6 @@ async def none_yet(connection: Connection) -> bool:
 async def take_mark(connection: Connection, mark: str) -> None:
     """Be the installation that *mark* marks; for a database that has no instances of its own yet."""
     await connection.execute("UPDATE corral_installation SET mark = $1", mark)
-
-
-def _columns(instances: Sequence[Instance], wake_at: Sequence[datetime | None]) -> list[list[Any]]:
-    return [list(column) for column in zip(*map(_row, instances, wake_at), strict=True)]
 
 
 def _changed(instance: Instance, wake_at: datetime | None) -> tuple[Any, ...]:

@@ -12,7 +12,7 @@ from corral.domain.instance import Failure, InstanceId, OperationId
 from corral.domain.operation import Operation, OperationKind, OperationStatus
 from corral.store.session.database import Connection
 from corral.store.sql.bulk_insert import BulkInsert
-from corral.store.sql.combined_statement import Write
+from corral.store.sql.combined_statement import Write, only_if
 
 COLUMNS = "id, instance_id, kind, status, phases, error, created_at, correlation_id"
 _ADD = BulkInsert(
@@ -29,27 +29,18 @@ _ADD = BulkInsert(
 _UPDATE = "UPDATE corral_operations SET status = $2, phases = $3::jsonb, error = $4::jsonb WHERE id = $1"
 
 
-async def add(connection: Connection, operations: Sequence[Operation]) -> None:
-    """Remember new operations."""
-    if not operations:
-        return
-    new = adding(operations)
-    await connection.execute(new.sql, *new.arguments)
+def add(operations: Sequence[Operation]) -> Write:
+    """Insert new operations, at least one."""
+    return Write("new_operations", *_ADD.statement([_row(operation) for operation in operations]))
 
 
-def adding(operations: Sequence[Operation]) -> Write:
-    """The same, to be made together with what belongs to it."""
-    return Write("asked", *_ADD.statement([_row(operation) for operation in operations]))
+def update(operation: Operation, *, if_: str | None = None) -> Write:
+    """
+    Replace the record of *operation*, if the write called *if_* changed a row.
 
-
-async def write(connection: Connection, operation: Operation) -> None:
-    """Replace what is remembered of *operation*; its instance's generation guards it."""
-    await connection.execute(_UPDATE, *_changed(operation))
-
-
-def writing(operation: Operation, *, if_: str) -> Write:
-    """The same, to be made together with, and only if, the write called *if_* changes something."""
-    return Write("advanced", f"{_UPDATE} AND EXISTS (SELECT FROM {if_})", _changed(operation))
+    The generation of its instance guards it: run it in the transaction that updates the instance.
+    """
+    return Write("updated_operation", f"{_UPDATE} AND {only_if(if_)}", _changed(operation))
 
 
 async def load(connection: Connection, operation_id: str) -> Operation | None:

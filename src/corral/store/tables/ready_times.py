@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from corral.domain.operation import Operation, OperationKind
 from corral.store.session.database import Connection
-from corral.store.sql.combined_statement import Write
+from corral.store.sql.combined_statement import Write, only_if
 
 MOST_RECENT: Final = 1000
 
@@ -51,13 +51,13 @@ class ReadyTimes:
     """From the first sighting of it running to ready."""
 
 
-def remembering(product_name: str, operation: Operation, *, if_: str) -> Write:
-    """Learn from an operation that makes its instance ready, together with and only if the write called *if_* does."""
+def add(product_name: str, operation: Operation, *, if_: str | None = None) -> Write:
+    """Insert how long *operation*, which made its instance ready, took, if the write called *if_* changed a row."""
     ready, ran = operation.stamps["ready"], operation.stamps.get("instanceRunning")
     whole = (ready - operation.created_at).total_seconds()
     lag = None if ran is None else (ready - ran).total_seconds()
-    sql = f"{_INSERT} WHERE EXISTS (SELECT FROM {if_})"
-    return Write("learnt", sql, (product_name, operation.kind.value, whole, lag, ready))
+    sql = f"{_INSERT} WHERE {only_if(if_)}"
+    return Write("new_ready_time", sql, (product_name, operation.kind.value, whole, lag, ready))
 
 
 async def usual_seconds(connection: Connection, product_name: str) -> float | None:

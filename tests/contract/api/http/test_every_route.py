@@ -313,7 +313,7 @@ async def test_browsers_of_allowed_origins_may_call(service: Service) -> None:
 async def test_a_job_that_goes_first_is_shown_as_high(service: Service, database: Database) -> None:
     """The contract knows three priorities."""
     async with database.transaction() as connection:
-        await service.parts.queue.enqueue(connection, [NewJob(type="probe", payload={}, first=True)])
+        await service.parts.queue.add([NewJob(type="probe", payload={}, first=True)]).run(connection)
 
     listed = (await service.ask("GET", "/api/jobs?priority=high")).json
     assert [job["priority"] for job in listed["jobs"]] == ["high"]
@@ -323,9 +323,8 @@ async def test_a_job_that_goes_first_is_shown_as_high(service: Service, database
 async def test_jobs_are_shown_and_cleaned_up(service: Service, database: Database) -> None:
     """The job routes speak the words of the contract."""
     async with database.transaction() as connection:
-        (job_id,) = await service.parts.queue.enqueue(
-            connection, [NewJob(type="probe", payload={"instanceId": "inst_1"})]
-        )
+        job = NewJob(type="probe", payload={"instanceId": "inst_1"})
+        ((job_id,),) = await service.parts.queue.add([job]).run(connection)
 
     listed = (await service.ask("GET", "/api/jobs?type=probe&status=pending&priority=high&instanceId=inst_1")).json
     one = (await service.ask("GET", f"/api/jobs/job_{job_id}")).json

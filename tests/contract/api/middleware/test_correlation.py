@@ -106,7 +106,7 @@ async def test_log_lines_of_a_job_and_of_the_jobs_it_causes_carry_the_id(databas
     async def first(_run: JobRun) -> None:
         log.info("request.served", step="first")
         async with database.transaction() as connection:
-            await queue.enqueue(connection, [NewJob(type="second", payload={})])
+            await queue.add([NewJob(type="second", payload={})]).run(connection)
 
     async def second(_run: JobRun) -> None:
         log.info("request.served", step="second")
@@ -121,7 +121,7 @@ async def test_log_lines_of_a_job_and_of_the_jobs_it_causes_carry_the_id(databas
     with capture_logs(processors=[merge_contextvars]) as lines:
         with structlog.contextvars.bound_contextvars(correlation_id="order-7"):
             async with database.transaction() as connection:
-                await queue.enqueue(connection, [NewJob(type="first", payload={})])
+                await queue.add([NewJob(type="first", payload={})]).run(connection)
         working = asyncio.create_task(worker.run())
         await until(has_ended)
         await worker.stop()
