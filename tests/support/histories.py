@@ -83,6 +83,9 @@ class Stage:
     environment: FaultEnvironment
     runner: asyncio.Runner
     played: int = 0
+    begun: int = 0
+    converged: int = 0
+    """How many were left alone at their end and judged; fewer than begun means that a judge was not called."""
 
     def run(self, work: Awaitable[T]) -> T:
         async def awaited() -> T:
@@ -105,6 +108,7 @@ class Histories(RuleBasedStateMachine):
         super().__init__()
         self.stage = stage
         stage.played += 1
+        self.begun = False
         self.unlucky: set[InstanceId] = set()
         """Wishes to which something happened that may rightly fail them."""
         self.long_denied = False
@@ -123,6 +127,8 @@ class Histories(RuleBasedStateMachine):
         quirks = {"list_lag_seconds": lag, "get_lag_seconds": lag if blind else 0, "list_order": order}
         self.engine = self.stage.run(self.stage.environment.engine(**quirks))
         self._run(self.engine.request_create())
+        self.begun = True
+        self.stage.begun += 1
 
     # Users.
 
@@ -214,8 +220,9 @@ class Histories(RuleBasedStateMachine):
             self._check_gone(instance)
 
     def teardown(self) -> None:
-        if hasattr(self, "paddock"):
+        if self.begun:
             self._run(self._left_alone_it_converges())
+            self.stage.converged += 1
 
     def _check_bills(self) -> None:
         if self.long_denied:

@@ -66,6 +66,7 @@ def test_no_history_bills_twice_loses_or_forgets(server: DatabaseTarget) -> None
     hurried = CI_HISTORIES * examples // USUAL_EXAMPLES
     with staged(server) as stage:
         play(stage, histories=hurried if examples < USUAL_EXAMPLES else max(examples, CI_HISTORIES))
+    assert stage.converged == stage.begun > 0, "a history ended without its last judge"
 
 
 class RetryingCloud(NovitaCloud):
