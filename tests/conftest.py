@@ -71,10 +71,17 @@ def _patience(item: pytest.Item) -> float:
 
 @pytest.fixture(autouse=True)
 def _own_log() -> Generator[None]:
-    """The log as no test has configured it: it belongs to the process, and who runs before whom is not known."""
+    """
+    Reset the log of the process before and after each test, so that no test depends on the ones before it.
+
+    Tracebacks are plain: structlog's default draws them with rich, which takes a third of a second each.
+    """
     root = logging.getLogger()
     handlers, level = root.handlers[:], root.level
     structlog.reset_defaults()
+    *before, _ = structlog.get_config()["processors"]
+    renderer = structlog.dev.ConsoleRenderer(colors=False, exception_formatter=structlog.dev.plain_traceback)
+    structlog.configure(processors=[*before, renderer])
     yield
     structlog.reset_defaults()
     root.handlers[:] = handlers
