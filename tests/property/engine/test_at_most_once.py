@@ -26,6 +26,7 @@ from corral.cloud.port import BeforeSend, ProviderCreate
 from corral.domain.errors import CloudTransientError, CloudUnknownError
 from corral.domain.lifecycle.decide import Policy
 from corral.domain.observation import compare
+from corral.engine.observe import observations
 from corral.store.server.target import DatabaseTarget
 
 CI_HISTORIES = 2000
@@ -102,6 +103,7 @@ def test_doing_without_the_settle_time_is_found_out(server: DatabaseTarget) -> N
 
 @pytest.mark.timeout(900)
 def test_looking_up_by_provider_id_only_is_found_out(server: DatabaseTarget, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without the name, a create whose answer was lost is never found."""
-    monkeypatch.setattr(compare, "marked", lambda _listed, _installation: [])
+    """Without the name, in listings or in lookups by name, a create whose answer was lost is never found."""
+    for module in (compare, observations):
+        monkeypatch.setattr(module, "marked", lambda _listed, _installation: [])
     _found_out(server)
