@@ -55,7 +55,7 @@ class EventEnv:
         now = self.clock.now()
         return Instance(
             id=InstanceId(f"inst_{name}"),
-            order=CreateRequest(
+            request=CreateRequest(
                 name=name, product_name="RTX 4090 24GB", template_id="1", regions=("CN-HK-01",), webhook_url=url
             ),
             goal=Goal.RUNNING,

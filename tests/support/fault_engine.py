@@ -274,7 +274,7 @@ class FaultEngine:
         number, now = next(self._numbers), self.clock.now()
         instance = Instance(
             id=InstanceId(f"inst_{number}"),
-            order=order,
+            request=order,
             goal=Goal.RUNNING,
             phase=Phase.CREATING,
             operation_id=OperationId(f"op_{number}"),

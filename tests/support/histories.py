@@ -288,7 +288,7 @@ class Histories(RuleBasedStateMachine):
             assert instance.phase in {Phase.EXITED, Phase.FAILED}, instance
             now = self.engine.simulator.now()
             running = [m.id for m in self.engine.machines(instance.id) if m.claim(now) is MachineShare.BILLED]
-            assert not running or instance.provider_failure, f"stopped, but billed: {instance}"
+            assert not running or instance.observation.failure, f"stopped, but billed: {instance}"
             return
         if instance.phase is Phase.READY:
             assert there == [instance.provider_id], f"ready, but gone: {instance}"

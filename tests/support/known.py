@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from corral.domain.instance import CreateRequest, Instance, InstanceId, OperationId
 from corral.domain.lifecycle.tables import Goal, Phase
@@ -10,7 +12,7 @@ from corral.domain.lifecycle.tables import Goal, Phase
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 FRESH = Instance(
     id=InstanceId("inst_a1"),
-    order=CreateRequest(name="a", product_name="RTX 4090 24GB", template_id="1", regions=("CN-HK-01",)),
+    request=CreateRequest(name="a", product_name="RTX 4090 24GB", template_id="1", regions=("CN-HK-01",)),
     goal=Goal.RUNNING,
     phase=Phase.CREATING,
     operation_id=OperationId("op_1"),
@@ -18,3 +20,12 @@ FRESH = Instance(
     phase_since=NOW,
     deadline_at=NOW + timedelta(minutes=20),
 )
+
+
+def altered(instance: Instance, **fields: Any) -> Instance:
+    """*instance* with other *fields*; of a group, a dict gives the fields that differ."""
+    changes = {
+        name: replace(getattr(instance, name), **value) if isinstance(value, dict) else value
+        for name, value in fields.items()
+    }
+    return replace(instance, **changes)

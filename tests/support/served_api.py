@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
@@ -37,6 +37,7 @@ from corral.views.listing import encoded
 from corral.webhooks.guard import AddressGuard
 from support.command_env import REGIONS, CommandEnv
 from support.fleets import a_fleet
+from support.known import altered
 from support.service import Answer, Service, serving
 
 WISH: dict[str, Any] = {"name": "trainer", "productName": "RTX 4090 24GB", "templateId": 204511, "gpuNum": "2"}
@@ -64,7 +65,7 @@ class ServedApi:
         async with self.env.database.transaction() as connection:
             found = await instances.load(connection, instance_id)
             assert found is not None
-            changed = replace(found, **fields)
+            changed = altered(found, **fields)
             assert await instances.update(changed, wake_at=None).run(connection)
             return instances.updated(changed)
 

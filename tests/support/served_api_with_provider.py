@@ -40,7 +40,9 @@ class ServedApiWithProvider:
     async def foreign(self, name: str = "somebody-elses", **fields: object) -> str:
         return await self.sim.create(name, **{"clusterId": HONG_KONG, "productId": PRODUCT, **fields})
 
-    async def managed(self, name: str = "trainer", **fields: Any) -> tuple[str, str]:
+    async def managed(
+        self, name: str = "trainer", *, sighting: Sighting = Sighting.BOOTING, **fields: Any
+    ) -> tuple[str, str]:
         """An instance of ours that the provider has: our id and the provider's."""
         made = (await self.api.request_create(name=name, gpuNum=1)).json
         ours, product_id = str(made["instanceId"]), str(made["productId"])
@@ -48,10 +50,9 @@ class ServedApiWithProvider:
         theirs = await self.sim.create(provider_name(mark), clusterId=HONG_KONG, productId=product_id)
         clock = self.api.env.clock
         given: dict[str, Any] = {
-            "attempt": 1,
+            "create": {"number": 1},
             "phase": Phase.STARTING,
-            "sighting": Sighting.BOOTING,
-            "sighted_at": clock.now(),
+            "observation": {"sighting": sighting, "sighted_at": clock.now()},
             "provider_id": ProviderId(theirs),
         }
         await self.api.change(ours, **given | fields)

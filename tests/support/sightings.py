@@ -13,5 +13,5 @@ def shown(
 ) -> ProviderInstance:
     unsaid: dict[str, Any] = dict.fromkeys((field.name for field in fields(ProviderInstance)), None)
     empty: dict[str, Any] = {"endpoints": (), "env_names": (), "volume_mounts": ()}
-    known: dict[str, Any] = {"id": provider_id, "name": name, "sighting": sighting, "word": sighting.value}
+    known: dict[str, Any] = {"id": provider_id, "name": name, "sighting": sighting, "provider_status": sighting.value}
     return ProviderInstance(**unsaid | empty | known | said)

@@ -97,7 +97,7 @@ class SteppedEngine:
         operation = OperationId(f"op_{number}")
         instance = Instance(
             id=InstanceId(f"inst_{number}"),
-            order=order,
+            request=order,
             goal=Goal.RUNNING,
             phase=Phase.CREATING,
             operation_id=operation,

@@ -18,6 +18,6 @@ def hourly_micro_usd(instance: Instance) -> int:
     """
     if instance.provider_id is None or instance.placement is None or instance.phase in _UNBILLED:
         return 0
-    if instance.phase is Phase.FAILED and instance.sighting in _IDLE:
+    if instance.phase is Phase.FAILED and instance.observation.sighting in _IDLE:
         return 0
     return instance.placement.micro_usd

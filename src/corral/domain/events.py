@@ -130,9 +130,9 @@ def event_drafts(changes: Iterable[Change]) -> list[EventDraft]:
 def _parts(change: Change) -> list[Change]:
     """*change* in the steps that it tells of: a machine whose start was seen only when it ran had booted before."""
     before = change.before
-    if before is None or before.owed is not Action.START or change.after.phase is not Phase.RUNNING:
+    if before is None or before.pending.action is not Action.START or change.after.phase is not Phase.RUNNING:
         return [change]
-    booted = replace(before, owed=None)
+    booted = replace(before, pending=replace(before.pending, action=None))
     return [replace(change, after=booted, progress=None), replace(change, before=booted)]
 
 
@@ -140,10 +140,10 @@ def event_of(change: Change) -> EventType:
     """The name of what *change* did to its instance."""
     if change.before is None:
         return EventType.CREATED
-    never_left = change.before.owed is Action.START and change.after.phase is Phase.EXITED
-    if change.after.owed is Action.START or never_left:
+    never_left = change.before.pending.action is Action.START and change.after.phase is Phase.EXITED
+    if change.after.pending.action is Action.START or never_left:
         return EventType.CHANGED  # a start was asked for, or came to nothing: the machine has not moved
-    if change.before.owed is Action.START and change.after.phase is Phase.STARTING:
+    if change.before.pending.action is Action.START and change.after.phase is Phase.STARTING:
         return EventType.STARTING
     if change.after.phase is change.before.phase:
         return EventType.WAITING if starts_to_wait(change.before, change.after) else EventType.CHANGED

@@ -80,11 +80,91 @@ class Access:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CreateAttempt:
+    """The last create call that was recorded."""
+
+    number: int = 0
+    """How many create calls were recorded; each has a provider-side name of its own."""
+    sent_at: datetime | None = None
+    """Set with the intent, before the call; None once the outcome of the call is known."""
+    ended: bool = False
+    """Whether the worker that made the call recorded that the call is over. Otherwise the worker died, or is paused or
+    cut off, and the call may be under way for another `Policy.longest_create`."""
+    doubted_at: datetime | None = None
+    """When the call ended without an outcome or, if its worker did not record that, when a pass first found it."""
+    listings_without: int = 0
+    """Complete listings, begun after the settle time was over, that did not show its name."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateWait:
+    """
+    What kept the last try from creating the instance and is expected to pass.
+
+    No capacity, no money, a rejected key, or a provider that could not be asked or did not carry out the call.
+    """
+
+    code: str
+    message: str
+    tries: int = 0
+    """Tries that ended so, except those that the provider did not carry out; the pause before the next grows with
+    them."""
+    retry_at: datetime | None = None
+    """When offers are tried again; None: when the job that made the last try runs again."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observation:
+    """What the provider last said about the instance, and when it did not show it."""
+
+    sighting: Sighting | None = None
+    """ABSENT only after that was confirmed. None: never seen."""
+    provider_status: str | None = None
+    """The provider's own status text."""
+    sighted_at: datetime | None = None
+    booted_at: datetime | None = None
+    """When it last came up, by the provider's clock: only good to be compared with what the provider says later."""
+    failure: str | None = None
+    """The provider's `statusError`."""
+    spot: Spot | None = None
+    """What the provider last said of its spot offer; None: it is none, or nothing was said."""
+    unlisted_since: datetime | None = None
+    """When a complete listing first lacked it; None while it is listed."""
+    absence_checks: int = 0
+    """How many direct lookups since then did not find it."""
+    absence_checked_at: datetime | None = None
+    lookup_failed_since: datetime | None = None
+    """When a lookup by its id first did not find it, after a delete was sent; None if it was seen since."""
+    found_unlisted_since: datetime | None = None
+    """When a lookup by its id first found it although a complete listing lacked it; None once a listing shows it."""
+    found_unlisted_at: datetime | None = None
+    """When a lookup last did."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PendingAction:
+    """The call to start, restart, stop or delete the instance that its present operation needs."""
+
+    action: Action | None = None
+    """START or RESTART: what the operation requested and no observation has shown to have happened."""
+    attempts: int = 0
+    """How many calls were sent."""
+    sent_at: datetime | None = None
+    """When the last call was sent."""
+    ended_at: datetime | None = None
+    """When the last call to stop or delete ended; None: under way, or its worker died."""
+    sent_on: Sighting | None = None
+    """What the provider had last said of the instance when that call was sent."""
+    refused: Failure | None = None
+    """Why the provider did not carry out the last call."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Instance:
-    """One instance as we last recorded it."""
+    """One instance as it was last recorded."""
 
     id: InstanceId
-    order: CreateRequest
+    request: CreateRequest
     goal: Goal
     phase: Phase
     generation: int = 0
@@ -95,77 +175,30 @@ class Instance:
     deadline_at: datetime | None
     """Until when the present operation must have brought it up."""
 
-    attempt: int = 0
-    """How many create calls were recorded; each has a provider-side name of its own."""
-    create_sent_at: datetime | None = None
-    """Set with the intent, before the call; None once the outcome of the last call is known."""
-    create_ended: bool = False
-    """Whether the worker that made the last call recorded that the call is over. Otherwise the worker died, or is
-    paused or cut off, and the call may be under way for another `Policy.longest_create`."""
-    doubted_at: datetime | None = None
-    """When the last call ended without an outcome or, if its worker did not record that, when a pass first found it."""
-    listings_since_sent: int = 0
-    """Complete listings, begun after the settle time was over, that did not show its name."""
+    create: CreateAttempt = CreateAttempt()
+    waiting: CreateWait | None = None
+    given_up: tuple[int, ...] = ()
+    """Attempts whose call was in doubt until the settle time was over; a machine of theirs may still appear."""
+    tried: tuple[RejectedCandidate, ...] = ()
+    placement: Placement | None = None
     provider_id: ProviderId | None = None
     provider_attempt: int | None = None
     """The attempt that made the machine `provider_id`; None: the last one."""
-    given_up: tuple[int, ...] = ()
-    """Attempts whose call was in doubt until the settle time was over; a machine of theirs may still appear."""
-    placement: Placement | None = None
-    tried: tuple[RejectedCandidate, ...] = ()
-    waiting: Failure | None = None
-    """What kept the last try from creating it and is expected to pass: no capacity, no money, a rejected key, or a
-    provider that could not be asked or did not carry out the call."""
-    create_tries: int = 0
-    """Tries that ended so, except those that the provider did not carry out; the pause before the next grows with
-    them."""
-    retry_at: datetime | None = None
-    """When offers are tried again; None: when the job comes back that made the last try."""
 
-    sighting: Sighting | None = None
-    """The provider's last word; ABSENT only when that was confirmed. None: never seen."""
-    word: str | None = None
-    sighted_at: datetime | None = None
-    booted_at: datetime | None = None
-    """When it last came up, by the provider's clock: only good to be compared with what the provider says later."""
-    provider_failure: str | None = None
-    missing_since: datetime | None = None
-    """When a complete listing first lacked it; None while it is listed."""
-    missing_checks: int = 0
-    """How often a direct look-up confirmed that it is missing."""
-    missing_checked_at: datetime | None = None
-    unlisted_since: datetime | None = None
-    """When a lookup by its id first found it although a complete listing lacked it; None once a listing shows it."""
-    unlisted_found_at: datetime | None = None
-    """When a lookup last did."""
-    unfound_since: datetime | None = None
-    """When a look by its id first did not find it, after it was told to go; None when it was seen since."""
-    spot: Spot | None = None
-    """What the provider last said of its spot offer; None: it is none, or nothing was said."""
+    observation: Observation = Observation()
     announced_spot: Spot | None = None
     """The reclaim notice of which the last event was."""
-    acted_at: datetime | None = None
-    """When the provider was last asked to start, stop, restart or delete it."""
+    pending: PendingAction = PendingAction()
     delete_accepted_at: datetime | None = None
     """When the provider first accepted a delete of it; from then on "not found" means that it is gone."""
-    answered_at: datetime | None = None
-    """When the last call to stop or delete it ended; None: under way, or its worker died."""
-    acted_on: Sighting | None = None
-    """What the provider had last said of it when that call was sent."""
-    owed: Action | None = None
-    """START or RESTART: what its operation asked for and nothing seen since shows to have happened."""
-    asks: int = 0
-    """How often the provider was asked for what is owed, or to stop or delete it."""
-    refused: Failure | None = None
-    """Why the provider did not do what it was last asked for."""
 
     checks: HealthCheckSpec | None = None
-    """How its operation wants it checked; None: as ordered."""
+    """The health checks of its operation; None: those of its request."""
     webhook_url: str | None = field(default=None, repr=False)
-    """Where its operation wants changes told; None: as ordered."""
+    """The webhook of its operation; None: that of its request."""
 
     endpoints: tuple[Endpoint, ...] = ()
-    ways: Access | None = None
+    access: Access | None = None
     health: HealthReport | None = None
     failure: Failure | None = None
     started_at: datetime | None = None
@@ -174,15 +207,15 @@ class Instance:
 
     @property
     def health_spec(self) -> HealthCheckSpec:
-        """How it is to be checked."""
-        return self.checks or self.order.health
+        """The health checks that apply."""
+        return self.checks or self.request.health
 
     @property
     def webhook_target(self) -> str | None:
-        """Where its changes are to be told, as far as somebody said."""
-        return self.webhook_url or self.order.webhook_url
+        """The URL that its events are sent to, if it has one of its own."""
+        return self.webhook_url or self.request.webhook_url
 
     @property
     def create_in_doubt(self) -> bool:
-        """Whether a create call may have happened that we do not know the outcome of."""
-        return self.provider_id is None and self.create_sent_at is not None
+        """Whether a create call was recorded whose outcome is not known."""
+        return self.provider_id is None and self.create.sent_at is not None

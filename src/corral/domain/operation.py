@@ -102,7 +102,7 @@ def advanced(operation: Operation, instance: Instance, now: datetime) -> Operati
         return operation
     stamps = dict(operation.stamps)
     # What is still owed was perhaps asked for, but nothing came of it yet.
-    if instance.owed is None and instance.phase in _STAMPS:
+    if instance.pending.action is None and instance.phase in _STAMPS:
         stamps.setdefault(_STAMPS[instance.phase], _reached_at(instance, stamps, now))
     if instance.phase is Phase.READY:
         stamps.setdefault("healthCheckCompleted", now)
@@ -112,12 +112,12 @@ def advanced(operation: Operation, instance: Instance, now: datetime) -> Operati
         return replace(operation, status=OperationStatus.FAILED, stamps=stamps, error=instance.failure)
     if instance.phase is Phase.HEALTH_CHECKING:
         return replace(operation, status=OperationStatus.HEALTH_CHECKING, stamps=stamps)
-    moved = instance.phase is not Phase.CREATING and instance.owed is None
+    moved = instance.phase is not Phase.CREATING and instance.pending.action is None
     return replace(operation, status=OperationStatus.MONITORING if moved else operation.status, stamps=stamps)
 
 
 def _reached_at(instance: Instance, stamps: dict[str, datetime], now: datetime) -> datetime:
     """It ran when the provider was seen to say so, not when we came to write it down; no step is before another."""
-    if instance.phase is not Phase.RUNNING or instance.sighted_at is None:
+    if instance.phase is not Phase.RUNNING or instance.observation.sighted_at is None:
         return now
-    return max(min(instance.sighted_at, now), *stamps.values(), instance.created_at)
+    return max(min(instance.observation.sighted_at, now), *stamps.values(), instance.created_at)

@@ -68,7 +68,7 @@ class InstanceView:
 
     async def instance(self, known: InstanceWithOperation) -> InstanceDetails:
         """All that is told of an instance."""
-        instance, order, placement = known.instance, known.instance.order, known.instance.placement
+        instance, order, placement = known.instance, known.instance.request, known.instance.placement
         last_look = self.last_look_at()
         return InstanceDetails(
             id=instance.id,
@@ -94,7 +94,7 @@ class InstanceView:
             stale=self._is_stale(instance, last_look),
             error=_error(release.shown_failure(instance)),
             reason=self._reason(instance),
-            spot=None if instance.spot is None else _spot(instance.spot),
+            spot=None if instance.observation.spot is None else _spot(instance.observation.spot),
             health_check=None if instance.health is None else _health(instance.health, instance.phase),
             operation=None if known.operation is None else _summary(known.operation),
             placement=_placement(instance),
@@ -106,7 +106,7 @@ class InstanceView:
             return None
         if self._reason(known.instance) is not None:  # how long the wait lasts is not known
             return None
-        return await self.estimates.ready_at(known.instance.order.product_name, asked.created_at)
+        return await self.estimates.ready_at(known.instance.request.product_name, asked.created_at)
 
     def _reason(self, instance: Instance) -> str | None:
         """What an instance waits for: to be created, or for a stop or delete to be confirmed."""
@@ -117,7 +117,8 @@ class InstanceView:
         if instance.provider_id is None or instance.phase is Phase.TERMINATED:
             return False
         heard = max(
-            (at for at in (instance.sighted_at, instance.started_at, last_look) if at is not None), default=None
+            (at for at in (instance.observation.sighted_at, instance.started_at, last_look) if at is not None),
+            default=None,
         )
         return heard is None or self.clock.now() - heard > LOOKS_MISSED * self.poll_interval
 
@@ -154,8 +155,8 @@ def _phases(operation: Operation) -> dict[str, str]:
 
 def _last_seen_at(instance: Instance, last_look: datetime | None) -> datetime | None:
     """A sighting is written down when it changes; while it is listed unchanged, the last look saw it too."""
-    seen = instance.sighted_at
-    gone = instance.missing_since is not None or instance.sighting is Sighting.ABSENT
+    seen = instance.observation.sighted_at
+    gone = instance.observation.unlisted_since is not None or instance.observation.sighting is Sighting.ABSENT
     if seen is None or last_look is None or gone or instance.phase is Phase.TERMINATED:
         return seen
     return max(seen, last_look)
@@ -166,7 +167,7 @@ def _error(failure: Failure | None) -> ErrorDetails | None:
 
 
 def _connection(instance: Instance) -> ConnectionDetails:
-    ways = instance.ways
+    ways = instance.access
     if ways is None or instance.phase not in REACHABLE:
         return ConnectionDetails()
     return ConnectionDetails(ssh=ways.ssh, jupyter=ways.jupyter, web_terminal=ways.web_terminal)
@@ -181,7 +182,7 @@ def _price(placement: Placement | None) -> float | None:
 
 
 def _placement(instance: Instance) -> PlacementDetails:
-    placement, gpus = instance.placement, instance.order.gpu_num
+    placement, gpus = instance.placement, instance.request.gpu_num
     return PlacementDetails(
         region=None if placement is None else placement.region,
         product_id=None if placement is None else placement.product_id,

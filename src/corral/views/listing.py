@@ -160,7 +160,7 @@ def _with_provider_fields(listed: ListedInstance, seen: ProviderInstance) -> Lis
     listed.status_error = seen.failure
     listed.kind = seen.kind
     listed.end_time = iso(seen.ends_at)
-    listed.spot_status = seen.spot_word
+    listed.spot_status = seen.spot_status
     listed.spot_reclaim_time = iso(seen.spot_reclaim_at)
     listed.envs = [EnvironmentName(key=name) for name in seen.env_names]
     return listed

@@ -60,7 +60,7 @@ async def test_a_running_one_becomes_ready_without_another_create(engine: Steppe
     adopted = await adopt(engine, theirs)
     ready = await engine.until(adopted.id, Phase.READY)
 
-    assert ready.ways is not None
+    assert ready.access is not None
     assert {endpoint.port for endpoint in ready.endpoints} == {8080, 22}
     assert await told(engine, adopted.id) == ["created", "health_checking", "ready"]
     assert engine.sim.calls()["endpoints"]["create"]["total"] == 1

@@ -185,7 +185,10 @@ async def test_a_host_without_a_gpu_is_asked_again_until_one_is_free(
     await engine.steps(60)
     waiting = await engine.get(stopped)
     tries = asked(engine, "start")
-    assert (waiting.phase, waiting.refused and waiting.refused.code) == (Phase.STARTING, "RESOURCE_CONSTRAINTS")
+    assert (waiting.phase, waiting.pending.refused and waiting.pending.refused.code) == (
+        Phase.STARTING,
+        "RESOURCE_CONSTRAINTS",
+    )
     assert 4 <= tries <= 7, "5, 10, 20, 40 and 60 seconds apart"
     assert (await operation(engine, accepted)).status == "initiated"
 
@@ -228,7 +231,10 @@ async def test_an_account_that_cannot_pay_keeps_a_start_waiting_until_its_deadli
     accepted = await engine.ask(START, stopped)
     await engine.step()
     waits = await engine.get(stopped)
-    assert (waits.phase, waits.refused and waits.refused.code) == (Phase.STARTING, "INSUFFICIENT_BALANCE")
+    assert (waits.phase, waits.pending.refused and waits.pending.refused.code) == (
+        Phase.STARTING,
+        "INSUFFICIENT_BALANCE",
+    )
     after = await engine.until(stopped, Phase.EXITED, steps=30, seconds=30)
 
     assert (await operation(engine, accepted)).status == "failed"

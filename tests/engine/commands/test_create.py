@@ -116,7 +116,7 @@ async def test_wishes_that_come_together_are_committed_together(env: CommandEnv)
     env.event_publisher.groups.clear()
     made = await asyncio.gather(*(created(env, f"n{n}") for n in range(300)))
 
-    assert [each.instance.order.name for each in made] == [f"n{n}" for n in range(300)]
+    assert [each.instance.request.name for each in made] == [f"n{n}" for n in range(300)]
     assert len({each.instance.id for each in made}) == 300
     assert await env.counts() == {
         "instances": 301,

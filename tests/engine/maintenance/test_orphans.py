@@ -234,7 +234,7 @@ async def test_the_late_result_of_a_create_that_was_given_up_is_deleted_after_it
     await sweeper(engine, "report").sweep(RUN)
     await engine.step(HOUR - 60)
     await sweeper(engine, "report").sweep(RUN)
-    assert (kept.attempt, orphan.provider_id, orphan.kind.value) == (2, late, "lost_create")
+    assert (kept.create.number, orphan.provider_id, orphan.kind.value) == (2, late, "lost_create")
     assert {machine.id for machine in engine.sim.instances("corral-")} == {late, kept.provider_id}
 
     await engine.step(60)
@@ -254,7 +254,7 @@ async def test_a_second_machine_that_no_call_explains_is_left_alone_unless_orpha
     """It may be in use: made by another copy of the database, or forgotten by this one."""
     request_create = await engine.request_create()
     kept = await engine.until(request_create, Phase.READY)
-    other = await second_machine(engine, request_create, kept.attempt + 1)
+    other = await second_machine(engine, request_create, kept.create.number + 1)
     await engine.step()
     (orphan,) = await known(engine)
     await engine.step(HOUR)
@@ -271,7 +271,7 @@ async def test_a_second_machine_that_is_reported_can_be_adopted(engine: SteppedE
     """That is how a person keeps it."""
     request_create = await engine.request_create()
     kept = await engine.until(request_create, Phase.READY)
-    other = await second_machine(engine, request_create, kept.attempt + 1)
+    other = await second_machine(engine, request_create, kept.create.number + 1)
     await engine.step()
     adopted, is_new = await adopting(engine).adopt(other, Adoption())
     await engine.step(HOUR)

@@ -30,7 +30,7 @@ async def test_reminders_do_not_wait_for_a_look_that_takes_long(database: Databa
             await connection.execute("DELETE FROM corral_pgqueuer")
             known = await engine.get(instance)
             due = engine.clock.now() + timedelta(seconds=1)
-            await instances.update_many([replace(known, attempt=0)], [due]).run(connection)
+            await instances.update_many([replace(known, create=replace(known.create, number=0))], [due]).run(connection)
         hanging = engine.observer.cloud = _Hanging(engine.observer.cloud)
         running = asyncio.create_task(engine.observer.run())
 
@@ -95,7 +95,7 @@ async def test_what_was_told_to_go_is_gone_when_it_was_not_found_twice_a_settle_
     await engine.request_delete(request_create)
     await engine.work()
     await direct_lookups(engine, 60)
-    assert (await engine.get(request_create)).unfound_since is not None
+    assert (await engine.get(request_create)).observation.lookup_failed_since is not None
 
     await direct_lookups(engine, 59)
     assert await engine.phase(request_create) is Phase.DELETING
@@ -112,7 +112,7 @@ async def test_what_is_not_found_without_having_been_told_to_go_waits_for_a_list
     await direct_lookups(engine, 5, rounds=40)
 
     assert await engine.phase(request_create) is Phase.STARTING
-    assert (await engine.get(request_create)).missing_since is None
+    assert (await engine.get(request_create)).observation.unlisted_since is None
 
 
 async def test_a_look_at_one_that_fails_changes_nothing(engine: SteppedEngine) -> None:
@@ -138,7 +138,7 @@ async def test_what_moves_does_not_wait_for_a_look_that_takes_long(engine: Stepp
     async def is_seen() -> bool:
         nonlocal waited
         waited += _pass_time(engine)
-        return (await engine.get(request_create)).sighting is not None
+        return (await engine.get(request_create)).observation.sighting is not None
 
     async with _running(engine):
         await until(is_seen, what="a sighting")
@@ -156,7 +156,7 @@ async def test_where_a_listing_is_quick_nothing_is_looked_at_by_itself(engine: S
     async def is_over() -> bool:
         nonlocal waited
         waited += _pass_time(engine)
-        return waited > 60 and (await engine.get(request_create)).sighting is Sighting.BOOTING
+        return waited > 60 and (await engine.get(request_create)).observation.sighting is Sighting.BOOTING
 
     async with _running(engine):
         await until(is_over, what="a minute")
@@ -277,7 +277,7 @@ class _Odd:
         listing = await self._inner.instances()
         if self._is_known:
             return listing
-        odd = (replace(seen, sighting=Sighting.MOVING, word="hibernating") for seen in listing.instances)
+        odd = (replace(seen, sighting=Sighting.MOVING, provider_status="hibernating") for seen in listing.instances)
         return replace(listing, instances=tuple(odd))
 
     def __getattr__(self, name: str) -> Any:

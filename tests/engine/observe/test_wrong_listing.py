@@ -95,7 +95,7 @@ async def test_a_lost_create_is_found_by_its_name_with_one_call(engine: SteppedE
     await direct_lookups(engine, 5, 2)
     found = await engine.get(request_create)
 
-    assert (found.provider_id, found.attempt) == (engine.sim.instances()[0].id, 1)
+    assert (found.provider_id, found.create.number) == (engine.sim.instances()[0].id, 1)
     assert calls(engine, "list") - listed == 1
 
 
@@ -110,10 +110,10 @@ async def test_a_create_that_did_not_happen_is_repeated_after_lookups_of_its_nam
     request_create = await engine.request_create()
     await engine.work()
     await direct_lookups(engine, 5, 11)
-    assert (await engine.get(request_create)).attempt == 1, "not before the settle time"
+    assert (await engine.get(request_create)).create.number == 1, "not before the settle time"
 
     await direct_lookups(engine, 5, 30)
-    assert (await engine.get(request_create)).attempt == 2
+    assert (await engine.get(request_create)).create.number == 2
     assert len(engine.sim.instances(OURS)) == 2
 
 
@@ -137,7 +137,7 @@ async def test_without_a_machine_to_compare_with_a_lookup_proves_nothing(engine:
     request_create = await engine.request_create()
     await engine.work()
     await direct_lookups(engine, 5, 60)
-    assert (await engine.get(request_create)).attempt == 1
+    assert (await engine.get(request_create)).create.number == 1
 
     await engine.ask(OperationKind.DELETE, request_create)
     await engine.until(request_create, Phase.TERMINATED)

@@ -73,7 +73,7 @@ async def test_a_shortage_of_eight_gpus_does_not_keep_one_from_being_created(eng
     await engine.work()
 
     assert (await engine.get(narrow)).phase is Phase.STARTING
-    assert (await engine.get(narrow)).attempt == 1
+    assert (await engine.get(narrow)).create.number == 1
 
 
 async def test_the_price_is_read_again_before_a_create_with_a_limit(engine: SteppedEngine) -> None:
@@ -270,7 +270,7 @@ async def test_an_earlier_call_in_doubt_is_remembered_while_offers_cannot_be_rea
     engine.sim.fault("error_500", on="products", count=None)
     await engine.steps(40)
     waits = await passes(engine, request_create, "NOVITA_API_ERROR")
-    assert waits.attempt == 1
+    assert waits.create.number == 1
     engine.sim.no_more_faults()
 
     assert (await engine.until(request_create, Phase.READY, steps=30)).given_up == (1,)

@@ -45,8 +45,8 @@ async def test_a_wish_becomes_ready_and_each_change_is_told_once(engine: Stepped
     assert await told(engine) == ["created", "starting", "running", "health_checking", "ready"]
     assert ready.placement is not None
     assert ready.placement.region == "CN-HK-01"
-    assert ready.ways is not None
-    assert ready.ways.ssh is not None
+    assert ready.access is not None
+    assert ready.access.ssh is not None
     assert {e.port for e in ready.endpoints} == {8888, 22}
     assert engine.sim.ledger(OURS).most_at_once == 1
     async with engine.database.connection() as connection:
@@ -159,7 +159,7 @@ async def test_a_create_whose_answer_was_lost_is_found_and_adopted(engine: Stepp
     request_create = await engine.request_create()
     await engine.until(request_create, Phase.READY)
 
-    assert (await engine.get(request_create)).attempt == 1
+    assert (await engine.get(request_create)).create.number == 1
     assert engine.sim.ledger(OURS).most_at_once == 1
 
 
@@ -170,11 +170,11 @@ async def test_a_create_that_never_arrived_is_asked_again_only_when_that_is_sure
     await engine.work()
     assert (await engine.get(request_create)).create_in_doubt
     await engine.steps(10)
-    assert (await engine.get(request_create)).attempt == 1
+    assert (await engine.get(request_create)).create.number == 1
 
     await engine.until(request_create, Phase.READY)
 
-    assert (await engine.get(request_create)).attempt == 2
+    assert (await engine.get(request_create)).create.number == 2
     assert engine.sim.ledger(OURS).most_at_once == 1
 
 
@@ -185,7 +185,7 @@ async def test_a_late_listing_does_not_lead_to_a_second_create(database: Databas
         request_create = await engine.request_create()
         await engine.until(request_create, Phase.READY)
 
-        assert (await engine.get(request_create)).attempt == 1
+        assert (await engine.get(request_create)).create.number == 1
         assert engine.sim.ledger(OURS).most_at_once == 1
 
 
@@ -199,8 +199,8 @@ async def test_a_create_in_doubt_says_so_until_the_doubt_is_resolved(
     request_create = await engine.request_create()
     await engine.work()
     doubtful = await engine.get(request_create)
-    assert doubtful.doubted_at is not None
-    until = doubtful.doubted_at + POLICY.settle
+    assert doubtful.create.doubted_at is not None
+    until = doubtful.create.doubted_at + POLICY.settle
     said = reason(doubtful, POLICY)
     assert said is not None
     assert f"by its provider name until {until:%Y-%m-%d %H:%M:%S} UTC" in said
@@ -208,7 +208,7 @@ async def test_a_create_in_doubt_says_so_until_the_doubt_is_resolved(
     assert reason(await engine.get(request_create), POLICY) == said
 
     ready = await engine.until(request_create, Phase.READY)
-    assert (ready.attempt, reason(ready, POLICY)) == (attempts, None)
+    assert (ready.create.number, reason(ready, POLICY)) == (attempts, None)
 
 
 async def test_a_clock_set_ahead_does_not_lead_to_a_second_create(database: Database, target: DatabaseTarget) -> None:
@@ -217,13 +217,13 @@ async def test_a_clock_set_ahead_does_not_lead_to_a_second_create(database: Data
         engine.sim.fault("lost_reply", on="create")
         request_create = await engine.request_create()
         await engine.steps(3)
-        assert (await engine.get(request_create)).doubted_at is not None
+        assert (await engine.get(request_create)).create.doubted_at is not None
         engine.clock.set_by(90)
         await engine.steps(10)
-        assert (await engine.get(request_create)).attempt == 1
+        assert (await engine.get(request_create)).create.number == 1
         await engine.until(request_create, Phase.READY)
 
-        assert (await engine.get(request_create)).attempt == 1
+        assert (await engine.get(request_create)).create.number == 1
         assert engine.sim.ledger(OURS).most_at_once == 1
 
 
@@ -353,7 +353,7 @@ async def test_a_private_image_is_pulled_and_its_login_is_kept_nowhere(
         request_create = await engine.request_create(replace(REQUEST, template_id="204511"))
         await engine.until(request_create, Phase.READY)
 
-        assert (await engine.get(request_create)).attempt == (1 if auth_id == "accepted" else 2)
+        assert (await engine.get(request_create)).create.number == (1 if auth_id == "accepted" else 2)
         assert engine.sim.ledger(OURS).most_at_once == 1
         async with database.connection() as connection:
             tables = await connection.fetch("SELECT tablename FROM pg_tables WHERE schemaname = 'public'")
@@ -391,7 +391,7 @@ async def test_a_create_call_that_does_not_end_is_given_up(database: Database, t
         given_up = await engine.get(request_create)
 
         assert given_up.create_in_doubt
-        assert given_up.create_ended
+        assert given_up.create.ended
 
 
 @pytest.mark.parametrize(("list_lag", "get_lag", "soon"), [(0, 0, True), (40, 0, True), (40, 40, False)])

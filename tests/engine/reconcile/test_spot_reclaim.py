@@ -43,12 +43,12 @@ async def test_a_reclaim_notice_is_recorded_and_announced_once(engine: SteppedEn
     told = (await events(engine))[len(quiet) :]
 
     assert noticed.phase is Phase.READY
-    assert noticed.spot is not None
-    assert noticed.spot.status == "notified"
-    assert noticed.spot.reclaim_at is not None
-    assert noticed.spot.noticed_at is not None
+    assert noticed.observation.spot is not None
+    assert noticed.observation.spot.status == "notified"
+    assert noticed.observation.spot.reclaim_at is not None
+    assert noticed.observation.spot.noticed_at is not None
     assert [name for name, _ in told] == ["reclaim_notice"]
-    assert f"{noticed.spot.reclaim_at:%Y-%m-%d %H:%M}" in told[0][1]
+    assert f"{noticed.observation.spot.reclaim_at:%Y-%m-%d %H:%M}" in told[0][1]
 
 
 async def test_a_notice_that_changes_is_announced_again(engine: SteppedEngine, ready: InstanceId) -> None:
@@ -60,10 +60,10 @@ async def test_a_notice_that_changes_is_announced_again(engine: SteppedEngine, r
     await engine.steps(2)
     second = await engine.get(ready)
 
-    assert first.spot is not None
-    assert second.spot is not None
-    assert second.spot.noticed_at == first.spot.noticed_at
-    assert second.spot.reclaim_at != first.spot.reclaim_at
+    assert first.observation.spot is not None
+    assert second.observation.spot is not None
+    assert second.observation.spot.noticed_at == first.observation.spot.noticed_at
+    assert second.observation.spot.reclaim_at != first.observation.spot.reclaim_at
     assert [name for name, _ in await events(engine)].count("reclaim_notice") == 2
 
 
@@ -78,7 +78,7 @@ async def test_a_reclaimed_machine_is_exited_and_says_so(engine: SteppedEngine, 
 
     await engine.ask(OperationKind.START, ready)
     again = await engine.until(ready, Phase.READY)
-    assert (again.failure, again.spot and again.spot.status) == (None, "running")
+    assert (again.failure, again.observation.spot and again.observation.spot.status) == (None, "running")
 
 
 async def test_a_machine_reclaimed_while_it_comes_up_fails_its_create_with_that_reason(

@@ -150,7 +150,7 @@ async def test_a_call_that_was_not_carried_out_is_repeated_at_once(
 
     assert sent(engine, kind) == before + 1
     after = await engine.until(ready, END[kind], steps=4)
-    assert (after.refused, after.failure) == (None, None)
+    assert (after.pending.refused, after.failure) == (None, None)
 
 
 async def test_a_stop_refused_while_booting_is_repeated_when_the_machine_is_seen_up(
@@ -216,12 +216,12 @@ async def test_an_observation_during_the_call_does_not_hide_how_it_ended(
     working = asyncio.create_task(engine.work())
 
     async def is_sent() -> bool:
-        return (await engine.get(ready)).acted_at is not None
+        return (await engine.get(ready)).pending.sent_at is not None
 
     await until(is_sent, what="the stop")
     engine.sim.fault("freeze", name="corral-", seconds=1)
     await engine.observer.look()
-    assert (await engine.get(ready)).word == "freezing"
+    assert (await engine.get(ready)).observation.provider_status == "freezing"
     await working
 
-    assert (await engine.get(ready)).answered_at is not None
+    assert (await engine.get(ready)).pending.ended_at is not None

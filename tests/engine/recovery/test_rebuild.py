@@ -122,9 +122,9 @@ async def test_a_second_machine_of_an_instance_is_kept_and_told(engine: SteppedE
             other = await instances.load(connection, str(first.provider_id))
 
     assert sorted(found.values()) == [Phase.READY, Phase.READY]
-    assert (kept.provider_id, kept.attempt) == (second, 2)
+    assert (kept.provider_id, kept.create.number) == (second, 2)
     assert other is not None
-    assert other.order.name == "inst_1-attempt-1"
+    assert other.request.name == "inst_1-attempt-1"
     assert len(engine.sim.instances("inst-1")) == 2
 
 

@@ -57,7 +57,7 @@ async def test_a_process_paused_while_its_intent_is_committed_sends_nothing(
         await until(lambda: _is_recorded(engine, request_create), what="the intent committed")
         await connection.execute("SELECT pg_terminate_backend($1::int)", waiter)
         await engine.until(request_create, Phase.READY)
-        assert (await engine.get(request_create)).attempt == 2
+        assert (await engine.get(request_create)).create.number == 2
 
         since = time.monotonic()
         await until(lambda: time.monotonic() - since > LONGEST_CREATE_SECONDS, what="the time of the create being over")

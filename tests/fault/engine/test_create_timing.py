@@ -68,7 +68,7 @@ async def test_a_create_whose_worker_is_stopped_while_it_waits_goes_on_at_once(e
 
     assert not (await engine.get(instance_id)).create_in_doubt
     await engine.step()
-    assert (await engine.get(instance_id)).attempt == 2
+    assert (await engine.get(instance_id)).create.number == 2
     assert len(engine.machines(instance_id)) == 1
 
 

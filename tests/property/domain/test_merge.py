@@ -10,7 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.sightings import shown
 
-from corral.domain.instance import CreateRequest, Instance, InstanceId, OperationId, ProviderId
+from corral.domain.instance import (
+    CreateAttempt,
+    CreateRequest,
+    Instance,
+    InstanceId,
+    Observation,
+    OperationId,
+    ProviderId,
+)
 from corral.domain.lifecycle.decide import Policy
 from corral.domain.lifecycle.tables import Goal, Phase
 from corral.domain.observation.merge import Consistency, ProviderListing, merge
@@ -29,19 +37,20 @@ def records(draw: st.DrawFn) -> dict[InstanceId, Instance]:
     return {
         InstanceId(f"inst_{place}"): Instance(
             id=InstanceId(f"inst_{place}"),
-            order=CreateRequest(name="a", product_name="x", template_id="1", regions=("CN-HK-01",)),
+            request=CreateRequest(name="a", product_name="x", template_id="1", regions=("CN-HK-01",)),
             goal=draw(st.sampled_from(Goal)),
             phase=draw(st.sampled_from(Phase)),
             operation_id=OperationId("op"),
             created_at=NOW + timedelta(seconds=draw(st.integers(-500, 0))),
             phase_since=NOW - timedelta(seconds=draw(st.integers(0, 500))),
             deadline_at=draw(TIMES),
-            attempt=draw(st.integers(0, 2)),
-            create_sent_at=draw(TIMES),
+            create=CreateAttempt(number=draw(st.integers(0, 2)), sent_at=draw(TIMES)),
             provider_id=None if provider_id is None else ProviderId(f"p{provider_id}"),
-            sighting=None if provider_id is None else draw(st.none() | st.sampled_from(Sighting)),
-            sighted_at=draw(TIMES),
-            missing_since=draw(TIMES),
+            observation=Observation(
+                sighting=None if provider_id is None else draw(st.none() | st.sampled_from(Sighting)),
+                sighted_at=draw(TIMES),
+                unlisted_since=draw(TIMES),
+            ),
         )
         for place, provider_id in enumerate(provider_ids)
     }
@@ -83,10 +92,14 @@ def test_what_is_consistent_is_shown_as_recorded(local: dict[InstanceId, Instanc
         if item.instance is None or item.seen is None:
             continue
         before = local[item.instance.id]
-        if before.sighted_at is not None and before.sighted_at > heard.began and before.provider_id is not None:
+        if (
+            before.observation.sighted_at is not None
+            and before.observation.sighted_at > heard.began
+            and before.provider_id is not None
+        ):
             assert item.instance == before
-        gone = before.phase is Phase.TERMINATED or before.sighting is Sighting.ABSENT
-        just_recorded = before.sighted_at == heard.began  # then it is shown as the next pass will record it
+        gone = before.phase is Phase.TERMINATED or before.observation.sighting is Sighting.ABSENT
+        just_recorded = before.observation.sighted_at == heard.began  # then it is shown as the next pass will record it
         if item.consistency is Consistency.CONSISTENT and not gone and not just_recorded:
             assert item.instance.phase is before.phase
 

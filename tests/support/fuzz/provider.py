@@ -116,7 +116,14 @@ def _judge_instance(seen: ProviderInstance) -> None:
     """What is kept for each instance is bounded, and whoever reads it later can."""
     assert 0 < len(seen.id) <= MOST_ID_LENGTH
     assert max(len(seen.endpoints), len(seen.env_names), len(seen.volume_mounts)) <= MOST_PARTS
-    texts = [seen.name, seen.word, seen.image, seen.region, *seen.env_names, *(e.address for e in seen.endpoints)]
+    texts = [
+        seen.name,
+        seen.provider_status,
+        seen.image,
+        seen.region,
+        *seen.env_names,
+        *(e.address for e in seen.endpoints),
+    ]
     assert all(len(text or "") <= MOST_LABEL_LENGTH for text in texts)
     mark = parse_provider_name(seen.name)
     assert mark is None or provider_name(mark) == seen.name

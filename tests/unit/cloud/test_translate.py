@@ -45,7 +45,7 @@ def test_every_word_has_its_sighting(words: str, expected: Sighting) -> None:
     seen = [instance(status=word) for word in words.split()]
 
     assert [found.sighting for found in seen] == [expected] * len(seen)
-    assert [found.word for found in seen] == words.split()
+    assert [found.provider_status for found in seen] == words.split()
 
 
 def test_numbers_come_as_strings_or_numbers() -> None:

@@ -7,13 +7,15 @@ from datetime import datetime
 
 from support.known import FRESH, NOW
 
-from corral.domain.instance import Instance, ProviderId
+from corral.domain.instance import Instance, Observation, ProviderId
 from corral.domain.lifecycle.decide import Policy
 from corral.domain.lifecycle.tables import Action, Goal, Phase
 from corral.domain.observation.sighting import Sighting
 from corral.engine.observe.observations import next_wake_at
 
-BOOTING = replace(FRESH, phase=Phase.STARTING, provider_id=ProviderId("p1"), sighting=Sighting.BOOTING)
+BOOTING = replace(
+    FRESH, phase=Phase.STARTING, provider_id=ProviderId("p1"), observation=Observation(sighting=Sighting.BOOTING)
+)
 DEADLINE = FRESH.deadline_at
 
 
@@ -28,13 +30,23 @@ def test_nothing_follows_from_a_machine_that_still_boots() -> None:
 
 def test_a_pass_follows_from_whatever_changes_something() -> None:
     """A phase, something to do, or news of what is owed."""
-    assert looked(replace(BOOTING, sighting=Sighting.RUNNING)) is None
+    assert looked(replace(BOOTING, observation=replace(BOOTING.observation, sighting=Sighting.RUNNING))) is None
     assert looked(replace(BOOTING, goal=Goal.GONE)) is None
-    assert looked(replace(BOOTING, owed=Action.START)) is None
-    assert looked(replace(BOOTING, missing_since=NOW)) is None
+    assert looked(replace(BOOTING, pending=replace(BOOTING.pending, action=Action.START))) is None
+    assert looked(replace(BOOTING, observation=replace(BOOTING.observation, unlisted_since=NOW))) is None
     assert looked(replace(BOOTING, deadline_at=NOW)) is None
 
 
 def test_without_a_later_look_the_pass_is_made() -> None:
     """A reminder that nobody set would be one that nobody misses."""
-    assert looked(replace(BOOTING, phase=Phase.READY, sighting=Sighting.RUNNING, deadline_at=None)) is None
+    assert (
+        looked(
+            replace(
+                BOOTING,
+                phase=Phase.READY,
+                observation=replace(BOOTING.observation, sighting=Sighting.RUNNING),
+                deadline_at=None,
+            )
+        )
+        is None
+    )

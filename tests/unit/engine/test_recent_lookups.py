@@ -15,7 +15,12 @@ from corral.domain.observation.sighting import Connection, Sighting
 from corral.engine.observe.recent_lookups import FRESH, MOST, RecentLookups
 
 SEEN = shown("p1", Sighting.RUNNING)
-UP = replace(WISHED, phase=Phase.RUNNING, provider_id=ProviderId("p1"), sighting=Sighting.RUNNING, sighted_at=NOW)
+UP = replace(
+    WISHED,
+    phase=Phase.RUNNING,
+    provider_id=ProviderId("p1"),
+    observation=replace(WISHED.observation, sighting=Sighting.RUNNING, sighted_at=NOW),
+)
 
 
 def test_what_was_seen_serves_one_pass() -> None:
@@ -29,7 +34,10 @@ def test_what_was_seen_serves_one_pass() -> None:
 def test_what_is_old_or_not_what_the_record_tells_of_serves_nobody() -> None:
     """Something else was heard since, or so much time passed that it may be otherwise."""
     for instance, now in (
-        (replace(UP, sighted_at=NOW + timedelta(seconds=1)), NOW + timedelta(seconds=1)),
+        (
+            replace(UP, observation=replace(UP.observation, sighted_at=NOW + timedelta(seconds=1))),
+            NOW + timedelta(seconds=1),
+        ),
         (UP, NOW + FRESH + timedelta(seconds=1)),
         (replace(UP, provider_id=ProviderId("p2")), NOW),
         (replace(UP, provider_id=None), NOW),

@@ -8,11 +8,14 @@ from datetime import timedelta
 from support.clocks import SteppedClock
 from support.known import FRESH, NOW
 
-from corral.domain.instance import InstanceId
+from corral.domain.instance import CreateAttempt, InstanceId
 from corral.domain.lifecycle.decision import Policy
 from corral.engine.observe.settle_timer import SettleTimer
 
-DOUBTFUL = replace(FRESH, attempt=1, create_sent_at=NOW, create_ended=True, doubted_at=NOW)
+DOUBTFUL = replace(
+    FRESH,
+    create=CreateAttempt(number=1, sent_at=NOW, ended=True, doubted_at=NOW),
+)
 
 
 def watch() -> tuple[SettleTimer, SteppedClock]:
@@ -33,7 +36,7 @@ def test_a_doubt_is_outlasted_by_a_listing_that_began_a_settle_time_after_it_was
 def test_setting_the_clock_changes_nothing() -> None:
     """Nor does a doubt that another machine's clock puts into the past."""
     doubts, clock = watch()
-    long_ago = replace(DOUBTFUL, doubted_at=NOW - timedelta(days=1))
+    long_ago = replace(DOUBTFUL, create=replace(DOUBTFUL.create, doubted_at=NOW - timedelta(days=1)))
     doubts.settled([long_ago], began=0)
     clock.set_by(3600)
 
@@ -45,14 +48,17 @@ def test_the_next_attempt_is_another_doubt() -> None:
     doubts, clock = watch()
     doubts.settled([DOUBTFUL], began=0)
     clock.advance(60)
-    assert not doubts.settled([replace(DOUBTFUL, attempt=2)], began=60)
+    assert not doubts.settled([replace(DOUBTFUL, create=replace(DOUBTFUL.create, number=2))], began=60)
     assert not doubts.settled([DOUBTFUL], began=60)
 
 
 def test_only_doubts_are_watched() -> None:
     """A call whose outcome is known, or not yet looked for, is none."""
     doubts, clock = watch()
-    others = [replace(DOUBTFUL, doubted_at=None), replace(DOUBTFUL, id=InstanceId("b"), create_sent_at=None)]
+    others = [
+        replace(DOUBTFUL, create=replace(DOUBTFUL.create, doubted_at=None)),
+        replace(DOUBTFUL, id=InstanceId("b"), create=replace(DOUBTFUL.create, sent_at=None)),
+    ]
     doubts.settled(others, began=0)
     clock.advance(100)
 
@@ -62,7 +68,7 @@ def test_only_doubts_are_watched() -> None:
 def test_a_call_whose_end_was_not_recorded_is_given_the_longest_create_to_be_sent() -> None:
     """Its worker may be cut off and still send it; only then does the settle time start."""
     doubts, clock = watch()
-    cut_off = replace(DOUBTFUL, create_ended=False)
+    cut_off = replace(DOUBTFUL, create=replace(DOUBTFUL.create, ended=False))
     doubts.settled([cut_off], began=0)
     clock.advance(200)
 

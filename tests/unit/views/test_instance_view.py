@@ -11,14 +11,16 @@ from support.clocks import SteppedClock
 from support.known import FRESH, NOW
 
 from corral.base.clock import FixedClock
-from corral.domain.instance import ProviderId
+from corral.domain.instance import Observation, ProviderId
 from corral.domain.lifecycle.decision import Policy
 from corral.domain.lifecycle.tables import Phase
 from corral.domain.timestamps import iso
 from corral.engine.queries.instances import InstanceWithOperation
 from corral.views.instance import InstanceView
 
-READY = replace(FRESH, phase=Phase.READY, provider_id=ProviderId("n-1"), started_at=NOW, sighted_at=NOW)
+READY = replace(
+    FRESH, phase=Phase.READY, provider_id=ProviderId("n-1"), started_at=NOW, observation=Observation(sighted_at=NOW)
+)
 
 
 def view(last_look_at: datetime | None) -> InstanceView:

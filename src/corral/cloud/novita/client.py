@@ -130,7 +130,7 @@ class NovitaCloud:
         if found is None:
             # An empty answer is no proof of absence.
             raise error_for(FaultError(CallOutcome.MAY_HAVE_HAPPENED, "an answer without an id"), call)
-        self._note_word(found.word)
+        self._note_word(found.provider_status)
         return found
 
     async def instances(self) -> Listing:
@@ -212,7 +212,7 @@ class NovitaCloud:
         for seen in answer.instances or []:
             found = translate.instance(seen, detailed=False)
             if found is not None:
-                self._note_word(found.word)
+                self._note_word(found.provider_status)
                 items.append((found.id, found))
         return Page(items=tuple(items), total=total, newest_first=_is_newest_first([found for _, found in items]))
 

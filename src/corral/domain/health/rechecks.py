@@ -28,4 +28,4 @@ def until_recheck(instance: Instance, now: datetime, policy: Policy) -> timedelt
 def is_unhealthy(instance: Instance) -> bool:
     """Whether it runs, and failed nothing but its health checks."""
     failed = instance.failure is not None and instance.failure.code in HEALTH_FAILURES
-    return failed and instance.sighting is Sighting.RUNNING and instance.provider_failure is None
+    return failed and instance.observation.sighting is Sighting.RUNNING and instance.observation.failure is None

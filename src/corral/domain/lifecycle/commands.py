@@ -14,7 +14,7 @@ from typing import Final
 
 from corral.domain.errors import GoalRefusedError
 from corral.domain.health.checks import HealthCheckSpec
-from corral.domain.instance import Instance, OperationId
+from corral.domain.instance import Instance, OperationId, PendingAction
 from corral.domain.lifecycle.tables import UP, Action, Goal, Phase
 from corral.domain.observation.sighting import Sighting
 from corral.domain.operation import ENDED, STARTUPS, Operation, OperationKind
@@ -88,19 +88,21 @@ def _started(instance: Instance, asked: Command) -> Instance:
         goal=Goal.RUNNING,
         phase=Phase.STARTING,
         deadline_at=asked.at + asked.within,
-        # One that failed and runs all the same owes no start: it is only to be looked at again.
-        owed=Action.START if instance.sighting in {Sighting.EXITED, None} else None,
+        # A failed instance that runs needs no start call: it is only inspected again.
+        pending=PendingAction(
+            action=Action.START if instance.observation.sighting in {Sighting.EXITED, None} else None
+        ),
         ready_at=None,
         endpoints=(),
-        ways=None,
+        access=None,
         health=None,
-        provider_failure=None,
+        observation=replace(instance.observation, failure=None),
     )
 
 
 def _restarted(instance: Instance, asked: Command) -> Instance:
     runs = instance.phase in {Phase.RUNNING, Phase.HEALTH_CHECKING, Phase.READY}
-    if not runs and not (instance.phase is Phase.FAILED and instance.sighting is Sighting.RUNNING):
+    if not runs and not (instance.phase is Phase.FAILED and instance.observation.sighting is Sighting.RUNNING):
         why = "start it instead" if instance.phase is Phase.EXITED else "only a running one can be"
         raise _refused("INSTANCE_NOT_STARTABLE", instance, "restarted", why)
     return replace(
@@ -108,25 +110,27 @@ def _restarted(instance: Instance, asked: Command) -> Instance:
         goal=Goal.RUNNING,
         phase=Phase.RESTARTING,
         deadline_at=asked.at + asked.within,
-        owed=Action.RESTART,
+        pending=PendingAction(action=Action.RESTART),
         health=None,
     )
 
 
 def _stopped(instance: Instance, asked: Command) -> Instance:
-    failed = instance.phase is Phase.FAILED and _exists(instance) and instance.sighting is not Sighting.EXITED
+    failed = (
+        instance.phase is Phase.FAILED and _exists(instance) and instance.observation.sighting is not Sighting.EXITED
+    )
     if not (instance.phase in UP or instance.phase is Phase.STOPPING or failed):
         creating = instance.phase is Phase.CREATING
         why = "there is nothing to stop yet; it can be deleted" if creating else "only a running one can be"
         raise _refused("INSTANCE_NOT_STOPPABLE", instance, "stopped", why)
-    in_flight = instance.owed is Action.START and instance.acted_at is not None
+    in_flight = instance.pending.action is Action.START and instance.pending.sent_at is not None
     return replace(
         _under(asked, instance),
         goal=Goal.STOPPED,
         phase=Phase.STOPPING,
         deadline_at=None,
-        # A start that may just be happening makes the last sighting worthless: it must not pass for a stop.
-        sighting=None if in_flight else instance.sighting,
+        # A start that may be under way makes the last sighting worthless: it must not pass for a stop.
+        observation=replace(instance.observation, sighting=None) if in_flight else instance.observation,
     )
 
 
@@ -136,12 +140,7 @@ def _under(asked: Command, instance: Instance) -> Instance:
         instance,
         operation_id=asked.operation_id,
         phase_since=asked.at,
-        acted_at=None,
-        answered_at=None,
-        acted_on=None,
-        owed=None,
-        asks=0,
-        refused=None,
+        pending=PendingAction(),
         failure=None,
         checks=_checks(instance, asked.terms),
         webhook_url=asked.terms.webhook_url,
@@ -151,18 +150,18 @@ def _under(asked: Command, instance: Instance) -> Instance:
 def _checks(instance: Instance, terms: CommandOptions) -> HealthCheckSpec | None:
     if terms.target_port is None:
         return terms.health
-    return replace(terms.health or instance.order.health, target_port=terms.target_port)
+    return replace(terms.health or instance.request.health, target_port=terms.target_port)
 
 
 def _exists(instance: Instance) -> bool:
     """Whether the provider has it, as far as is known."""
-    return instance.provider_id is not None and instance.sighting is not Sighting.ABSENT
+    return instance.provider_id is not None and instance.observation.sighting is not Sighting.ABSENT
 
 
 def _busy(instance: Instance, current: Operation) -> GoalRefusedError:
     startup = current.kind in STARTUPS
     return GoalRefusedError(
-        f"a {current.kind} of {instance.order.name!r} is under way: it is {instance.phase}",
+        f"a {current.kind} of {instance.request.name!r} is under way: it is {instance.phase}",
         code="STARTUP_OPERATION_IN_PROGRESS" if startup else "OPERATION_IN_PROGRESS",
         details={
             "instanceId": instance.id,
@@ -175,7 +174,7 @@ def _busy(instance: Instance, current: Operation) -> GoalRefusedError:
 
 def _refused(code: str, instance: Instance, done: str, why: str) -> GoalRefusedError:
     return GoalRefusedError(
-        f"{instance.order.name!r} is {instance.phase} and cannot be {done}: {why}",
+        f"{instance.request.name!r} is {instance.phase} and cannot be {done}: {why}",
         code=code,
         details={"instanceId": instance.id, "status": instance.phase.value},
     )

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from corral.domain.backoff import delay
-from corral.domain.instance import Failure, Instance, Placement, ProviderId
+from corral.domain.instance import CreateAttempt, CreateWait, Failure, Instance, Placement, ProviderId
 from corral.domain.lifecycle.decision import Policy
 from corral.domain.lifecycle.tables import Goal, Phase
 from corral.domain.placement.rank import SHORT_FOR_NOW, Candidate, Ranking
@@ -43,25 +43,29 @@ _ONCE_CREATED = {Phase.CREATING: Phase.STARTING, Phase.TERMINATED: Phase.DELETIN
 """The phases that an id from the provider ends; an instance that is to go, or failed, stays so."""
 
 
-def retried_until(instance: Instance, obstacle: Failure) -> datetime | None:
+def retried_until(instance: Instance, obstacle: Failure | CreateWait) -> datetime | None:
     """Until when a create that met *obstacle* is tried again; None: not at all."""
-    wait = instance.order.wait_for_capacity_seconds
+    wait = instance.request.wait_for_capacity_seconds
     if obstacle.code in OF_CAPACITY and wait is not None:
         return instance.created_at + timedelta(seconds=wait)
     return instance.deadline_at if obstacle.code in PASSING else None
 
 
-def waited_too_long(obstacle: Failure) -> Failure:
+def waited_too_long(obstacle: Failure | CreateWait) -> Failure:
     """What an instance fails with whose obstacle did not pass in time."""
-    return replace(obstacle, message=f"gave up {obstacle.message}") if obstacle.code in OF_CAPACITY else obstacle
+    gave_up = "gave up " if obstacle.code in OF_CAPACITY else ""
+    return Failure(code=obstacle.code, message=f"{gave_up}{obstacle.message}")
 
 
-def waiting(instance: Instance, obstacle: Failure, now: datetime, *, pause_seconds: float | None = None) -> Instance:
-    """The instance after a try that met *obstacle*; the pause before the next one grows unless it is given."""
-    tries = instance.create_tries + 1
+def next_wait(
+    instance: Instance, obstacle: Failure, now: datetime, *, pause_seconds: float | None = None
+) -> CreateWait:
+    """The wait after a try that met *obstacle*; the pause before the next try grows unless it is given."""
+    tries = 1 if instance.waiting is None else instance.waiting.tries + 1
     if pause_seconds is None:
         pause_seconds = delay(tries, first=FIRST_RETRY_SECONDS, most=LAST_RETRY_SECONDS)
-    return replace(instance, waiting=obstacle, create_tries=tries, retry_at=now + timedelta(seconds=pause_seconds))
+    retry_at = now + timedelta(seconds=pause_seconds)
+    return CreateWait(code=obstacle.code, message=obstacle.message, tries=tries, retry_at=retry_at)
 
 
 def held_up(instance: Instance, why: str) -> Instance:
@@ -72,7 +76,8 @@ def held_up(instance: Instance, why: str) -> Instance:
     """
     if instance.goal is not Goal.RUNNING:
         return instance
-    return replace(instance, waiting=Failure(code=NOT_CARRIED_OUT, message=why), retry_at=None)
+    tries = 0 if instance.waiting is None else instance.waiting.tries
+    return replace(instance, waiting=CreateWait(code=NOT_CARRIED_OUT, message=why, tries=tries))
 
 
 def needs_fresh_offers(instance: Instance) -> bool:
@@ -84,15 +89,15 @@ def reason(instance: Instance, policy: Policy) -> str | None:
     """Why an instance is not created yet; None when nothing delays its create, or it is created."""
     if instance.phase is not Phase.CREATING:
         return None
-    since = instance.doubted_at
-    is_settled = instance.listings_since_sent >= policy.settle_listings
+    since = instance.create.doubted_at
+    is_settled = instance.create.listings_without >= policy.settle_listings
     if not instance.create_in_doubt or since is None or is_settled:
         return None if instance.waiting is None else instance.waiting.message
-    until = since + policy.settle_time(create_ended=instance.create_ended)
+    until = since + policy.settle_time(create_ended=instance.create.ended)
     return (
-        f"it is not known whether create call {instance.attempt} made a machine: Corral looks for it by its provider "
-        f"name until {until:%Y-%m-%d %H:%M:%S} UTC at least, and in {policy.settle_listings} complete listings after "
-        "that, before it sends another call; the machine may be billed meanwhile"
+        f"it is not known whether create call {instance.create.number} made a machine: Corral looks for it by its "
+        f"provider name until {until:%Y-%m-%d %H:%M:%S} UTC at least, and in {policy.settle_listings} complete "
+        "listings after that, before it sends another call; the machine may be billed meanwhile"
     )
 
 
@@ -117,24 +122,20 @@ def intended(instance: Instance, candidate: Candidate, now: datetime) -> Instanc
     """The instance before a create call for *candidate*, under a name that no call was ever sent with."""
     return replace(
         instance,
-        attempt=instance.attempt + 1,
-        create_sent_at=now,
-        create_ended=False,
-        doubted_at=None,
-        listings_since_sent=0,
-        given_up=(*instance.given_up, instance.attempt) if instance.create_in_doubt else instance.given_up,
+        create=CreateAttempt(number=instance.create.number + 1, sent_at=now),
+        given_up=(*instance.given_up, instance.create.number) if instance.create_in_doubt else instance.given_up,
         placement=_placement(candidate),
     )
 
 
 def not_created(instance: Instance) -> Instance:
     """The instance after a call that certainly created nothing."""
-    return replace(instance, create_sent_at=None)
+    return replace(instance, create=replace(instance.create, sent_at=None))
 
 
 def in_doubt(instance: Instance, now: datetime) -> Instance:
     """The instance after a call that has ended and may have created a machine; the settle time starts."""
-    return replace(instance, create_ended=True, doubted_at=now, listings_since_sent=0)
+    return replace(instance, create=replace(instance.create, ended=True, doubted_at=now, listings_without=0))
 
 
 def created(instance: Instance, provider_id: str, now: datetime) -> Instance:
@@ -146,14 +147,12 @@ def created(instance: Instance, provider_id: str, now: datetime) -> Instance:
     return replace(
         instance,
         provider_id=ProviderId(provider_id),
-        create_sent_at=None,
+        create=replace(instance.create, sent_at=None),
         phase=phase,
         phase_since=instance.phase_since if phase is instance.phase else now,
         started_at=now,
         deadline_at=deadline,
         waiting=None,
-        create_tries=0,
-        retry_at=None,
     )
 
 

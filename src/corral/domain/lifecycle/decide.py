@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 from corral.domain.backoff import delay
 from corral.domain.health.rechecks import HEALTH_FAILURES, check_time, is_unhealthy, until_recheck
-from corral.domain.instance import Failure, Instance
+from corral.domain.instance import CreateWait, Failure, Instance
 from corral.domain.lifecycle import release
 from corral.domain.lifecycle.creation import retried_until, waited_too_long
 from corral.domain.lifecycle.decision import Decision, Policy
@@ -27,7 +27,7 @@ def decide(instance: Instance, now: datetime, policy: Policy) -> Decision:
     """Turn facts into one verdict."""
     if instance.provider_id is None:
         return _not_created(instance, now, policy)
-    if instance.missing_since is not None and instance.sighting is not Sighting.ABSENT:
+    if instance.observation.unlisted_since is not None and instance.observation.sighting is not Sighting.ABSENT:
         return missing(instance, now, policy)
     if is_unfound(instance):
         return unfound(instance, now, policy)
@@ -39,7 +39,7 @@ def decide(instance: Instance, now: datetime, policy: Policy) -> Decision:
     if stopped is not None:
         return Decision(phase=phase, action=None, because=stopped.message, requeue_after=None, failure=stopped)
     if phase is Phase.FAILED and instance.phase is not Phase.FAILED:
-        taken = " (it took the spot machine back)" if is_taken(instance.spot, now) else ""
+        taken = " (it took the spot machine back)" if is_taken(instance.observation.spot, now) else ""
         vanished = Failure(code="INSTANCE_VANISHED", message=f"the provider no longer has this instance{taken}")
         return Decision(phase=phase, action=None, because=vanished.message, requeue_after=None, failure=vanished)
     return _planned(instance, phase, now, policy)
@@ -47,16 +47,17 @@ def decide(instance: Instance, now: datetime, policy: Policy) -> Decision:
 
 def recorded(instance: Instance, decision: Decision, now: datetime) -> Instance:
     """The instance as it is once *decision* is written down; the caller's write raises the generation."""
-    if decision.action is Action.FIND and instance.doubted_at is None:
-        instance = replace(instance, doubted_at=now, listings_since_sent=0)
-    if instance.goal is not Goal.GONE and is_notice(instance.spot, instance.announced_spot):
-        instance = replace(instance, announced_spot=instance.spot)
+    if decision.action is Action.FIND and instance.create.doubted_at is None:
+        instance = replace(instance, create=replace(instance.create, doubted_at=now, listings_without=0))
+    if instance.goal is not Goal.GONE and is_notice(instance.observation.spot, instance.announced_spot):
+        instance = replace(instance, announced_spot=instance.observation.spot)
     if decision.action is None and instance.create_in_doubt:  # settled: nothing was created, and nothing is tried again
-        instance = replace(instance, create_sent_at=None)
-    never_left = instance.owed is Action.START and not _happened(instance)
-    if instance.owed is not None and (_happened(instance) or decision.phase not in {Phase.STARTING, Phase.RESTARTING}):
-        started_at = instance.started_at if never_left else now
-        instance = replace(instance, owed=None, asks=0, refused=None, started_at=started_at)
+        instance = replace(instance, create=replace(instance.create, sent_at=None))
+    never_left = instance.pending.action is Action.START and not _happened(instance)
+    is_over = _happened(instance) or decision.phase not in {Phase.STARTING, Phase.RESTARTING}
+    if instance.pending.action is not None and is_over:
+        done = replace(instance.pending, action=None, attempts=0, refused=None)
+        instance = replace(instance, pending=done, started_at=instance.started_at if never_left else now)
     if decision.phase is instance.phase:
         return instance
     late = instance.deadline_at is not None and now >= instance.deadline_at
@@ -66,7 +67,7 @@ def recorded(instance: Instance, decision: Decision, now: datetime) -> Instance:
         phase=decision.phase,
         phase_since=now,
         failure=decision.failure,
-        refused=None,
+        pending=replace(instance.pending, refused=None),
         # Past its deadline and up all the same: from here on it takes the time it takes.
         deadline_at=None if healed or not _is_due(instance, decision.phase) else instance.deadline_at,
         stopped_at=now if decision.phase is Phase.EXITED and not never_left else instance.stopped_at,
@@ -88,7 +89,7 @@ def _why_stopped(instance: Instance, now: datetime) -> Failure | None:
     """What is wrong with an instance that was just seen stopped; None when it was to stop, or stopped by itself."""
     if instance.goal is not Goal.RUNNING or instance.phase is Phase.EXITED:
         return None
-    if is_taken(instance.spot, instance.sighted_at or now):
+    if is_taken(instance.observation.spot, instance.observation.sighted_at or now):
         message = (
             "the provider took its spot machine back; its disk is kept for some days: start it again, or create another"
         )
@@ -101,24 +102,24 @@ def _why_stopped(instance: Instance, now: datetime) -> Failure | None:
 
 def _until_stopped(instance: Instance, now: datetime, policy: Policy) -> timedelta | None:
     """How long a machine that restarts may still be seen stopped before that counts; None when it is not seen so."""
-    if instance.phase is not Phase.RESTARTING or instance.sighting is not Sighting.EXITED:
+    if instance.phase is not Phase.RESTARTING or instance.observation.sighting is not Sighting.EXITED:
         return None
-    return policy.settle - (now - (instance.sighted_at or instance.phase_since))
+    return policy.settle - (now - (instance.observation.sighted_at or instance.phase_since))
 
 
 def _after_sighting(instance: Instance, now: datetime, policy: Policy) -> Phase:
     leaving = instance.goal is Goal.GONE and instance.phase is not Phase.TERMINATED
     before = Phase.DELETING if leaving else instance.phase
-    if instance.sighting is None or _waits(instance):
+    if instance.observation.sighting is None or _waits(instance):
         return before
-    if instance.goal is Goal.STOPPED and instance.sighting is Sighting.EXITED:
+    if instance.goal is Goal.STOPPED and instance.observation.sighting is Sighting.EXITED:
         return Phase.EXITED
     if before is Phase.FAILED and not _heals(instance):
         return before
     passing = _until_stopped(instance, now, policy)
     if passing is not None and passing > timedelta(0):
         return before
-    after = AFTER_SIGHTING[before][instance.sighting]
+    after = AFTER_SIGHTING[before][instance.observation.sighting]
     # What is to be stopped is stopping until it has, whatever it is seen doing, and again if it comes up by itself.
     return Phase.STOPPING if instance.goal is Goal.STOPPED and after in UP else after
 
@@ -129,25 +130,26 @@ def _happened(instance: Instance) -> bool:
 
     A machine that restarts may be seen running before and after; `survey.py` tells the two apart.
     """
-    match instance.owed, instance.sighting:
+    match instance.pending.action, instance.observation.sighting:
         case (None, _) | (_, None | Sighting.ABSENT):
             return False
         case Action.START, sighting:
             return sighting is not Sighting.EXITED
         case _, sighting:
-            return sighting is not Sighting.RUNNING and instance.acted_at is not None
+            return sighting is not Sighting.RUNNING and instance.pending.sent_at is not None
 
 
 def _waits(instance: Instance) -> bool:
     """Whether something is owed, and the machine is there to do it."""
-    return instance.owed is not None and instance.sighting is not Sighting.ABSENT and not _happened(instance)
+    is_there = instance.observation.sighting is not Sighting.ABSENT
+    return instance.pending.action is not None and is_there and not _happened(instance)
 
 
 def _heals(instance: Instance) -> bool:
     """Whether the provider's last word may heal a failure: only one that came after it, and reports none itself."""
     lasting = instance.failure is not None and instance.failure.code in HEALTH_FAILURES
-    newer = instance.sighted_at is not None and instance.sighted_at > instance.phase_since
-    return newer and not lasting and instance.provider_failure is None
+    newer = instance.observation.sighted_at is not None and instance.observation.sighted_at > instance.phase_since
+    return newer and not lasting and instance.observation.failure is None
 
 
 def _came_up(instance: Instance, phase: Phase) -> bool:
@@ -156,23 +158,24 @@ def _came_up(instance: Instance, phase: Phase) -> bool:
 
 
 def _failure(instance: Instance, now: datetime, *, came_up: bool) -> Failure | None:
-    if instance.provider_failure is not None:
-        return Failure(code="PROVISIONING_FAILED", message=f"the provider reports: {instance.provider_failure}")
+    if instance.observation.failure is not None:
+        return Failure(code="PROVISIONING_FAILED", message=f"the provider reports: {instance.observation.failure}")
     if not came_up and instance.deadline_at is not None and now >= instance.deadline_at:
-        return Failure(
-            code=TIMED_OUT,
-            message=f"not ready in time (last seen: {instance.word or 'never'}); still watched, and perhaps billed",
-        )
+        last = instance.observation.provider_status or "never"
+        message = f"not ready in time (last seen: {last}); still watched, and perhaps billed"
+        return Failure(code=TIMED_OUT, message=message)
     return None
 
 
 def _given_up(instance: Instance, failure: Failure, policy: Policy) -> Decision:
     """It did not come up. What could not even be started or restarted is left as it was, for a start harms nothing."""
     if failure.code != TIMED_OUT or not _waits(instance):
-        again = policy.second_look if instance.sighting is Sighting.RUNNING else None
+        again = policy.second_look if instance.observation.sighting is Sighting.RUNNING else None
         return Decision(phase=Phase.FAILED, action=None, because=failure.message, requeue_after=again, failure=failure)
-    stopped = instance.owed is Action.START or instance.sighting is Sighting.EXITED
-    failure = instance.refused or Failure(code=TIMED_OUT, message=f"the provider did not {instance.owed} it in time")
+    stopped = instance.pending.action is Action.START or instance.observation.sighting is Sighting.EXITED
+    failure = instance.pending.refused or Failure(
+        code=TIMED_OUT, message=f"the provider did not {instance.pending.action} it in time"
+    )
     return Decision(
         phase=Phase.EXITED if stopped else Phase.RUNNING,
         action=None,
@@ -184,7 +187,8 @@ def _given_up(instance: Instance, failure: Failure, policy: Policy) -> Decision:
 
 def _planned(instance: Instance, phase: Phase, now: datetime, policy: Policy) -> Decision:
     action = _wanted(instance, phase)
-    because = f"the provider says {instance.word}" if instance.word else "recorded"
+    status = instance.observation.provider_status
+    because = f"the provider says {status}" if status else "recorded"
     requeue_after: timedelta | None = None
     if phase in COMING_UP and instance.deadline_at is not None:
         requeue_after = max(instance.deadline_at - now, policy.poll)
@@ -207,7 +211,7 @@ def _wanted(instance: Instance, phase: Phase) -> Action | None:
     action = PLAN[phase][instance.goal]
     if phase is Phase.FAILED and instance.goal is Goal.RUNNING and is_unhealthy(instance):
         return Action.PROBE
-    if action in {Action.START, Action.RESTART} and not (instance.owed is action and _waits(instance)):
+    if action in {Action.START, Action.RESTART} and not (instance.pending.action is action and _waits(instance)):
         return None
     if phase is Phase.FAILED and not _second_chance(instance, action):
         return None
@@ -217,9 +221,9 @@ def _wanted(instance: Instance, phase: Phase) -> Action | None:
 def _second_chance(instance: Instance, action: Action | None) -> bool:
     """Whether something can still be done about one that failed: it must be there, and perhaps have only been late."""
     if action is Action.STOP:
-        return instance.sighting not in {Sighting.EXITED, Sighting.ABSENT}
+        return instance.observation.sighting not in {Sighting.EXITED, Sighting.ABSENT}
     late = instance.failure is not None and instance.failure.code == TIMED_OUT
-    healthy = instance.sighting is Sighting.RUNNING and instance.provider_failure is None
+    healthy = instance.observation.sighting is Sighting.RUNNING and instance.observation.failure is None
     return action is not Action.INSPECT or (late and healthy)
 
 
@@ -232,12 +236,13 @@ def _pause(instance: Instance, action: Action | None, now: datetime, policy: Pol
             return timedelta(0)
         case Action.STOP | Action.DELETE:
             return release.pause(instance, now, unobserved=policy.repeat_after, longest=policy.repeat_at_last)
-        case Action.START | Action.RESTART if instance.refused is not None:
+        case Action.START | Action.RESTART if instance.pending.refused is not None:
             first, most = policy.first_refusal.total_seconds(), policy.last_refusal.total_seconds()
-            patience = timedelta(seconds=delay(max(instance.asks, 1), first=first, most=most))
+            patience = timedelta(seconds=delay(max(instance.pending.attempts, 1), first=first, most=most))
         case _:
             patience = policy.settle
-    return timedelta(0) if instance.acted_at is None else max(patience - (now - instance.acted_at), timedelta(0))
+    sent_at = instance.pending.sent_at
+    return timedelta(0) if sent_at is None else max(patience - (now - sent_at), timedelta(0))
 
 
 def _not_created(instance: Instance, now: datetime, policy: Policy) -> Decision:
@@ -257,14 +262,14 @@ def _not_created(instance: Instance, now: datetime, policy: Policy) -> Decision:
     return Decision(phase=Phase.CREATING, action=Action.CREATE, because="wanted", requeue_after=policy.settle)
 
 
-def _waiting(instance: Instance, obstacle: Failure, now: datetime, policy: Policy) -> Decision:
+def _waiting(instance: Instance, obstacle: CreateWait, now: datetime, policy: Policy) -> Decision:
     """The last try met an obstacle that is expected to pass: try again after a pause, until it is too late."""
     until = retried_until(instance, obstacle)
     if until is not None and now >= until:
         failure = waited_too_long(obstacle)
         return Decision(phase=Phase.FAILED, action=None, because=failure.message, requeue_after=None, failure=failure)
-    if instance.retry_at is not None and now < instance.retry_at:
-        pause = (instance.retry_at if until is None else min(instance.retry_at, until)) - now
+    if obstacle.retry_at is not None and now < obstacle.retry_at:
+        pause = (obstacle.retry_at if until is None else min(obstacle.retry_at, until)) - now
         return Decision(phase=Phase.CREATING, action=None, because=obstacle.message, requeue_after=pause)
     return Decision(phase=Phase.CREATING, action=Action.CREATE, because="wanted", requeue_after=policy.settle)
 
@@ -288,12 +293,12 @@ def _in_doubt(instance: Instance, now: datetime, policy: Policy, *, wanted: bool
 
 def _settled(instance: Instance, now: datetime, policy: Policy) -> bool:
     """Whether a create call in doubt certainly left nothing behind."""
-    since = instance.doubted_at
+    since = instance.create.doubted_at
     waited = since is not None and now - since >= policy.settle
-    return waited and instance.listings_since_sent >= policy.settle_listings
+    return waited and instance.create.listings_without >= policy.settle_listings
 
 
 def _until_settled(instance: Instance, now: datetime, policy: Policy) -> timedelta:
     """How long the doubt lasts at least; a listing that shows the name ends it earlier."""
-    since = instance.doubted_at
+    since = instance.create.doubted_at
     return policy.settle if since is None else max(policy.settle - (now - since), policy.poll)

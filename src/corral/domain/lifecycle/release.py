@@ -40,29 +40,31 @@ _EFFECTS: Final = {
 
 def pause(instance: Instance, now: datetime, *, unobserved: timedelta, longest: timedelta) -> timedelta:
     """How long to wait before the stop or delete of *instance* is sent; *unobserved*: where no observation followed."""
-    if instance.acted_at is None:
+    if instance.pending.sent_at is None:
         return timedelta(0)
     if not _is_without_effect(instance):
-        patience = max(unobserved, min(instance.acted_at - instance.phase_since, longest))
-        return max(instance.acted_at + patience - now, timedelta(0))
+        patience = max(unobserved, min(instance.pending.sent_at - instance.phase_since, longest))
+        return max(instance.pending.sent_at + patience - now, timedelta(0))
     # A machine that was booting may refuse what it accepts now.
-    if instance.sighting is not instance.acted_on or instance.asks <= 1:
+    if instance.observation.sighting is not instance.pending.sent_on or instance.pending.attempts <= 1:
         return timedelta(0)
-    seconds = delay(instance.asks - 1, first=FIRST_REPEAT.total_seconds(), most=longest.total_seconds())
-    return max(_ended_at(instance, instance.acted_at) + timedelta(seconds=seconds) - now, timedelta(0))
+    seconds = delay(instance.pending.attempts - 1, first=FIRST_REPEAT.total_seconds(), most=longest.total_seconds())
+    return max(_ended_at(instance, instance.pending.sent_at) + timedelta(seconds=seconds) - now, timedelta(0))
 
 
 def is_first_without_effect(instance: Instance, seen: Sighting, at: datetime) -> bool:
     """Whether *seen*, observed from *at* on, is the first to show that the last stop or delete had no effect."""
-    if instance.phase not in ENDING or instance.acted_at is None or seen in _EFFECTS.get(instance.goal, ()):
+    if instance.phase not in ENDING or instance.pending.sent_at is None or seen in _EFFECTS.get(instance.goal, ()):
         return False
-    ended_at = _ended_at(instance, instance.acted_at)
-    return at > ended_at and (instance.sighted_at is None or instance.sighted_at <= ended_at)
+    ended_at = _ended_at(instance, instance.pending.sent_at)
+    return at > ended_at and (instance.observation.sighted_at is None or instance.observation.sighted_at <= ended_at)
 
 
 def sending(instance: Instance, now: datetime) -> Instance:
     """The instance just before a stop or delete is sent."""
-    return replace(instance, acted_at=now, answered_at=None, acted_on=instance.sighting, asks=instance.asks + 1)
+    attempts, sighting = instance.pending.attempts + 1, instance.observation.sighting
+    pending = replace(instance.pending, sent_at=now, ended_at=None, sent_on=sighting, attempts=attempts)
+    return replace(instance, pending=pending)
 
 
 def answered(instance: Instance, now: datetime, refused: Failure | None, *, is_accepted: bool = False) -> Instance:
@@ -72,19 +74,13 @@ def answered(instance: Instance, now: datetime, refused: Failure | None, *, is_a
     *is_accepted*: it was a delete that the provider accepted, so that the provider knew the machine then.
     """
     accepted_at = instance.delete_accepted_at or (now if is_accepted else None)
-    return replace(instance, answered_at=now, refused=refused, delete_accepted_at=accepted_at)
+    pending = replace(instance.pending, ended_at=now, refused=refused)
+    return replace(instance, pending=pending, delete_accepted_at=accepted_at)
 
 
 def not_sent(sent: Instance, before: Instance, why: Failure) -> Instance:
     """The instance after a call that certainly was not carried out: as it was *before*, with the reason."""
-    return replace(
-        sent,
-        acted_at=before.acted_at,
-        answered_at=before.answered_at,
-        acted_on=before.acted_on,
-        asks=before.asks,
-        refused=why,
-    )
+    return replace(sent, pending=replace(before.pending, action=sent.pending.action, refused=why))
 
 
 def reason(instance: Instance) -> str | None:
@@ -94,13 +90,14 @@ def reason(instance: Instance) -> str | None:
     verb, end = ("delete", "gone") if instance.goal is Goal.GONE else ("stop", "stopped")
     if instance.provider_id is None:
         return "a create call may have happened: its machine is searched for, and may be billed until it is found"
-    if instance.refused is not None:
-        why = f"{instance.refused.message}; the {verb} is sent again"
-    elif instance.acted_at is None:
+    if instance.pending.refused is not None:
+        why = f"{instance.pending.refused.message}; the {verb} is sent again"
+    elif instance.pending.sent_at is None:
         why = f"the {verb} is about to be sent to the provider"
     elif _is_without_effect(instance):
-        times = "once" if instance.asks == 1 else f"{instance.asks} times"
-        why = f"the {verb} was sent {times}, and the provider still says {instance.word}; it is sent again"
+        times = "once" if instance.pending.attempts == 1 else f"{instance.pending.attempts} times"
+        status = instance.observation.provider_status
+        why = f"the {verb} was sent {times}, and the provider still says {status}; it is sent again"
     else:
         why = f"the {verb} was sent to the provider, which has not confirmed it yet"
     return f"{why}; the machine may be billed until the provider says that it is {end}"
@@ -108,16 +105,18 @@ def reason(instance: Instance) -> str | None:
 
 def shown_failure(instance: Instance) -> Failure | None:
     """What is wrong with an instance: why its stop or delete was refused, or else why it failed."""
-    return instance.refused if instance.phase in ENDING and instance.refused is not None else instance.failure
+    refused = instance.pending.refused if instance.phase in ENDING else None
+    return refused or instance.failure
 
 
 def _is_without_effect(instance: Instance) -> bool:
     """Whether the last observation began after the last call ended and shows no effect of it."""
-    if instance.acted_at is None or instance.sighted_at is None or instance.sighting is None:
+    seen, sent_at = instance.observation, instance.pending.sent_at
+    if sent_at is None or seen.sighted_at is None or seen.sighting is None:
         return False
     effects = _EFFECTS.get(instance.goal, frozenset())
-    return instance.sighting not in effects and instance.sighted_at > _ended_at(instance, instance.acted_at)
+    return seen.sighting not in effects and seen.sighted_at > _ended_at(instance, sent_at)
 
 
-def _ended_at(instance: Instance, acted_at: datetime) -> datetime:
-    return acted_at + ANSWER_WITHIN if instance.answered_at is None else instance.answered_at
+def _ended_at(instance: Instance, sent_at: datetime) -> datetime:
+    return sent_at + ANSWER_WITHIN if instance.pending.ended_at is None else instance.pending.ended_at

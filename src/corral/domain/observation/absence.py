@@ -14,8 +14,8 @@ def missing(instance: Instance, now: datetime, policy: Policy) -> Decision:
     """A complete listing lacks it: ask directly, and, unless it was to go anyway, ask again later."""
     leaving = instance.goal is Goal.GONE
     phase = Phase.DELETING if leaving and instance.phase is not Phase.TERMINATED else instance.phase
-    checked = instance.missing_checked_at
-    if leaving and instance.acted_at is None:
+    checked = instance.observation.absence_checked_at
+    if leaving and instance.pending.sent_at is None:
         # A list may be wrong, and "not found" too: it is not called gone before it was told to go.
         because = "missing in the provider's list, and not told to go yet"
         return Decision(phase=phase, action=Action.DELETE, because=because, requeue_after=policy.repeat_after)
@@ -30,8 +30,12 @@ def missing(instance: Instance, now: datetime, policy: Policy) -> Decision:
 
 def is_unfound(instance: Instance) -> bool:
     """Whether it was told to go, and was not found by its id since."""
-    told_to_go = instance.goal is Goal.GONE and instance.acted_at is not None
-    return told_to_go and instance.unfound_since is not None and instance.sighting is not Sighting.ABSENT
+    told_to_go = instance.goal is Goal.GONE and instance.pending.sent_at is not None
+    return (
+        told_to_go
+        and instance.observation.lookup_failed_since is not None
+        and instance.observation.sighting is not Sighting.ABSENT
+    )
 
 
 def unfound(instance: Instance, now: datetime, policy: Policy) -> Decision:
@@ -41,7 +45,7 @@ def unfound(instance: Instance, now: datetime, policy: Policy) -> Decision:
     That is the settle time later. A provider at odds with itself for so long cannot be told from one without it.
     """
     phase = instance.phase if instance.phase is Phase.TERMINATED else Phase.DELETING
-    since = now if instance.unfound_since is None else instance.unfound_since
+    since = now if instance.observation.lookup_failed_since is None else instance.observation.lookup_failed_since
     wait = policy.settle - (now - since)
     if wait > timedelta(0):
         return Decision(phase=phase, action=None, because="not found by its id; looking once more", requeue_after=wait)

@@ -13,7 +13,17 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from corral.domain.health.checks import HealthCheckSpec
-from corral.domain.instance import CreateRequest, Failure, Instance, InstanceId, OperationId, Placement, ProviderId
+from corral.domain.instance import (
+    CreateRequest,
+    Failure,
+    Instance,
+    InstanceId,
+    Observation,
+    OperationId,
+    PendingAction,
+    Placement,
+    ProviderId,
+)
 from corral.domain.lifecycle.tables import COMING_UP, Goal, Phase
 from corral.domain.observation.merge import foreign_phase
 from corral.domain.observation.sighting import ProviderInstance, Sighting
@@ -52,7 +62,7 @@ def adopted(
     rising = phase in COMING_UP - {Phase.RUNNING}
     return Instance(
         id=instance_id,
-        order=CreateRequest(
+        request=CreateRequest(
             name=adoption.name or usable_name(seen.name) or usable_name(seen.id) or "adopted",
             product_name=seen.product_name or "",
             template_id="",
@@ -78,11 +88,10 @@ def adopted(
             billing_mode=mode,
             micro_usd=(micro_usd_per_gpu or 0) * gpus,
         ),
-        sighting=seen.sighting,
-        word=seen.word,
-        sighted_at=now,
-        provider_failure=seen.failure,
-        acted_at=now,
+        observation=Observation(
+            sighting=seen.sighting, provider_status=seen.provider_status, sighted_at=now, failure=seen.failure
+        ),
+        pending=PendingAction(sent_at=now),
         failure=_failure(seen) if phase is Phase.FAILED else None,
         started_at=seen.started_at or seen.created_at or now,
         stopped_at=seen.stopped_at if seen.sighting is Sighting.EXITED else None,

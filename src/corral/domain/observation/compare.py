@@ -68,11 +68,14 @@ def looked_up(
     times = ObservationTimes(began=began, now=now, settle=settle)
     if seen is not None:
         return seen_as(instance, seen, times)
-    told_to_go = instance.goal is Goal.GONE and instance.acted_at is not None and began >= instance.acted_at
-    known = instance.unfound_since is not None or instance.missing_since is not None
-    if not told_to_go or known or instance.sighting is Sighting.ABSENT or is_more_recent(instance, times):
+    last, sent_at = instance.observation, instance.pending.sent_at
+    is_delete_sent = instance.goal is Goal.GONE and sent_at is not None and began >= sent_at
+    known = last.lookup_failed_since is not None or last.unlisted_since is not None
+    if not is_delete_sent or known or last.sighting is Sighting.ABSENT or is_more_recent(instance, times):
         return instance
-    return instance if is_too_new(instance, began, settle) else replace(instance, unfound_since=began)
+    if is_too_new(instance, began, settle):
+        return instance
+    return replace(instance, observation=replace(last, lookup_failed_since=began))
 
 
 def followed(match: Match, *, began: datetime, now: datetime, settle: timedelta) -> Instance:
@@ -84,12 +87,14 @@ def unnamed(instance: Instance, *, began: datetime, settle: timedelta) -> Instan
     """*instance* after a lookup, begun then, that did not find its name; None if that proves nothing yet."""
     if not _counts(instance, began, settle):
         return None
-    return replace(instance, listings_since_sent=instance.listings_since_sent + 1)
+    return _counted(instance)
 
 
 def found_unlisted(instance: Instance, now: datetime) -> Instance:
     """The record after a lookup *now* found a machine that a complete listing lacks; such a listing proves nothing."""
-    return replace(instance, unlisted_since=instance.unlisted_since or now, unlisted_found_at=now)
+    last = instance.observation
+    found = replace(last, found_unlisted_since=last.found_unlisted_since or now, found_unlisted_at=now)
+    return replace(instance, observation=found)
 
 
 def marked(listed: Iterable[ProviderInstance], installation: str) -> list[tuple[ProviderName, ProviderInstance]]:
@@ -130,12 +135,8 @@ def compare(
     after |= {match.record.id: with_machine(match, times) for match in matches}
     matched_ids = {match.record.id for match in (*matches, *to_confirm)}
     unseen, lacking = [i for i in unseen if i.id not in after], [i for i in lacking if i.id not in after]
-    trusted = complete and all(i.missing_checks > 0 for i in lacking)
-    counted = [
-        replace(i, listings_since_sent=i.listings_since_sent + 1)
-        for i in unseen
-        if trusted and i.id in settled and _counts(i, began, settle)
-    ]
+    trusted = complete and all(i.observation.absence_checks > 0 for i in lacking)
+    counted = [_counted(i) for i in unseen if trusted and i.id in settled and _counts(i, began, settle)]
     leaving = [i for i in unseen if i.provider_id is not None and _is_leaving(i)]
     suspects = _suspects([i for i in lacking if i.id not in matched_ids], now)
     after |= {i.id: not_seen(i, times) for i in (*leaving, *suspects)}
@@ -147,16 +148,20 @@ def compare(
         unmatched=tuple(unmatched),
         to_confirm=tuple(each for each in to_confirm if _recheck_due(each.record, now)),
         trusted=trusted,
-        restless=any(i.unlisted_since is None for i in lacking)
-        or any(i.sighting is Sighting.MOVING and i.phase is not Phase.TERMINATED for i in standing),
+        restless=any(i.observation.found_unlisted_since is None for i in lacking)
+        or any(i.observation.sighting is Sighting.MOVING and i.phase is not Phase.TERMINATED for i in standing),
     )
+
+
+def _counted(instance: Instance) -> Instance:
+    return replace(instance, create=replace(instance.create, listings_without=instance.create.listings_without + 1))
 
 
 def _is_expected(instance: Instance, times: ObservationTimes) -> bool:
     """Whether a listing that is right would show it, as far as we know."""
     return (
         instance.provider_id is not None
-        and instance.sighting is not Sighting.ABSENT
+        and instance.observation.sighting is not Sighting.ABSENT
         and not _is_leaving(instance)
         and not is_more_recent(instance, times)
         and not is_too_new(instance, times.began, times.settle)
@@ -165,7 +170,7 @@ def _is_expected(instance: Instance, times: ObservationTimes) -> bool:
 
 def _is_leaving(instance: Instance) -> bool:
     """Whether nothing speaks for a mistake if it is not listed any more."""
-    return instance.goal is Goal.GONE or instance.sighting is Sighting.REMOVING
+    return instance.goal is Goal.GONE or instance.observation.sighting is Sighting.REMOVING
 
 
 def _suspects(lacking: Sequence[Instance], now: datetime) -> Sequence[Instance]:
@@ -175,23 +180,24 @@ def _suspects(lacking: Sequence[Instance], now: datetime) -> Sequence[Instance]:
     Once a lookup has found one of them the listing is wrong: then only those are looked up again, at growing pauses.
     Before any lookup, a few are: a listing that lacks many is more likely to be wrong than right.
     """
-    found = [i for i in lacking if i.unlisted_since is not None]
+    found = [i for i in lacking if i.observation.found_unlisted_since is not None]
     if found:
         return [i for i in found if _recheck_due(i, now)]
-    return lacking if any(i.missing_checks for i in lacking) else lacking[:SAMPLE]
+    return lacking if any(i.observation.absence_checks for i in lacking) else lacking[:SAMPLE]
 
 
 def _recheck_due(instance: Instance, now: datetime) -> bool:
-    first, last = instance.unlisted_since, instance.unlisted_found_at
+    first, last = instance.observation.found_unlisted_since, instance.observation.found_unlisted_at
     if first is None or last is None or last > now + CLOCK_SKEW:
         return True
     return now - last >= min(max(last - first, FIRST_RECHECK), LAST_RECHECK)
 
 
 def _listed(instance: Instance) -> Instance:
-    if instance.unlisted_since is None:
+    if instance.observation.found_unlisted_since is None:
         return instance
-    return replace(instance, unlisted_since=None, unlisted_found_at=None)
+    listed = replace(instance.observation, found_unlisted_since=None, found_unlisted_at=None)
+    return replace(instance, observation=listed)
 
 
 def _counts(instance: Instance, began: datetime, settle: timedelta) -> bool:
@@ -200,5 +206,5 @@ def _counts(instance: Instance, began: datetime, settle: timedelta) -> bool:
 
     One begun before the settle time was over proves nothing, however many there are: it may lag behind the create.
     """
-    since = instance.doubted_at
+    since = instance.create.doubted_at
     return instance.create_in_doubt and since is not None and began > since and began - since >= settle

@@ -31,11 +31,11 @@ def _due(instance: Instance, peeked_at: datetime | None, policy: Policy) -> date
     """When it is to be looked at; None: not before something else happens."""
     if instance.provider_id is None or instance.phase not in AWAITED:
         return None
-    if instance.missing_since is not None or instance.unfound_since is not None:
+    if instance.observation.unlisted_since is not None or instance.observation.lookup_failed_since is not None:
         return None  # a pass asks for it
-    if instance.acted_at is None and (instance.goal is not Goal.RUNNING or instance.owed is not None):
+    if instance.pending.sent_at is None and (instance.goal is not Goal.RUNNING or instance.pending.action is not None):
         return None  # it was not told yet
-    since = max(instance.phase_since, instance.acted_at or instance.phase_since)
+    since = max(instance.phase_since, instance.pending.sent_at or instance.phase_since)
     if peeked_at is None or peeked_at < since:
         return since + policy.first_peek
     return peeked_at + min(max(peeked_at - since, policy.first_peek), policy.last_peek)

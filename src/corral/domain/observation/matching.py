@@ -100,13 +100,13 @@ def worth(candidate: tuple[ProviderName, ProviderInstance]) -> tuple[bool, bool,
 
 def is_gone(record: Instance) -> bool:
     """Whether the record's machine is gone or going, as far as the provider said: more than missing in one list."""
-    confirmed = record.missing_since is not None and record.missing_checks > 0
-    return confirmed or record.sighting in GOING
+    confirmed = record.observation.unlisted_since is not None and record.observation.absence_checks > 0
+    return confirmed or record.observation.sighting in GOING
 
 
 def attempt_of(record: Instance) -> int:
     """The attempt that made the machine of *record*."""
-    return record.attempt if record.provider_attempt is None else record.provider_attempt
+    return record.create.number if record.provider_attempt is None else record.provider_attempt
 
 
 def _chosen(
@@ -121,7 +121,7 @@ def _may_have(record: Instance, mark: ProviderName, seen: ProviderInstance, *, m
         return False
     wanted = record.goal is not Goal.GONE and seen.sighting not in GOING
     if record.provider_id is None:
-        return mark.attempt <= record.attempt or wanted
+        return mark.attempt <= record.create.number or wanted
     return wanted and may_move and mark.attempt == attempt_of(record)
 
 

@@ -172,14 +172,16 @@ def _unlisted(instance: Instance, heard: ProviderListing | None, policy: Policy)
         consistency = Consistency.LOCAL_NEWER
     else:
         consistency = Consistency.CONFLICTED
-    return Merged(instance=instance, seen=None, consistency=consistency, synced_at=instance.sighted_at)
+    return Merged(instance=instance, seen=None, consistency=consistency, synced_at=instance.observation.sighted_at)
 
 
 def _listed(
     before: Instance, surveyed: Instance, seen: ProviderInstance, heard: ProviderListing, policy: Policy
 ) -> Merged:
     shown = surveyed
-    if surveyed is not before or before.sighted_at == heard.began:  # this listing was recorded; a pass follows
+    if (
+        surveyed is not before or before.observation.sighted_at == heard.began
+    ):  # this listing was recorded; a pass follows
         shown = recorded(surveyed, decide(surveyed, heard.began, policy), heard.began)
     if not _knows_better(before, heard):
         shown = _placed(replace(shown, endpoints=_ports(before, seen)), seen)
@@ -187,7 +189,7 @@ def _listed(
         instance=shown,
         seen=seen,
         consistency=_compared(before, seen, heard),
-        synced_at=max(heard.began, before.sighted_at or heard.began),
+        synced_at=max(heard.began, before.observation.sighted_at or heard.began),
     )
 
 
@@ -207,24 +209,30 @@ def _compared(instance: Instance, seen: ProviderInstance, heard: ProviderListing
 
 
 def _is_gone(instance: Instance) -> bool:
-    return instance.phase is Phase.TERMINATED or instance.sighting is Sighting.ABSENT
+    return instance.phase is Phase.TERMINATED or instance.observation.sighting is Sighting.ABSENT
 
 
 def _is_too_new(instance: Instance, heard: ProviderListing, policy: Policy) -> bool:
     """Whether the listing need not show it yet."""
     if instance.provider_id is None or _knows_better(instance, heard):
         return True
-    return instance.sighting is None and heard.began - (instance.started_at or instance.phase_since) < policy.settle
+    return (
+        instance.observation.sighting is None
+        and heard.began - (instance.started_at or instance.phase_since) < policy.settle
+    )
 
 
 def _knows_better(instance: Instance, heard: ProviderListing) -> bool:
-    return instance.sighted_at is not None and heard.began < instance.sighted_at <= heard.now + CLOCK_SKEW
+    return (
+        instance.observation.sighted_at is not None
+        and heard.began < instance.observation.sighted_at <= heard.now + CLOCK_SKEW
+    )
 
 
 def _is_another(instance: Instance, seen: ProviderInstance) -> bool:
     """Whether the provider lists something that cannot become of what we recorded."""
     product_id = None if instance.placement is None else instance.placement.product_id
-    pairs = ((product_id, seen.product_id), (instance.order.gpu_num, seen.gpu_num))
+    pairs = ((product_id, seen.product_id), (instance.request.gpu_num, seen.gpu_num))
     return any(ours is not None and theirs is not None and ours != theirs for ours, theirs in pairs)
 
 
@@ -239,9 +247,9 @@ def _differs(instance: Instance, seen: ProviderInstance) -> bool:
     placement = instance.placement
     moved = placement is not None and seen.cluster_id is not None and placement.cluster_id != seen.cluster_id
     return (
-        instance.sighting is not seen.sighting
-        or instance.provider_failure != seen.failure
-        or instance.missing_since is not None
+        instance.observation.sighting is not seen.sighting
+        or instance.observation.failure != seen.failure
+        or instance.observation.unlisted_since is not None
         or moved
         or (bool(instance.endpoints) and _ports(instance, seen) != instance.endpoints)
     )

@@ -10,12 +10,12 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
 
-from corral.domain.instance import Instance, ProviderId
+from corral.domain.instance import Instance, Observation, ProviderId
 from corral.domain.lifecycle.release import is_first_without_effect
 from corral.domain.lifecycle.tables import Goal, Phase
 from corral.domain.observation.matching import Match
 from corral.domain.observation.sighting import ProviderInstance, Sighting
-from corral.domain.observation.spot import observed
+from corral.domain.observation.spot import observed as observed_spot
 
 ACCEPTED_SETTLE: Final = timedelta(seconds=15)
 """How long after the provider accepted the delete of a machine that was never seen its absence means nothing. Shorter,
@@ -40,31 +40,36 @@ def seen_as(instance: Instance, seen: ProviderInstance, times: ObservationTimes)
     """The record after its machine was observed."""
     if is_more_recent(instance, times) or _looks_as_before(instance, seen, times):
         return instance
-    spot = observed(instance.spot, seen, times.began)
-    # Another word for the same sighting ("creating", then "pulling") changes nothing we would do about it.
+    last = instance.observation
+    # Another status text for the same sighting ("creating", then "pulling") changes nothing that follows from it.
     same = (
-        instance.sighting is seen.sighting
-        and instance.provider_failure == seen.failure
-        and instance.missing_since is None
-        and instance.unfound_since is None
-        and instance.spot == spot
+        last.sighting is seen.sighting
+        and last.failure == seen.failure
+        and last.unlisted_since is None
+        and last.lookup_failed_since is None
+        and last.spot == observed_spot(last.spot, seen, times.began)
         and not is_first_without_effect(instance, seen.sighting, times.began)
     )
     if same:
         return instance
     return replace(
         instance,
+        observation=observed(last, seen, times.began),
+        pending=replace(instance.pending, action=None) if _restarted(instance, seen) else instance.pending,
+    )
+
+
+def observed(last: Observation, seen: ProviderInstance, at: datetime) -> Observation:
+    """The observation after *seen* was observed from *at* on; earlier signs of absence no longer count."""
+    return Observation(
         sighting=seen.sighting,
-        word=seen.word,
-        sighted_at=times.began,
-        booted_at=seen.started_at or instance.booted_at,
-        provider_failure=seen.failure,
-        spot=spot,
-        missing_since=None,
-        missing_checks=0,
-        missing_checked_at=None,
-        unfound_since=None,
-        owed=None if _restarted(instance, seen) else instance.owed,
+        provider_status=seen.provider_status,
+        sighted_at=at,
+        booted_at=seen.started_at or last.booted_at,
+        failure=seen.failure,
+        spot=observed_spot(last.spot, seen, at),
+        found_unlisted_since=last.found_unlisted_since,
+        found_unlisted_at=last.found_unlisted_at,
     )
 
 
@@ -74,8 +79,8 @@ def _looks_as_before(instance: Instance, seen: ProviderInstance, times: Observat
 
     It is given the settle time to be seen doing something else, or to tell of a newer start.
     """
-    asked = instance.acted_at
-    if instance.phase is not Phase.RESTARTING or instance.sighting is not None or asked is None:
+    asked = instance.pending.sent_at
+    if instance.phase is not Phase.RESTARTING or instance.observation.sighting is not None or asked is None:
         return False
     if asked > times.now + CLOCK_SKEW:
         return False  # the clock was set back since
@@ -85,9 +90,10 @@ def _looks_as_before(instance: Instance, seen: ProviderInstance, times: Observat
 
 def _restarted(instance: Instance, seen: ProviderInstance) -> bool:
     """Whether it was asked to restart and tells of a start since."""
-    if instance.phase is not Phase.RESTARTING or instance.acted_at is None:
+    if instance.phase is not Phase.RESTARTING or instance.pending.sent_at is None:
         return False
-    return None not in (seen.started_at, instance.booted_at) and seen.started_at != instance.booted_at
+    before, after = instance.observation.booted_at, seen.started_at
+    return None not in (before, after) and before != after
 
 
 def with_machine(match: Match, times: ObservationTimes) -> Instance:
@@ -97,27 +103,25 @@ def with_machine(match: Match, times: ObservationTimes) -> Instance:
     A machine that the provider moved has other endpoints, so it is migrating until a later listing says more.
     """
     record, mark, seen = match.record, match.mark, match.seen
-    lost = (record.attempt,) if record.create_in_doubt and mark.attempt != record.attempt else ()
+    lost = (record.create.number,) if record.create_in_doubt and mark.attempt != record.create.number else ()
     adopted = replace(
         record,
-        attempt=max(record.attempt, mark.attempt),
+        create=replace(record.create, number=max(record.create.number, mark.attempt), sent_at=None),
         provider_id=ProviderId(seen.id),
         provider_attempt=mark.attempt,
         given_up=record.given_up + lost,
-        create_sent_at=None,
-        sighting=None,
-        missing_since=None,
-        missing_checks=0,
-        missing_checked_at=None,
-        unfound_since=None,
-        unlisted_since=None,
-        unlisted_found_at=None,
-        started_at=record.started_at if match.moved else times.began,
     )
     if not match.moved:
-        return seen_as(adopted, seen, times)
-    moving = Sighting.MIGRATING
-    return replace(adopted, sighting=moving, word=moving.value, sighted_at=times.began, endpoints=(), ways=None)
+        return replace(adopted, started_at=times.began, observation=observed(record.observation, seen, times.began))
+    moved = Observation(
+        sighting=Sighting.MIGRATING,
+        provider_status=Sighting.MIGRATING.value,
+        sighted_at=times.began,
+        booted_at=record.observation.booted_at,
+        failure=record.observation.failure,
+        spot=record.observation.spot,
+    )
+    return replace(adopted, observation=moved, endpoints=(), access=None)
 
 
 def is_more_recent(instance: Instance, times: ObservationTimes) -> bool:
@@ -126,17 +130,18 @@ def is_more_recent(instance: Instance, times: ObservationTimes) -> bool:
 
     A time that lies ahead of the clock was recorded before the clock was set back; it does not count.
     """
-    heard = (instance.sighted_at, instance.unfound_since)
+    heard = (instance.observation.sighted_at, instance.observation.lookup_failed_since)
     return any(at is not None and times.began < at <= times.now + CLOCK_SKEW for at in heard)
 
 
 def not_seen(instance: Instance, times: ObservationTimes) -> Instance:
     """The record after a complete listing lacked its machine."""
-    if instance.missing_since is not None or instance.sighting is Sighting.ABSENT or is_more_recent(instance, times):
+    last = instance.observation
+    if last.unlisted_since is not None or last.sighting is Sighting.ABSENT or is_more_recent(instance, times):
         return instance
     if is_too_new(instance, times.began, times.settle):
         return instance
-    return replace(instance, missing_since=times.began)
+    return replace(instance, observation=replace(last, unlisted_since=times.began))
 
 
 def is_too_new(instance: Instance, at: datetime, settle: timedelta) -> bool:
@@ -146,7 +151,7 @@ def is_too_new(instance: Instance, at: datetime, settle: timedelta) -> bool:
     Neither the list nor a lookup by its id need know a new one. A machine whose delete the provider accepted was known
     to it by then; a list that lags is given a shorter time.
     """
-    if instance.sighting is not None:
+    if instance.observation.sighting is not None:
         return False
     if instance.goal is Goal.GONE and instance.delete_accepted_at is not None:
         return at - instance.delete_accepted_at < min(ACCEPTED_SETTLE, settle)

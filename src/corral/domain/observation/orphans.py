@@ -85,7 +85,7 @@ def orphan_event(orphan: Orphan, record: Instance | None, because: str, now: dat
     """
     subject = record or Instance(
         id=orphan.made_for,
-        order=CreateRequest(
+        request=CreateRequest(
             name=orphan.name,
             product_name="",
             template_id="",

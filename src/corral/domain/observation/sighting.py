@@ -66,8 +66,8 @@ class ProviderInstance:
     id: str
     name: str
     sighting: Sighting
-    word: str
-    """The provider's own word for its state, also when we do not know it."""
+    provider_status: str
+    """The provider's own status text, also if it is unknown to us."""
     cluster_id: str | None
     cluster_name: str | None
     product_id: str | None
@@ -83,7 +83,7 @@ class ProviderInstance:
     """Only a look at the single instance tells it; a listing leaves it None."""
     failure: str | None
     """The provider's `statusError`, when it reports one."""
-    spot_word: str | None
+    spot_status: str | None
     spot_reclaim_at: datetime | None
     created_at: datetime | None
     started_at: datetime | None

@@ -33,9 +33,9 @@ class Spot:
 
 def observed(known: Spot | None, seen: ProviderInstance, at: datetime) -> Spot | None:
     """What is known of the spot offer once *seen* was observed; *known* itself if nothing changed."""
-    if seen.spot_word is None:
+    if seen.spot_status is None:
         return known
-    status = seen.spot_word.lower()
+    status = seen.spot_status.lower()
     noticed_at = None if known is None else known.noticed_at
     if status in NOTICED:
         noticed_at = noticed_at or at

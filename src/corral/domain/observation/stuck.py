@@ -58,18 +58,20 @@ _Told = tuple[datetime, str, str] | None
 
 
 def _missing(instance: Instance, now: datetime) -> _Told:
-    since = instance.missing_since
-    if since is None or instance.sighting is Sighting.ABSENT or now - since < LONGEST_MISSING:
+    since = instance.observation.unlisted_since
+    if since is None or instance.observation.sighting is Sighting.ABSENT or now - since < LONGEST_MISSING:
         return None
-    reason = f"missing in the provider's list, and {instance.missing_checks} direct look-ups did not settle it"
+    reason = (
+        f"missing in the provider's list, and {instance.observation.absence_checks} direct look-ups did not settle it"
+    )
     return since, reason, "it is looked up by its id again; found, it goes on, and not found it is called gone"
 
 
 def _in_doubt(instance: Instance, now: datetime) -> _Told:
-    since = instance.create_sent_at
+    since = instance.create.sent_at
     if since is None or not instance.create_in_doubt or now - since < LONGEST_DOUBT:
         return None
-    reason = f"create call {instance.attempt} may have happened, and no two complete listings could tell since"
+    reason = f"create call {instance.create.number} may have happened, and no two complete listings could tell since"
     return since, reason, "every listing is searched for its name; nothing is asked for again before that is sure"
 
 
@@ -78,7 +80,7 @@ def _lingering(instance: Instance, now: datetime) -> _Told:
     if longest is None or now - instance.phase_since < longest:
         return None
     reason = f"{instance.phase.value} for more than {longest.total_seconds() / 60:.0f} minutes; "
-    reason += f"the provider says {instance.word or 'nothing'}"
+    reason += f"the provider says {instance.observation.provider_status or 'nothing'}"
     asked = _ASKED_AGAIN.get(instance.phase) if instance.goal is not Goal.RUNNING else None
     return instance.phase_since, reason, asked or "it is watched; the provider has to move"
 

@@ -149,7 +149,7 @@ class ChangeInstance:
             return None
         async with self._database.connection() as connection:
             known = await instances.load(connection, given_id)
-        return None if known is None else await self._estimates.ready_at(known.order.product_name, self._clock.now())
+        return None if known is None else await self._estimates.ready_at(known.request.product_name, self._clock.now())
 
     async def _write(
         self,

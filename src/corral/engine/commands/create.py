@@ -140,7 +140,7 @@ class CreateInstance:
         wait = timedelta(seconds=order.wait_for_capacity_seconds or 0)
         instance = Instance(
             id=InstanceId(f"inst_{self._new_id()}"),
-            order=order,
+            request=order,
             goal=Goal.RUNNING,
             phase=Phase.CREATING,
             operation_id=OperationId(f"op_{self._new_id()}"),
@@ -203,7 +203,7 @@ class CreateInstance:
 
 def _create_job(created: CreatedInstance) -> NewJob:
     instance, caused_by = created.instance, created.operation.correlation_id
-    order, placement = instance.order, instance.placement
+    order, placement = instance.request, instance.placement
     payload = {
         **about(instance),
         "name": order.name,

@@ -50,9 +50,9 @@ class NameLookups:
             doubtful = await instances.in_doubt(connection)
         now = self.clock.monotonic()
         settled = self.doubts.settled(doubtful, began=now)
-        known = {(each.id, each.attempt) for each in doubtful}
+        known = {(each.id, each.create.number) for each in doubtful}
         self._asked = {key: times for key, times in self._asked.items() if key in known}
-        due = [each for each in doubtful if each.doubted_at is not None and self._is_due(each, now)]
+        due = [each for each in doubtful if each.create.doubted_at is not None and self._is_due(each, now)]
         try:
             await self._look_up(due[:AT_ONCE], settled)
         except CloudError as error:
@@ -62,10 +62,10 @@ class NameLookups:
         absent: list[tuple[Instance, datetime]] = []
         for instance in due:
             now = self.clock.monotonic()
-            first, _ = self._asked.get((instance.id, instance.attempt), (now, now))
-            self._asked[instance.id, instance.attempt] = first, now
+            first, _ = self._asked.get((instance.id, instance.create.number), (now, now))
+            self._asked[instance.id, instance.create.number] = first, now
             began = self.clock.now()
-            found = await self.filter.attempt(instance, instance.attempt)
+            found = await self.filter.attempt(instance, instance.create.number)
             if found.instances:
                 await self.sightings.record_named(instance, found.instances[0], began=began)
             elif found.complete and instance.id in settled:
@@ -75,7 +75,7 @@ class NameLookups:
                 await self.sightings.record_unnamed(instance, began=began)
 
     def _is_due(self, instance: Instance, now: float) -> bool:
-        asked = self._asked.get((instance.id, instance.attempt))
+        asked = self._asked.get((instance.id, instance.create.number))
         if asked is None:
             return True
         first, last = asked

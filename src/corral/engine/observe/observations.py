@@ -92,7 +92,7 @@ class Observations:
         """Record that a lookup of the name of a create in doubt found its machine."""
         async with self.database.transaction() as connection:
             known = await instances.load(connection, instance.id)
-            if known is None or not known.create_in_doubt or known.attempt != instance.attempt:
+            if known is None or not known.create_in_doubt or known.create.number != instance.create.number:
                 return
             matches, _, _ = matched({known.id: known}, marked([seen], self.installation))
             for match in matches:
@@ -207,4 +207,4 @@ def _a_pass_over(instance: Instance) -> NewJob:
 
 def _waits_for_us(instance: Instance) -> bool:
     """Whether the provider has done its part, and bills for it, while nobody can use it yet."""
-    return instance.phase in COMING_UP and instance.sighting is Sighting.RUNNING
+    return instance.phase in COMING_UP and instance.observation.sighting is Sighting.RUNNING

@@ -40,4 +40,4 @@ class RecentLookups:
         if instance.provider_id is None:
             return None
         at, seen = self._seen.pop(instance.provider_id, (None, None))
-        return seen if at is not None and at == instance.sighted_at and now - at <= FRESH else None
+        return seen if at is not None and at == instance.observation.sighted_at and now - at <= FRESH else None

@@ -30,9 +30,11 @@ class SettleTimer:
         *remembered* are all that could be in doubt; what is not among them any more is forgotten.
         """
         now = self._clock.monotonic()
-        doubts = {(i.id, i.attempt): i for i in remembered if i.create_in_doubt and i.doubted_at is not None}
+        doubts = {
+            (i.id, i.create.number): i for i in remembered if i.create_in_doubt and i.create.doubted_at is not None
+        }
         self._since = {doubt: self._since.get(doubt, now) for doubt in doubts}
         return frozenset(i.id for doubt, i in doubts.items() if began - self._since[doubt] >= self._needed_seconds(i))
 
     def _needed_seconds(self, instance: Instance) -> float:
-        return self._policy.settle_time(create_ended=instance.create_ended).total_seconds()
+        return self._policy.settle_time(create_ended=instance.create.ended).total_seconds()

@@ -37,9 +37,9 @@ class ProviderNameLookup:
         (seen,) = found
         if seen.sighting is not Sighting.EXITED:
             raise GoalRefusedError(
-                f"{name!r} is {seen.word} at the provider and cannot be started: only a stopped one can be",
+                f"{name!r} is {seen.provider_status} at the provider and cannot be started: only a stopped one can be",
                 code="INSTANCE_NOT_STARTABLE",
-                details={"novitaInstanceId": seen.id, "status": seen.word},
+                details={"novitaInstanceId": seen.id, "status": seen.provider_status},
             )
         known, _ = await self.adopting.adopt(seen.id, self.adoption)
         return known.instance.id

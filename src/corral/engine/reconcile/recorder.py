@@ -110,7 +110,7 @@ def _following(
             progress = Progress(before=earlier, after=latest)
             is_over = latest.status is OperationStatus.COMPLETED and earlier.status is not latest.status
             if is_over and latest.stamps.get("ready") == now:
-                writes.append(ready_times.add(step.after.order.product_name, latest, if_=if_))
+                writes.append(ready_times.add(step.after.request.product_name, latest, if_=if_))
         changes.append(Change(before=old, after=step.after, because=step.because, at=now, progress=progress))
     if latest is not None and latest is not operation:
         writes.append(operations.update(latest, if_=if_))
@@ -119,5 +119,10 @@ def _following(
 
 def _is_told(before: Instance, after: Instance) -> bool:
     """Whether a change is worth an event: another phase, news of what was asked, a reclaim notice, a new wait."""
-    told = ("phase", "owed", "refused", "announced_spot")
-    return any(getattr(before, name) != getattr(after, name) for name in told) or starts_to_wait(before, after)
+    return (
+        before.phase is not after.phase
+        or before.pending.action is not after.pending.action
+        or before.pending.refused != after.pending.refused
+        or before.announced_spot != after.announced_spot
+        or starts_to_wait(before, after)
+    )

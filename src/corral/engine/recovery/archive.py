@@ -22,7 +22,7 @@ from corral.base.clock import Clock
 from corral.domain.delivery import DeliveryStatus
 from corral.domain.errors import GoalRefusedError, MalformedError, StoreNewerError
 from corral.domain.events import EventType
-from corral.domain.instance import Failure, Instance, InstanceId
+from corral.domain.instance import Failure, InstanceId
 from corral.domain.lifecycle.tables import Goal, Phase
 from corral.domain.observation.provider_names import is_installation
 from corral.domain.operation import OperationKind, OperationStatus
@@ -31,6 +31,7 @@ from corral.jobs.queue import JobQueue
 from corral.store.session.database import Connection, Database
 from corral.store.sql import archive
 from corral.store.sql.archive import BadRowError
+from corral.store.sql.instance_codec import instance_of
 from corral.store.tables import instances
 
 FORMAT: Final = 1
@@ -83,7 +84,7 @@ class _InstanceRow(msgspec.Struct):
     goal: Goal
     phase: Phase
     provider_id: str | None
-    record: Instance
+    record: msgspec.Raw
 
 
 class _OperationRow(msgspec.Struct):
@@ -288,6 +289,7 @@ def _check_record(row: msgspec.Struct) -> None:
     """What is searched by must say what the record says."""
     if not isinstance(row, _InstanceRow):
         return
-    told = (row.record.id, row.record.goal, row.record.phase, row.record.provider_id)
-    if told != (row.id, row.goal, row.phase, row.provider_id):
+    instance = instance_of({"record": bytes(row.record), "generation": 0})
+    columns = (row.id, row.goal, row.phase, row.provider_id)
+    if (instance.id, instance.goal, instance.phase, instance.provider_id) != columns:
         raise ValueError("the record says something else than the columns beside it")

@@ -128,7 +128,11 @@ class Rebuilder:
         match finding.outcome:
             case RebuildOutcome.REBUILT:
                 instance = self._rebuilt(finding, finding.mark.instance_id, finding.mark.instance_id, price, now)
-                instance = replace(instance, attempt=finding.last_attempt, provider_attempt=finding.mark.attempt)
+                instance = replace(
+                    instance,
+                    create=replace(instance.create, number=finding.last_attempt),
+                    provider_attempt=finding.mark.attempt,
+                )
             case RebuildOutcome.DUPLICATE:
                 own_id = InstanceId(f"inst_{self.new_id()}")
                 name = f"{finding.mark.instance_id}-attempt-{finding.mark.attempt}"
@@ -137,10 +141,9 @@ class Rebuilder:
                 # As when a create that was in doubt shows: the next look at the account tells the rest.
                 instance = replace(
                     record,
-                    attempt=max(record.attempt, finding.last_attempt),
+                    create=replace(record.create, number=max(record.create.number, finding.last_attempt), sent_at=None),
                     provider_id=ProviderId(seen.id),
                     provider_attempt=finding.mark.attempt,
-                    create_sent_at=None,
                     started_at=now,
                 )
             case _:

@@ -120,7 +120,7 @@ def _append(if_: str | None) -> BulkInsert:
 def _row(told: EventDraft) -> tuple[Any, ...]:
     change = told.change
     after, before = change.after, change.before
-    data: dict[str, object] = {"name": after.order.name}
+    data: dict[str, object] = {"name": after.request.name}
     if after.placement is not None:
         data |= {"region": after.placement.region, "productId": after.placement.product_id}
     return (

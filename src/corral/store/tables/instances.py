@@ -287,7 +287,7 @@ def _changed(instance: Instance, wake_at: datetime | None) -> tuple[Any, ...]:
 def _row(instance: Instance, wake_at: datetime | None) -> tuple[Any, ...]:
     return (
         instance.id,
-        instance.order.name,
+        instance.request.name,
         None if instance.placement is None else instance.placement.region,
         instance.created_at,
         record_of(instance),

@@ -39,7 +39,7 @@ async def at_rest(api: ServedApi, phase: Phase, sighting: Sighting) -> str:
     instance_id = str((await api.request_create()).json["instanceId"])
     async with api.env.database.transaction() as connection:
         await connection.execute("UPDATE corral_operations SET status = $1", OperationStatus.COMPLETED.value)
-    await api.change(instance_id, phase=phase, sighting=sighting, provider_id=ProviderId("p-1"))
+    await api.change(instance_id, phase=phase, observation={"sighting": sighting}, provider_id=ProviderId("p-1"))
     return instance_id
 
 

@@ -35,7 +35,7 @@ async def at_rest(api: ServedApi, phase: Phase, sighting: Sighting, name: str = 
         await connection.execute(
             "UPDATE corral_operations SET status = $2 WHERE id = $1", current.id, OperationStatus.COMPLETED.value
         )
-    await api.change(instance_id, phase=phase, sighting=sighting, provider_id=ProviderId(f"p-{name}"))
+    await api.change(instance_id, phase=phase, observation={"sighting": sighting}, provider_id=ProviderId(f"p-{name}"))
     return instance_id
 
 
@@ -228,7 +228,7 @@ async def test_a_start_is_checked_and_told_as_it_says(api: ServedApi) -> None:
     instance = (await api.env.reading.instance(instance_id)).instance
 
     assert (instance.health_spec.timeout_ms, instance.health_spec.target_port) == (2000, 81)
-    assert instance.order.health.target_port is None
+    assert instance.request.health.target_port is None
     (job,) = [job for job in await api.env.queue.find() if job.type == "monitor_startup"]
     assert job.payload == {
         "instanceId": instance_id,

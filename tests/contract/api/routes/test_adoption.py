@@ -48,7 +48,7 @@ async def test_a_running_one_is_recorded_with_its_real_facts(served: ServedApiWi
     assert (found["gpuNum"], found["rootfsSize"], found["billingMode"]) == (2, 60, "onDemand")
     assert found["templateId"] is None
     assert (found["operation"]["kind"], found["operation"]["status"]) == ("create", "completed")
-    assert (stored.goal, stored.sighting, stored.attempt) == (Goal.RUNNING, Sighting.RUNNING, 0)
+    assert (stored.goal, stored.observation.sighting, stored.create.number) == (Goal.RUNNING, Sighting.RUNNING, 0)
     products = (await served.sim.ask("/products", clusterId=HONG_KONG, billingMethod="onDemand"))[1]["data"]
     (price,) = (int(product["price"]) for product in products if product["id"] == "4090.16c62g.os")
     assert found["price"] == pytest.approx(2 * price / 100_000)
@@ -102,8 +102,8 @@ async def test_what_may_be_said_with_it_is_kept(served: ServedApiWithProvider) -
     found = answer.json
     stored = await served.api.change(found["id"])
 
-    assert (stored.order.name, stored.order.webhook_url) == ("mine", "https://8.8.8.8/x")
-    assert stored.order.health.target_port == 8080
+    assert (stored.request.name, stored.request.webhook_url) == ("mine", "https://8.8.8.8/x")
+    assert stored.request.health.target_port == 8080
 
 
 async def test_everything_wrong_with_it_is_told_at_once(served: ServedApiWithProvider) -> None:

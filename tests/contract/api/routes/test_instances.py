@@ -17,7 +17,7 @@ from support.service import error_of
 from corral.domain.errors import CircuitOpenError
 from corral.domain.health.checks import EndpointHealth, HealthReport, ProbeFailure
 from corral.domain.health.network_faults import FaultCategory
-from corral.domain.instance import Access, Failure, ProviderId, RejectedCandidate
+from corral.domain.instance import Access, CreateWait, Failure, ProviderId, RejectedCandidate
 from corral.domain.lifecycle.tables import Goal, Phase
 from corral.domain.observation.sighting import Endpoint, Sighting
 from corral.domain.observation.spot import Spot
@@ -105,10 +105,10 @@ async def test_what_the_engine_learns_is_shown(api: ServedApi) -> None:
         made["instanceId"],
         provider_id=ProviderId("p-1"),
         phase=Phase.FAILED,
-        sighted_at=now,
+        observation={"sighted_at": now},
         started_at=now,
         endpoints=(Endpoint(port=8080, kind=PortKind.HTTP, address="http://h/"),),
-        ways=Access(ssh="ssh root@h", web_terminal="http://t/"),
+        access=Access(ssh="ssh root@h", web_terminal="http://t/"),
         failure=Failure(code="HEALTH_CHECK_TIMEOUT", message="too slow"),
         tried=(
             RejectedCandidate(
@@ -177,7 +177,7 @@ async def test_addresses_are_shown_only_while_they_are_its_own(api: ServedApi, p
         provider_id=ProviderId("p-1"),
         phase=phase,
         endpoints=(Endpoint(port=80, kind=PortKind.HTTP, address="http://secret/"),),
-        ways=Access(ssh="ssh root@secret", jupyter="http://secret/", web_terminal="http://secret/"),
+        access=Access(ssh="ssh root@secret", jupyter="http://secret/", web_terminal="http://secret/"),
         health=HealthReport(endpoints=(checked,), first_checked_at=now, last_checked_at=now, checks=1),
     )
     one = await api.get("/api/instances/p-1")
@@ -197,9 +197,11 @@ async def test_a_spot_notice_and_a_waiting_delete_are_shown(api: ServedApi) -> N
         provider_id=ProviderId("p-1"),
         goal=Goal.GONE,
         phase=Phase.DELETING,
-        refused=Failure(code="NOVITA_API_ERROR", message="the provider refuses delete"),
-        acted_at=now,
-        spot=Spot(status="notified", reclaim_at=now, noticed_at=now),
+        pending={
+            "refused": Failure(code="NOVITA_API_ERROR", message="the provider refuses delete"),
+            "sent_at": now,
+        },
+        observation={"spot": Spot(status="notified", reclaim_at=now, noticed_at=now)},
     )
     shown = (await api.get("/api/instances/p-1")).json
 
@@ -221,16 +223,16 @@ async def test_a_create_whose_outcome_is_unknown_says_so_and_until_when(
         (one,) = (await api.get("/api/instances")).json["instances"]
         return dict(one)
 
-    await api.change(made, attempt=1, create_sent_at=now)
+    await api.change(made, create={"number": 1, "sent_at": now})
     assert (await shown())["reason"] is None, "the call is under way"
 
-    await api.change(made, create_ended=is_over, doubted_at=now)
+    await api.change(made, create={"ended": is_over, "doubted_at": now})
     in_doubt = await shown()
     assert in_doubt["reason"].startswith("it is not known whether create call 1 made a machine")
     assert f"by its provider name until 2030-01-01 {until} UTC at least" in in_doubt["reason"]
     assert in_doubt["estimatedReadyTime"] is None
 
-    await api.change(made, provider_id=ProviderId("p-1"), create_sent_at=None)
+    await api.change(made, provider_id=ProviderId("p-1"), create={"sent_at": None})
     assert (await shown())["reason"] is None
 
 
@@ -240,7 +242,10 @@ async def test_an_instance_is_stale_when_two_looks_were_missed(api: ServedApi) -
     path = "/api/instances/p-1"
     unborn = (await api.get(f"/api/instances/{made['instanceId']}")).json["stale"]
     await api.change(
-        made["instanceId"], provider_id=ProviderId("p-1"), sighted_at=api.env.clock.now(), phase=Phase.STARTING
+        made["instanceId"],
+        provider_id=ProviderId("p-1"),
+        observation={"sighted_at": api.env.clock.now()},
+        phase=Phase.STARTING,
     )
     seen = (await api.get(path)).json
     api.env.clock.advance(61)
@@ -251,7 +256,7 @@ async def test_an_instance_is_stale_when_two_looks_were_missed(api: ServedApi) -
     assert [unborn, seen["stale"], missed["stale"], looked["stale"]] == [False, False, True, False]
     assert [each["lastSeenAt"] for each in (seen, missed, looked)] == [NOW, NOW, "2030-01-01T00:01:01.000Z"]
 
-    await api.change(made["instanceId"], sighting=Sighting.ABSENT, phase=Phase.FAILED)
+    await api.change(made["instanceId"], observation={"sighting": Sighting.ABSENT}, phase=Phase.FAILED)
     vanished = (await api.get(path)).json
     assert vanished["lastSeenAt"] == NOW, "a look that does not show it has not seen it"
 
@@ -324,7 +329,7 @@ async def test_a_product_that_is_sold_out_is_accepted_by_a_request_that_waits(ap
 
 async def test_what_it_waits_for_is_shown_while_it_is_not_created(api: ServedApi) -> None:
     """And no time at which it will be ready, which nobody knows."""
-    obstacle = Failure(code="RESOURCE_CONSTRAINTS", message="waiting for capacity")
+    obstacle = CreateWait(code="RESOURCE_CONSTRAINTS", message="waiting for capacity")
     shown = []
     for phase in (Phase.CREATING, Phase.STARTING):
         made = (await api.request_create(name=phase.value)).json["instanceId"]

@@ -168,7 +168,9 @@ async def test_a_change_by_the_engine_shows_within_a_second(served: ServedApiWit
     ours, _ = await served.managed(phase=Phase.READY, sighting=Sighting.RUNNING)
     env = served.api.env
     await served.list()
-    await served.api.change(ours, phase=Phase.FAILED, sighted_at=env.clock.now() + timedelta(seconds=1))
+    await served.api.change(
+        ours, phase=Phase.FAILED, observation={"sighted_at": env.clock.now() + timedelta(seconds=1)}
+    )
     for _ in range(300):
         env.caches.heard_of(CacheName.INSTANCE_DETAILS, ours)
     within = (await served.list())["instances"][0]["status"]
@@ -194,7 +196,7 @@ async def test_what_was_seen_is_recorded_on_demand(served: ServedApiWithProvider
 
     assert unchanged is not None
     assert written is not None
-    assert (unchanged.sighting, written.sighting) == (Sighting.BOOTING, Sighting.RUNNING)
+    assert (unchanged.observation.sighting, written.observation.sighting) == (Sighting.BOOTING, Sighting.RUNNING)
     assert found["instances"][0]["dataConsistency"] == "consistent"
     assert found["instances"][0]["status"] == "running", "the answer that records it shows it"
     assert await env.count("corral_pgqueuer") == jobs + 1
@@ -223,7 +225,7 @@ async def test_recording_can_be_the_default(database: Database) -> None:
         served.api.env.clock.advance(1)
         await served.list()
 
-        assert (await served.api.change(ours)).sighting is Sighting.RUNNING
+        assert (await served.api.change(ours)).observation.sighting is Sighting.RUNNING
 
 
 async def test_an_unreachable_provider_is_a_warning_and_no_error(served: ServedApiWithProvider) -> None:

@@ -81,7 +81,12 @@ async def test_what_makes_no_progress_is_listed_with_the_reason(database: Databa
     async with opened(database) as api:
         made = (await api.request_create()).json["instanceId"]
         await api.change(
-            made, goal=Goal.GONE, phase=Phase.DELETING, word="running", provider_id=ProviderId("p1"), deadline_at=None
+            made,
+            goal=Goal.GONE,
+            phase=Phase.DELETING,
+            observation={"provider_status": "running"},
+            provider_id=ProviderId("p1"),
+            deadline_at=None,
         )
         clock: SteppedClock = api.env.clock
         clock.advance(599)

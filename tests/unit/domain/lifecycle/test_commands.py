@@ -9,7 +9,7 @@ import pytest
 
 from corral.domain.errors import GoalRefusedError
 from corral.domain.health.checks import HealthCheckSpec
-from corral.domain.instance import CreateRequest, Failure, Instance, InstanceId, OperationId, ProviderId
+from corral.domain.instance import CreateRequest, Failure, Instance, InstanceId, Observation, OperationId, ProviderId
 from corral.domain.lifecycle.commands import Command, CommandOptions, apply_command
 from corral.domain.lifecycle.tables import Action, Goal, Phase
 from corral.domain.observation.sighting import Sighting
@@ -39,7 +39,7 @@ def an_instance(phase: Phase, **facts: object) -> Instance:
     there = phase is not Phase.CREATING
     known = Instance(
         id=InstanceId("inst_1"),
-        order=CreateRequest(name="worker", product_name="RTX 4090 24GB", template_id="1", regions=("CN-HK-01",)),
+        request=CreateRequest(name="worker", product_name="RTX 4090 24GB", template_id="1", regions=("CN-HK-01",)),
         goal=Goal.GONE if phase in {Phase.DELETING, Phase.TERMINATED} else Goal.RUNNING,
         phase=phase,
         operation_id=OperationId("op_1"),
@@ -47,7 +47,7 @@ def an_instance(phase: Phase, **facts: object) -> Instance:
         phase_since=NOW,
         deadline_at=None,
         provider_id=ProviderId("p-1") if there else None,
-        sighting=SIGHTINGS.get(phase, Sighting.RUNNING) if there else None,
+        observation=Observation(sighting=SIGHTINGS.get(phase, Sighting.RUNNING) if there else None),
         failure=Failure(code="HEALTH_CHECK_TIMEOUT", message="nobody answers") if phase is Phase.FAILED else None,
     )
     return replace(known, **facts)  # type: ignore[arg-type]
@@ -82,7 +82,7 @@ def test_what_may_be_asked_in_which_phase(kind: OperationKind, phase: Phase) -> 
     if phase in MAY[kind]:
         after = ask(instance, kind)
         assert (after.operation_id, after.phase_since) == ("op_2", NOW + timedelta(seconds=1))
-        assert after.acted_at is None
+        assert after.pending.sent_at is None
         return
     refused = refusal(instance, kind)
     assert refused.code == ("INSTANCE_NOT_STOPPABLE" if kind is OperationKind.STOP else "INSTANCE_NOT_STARTABLE")
@@ -119,13 +119,15 @@ def test_a_start_owes_a_start_only_of_what_is_stopped() -> None:
     stopped = ask(an_instance(Phase.EXITED), OperationKind.START)
     unhealthy = ask(an_instance(Phase.FAILED), OperationKind.START)
 
-    assert (stopped.owed, stopped.deadline_at) == (Action.START, NOW + timedelta(seconds=1) + WITHIN)
-    assert (unhealthy.owed, unhealthy.phase, unhealthy.failure) == (None, Phase.STARTING, None)
+    assert (stopped.pending.action, stopped.deadline_at) == (Action.START, NOW + timedelta(seconds=1) + WITHIN)
+    assert (unhealthy.pending.action, unhealthy.phase, unhealthy.failure) == (None, Phase.STARTING, None)
 
 
 @pytest.mark.parametrize("kind", [OperationKind.START, OperationKind.STOP, OperationKind.RESTART])
 @pytest.mark.parametrize(
-    "lost", [{"provider_id": None, "sighting": None}, {"sighting": Sighting.ABSENT}], ids=["never made", "vanished"]
+    "lost",
+    [{"provider_id": None, "observation": Observation()}, {"observation": Observation(sighting=Sighting.ABSENT)}],
+    ids=["never made", "vanished"],
 )
 def test_what_the_provider_does_not_have_can_only_be_deleted(kind: OperationKind, lost: dict[str, object]) -> None:
     """A failure is startable only while there is something to start."""
@@ -137,11 +139,11 @@ def test_what_the_provider_does_not_have_can_only_be_deleted(kind: OperationKind
 
 def test_a_stop_does_not_take_an_old_sighting_for_its_own_doing() -> None:
     """With a start perhaps under way, "exited" from before it says nothing."""
-    asked = replace(ask(an_instance(Phase.EXITED), OperationKind.START), acted_at=NOW)
     unasked = ask(an_instance(Phase.EXITED), OperationKind.START)
+    asked = replace(unasked, pending=replace(unasked.pending, sent_at=NOW))
 
-    assert ask(asked, OperationKind.STOP, an_operation(OperationKind.START)).sighting is None
-    assert ask(unasked, OperationKind.STOP, an_operation(OperationKind.START)).sighting is Sighting.EXITED
+    assert ask(asked, OperationKind.STOP, an_operation(OperationKind.START)).observation.sighting is None
+    assert ask(unasked, OperationKind.STOP, an_operation(OperationKind.START)).observation.sighting is Sighting.EXITED
 
 
 def test_what_a_request_says_holds_for_its_operation_alone() -> None:
@@ -152,11 +154,11 @@ def test_what_a_request_says_holds_for_its_operation_alone() -> None:
 
     assert told.health_spec == replace(spec, target_port=81)
     assert told.webhook_target == "https://a/b"
-    assert (later.health_spec, later.webhook_target) == (told.order.health, None)
+    assert (later.health_spec, later.webhook_target) == (told.request.health, None)
 
 
 def test_a_port_alone_narrows_the_ordered_check() -> None:
     """The rest of the order's check stands."""
     after = ask(an_instance(Phase.EXITED), OperationKind.START, target_port=81)
 
-    assert after.health_spec == replace(after.order.health, target_port=81)
+    assert after.health_spec == replace(after.request.health, target_port=81)

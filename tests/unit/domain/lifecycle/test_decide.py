@@ -9,7 +9,7 @@ import pytest
 from support.known import FRESH, NOW
 
 from corral.domain.events import starts_to_wait
-from corral.domain.instance import Failure, InstanceId, ProviderId
+from corral.domain.instance import CreateAttempt, Failure, InstanceId, Observation, ProviderId
 from corral.domain.lifecycle.creation import held_up, not_created
 from corral.domain.lifecycle.decide import Decision, Policy, decide, recorded
 from corral.domain.lifecycle.tables import AFTER_SIGHTING, PLAN, Action, Goal, Phase
@@ -17,7 +17,13 @@ from corral.domain.observation.provider_names import ProviderName, parse_provide
 from corral.domain.observation.sighting import Sighting
 
 POLICY = Policy()
-BORN = replace(FRESH, provider_id=ProviderId("p1"), attempt=1, phase=Phase.STARTING, sighting=Sighting.BOOTING)
+BORN = replace(
+    FRESH,
+    provider_id=ProviderId("p1"),
+    create=CreateAttempt(number=1),
+    phase=Phase.STARTING,
+    observation=Observation(sighting=Sighting.BOOTING),
+)
 
 
 def seconds(count: float) -> timedelta:
@@ -54,14 +60,25 @@ def test_what_is_wanted_and_was_never_asked_for_is_created() -> None:
 )
 def test_a_create_in_doubt_is_repeated_only_when_settled(waited: float, listings: int, action: Action) -> None:
     """Both the time and the listings must have passed; either alone proves nothing."""
-    doubtful = replace(FRESH, attempt=1, create_sent_at=NOW, doubted_at=NOW, listings_since_sent=listings)
+    doubtful = replace(
+        FRESH,
+        create=CreateAttempt(number=1, sent_at=NOW, doubted_at=NOW, listings_without=listings),
+    )
 
     assert decide(doubtful, NOW + seconds(waited), POLICY).action is action
 
 
 def test_a_call_that_was_not_carried_out_leaves_its_reason_and_no_pause() -> None:
     """The job that made the call comes back by itself; the reasons of one outage are one wait."""
-    first = held_up(not_created(replace(FRESH, attempt=1, create_sent_at=NOW)), "HTTP 403")
+    first = held_up(
+        not_created(
+            replace(
+                FRESH,
+                create=CreateAttempt(number=1, sent_at=NOW),
+            )
+        ),
+        "HTTP 403",
+    )
     second = held_up(first, "the provider keeps failing")
 
     assert first.waiting is not None
@@ -80,20 +97,33 @@ def test_what_is_to_be_deleted_does_not_begin_to_wait() -> None:
 
 def test_a_doubt_counts_from_when_the_call_was_over() -> None:
     """A call may wait its turn for minutes; listings of that time say nothing of what it did at last."""
-    waited = replace(FRESH, attempt=1, create_sent_at=NOW, listings_since_sent=9)
+    waited = replace(
+        FRESH,
+        create=CreateAttempt(number=1, sent_at=NOW, listings_without=9),
+    )
     over = NOW + seconds(300)
     decision = decide(waited, over, POLICY)
     doubted = recorded(waited, decision, over)
 
     assert decision.action is Action.FIND
-    assert (doubted.doubted_at, doubted.listings_since_sent) == (over, 0)
-    assert decide(replace(doubted, listings_since_sent=2), over + seconds(59), POLICY).action is Action.FIND
+    assert (doubted.create.doubted_at, doubted.create.listings_without) == (over, 0)
+    assert (
+        decide(replace(doubted, create=replace(doubted.create, listings_without=2)), over + seconds(59), POLICY).action
+        is Action.FIND
+    )
 
 
 def test_deleting_a_create_in_doubt_first_finds_out() -> None:
     """What may be billed must be looked for before it is called gone."""
-    doubtful = replace(FRESH, goal=Goal.GONE, attempt=1, create_sent_at=NOW)
-    settled = replace(doubtful, doubted_at=NOW, listings_since_sent=2)
+    doubtful = replace(
+        FRESH,
+        goal=Goal.GONE,
+        create=CreateAttempt(number=1, sent_at=NOW),
+    )
+    settled = replace(
+        doubtful,
+        create=replace(doubtful.create, doubted_at=NOW, listings_without=2),
+    )
 
     assert decide(doubtful, NOW, POLICY).action is Action.FIND
     assert decide(doubtful, NOW, POLICY).phase is Phase.DELETING
@@ -102,7 +132,9 @@ def test_deleting_a_create_in_doubt_first_finds_out() -> None:
 
 def test_the_deadline_of_a_create_in_doubt_is_kept_and_its_name_searched_for() -> None:
     """The user is not kept waiting for a provider that cannot be listed; a machine that shows up is still found."""
-    doubtful = replace(FRESH, attempt=1, create_sent_at=NOW, doubted_at=NOW, deadline_at=NOW + seconds(30))
+    doubtful = replace(
+        FRESH, create=CreateAttempt(number=1, sent_at=NOW, doubted_at=NOW), deadline_at=NOW + seconds(30)
+    )
     before, after = decide(doubtful, NOW, POLICY), decide(doubtful, NOW + seconds(30), POLICY)
 
     assert (before.phase, before.action, before.requeue_after) == (Phase.CREATING, Action.FIND, seconds(30))
@@ -113,10 +145,12 @@ def test_the_deadline_of_a_create_in_doubt_is_kept_and_its_name_searched_for() -
 
 def test_a_doubt_that_is_settled_after_the_deadline_is_over() -> None:
     """Else the failed instance would be called stuck for ever."""
-    doubtful = replace(FRESH, attempt=1, create_sent_at=NOW, doubted_at=NOW, deadline_at=NOW + seconds(30))
+    doubtful = replace(
+        FRESH, create=CreateAttempt(number=1, sent_at=NOW, doubted_at=NOW), deadline_at=NOW + seconds(30)
+    )
     late = NOW + seconds(90)
     failed = recorded(doubtful, decide(doubtful, late, POLICY), late)
-    settled = replace(failed, listings_since_sent=2)
+    settled = replace(failed, create=replace(failed.create, listings_without=2))
 
     assert failed.create_in_doubt
     assert not recorded(settled, decide(settled, late, POLICY), late).create_in_doubt
@@ -130,7 +164,11 @@ def test_deleting_what_was_never_asked_for_is_done_at_once() -> None:
 
 def test_one_missing_listing_changes_nothing() -> None:
     """It leads to a direct look, and no further."""
-    missing = replace(BORN, phase=Phase.READY, sighting=Sighting.RUNNING, missing_since=NOW)
+    missing = replace(
+        BORN,
+        phase=Phase.READY,
+        observation=replace(BORN.observation, sighting=Sighting.RUNNING, unlisted_since=NOW),
+    )
     decision = decide(missing, NOW, POLICY)
 
     assert (decision.phase, decision.action) == (Phase.READY, Action.CONFIRM)
@@ -138,7 +176,11 @@ def test_one_missing_listing_changes_nothing() -> None:
 
 def test_the_second_look_at_a_missing_instance_comes_thirty_seconds_later() -> None:
     """A hiccup of the provider is shorter than that."""
-    once = replace(BORN, phase=Phase.READY, missing_since=NOW, missing_checks=1, missing_checked_at=NOW)
+    once = replace(
+        BORN,
+        phase=Phase.READY,
+        observation=replace(BORN.observation, unlisted_since=NOW, absence_checks=1, absence_checked_at=NOW),
+    )
 
     assert decide(once, NOW + seconds(29), POLICY).action is None
     assert decide(once, NOW + seconds(30), POLICY).action is Action.CONFIRM
@@ -146,17 +188,34 @@ def test_the_second_look_at_a_missing_instance_comes_thirty_seconds_later() -> N
 
 def test_what_was_told_to_go_and_not_found_is_asked_for_once_more_before_it_is_gone() -> None:
     """It is not told to go again meanwhile, and not called gone before the provider had time to change its mind."""
-    gone = replace(BORN, goal=Goal.GONE, phase=Phase.DELETING, acted_at=NOW, unfound_since=NOW + seconds(5))
+    gone = replace(
+        BORN,
+        goal=Goal.GONE,
+        phase=Phase.DELETING,
+        pending=replace(BORN.pending, sent_at=NOW),
+        observation=replace(BORN.observation, lookup_failed_since=NOW + seconds(5)),
+    )
     waiting = decide(gone, NOW + seconds(64), POLICY)
 
     assert (waiting.phase, waiting.action, waiting.requeue_after) == (Phase.DELETING, None, seconds(1))
     assert decide(gone, NOW + seconds(65), POLICY).action is Action.CONFIRM
-    assert decide(replace(gone, acted_at=None), NOW + seconds(65), POLICY).action is Action.DELETE
+    assert (
+        decide(replace(gone, pending=replace(gone.pending, sent_at=None)), NOW + seconds(65), POLICY).action
+        is Action.DELETE
+    )
 
 
 def test_a_confirmed_absence_is_told_as_vanished() -> None:
     """With the word of the contract."""
-    decision = decide(replace(BORN, phase=Phase.READY, sighting=Sighting.ABSENT, missing_since=NOW), NOW, POLICY)
+    decision = decide(
+        replace(
+            BORN,
+            phase=Phase.READY,
+            observation=replace(BORN.observation, sighting=Sighting.ABSENT, unlisted_since=NOW),
+        ),
+        NOW,
+        POLICY,
+    )
 
     assert decision.phase is Phase.FAILED
     assert decision.failure is not None
@@ -171,7 +230,12 @@ def test_past_its_deadline_it_is_failed_and_still_heals() -> None:
     assert failed.failure is not None
     assert failed.failure.code == "STARTUP_TIMEOUT"
 
-    seen = replace(failed, sighting=Sighting.RUNNING, word="running", sighted_at=late + seconds(1))
+    seen = replace(
+        failed,
+        observation=replace(
+            failed.observation, sighting=Sighting.RUNNING, provider_status="running", sighted_at=late + seconds(1)
+        ),
+    )
     healed = recorded(seen, decide(seen, late + seconds(1), POLICY), late + seconds(1))
 
     assert (healed.phase, healed.failure, healed.deadline_at) == (Phase.RUNNING, None, None)
@@ -181,7 +245,10 @@ def test_past_its_deadline_it_is_failed_and_still_heals() -> None:
 def test_what_comes_up_past_its_deadline_is_not_failed_for_being_late() -> None:
     """Nobody could look in time; that it runs is better news than that it is late."""
     late = NOW + timedelta(minutes=21)
-    seen = replace(BORN, sighting=Sighting.RUNNING, word="running", sighted_at=late)
+    seen = replace(
+        BORN,
+        observation=replace(BORN.observation, sighting=Sighting.RUNNING, provider_status="running", sighted_at=late),
+    )
     up = recorded(seen, decide(seen, late, POLICY), late)
 
     assert (up.phase, up.deadline_at) == (Phase.RUNNING, None)
@@ -190,7 +257,10 @@ def test_what_comes_up_past_its_deadline_is_not_failed_for_being_late() -> None:
 @pytest.mark.parametrize("word", [Sighting.RUNNING, Sighting.BOOTING])
 def test_a_failure_stands_until_there_is_news(word: Sighting) -> None:
     """A second pass over the same facts tells nothing, whatever they are."""
-    broken = replace(BORN, sighting=word, sighted_at=NOW, provider_failure="the host broke")
+    broken = replace(
+        BORN,
+        observation=replace(BORN.observation, sighting=word, sighted_at=NOW, failure="the host broke"),
+    )
     failed = recorded(broken, decide(broken, NOW, POLICY), NOW)
     assert failed.phase is Phase.FAILED
 
@@ -202,7 +272,7 @@ def test_an_unhealthy_instance_is_not_healed_by_the_providers_word() -> None:
     unhealthy = replace(
         BORN,
         phase=Phase.FAILED,
-        sighting=Sighting.RUNNING,
+        observation=replace(BORN.observation, sighting=Sighting.RUNNING),
         failure=Failure(code="HEALTH_CHECK_TIMEOUT", message="no"),
     )
 
@@ -211,14 +281,14 @@ def test_an_unhealthy_instance_is_not_healed_by_the_providers_word() -> None:
 
 def test_the_providers_own_failure_fails_it_at_once() -> None:
     """Nobody should wait twenty minutes for what is known now."""
-    decision = decide(replace(BORN, provider_failure="image not found"), NOW, POLICY)
+    decision = decide(replace(BORN, observation=replace(BORN.observation, failure="image not found")), NOW, POLICY)
 
     assert decision.failure == Failure(code="PROVISIONING_FAILED", message="the provider reports: image not found")
 
 
 def test_a_delete_is_repeated_only_after_a_while() -> None:
     """For ever, but not without pause."""
-    leaving = replace(BORN, goal=Goal.GONE, phase=Phase.DELETING, acted_at=NOW)
+    leaving = replace(BORN, goal=Goal.GONE, phase=Phase.DELETING, pending=replace(BORN.pending, sent_at=NOW))
 
     assert decide(leaving, NOW + seconds(14), POLICY).action is None
     assert decide(leaving, NOW + seconds(15), POLICY).action is Action.DELETE
@@ -227,12 +297,19 @@ def test_a_delete_is_repeated_only_after_a_while() -> None:
 @pytest.mark.parametrize(("goal", "phase"), [(Goal.GONE, Phase.DELETING), (Goal.STOPPED, Phase.STOPPING)])
 def test_the_pauses_between_repeats_double_up_to_four_minutes(goal: Goal, phase: Phase) -> None:
     """A hundred that wait to be seen gone would else use up the budget that is needed to see it."""
-    leaving = replace(BORN, goal=goal, phase=phase, phase_since=NOW, acted_at=None, sighting=Sighting.RUNNING)
+    leaving = replace(
+        BORN,
+        goal=goal,
+        phase=phase,
+        phase_since=NOW,
+        pending=replace(BORN.pending, sent_at=None),
+        observation=replace(BORN.observation, sighting=Sighting.RUNNING),
+    )
     asked: list[int] = []
     for second in range(0, 1000, 5):
         if decide(leaving, NOW + seconds(second), Policy()).action in {Action.DELETE, Action.STOP}:
             asked.append(second)
-            leaving = replace(leaving, acted_at=NOW + seconds(second))
+            leaving = replace(leaving, pending=replace(leaving.pending, sent_at=NOW + seconds(second)))
 
     assert asked == [0, 15, 30, 60, 120, 240, 480, 720, 960]
 

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 import pytest
 from support.known import FRESH, NOW
 
-from corral.domain.instance import ProviderId
+from corral.domain.instance import Observation, PendingAction, ProviderId
 from corral.domain.lifecycle.decide import Policy, decide
 from corral.domain.lifecycle.release import is_first_without_effect
 from corral.domain.lifecycle.tables import Action, Goal, Phase
@@ -21,13 +21,10 @@ SENT = replace(
     goal=Goal.STOPPED,
     phase=Phase.STOPPING,
     deadline_at=None,
-    sighting=Sighting.RUNNING,
-    word="running",
-    sighted_at=NOW - timedelta(seconds=60),
-    acted_at=NOW,
-    answered_at=NOW + timedelta(seconds=1),
-    acted_on=Sighting.RUNNING,
-    asks=1,
+    observation=Observation(
+        sighting=Sighting.RUNNING, provider_status="running", sighted_at=NOW - timedelta(seconds=60)
+    ),
+    pending=PendingAction(sent_at=NOW, ended_at=NOW + timedelta(seconds=1), sent_on=Sighting.RUNNING, attempts=1),
 )
 
 
@@ -63,14 +60,14 @@ def test_stopping_is_no_effect_of_a_delete() -> None:
 
 def test_only_the_first_such_observation_is_recorded() -> None:
     """One write for each call, however many listings there are until the next."""
-    observed = replace(SENT, sighted_at=at(2))
+    observed = replace(SENT, observation=replace(SENT.observation, sighted_at=at(2)))
 
     assert not is_first_without_effect(observed, Sighting.RUNNING, at(4))
 
 
 def test_a_call_whose_end_is_not_known_is_given_time() -> None:
     """Its worker died: an observation counts from when the call was surely over."""
-    crashed = replace(SENT, answered_at=None)
+    crashed = replace(SENT, pending=replace(SENT.pending, ended_at=None))
 
     assert not is_first_without_effect(crashed, Sighting.RUNNING, at(14))
     assert is_first_without_effect(crashed, Sighting.RUNNING, at(16))
@@ -78,8 +75,8 @@ def test_a_call_whose_end_is_not_known_is_given_time() -> None:
 
 def test_repeats_follow_observations_with_growing_pauses() -> None:
     """At once, then 2 s after the call before, 4 s, and so on; and by the clock where nothing is observed."""
-    observed = replace(SENT, sighted_at=at(2))
-    third = replace(observed, asks=3)
+    observed = replace(SENT, observation=replace(SENT.observation, sighted_at=at(2)))
+    third = replace(observed, pending=replace(observed.pending, attempts=3))
 
     assert decide(SENT, at(14), POLICY).action is None
     assert decide(SENT, at(15), POLICY).action is Action.STOP
@@ -90,8 +87,15 @@ def test_repeats_follow_observations_with_growing_pauses() -> None:
 
 def test_what_is_seen_up_at_last_is_stopped_at_once() -> None:
     """It refused while it was booting, ten times; now it can."""
-    booting = replace(SENT, sighting=Sighting.BOOTING, acted_on=Sighting.BOOTING, asks=10, sighted_at=at(2))
-    up = replace(booting, sighting=Sighting.RUNNING, sighted_at=at(4))
+    booting = replace(
+        SENT,
+        observation=replace(SENT.observation, sighting=Sighting.BOOTING, sighted_at=at(2)),
+        pending=replace(SENT.pending, sent_on=Sighting.BOOTING, attempts=10),
+    )
+    up = replace(
+        booting,
+        observation=replace(booting.observation, sighting=Sighting.RUNNING, sighted_at=at(4)),
+    )
 
     assert decide(booting, at(4), POLICY).action is None
     assert decide(up, at(4), POLICY).action is Action.STOP

@@ -10,13 +10,15 @@ import pytest
 from support.known import FRESH, NOW
 from support.sightings import shown
 
-from corral.domain.instance import Instance, ProviderId
+from corral.domain.instance import CreateAttempt, Instance, ProviderId
 from corral.domain.lifecycle.tables import Goal, Phase
 from corral.domain.observation.compare import Comparison, compare, looked_up
 from corral.domain.observation.sighting import ProviderInstance, Sighting
 
 SETTLE = timedelta(seconds=60)
-BORN = replace(FRESH, phase=Phase.STARTING, attempt=1, provider_id=ProviderId("p1"), started_at=NOW)
+BORN = replace(
+    FRESH, phase=Phase.STARTING, create=CreateAttempt(number=1), provider_id=ProviderId("p1"), started_at=NOW
+)
 
 
 def looked(instance: Instance, listed: Sequence[ProviderInstance], *, after: float, settled: bool = True) -> Comparison:
@@ -39,22 +41,32 @@ def test_a_new_instance_is_not_missing_before_it_had_time_to_show(goal: Goal) ->
     unwished = replace(BORN, goal=goal, phase_since=NOW + timedelta(seconds=30))
 
     assert looked(unwished, [], after=59).changed == ()
-    assert [i.missing_since for i in looked(unwished, [], after=60).changed] == [NOW + SETTLE]
+    assert [i.observation.unlisted_since for i in looked(unwished, [], after=60).changed] == [NOW + SETTLE]
 
 
 def test_an_old_listing_does_not_take_back_what_was_said_since() -> None:
     """One that was found gone while the listing was read does not come to life again."""
     gone = replace(
-        BORN, goal=Goal.GONE, phase=Phase.TERMINATED, sighting=Sighting.ABSENT, sighted_at=NOW + timedelta(seconds=5)
+        BORN,
+        goal=Goal.GONE,
+        phase=Phase.TERMINATED,
+        observation=replace(BORN.observation, sighting=Sighting.ABSENT, sighted_at=NOW + timedelta(seconds=5)),
     )
 
     assert looked(gone, [shown("p1", Sighting.REMOVING)], after=4).changed == ()
-    assert [i.sighting for i in looked(gone, [shown("p1", Sighting.RUNNING)], after=6).changed] == [Sighting.RUNNING]
+    assert [i.observation.sighting for i in looked(gone, [shown("p1", Sighting.RUNNING)], after=6).changed] == [
+        Sighting.RUNNING
+    ]
 
 
 def test_listings_within_the_settle_time_prove_nothing_about_a_create_in_doubt() -> None:
     """Two early listings may both lag behind the create; a long pause after them proves no more."""
-    doubtful = replace(BORN, phase=Phase.CREATING, provider_id=None, create_sent_at=NOW, doubted_at=NOW)
+    doubtful = replace(
+        BORN,
+        phase=Phase.CREATING,
+        provider_id=None,
+        create=replace(BORN.create, sent_at=NOW, doubted_at=NOW),
+    )
     counted = [len(looked(doubtful, [], after=seconds).counted) for seconds in (0, 1, 59.9, 60, 61)]
 
     assert counted == [0, 0, 0, 1, 1]
@@ -62,7 +74,11 @@ def test_listings_within_the_settle_time_prove_nothing_about_a_create_in_doubt()
 
 
 LEAVING = replace(
-    BORN, goal=Goal.GONE, phase=Phase.DELETING, sighting=Sighting.RUNNING, acted_at=NOW + timedelta(seconds=100)
+    BORN,
+    goal=Goal.GONE,
+    phase=Phase.DELETING,
+    observation=replace(BORN.observation, sighting=Sighting.RUNNING),
+    pending=replace(BORN.pending, sent_at=NOW + timedelta(seconds=100)),
 )
 
 
@@ -75,7 +91,7 @@ def test_a_look_at_one_tells_what_a_listing_would() -> None:
     """And what it tells is as old as the look's beginning."""
     up = looked_at(BORN, shown("p1", Sighting.RUNNING), after=10)
 
-    assert (up.sighting, up.sighted_at) == (Sighting.RUNNING, NOW + timedelta(seconds=10))
+    assert (up.observation.sighting, up.observation.sighted_at) == (Sighting.RUNNING, NOW + timedelta(seconds=10))
     assert looked_at(up, shown("p1", Sighting.BOOTING), after=9) is up
 
 
@@ -83,41 +99,62 @@ def test_not_to_be_found_counts_only_after_it_was_told_to_go() -> None:
     """Whatever else is not found must be missing in a listing as well."""
     told = looked_at(LEAVING, None, after=100)
 
-    assert told.unfound_since == LEAVING.acted_at
+    assert told.observation.lookup_failed_since == LEAVING.pending.sent_at
     assert looked_at(told, None, after=130) is told
-    for other in (replace(LEAVING, goal=Goal.RUNNING), replace(LEAVING, acted_at=None)):
+    for other in (
+        replace(LEAVING, goal=Goal.RUNNING),
+        replace(LEAVING, pending=replace(LEAVING.pending, sent_at=None)),
+    ):
         assert looked_at(other, None, after=100) is other
     assert looked_at(LEAVING, None, after=99) is LEAVING
 
 
 def test_a_new_one_is_not_unfound_before_it_had_time_to_show() -> None:
     """The provider may not know yet what it made."""
-    new = replace(LEAVING, sighting=None, acted_at=NOW)
+    new = replace(
+        LEAVING, observation=replace(LEAVING.observation, sighting=None), pending=replace(LEAVING.pending, sent_at=NOW)
+    )
 
     assert looked_at(new, None, after=59) is new
-    assert looked_at(new, None, after=60).unfound_since == NOW + SETTLE
+    assert looked_at(new, None, after=60).observation.lookup_failed_since == NOW + SETTLE
 
 
 def test_a_later_sighting_takes_back_that_it_was_not_found_and_an_older_listing_does_not() -> None:
     """A long listing may have read its page before it went."""
-    unfound = replace(LEAVING, unfound_since=NOW + timedelta(seconds=110))
+    unfound = replace(
+        LEAVING, observation=replace(LEAVING.observation, lookup_failed_since=NOW + timedelta(seconds=110))
+    )
     there = [shown("p1", Sighting.RUNNING)]
 
     assert looked(unfound, there, after=109).changed == ()
-    assert [i.unfound_since for i in looked(unfound, there, after=111).changed] == [None]
+    assert [i.observation.lookup_failed_since for i in looked(unfound, there, after=111).changed] == [None]
 
 
 def test_a_clock_that_was_set_back_does_not_make_what_is_seen_old() -> None:
     """What was recorded before the change lies in the future; it does not say what is newer."""
-    ahead = replace(BORN, sighting=Sighting.RUNNING, sighted_at=NOW + timedelta(minutes=10))
+    ahead = replace(
+        BORN,
+        observation=replace(BORN.observation, sighting=Sighting.RUNNING, sighted_at=NOW + timedelta(minutes=10)),
+    )
     stopped = [shown("p1", Sighting.EXITED)]
 
-    assert [i.sighting for i in looked(ahead, stopped, after=0).changed] == [Sighting.EXITED]
-    assert looked(replace(ahead, sighted_at=NOW + timedelta(seconds=40)), stopped, after=0).changed == ()
-    assert looked_at(ahead, stopped[0], after=0).sighting is Sighting.EXITED
+    assert [i.observation.sighting for i in looked(ahead, stopped, after=0).changed] == [Sighting.EXITED]
+    assert (
+        looked(
+            replace(ahead, observation=replace(ahead.observation, sighted_at=NOW + timedelta(seconds=40))),
+            stopped,
+            after=0,
+        ).changed
+        == ()
+    )
+    assert looked_at(ahead, stopped[0], after=0).observation.sighting is Sighting.EXITED
 
 
-READY = replace(BORN, phase=Phase.READY, sighting=Sighting.RUNNING, sighted_at=NOW)
+READY = replace(
+    BORN,
+    phase=Phase.READY,
+    observation=replace(BORN.observation, sighting=Sighting.RUNNING, sighted_at=NOW),
+)
 
 
 @pytest.mark.parametrize("sighting", [Sighting.RUNNING, Sighting.MOVING])
@@ -130,7 +167,10 @@ def test_an_unknown_word_for_one_that_is_ready_is_followed_closely(sighting: Sig
 
 def test_a_listing_is_trusted_once_what_it_lacks_was_looked_up() -> None:
     """Before that, it is as likely to be wrong as the machine is to be gone."""
-    checked = replace(READY, missing_since=NOW, missing_checks=1)
+    checked = replace(
+        READY,
+        observation=replace(READY.observation, unlisted_since=NOW, absence_checks=1),
+    )
 
     assert not looked(READY, [], after=100).trusted
     assert looked(checked, [], after=100).trusted
@@ -141,15 +181,21 @@ def test_a_listing_is_trusted_once_what_it_lacks_was_looked_up() -> None:
 def test_one_that_a_lookup_found_is_looked_up_again_at_growing_pauses(after: float, *, again: bool) -> None:
     """A list that is wrong must not use up the rate limit; here 50 s pass from a listing's beginning to its end."""
     found_at = NOW + timedelta(seconds=50)
-    unlisted = replace(READY, unlisted_since=found_at, unlisted_found_at=found_at)
+    unlisted = replace(
+        READY,
+        observation=replace(READY.observation, found_unlisted_since=found_at, found_unlisted_at=found_at),
+    )
     changed = looked(unlisted, [], after=after).changed
 
-    assert [i.missing_since is not None for i in changed] == ([True] if again else [])
+    assert [i.observation.unlisted_since is not None for i in changed] == ([True] if again else [])
 
 
 def test_a_clock_that_was_set_back_does_not_put_off_a_lookup() -> None:
     """The last lookup seems to lie ahead; counted from there, nothing would be looked up for that long."""
     ahead = NOW + timedelta(hours=1)
-    unlisted = replace(READY, unlisted_since=ahead, unlisted_found_at=ahead)
+    unlisted = replace(
+        READY,
+        observation=replace(READY.observation, found_unlisted_since=ahead, found_unlisted_at=ahead),
+    )
 
-    assert [i.missing_since is not None for i in looked(unlisted, [], after=100).changed] == [True]
+    assert [i.observation.unlisted_since is not None for i in looked(unlisted, [], after=100).changed] == [True]

@@ -14,7 +14,7 @@ from corral.domain.lifecycle.tables import Action, Goal, Phase
 from corral.domain.observation.direct_lookup import due_for_lookup
 
 STARTING = replace(FRESH, phase=Phase.STARTING, provider_id=ProviderId("p1"))
-DELETING = replace(STARTING, goal=Goal.GONE, phase=Phase.DELETING, acted_at=NOW)
+DELETING = replace(STARTING, goal=Goal.GONE, phase=Phase.DELETING, pending=replace(STARTING.pending, sent_at=NOW))
 
 
 def due_after(instance: Instance, seconds: float, peeked_after: float | None = None) -> bool:
@@ -32,7 +32,7 @@ def test_what_moves_is_looked_at_a_little_after_it_began_to_move_and_then_ever_m
 
 def test_a_new_request_begins_anew() -> None:
     """What came of a repeated stop shows soon, or not for long."""
-    again = replace(DELETING, acted_at=NOW + timedelta(seconds=100))
+    again = replace(DELETING, pending=replace(DELETING.pending, sent_at=NOW + timedelta(seconds=100)))
 
     assert [due_after(again, seconds, peeked_after=80) for seconds in (104, 105)] == [False, True]
 
@@ -44,10 +44,10 @@ def test_a_new_request_begins_anew() -> None:
         replace(STARTING, phase=Phase.RUNNING),
         replace(STARTING, phase=Phase.HEALTH_CHECKING),
         replace(STARTING, phase=Phase.READY),
-        replace(STARTING, owed=Action.START),
-        replace(DELETING, acted_at=None),
-        replace(DELETING, missing_since=NOW),
-        replace(DELETING, unfound_since=NOW),
+        replace(STARTING, pending=replace(STARTING.pending, action=Action.START)),
+        replace(DELETING, pending=replace(DELETING.pending, sent_at=None)),
+        replace(DELETING, observation=replace(DELETING.observation, unlisted_since=NOW)),
+        replace(DELETING, observation=replace(DELETING.observation, lookup_failed_since=NOW)),
     ],
 )
 def test_what_waits_for_us_and_not_for_the_provider_is_not_looked_at(instance: Instance) -> None:

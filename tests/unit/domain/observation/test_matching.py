@@ -5,18 +5,23 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from support.known import FRESH, NOW
+from support.known import FRESH, NOW, altered
 from support.sightings import shown
 
-from corral.domain.instance import Instance, ProviderId
+from corral.domain.instance import CreateAttempt, Instance, Observation, ProviderId
 from corral.domain.lifecycle.tables import Goal
 from corral.domain.observation.matching import UnmatchedKind, matched
 from corral.domain.observation.provider_names import ProviderName, provider_name
 from corral.domain.observation.sighting import ProviderInstance, Sighting
 
 RUNNING, REMOVING, ABSENT = Sighting.RUNNING, Sighting.REMOVING, Sighting.ABSENT
-HAS = replace(FRESH, attempt=2, provider_id=ProviderId("p0"), sighting=RUNNING)
-DOUBTFUL = replace(FRESH, attempt=2, create_sent_at=NOW)
+HAS = replace(
+    FRESH, create=CreateAttempt(number=2), provider_id=ProviderId("p0"), observation=Observation(sighting=RUNNING)
+)
+DOUBTFUL = replace(
+    FRESH,
+    create=CreateAttempt(number=2, sent_at=NOW),
+)
 GONE = replace(HAS, goal=Goal.GONE)
 
 
@@ -58,18 +63,18 @@ def test_a_deleted_request_does_not_take_a_machine_that_it_never_asked_for() -> 
     [
         {"sighting": ABSENT},
         {"sighting": REMOVING},
-        {"missing_since": NOW, "missing_checks": 1},
+        {"unlisted_since": NOW, "absence_checks": 1},
     ],
 )
 def test_a_machine_that_the_provider_moved_is_adopted(gone: dict[str, object]) -> None:
     """The same name under another id, once the old id is gone or going."""
-    assert given(replace(HAS, **gone), machine("p1", 2)) == ("p1", {})  # type: ignore[arg-type]
+    assert given(altered(HAS, observation=gone), machine("p1", 2)) == ("p1", {})
 
 
-@pytest.mark.parametrize("known", [{}, {"missing_since": NOW}])
+@pytest.mark.parametrize("known", [{}, {"unlisted_since": NOW}])
 def test_of_two_machines_under_one_name_the_recorded_one_is_kept_while_it_is_there(known: dict[str, object]) -> None:
     """Missing in a list is not gone yet; the other one is reported."""
-    record = replace(HAS, **known)  # type: ignore[arg-type]
+    record = altered(HAS, observation=known)
 
     assert given(record, machine("p1", 2)) == (None, {"p1": "second_machine"})
 
@@ -83,7 +88,9 @@ def test_a_machine_under_the_name_of_one_that_the_listing_lacks_is_adopted_only_
 
 def test_another_attempt_does_not_replace_a_machine_that_is_gone() -> None:
     """It is no move: the name would be the same."""
-    assert given(replace(HAS, sighting=ABSENT), machine("p1", 1), machine("p3", 3)) == (
+    assert given(
+        replace(HAS, observation=replace(HAS.observation, sighting=ABSENT)), machine("p1", 1), machine("p3", 3)
+    ) == (
         None,
         {"p1": "second_machine", "p3": "second_machine"},
     )
@@ -91,7 +98,7 @@ def test_another_attempt_does_not_replace_a_machine_that_is_gone() -> None:
 
 def test_the_attempt_that_made_the_machine_counts_and_not_the_last_one() -> None:
     """An earlier attempt than the last one may have made it."""
-    record = replace(HAS, provider_attempt=1, sighting=ABSENT)
+    record = replace(HAS, provider_attempt=1, observation=replace(HAS.observation, sighting=ABSENT))
 
     assert given(record, machine("p1", 1)) == ("p1", {})
     assert given(record, machine("p1", 2)) == (None, {"p1": "second_machine"})
@@ -99,7 +106,10 @@ def test_the_attempt_that_made_the_machine_counts_and_not_the_last_one() -> None
 
 def test_a_moved_machine_of_a_deleted_instance_is_reported() -> None:
     """It may as well be the machine of another copy of the database."""
-    assert given(replace(GONE, sighting=ABSENT), machine("p1", 2)) == (None, {"p1": "second_machine"})
+    assert given(replace(GONE, observation=replace(GONE.observation, sighting=ABSENT)), machine("p1", 2)) == (
+        None,
+        {"p1": "second_machine"},
+    )
 
 
 def test_a_create_that_was_given_up_is_told_apart_from_what_nothing_explains() -> None:

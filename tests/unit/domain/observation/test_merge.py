@@ -7,10 +7,10 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from support.known import FRESH, NOW
+from support.known import FRESH, NOW, altered
 from support.sightings import shown
 
-from corral.domain.instance import Instance, Placement, ProviderId
+from corral.domain.instance import CreateAttempt, Instance, Observation, Placement, ProviderId
 from corral.domain.lifecycle.decide import Policy
 from corral.domain.lifecycle.tables import Action, Goal, Phase
 from corral.domain.observation.merge import (
@@ -32,18 +32,24 @@ OURS = replace(
     created_at=NOW - timedelta(hours=1),
     phase_since=NOW - timedelta(hours=1),
     deadline_at=None,
-    attempt=1,
+    create=CreateAttempt(number=1),
     provider_id=ProviderId("p1"),
     placement=Placement(
         region="CN-HK-01", cluster_id="hk", product_id="x", billing_mode=BillingMode.SPOT, micro_usd=180_000
     ),
-    sighting=Sighting.RUNNING,
-    word="running",
-    sighted_at=NOW - timedelta(minutes=5),
+    observation=Observation(
+        sighting=Sighting.RUNNING, provider_status="running", sighted_at=NOW - timedelta(minutes=5)
+    ),
     started_at=NOW - timedelta(hours=1),
     endpoints=(WEB,),
 )
-UNBORN = replace(OURS, phase=Phase.CREATING, provider_id=None, sighting=None, sighted_at=None, attempt=0)
+UNBORN = replace(
+    OURS,
+    phase=Phase.CREATING,
+    provider_id=None,
+    observation=replace(OURS.observation, sighting=None, sighted_at=None),
+    create=replace(OURS.create, number=0),
+)
 RUNNING = shown("p1", Sighting.RUNNING)
 AFTER = NOW + timedelta(seconds=1)
 
@@ -60,24 +66,26 @@ def merged(ours: Instance, *listed: ProviderInstance, complete: bool = True) -> 
         ({}, RUNNING, "consistent", "ready"),
         ({}, shown("p1", Sighting.EXITED), "novita-newer", "exited"),
         ({}, shown("p1", Sighting.MIGRATING), "novita-newer", "migrating"),
-        ({"phase": Phase.STARTING, "sighting": None}, RUNNING, "novita-newer", "running"),
-        ({"phase": Phase.STARTING, "sighting": Sighting.BOOTING},
+        ({"phase": Phase.STARTING, "observation": {"sighting": None}}, RUNNING, "novita-newer", "running"),
+        ({"phase": Phase.STARTING, "observation": {"sighting": Sighting.BOOTING}},
          shown("p1", Sighting.BOOTING, failure="no such image"), "novita-newer", "failed"),
-        ({"missing_since": NOW}, RUNNING, "novita-newer", "ready"),
+        ({"observation": {"unlisted_since": NOW}}, RUNNING, "novita-newer", "ready"),
         ({}, shown("p1", Sighting.RUNNING, cluster_id="sg"), "novita-newer", "ready"),
         ({}, shown("p1", Sighting.RUNNING, endpoints=(replace(WEB, address="https://two"),)), "novita-newer", "ready"),
         ({}, shown("p1", Sighting.RUNNING, endpoints=(replace(WEB, address=None),)), "consistent", "ready"),
         ({"goal": Goal.GONE, "phase": Phase.DELETING}, RUNNING, "local-newer", "deleting"),
         ({"goal": Goal.GONE, "phase": Phase.DELETING}, shown("p1", Sighting.REMOVING), "novita-newer", "deleting"),
         ({"goal": Goal.STOPPED, "phase": Phase.STOPPING}, RUNNING, "local-newer", "stopping"),
-        ({"phase": Phase.STARTING, "sighting": Sighting.EXITED, "owed": Action.START},
+        ({"phase": Phase.STARTING, "observation": {"sighting": Sighting.EXITED}, "pending": {"action": Action.START}},
          shown("p1", Sighting.EXITED), "local-newer", "starting"),
-        ({"sighting": Sighting.EXITED, "phase": Phase.EXITED, "sighted_at": AFTER}, RUNNING, "local-newer", "exited"),
-        ({"sighting": Sighting.ABSENT, "phase": Phase.TERMINATED, "goal": Goal.GONE}, RUNNING,
+        ({"phase": Phase.EXITED, "observation": {"sighting": Sighting.EXITED, "sighted_at": AFTER}}, RUNNING,
+         "local-newer", "exited"),
+        ({"observation": {"sighting": Sighting.ABSENT}, "phase": Phase.TERMINATED, "goal": Goal.GONE}, RUNNING,
          "conflicted", "deleting"),
-        ({"sighting": Sighting.ABSENT, "phase": Phase.TERMINATED, "goal": Goal.GONE, "sighted_at": AFTER}, RUNNING,
+        ({"observation": {"sighting": Sighting.ABSENT, "sighted_at": AFTER}, "phase": Phase.TERMINATED,
+          "goal": Goal.GONE}, RUNNING,
          "local-newer", "terminated"),
-        ({"sighting": Sighting.ABSENT, "phase": Phase.TERMINATED, "goal": Goal.GONE},
+        ({"observation": {"sighting": Sighting.ABSENT}, "phase": Phase.TERMINATED, "goal": Goal.GONE},
          shown("p1", Sighting.REMOVING), "consistent", "deleting"),
         ({}, shown("p1", Sighting.RUNNING, product_id="y"), "conflicted", "ready"),
         ({}, shown("p1", Sighting.RUNNING, gpu_num=2), "conflicted", "ready"),
@@ -86,7 +94,7 @@ def merged(ours: Instance, *listed: ProviderInstance, complete: bool = True) -> 
 )  # fmt: skip
 def test_what_both_know(ours: dict[str, Any], listed: ProviderInstance, consistency: str, phase: str) -> None:
     """The provider wins on status; who is ahead of whom is told."""
-    item = merged(replace(OURS, **ours), listed)
+    item = merged(altered(OURS, **ours), listed)
 
     assert item.instance is not None
     assert (item.source, item.consistency, item.instance.phase) == (Source.MERGED, consistency, phase)
@@ -97,12 +105,32 @@ def test_what_both_know(ours: dict[str, Any], listed: ProviderInstance, consiste
     [
         (OURS, True, "conflicted"),
         (OURS, False, "local-newer"),
-        (replace(OURS, sighted_at=AFTER), True, "local-newer"),
-        (replace(OURS, sighting=None, sighted_at=None, started_at=NOW - timedelta(seconds=59)), True, "local-newer"),
-        (replace(OURS, sighting=None, sighted_at=None, started_at=NOW - timedelta(seconds=60)), True, "conflicted"),
+        (replace(OURS, observation=replace(OURS.observation, sighted_at=AFTER)), True, "local-newer"),
+        (
+            replace(
+                OURS,
+                observation=replace(OURS.observation, sighting=None, sighted_at=None),
+                started_at=NOW - timedelta(seconds=59),
+            ),
+            True,
+            "local-newer",
+        ),
+        (
+            replace(
+                OURS,
+                observation=replace(OURS.observation, sighting=None, sighted_at=None),
+                started_at=NOW - timedelta(seconds=60),
+            ),
+            True,
+            "conflicted",
+        ),
         (UNBORN, True, "consistent"),
-        (replace(UNBORN, create_sent_at=NOW), True, "local-newer"),
-        (replace(OURS, phase=Phase.FAILED, sighting=Sighting.ABSENT), True, "consistent"),
+        (replace(UNBORN, create=replace(UNBORN.create, sent_at=NOW)), True, "local-newer"),
+        (
+            replace(OURS, phase=Phase.FAILED, observation=replace(OURS.observation, sighting=Sighting.ABSENT)),
+            True,
+            "consistent",
+        ),
     ],
 )
 def test_what_only_we_know(ours: Instance, consistency: str, *, complete: bool) -> None:
@@ -117,12 +145,15 @@ def test_a_provider_that_was_not_asked_contradicts_nothing() -> None:
     """What we recorded is then the newest there is."""
     (item,) = merge({OURS.id: OURS}, None, policy=Policy(), installation="0a1b2c")
 
-    assert (item.source, item.consistency, item.synced_at) == (Source.LOCAL, "local-newer", OURS.sighted_at)
+    assert (item.source, item.consistency, item.synced_at) == (Source.LOCAL, "local-newer", OURS.observation.sighted_at)
 
 
 def test_a_create_whose_answer_was_lost_is_merged_by_its_mark() -> None:
     """As the observer would adopt it; not shown twice, once as ours and once as a stranger."""
-    doubtful = replace(UNBORN, attempt=1, create_sent_at=NOW - timedelta(seconds=9))
+    doubtful = replace(
+        UNBORN,
+        create=replace(UNBORN.create, number=1, sent_at=NOW - timedelta(seconds=9)),
+    )
     item = merged(doubtful, shown("p9", Sighting.BOOTING))
 
     assert item.instance is not None

@@ -7,9 +7,9 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
-from support.known import FRESH, NOW
+from support.known import FRESH, NOW, altered
 
-from corral.domain.instance import ProviderId
+from corral.domain.instance import Observation, ProviderId
 from corral.domain.lifecycle.tables import Goal, Phase
 from corral.domain.observation.sighting import Sighting
 from corral.domain.observation.stuck import SHORTEST, stuck
@@ -27,7 +27,7 @@ INSTANCE = replace(
     phase_since=ago(600),
     deadline_at=None,
     provider_id=ProviderId("p1"),
-    word="running",
+    observation=Observation(provider_status="running"),
 )
 
 
@@ -42,8 +42,8 @@ INSTANCE = replace(
 )
 def test_a_phase_that_lasts_too_long(fields: dict[str, Any], minutes: float, reason: str) -> None:
     """Each has its own measure, to the second."""
-    at_last = stuck(replace(INSTANCE, **fields, phase_since=ago(minutes)), NOW)
-    not_yet = stuck(replace(INSTANCE, **fields, phase_since=ago(minutes - 0.01)), NOW)
+    at_last = stuck(altered(INSTANCE, **fields, phase_since=ago(minutes)), NOW)
+    not_yet = stuck(altered(INSTANCE, **fields, phase_since=ago(minutes - 0.01)), NOW)
 
     assert at_last is not None
     assert at_last.reason.startswith(reason)
@@ -54,9 +54,9 @@ def test_a_phase_that_lasts_too_long(fields: dict[str, Any], minutes: float, rea
 @pytest.mark.parametrize(
     ("fields", "since", "reason"),
     [
-        ({"phase": Phase.CREATING, "provider_id": None, "create_sent_at": ago(10), "attempt": 2},
+        ({"phase": Phase.CREATING, "provider_id": None, "create": {"sent_at": ago(10), "number": 2}},
          ago(10), "create call 2 may have happened"),
-        ({"phase": Phase.READY, "missing_since": ago(10), "missing_checks": 1},
+        ({"phase": Phase.READY, "observation": {"unlisted_since": ago(10), "absence_checks": 1}},
          ago(10), "missing in the provider's list, and 1 direct"),
         ({"phase": Phase.STARTING, "deadline_at": ago(5)}, ago(5), "past its deadline"),
     ],
@@ -65,7 +65,7 @@ def test_a_doubt_an_absence_or_a_deadline_that_nobody_settles(
     fields: dict[str, Any], since: datetime, reason: str
 ) -> None:
     """These have a time of their own, whatever the phase."""
-    found = stuck(replace(INSTANCE, **{"goal": Goal.RUNNING, **fields}), NOW)
+    found = stuck(altered(INSTANCE, **{"goal": Goal.RUNNING, **fields}), NOW)
 
     assert found is not None
     assert (found.since, found.instance_id) == (since, INSTANCE.id)
@@ -76,17 +76,17 @@ def test_a_doubt_an_absence_or_a_deadline_that_nobody_settles(
 @pytest.mark.parametrize(
     "fields",
     [
-        {"phase": Phase.TERMINATED, "missing_since": ago(100)},
+        {"phase": Phase.TERMINATED, "observation": {"unlisted_since": ago(100)}},
         {"phase": Phase.READY},
         {"phase": Phase.EXITED},
-        {"phase": Phase.FAILED, "sighting": Sighting.ABSENT, "missing_since": ago(100)},
+        {"phase": Phase.FAILED, "observation": {"sighting": Sighting.ABSENT, "unlisted_since": ago(100)}},
         {"phase": Phase.STARTING, "deadline_at": NOW},
-        {"phase": Phase.CREATING, "provider_id": None, "create_sent_at": ago(9)},
+        {"phase": Phase.CREATING, "provider_id": None, "create": {"sent_at": ago(9)}},
     ],
 )
 def test_what_rests_or_has_time_left_is_not_stuck(fields: dict[str, Any]) -> None:
     """Nobody is to be called at night for it."""
-    assert stuck(replace(INSTANCE, **fields), NOW) is None
+    assert stuck(altered(INSTANCE, **fields), NOW) is None
 
 
 def test_nothing_is_stuck_within_the_shortest_time() -> None:

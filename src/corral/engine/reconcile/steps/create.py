@@ -37,10 +37,10 @@ from corral.domain.lifecycle.creation import (
     in_doubt,
     intended,
     needs_fresh_offers,
+    next_wait,
     not_created,
     retried_until,
     waited_too_long,
-    waiting,
 )
 from corral.domain.lifecycle.decide import Policy
 from corral.domain.lifecycle.refusals import Refusal, all_tried, nothing_left, refusal_of
@@ -93,8 +93,8 @@ class CreateStep:
         while True:
             max_age = WAITING_MAX_AGE_SECONDS if needs_fresh_offers(instance) else None
             try:
-                template = await self.catalog.template(instance.order.template_id)
-                ranking = await self.catalog.plan(placement_request(instance.order), max_age_seconds=max_age)
+                template = await self.catalog.template(instance.request.template_id)
+                ranking = await self.catalog.plan(placement_request(instance.request), max_age_seconds=max_age)
                 left = [c for c in ranking.candidates if c.offer not in refused]
                 instance = replace(instance, tried=all_tried(ranking, refused.values()))
                 if not left:
@@ -128,13 +128,13 @@ class CreateStep:
 
     async def _priced(self, instance: Instance, candidate: Candidate) -> tuple[Candidate, Refusal | None]:
         """The candidate at its present price, and why it is refused then; only a request with a limit needs that."""
-        limit = instance.order.max_micro_usd_per_gpu
+        limit = instance.request.max_micro_usd_per_gpu
         if limit is None:
             return candidate, None
         price = await self.catalog.current_price(candidate.offer)
         if not price:
             return candidate, refusal_of(candidate, f"{candidate.offer.product_id} is no longer for sale", short=True)
-        candidate = replace(candidate, micro_usd_per_gpu=price, micro_usd=price * instance.order.gpu_num)
+        candidate = replace(candidate, micro_usd_per_gpu=price, micro_usd=price * instance.request.gpu_num)
         if price <= limit:
             return candidate, None
         dear = f"{candidate.offer.product_id} now costs {usd_text(price)} per GPU-hour in {candidate.region}"
@@ -154,8 +154,8 @@ class CreateStep:
             self.clock, self.policy.longest_create, lambda: instances.is_unchanged(hold.connection, instance)
         )
         instance = await self._intend(hold, instance, candidate)
-        mark = ProviderName(installation=self.installation, instance_id=instance.id, attempt=instance.attempt)
-        order = order_of(mark, instance.order, candidate, template, credentials)
+        mark = ProviderName(installation=self.installation, instance_id=instance.id, attempt=instance.create.number)
+        order = order_of(mark, instance.request, candidate, template, credentials)
         try:
             provider_id = await send(self.cloud, order, check)
         except StaleError:
@@ -168,7 +168,7 @@ class CreateStep:
             raise
         except CloudShortageError as error:
             instance = await self._clear(hold, instance, "no stock")
-            await self.catalog.note_shortage(candidate.offer, error.message, gpu_num=instance.order.gpu_num)
+            await self.catalog.note_shortage(candidate.offer, error.message, gpu_num=instance.request.gpu_num)
             return instance, refusal_of(candidate, Reason.OUT_OF_STOCK, short=True)
         except CloudRefusedError as error:
             instance = await self._clear(hold, instance, error.message)
@@ -181,7 +181,9 @@ class CreateStep:
             await self._hold_up(hold, instance, error, was_called=True)
             raise
         except CloudUnknownError as error:
-            log.warning("instance.create_in_doubt", instance_id=instance.id, attempt=instance.attempt, why=str(error))
+            log.warning(
+                "instance.create_in_doubt", instance_id=instance.id, attempt=instance.create.number, why=str(error)
+            )
             return await self._record(hold, instance, in_doubt, error.message), None
         return await self._record_id(hold, instance, provider_id), None
 
@@ -224,7 +226,12 @@ class CreateStep:
         if waits == instance:
             return
         if starts_to_wait(instance, waits):
-            log.info("instance.waiting", code=NOT_CARRIED_OUT, why=error.message, tries=instance.create_tries)
+            log.info(
+                "instance.waiting",
+                code=NOT_CARRIED_OUT,
+                why=error.message,
+                tries=0 if instance.waiting is None else instance.waiting.tries,
+            )
         await self._record(hold, instance, change, error.message)
 
     async def _record(
@@ -243,7 +250,7 @@ class CreateStep:
             )
         except StaleError:
             current = await self._reread(hold, instance)
-            if current is not None and current.create_in_doubt and current.attempt == instance.attempt:
+            if current is not None and current.create_in_doubt and current.create.number == instance.create.number:
                 await self.recorder.write(hold, current, Transition(change(current, now), because), now=now)
             raise
 
@@ -298,12 +305,11 @@ class CreateStep:
         until = retried_until(instance, obstacle)
         if until is None or now >= until:
             return await self._fail(hold, instance, waited_too_long(obstacle))
-        waits = waiting(instance, obstacle, now, pause_seconds=after)
-        log.info("instance.waiting", code=obstacle.code, why=obstacle.message, tries=waits.create_tries)
-        pause = None if waits.retry_at is None else waits.retry_at - now
-        return await self.recorder.write(
-            hold, instance, Transition(waits, obstacle.message), now=now, requeue_after=pause
-        )
+        wait = next_wait(instance, obstacle, now, pause_seconds=after)
+        log.info("instance.waiting", code=obstacle.code, why=obstacle.message, tries=wait.tries)
+        waits = Transition(replace(instance, waiting=wait), obstacle.message)
+        pause = None if wait.retry_at is None else wait.retry_at - now
+        return await self.recorder.write(hold, instance, waits, now=now, requeue_after=pause)
 
     async def _fail(self, hold: ReconcileContext, instance: Instance, failure: Failure) -> Instance:
         now = self.clock.now()

@@ -24,8 +24,8 @@ from corral.domain.lifecycle import release
 from corral.domain.lifecycle.decision import Policy
 from corral.domain.lifecycle.tables import Action, Goal, Phase
 from corral.domain.observation.compare import found_unlisted
+from corral.domain.observation.observations import observed
 from corral.domain.observation.sighting import ProviderInstance, Sighting
-from corral.domain.observation.spot import observed
 from corral.domain.placement.catalog import PortKind
 from corral.engine.observe.recent_lookups import RecentLookups
 from corral.engine.reconcile.outcome import Outcome, provider_id
@@ -103,7 +103,10 @@ class Steps:
             raise
         now = self.clock.now()
         if seen is None:
-            missing = replace(current, missing_since=current.missing_since or now)
+            missing = replace(
+                current,
+                observation=replace(current.observation, unlisted_since=current.observation.unlisted_since or now),
+            )
             return Outcome(
                 instance=await self._write(hold, instance, *steps, Transition(missing, "not found by its id"))
             )
@@ -117,7 +120,7 @@ class Steps:
         checking = replace(
             known,
             endpoints=seen.endpoints,
-            ways=_ways(seen),
+            access=_ways(seen),
             health=None,
             failure=None,
             phase=Phase.HEALTH_CHECKING,
@@ -166,7 +169,7 @@ class Steps:
 
     async def _probe_late(self, hold: ReconcileContext, instance: Instance) -> Outcome:
         """Check once more an instance that failed its health checks and runs; it becomes ready when it answers."""
-        endpoints, ways = instance.endpoints, instance.ways
+        endpoints, ways = instance.endpoints, instance.access
         try:
             seen = await self.cloud.instance(provider_id(instance))
         except CloudError as error:
@@ -177,7 +180,7 @@ class Steps:
         spec = instance.health_spec
         report = await self.prober.check(endpoints, spec, previous=instance.health)
         now = self.clock.now()
-        probed = replace(instance, health=report, endpoints=endpoints, ways=ways)
+        probed = replace(instance, health=report, endpoints=endpoints, access=ways)
         if unmapped(endpoints, spec) is None and report.overall is OverallHealth.HEALTHY:
             ready = replace(
                 probed,
@@ -198,14 +201,22 @@ class Steps:
         now = self.clock.now()
         if seen is not None:
             there = sighted(instance, seen, self.clock)
-            if instance.missing_since is not None:
+            if instance.observation.unlisted_since is not None:
                 there = found_unlisted(there, now)
             found = await self._write(hold, instance, Transition(there, "found by its id"))
             return Outcome(instance=found)
-        checks = instance.missing_checks + 1
-        missing = replace(instance, missing_checks=checks, missing_checked_at=now)
+        checks = instance.observation.absence_checks + 1
+        missing = replace(
+            instance,
+            observation=replace(instance.observation, absence_checks=checks, absence_checked_at=now),
+        )
         if instance.goal is Goal.GONE or checks >= self.policy.vanish_checks:
-            missing = replace(missing, sighting=Sighting.ABSENT, word="gone", sighted_at=now)
+            missing = replace(
+                missing,
+                observation=replace(
+                    missing.observation, sighting=Sighting.ABSENT, provider_status="gone", sighted_at=now
+                ),
+            )
         return Outcome(instance=await self._write(hold, instance, Transition(missing, "not found by its id")))
 
     async def _release(
@@ -251,7 +262,11 @@ class Steps:
             return await self._write_release(hold, sent, end(sent), because)
         except StaleError:
             known = await instances.load(hold.connection, sent.id)
-            if known is None or known.acted_at != sent.acted_at or known.operation_id != sent.operation_id:
+            if (
+                known is None
+                or known.pending.sent_at != sent.pending.sent_at
+                or known.operation_id != sent.operation_id
+            ):
                 raise
             return await self._write_release(hold, known, end(known), because)
 
@@ -272,19 +287,7 @@ class Steps:
 
 def sighted(instance: Instance, seen: ProviderInstance, clock: Clock) -> Instance:
     """The instance with what the provider now says of it."""
-    return replace(
-        instance,
-        sighting=seen.sighting,
-        word=seen.word,
-        sighted_at=clock.now(),
-        booted_at=seen.started_at or instance.booted_at,
-        provider_failure=seen.failure,
-        spot=observed(instance.spot, seen, clock.now()),
-        missing_since=None,
-        missing_checks=0,
-        missing_checked_at=None,
-        unfound_since=None,
-    )
+    return replace(instance, observation=observed(instance.observation, seen, clock.now()))
 
 
 def _ways(seen: ProviderInstance) -> Access | None:

@@ -51,22 +51,29 @@ class StartStep:
 
     async def restart(self, hold: ReconcileContext, instance: Instance) -> Outcome:
         """Ask for a restart; what was seen before says nothing from here on."""
-        asked = await self._about_to_ask(hold, replace(instance, sighting=None))
+        asked = await self._about_to_ask(
+            hold, replace(instance, observation=replace(instance.observation, sighting=None))
+        )
         try:
             await self.cloud.restart(provider_id(instance))
         except CloudError as error:
             return await self._not_done(hold, asked, error)
-        return await self._answered(hold, asked, replace(asked, owed=None))
+        return await self._answered(hold, asked, replace(asked, pending=replace(asked.pending, action=None)))
 
     async def _about_to_ask(self, hold: ReconcileContext, instance: Instance) -> Instance:
         now = self.clock.now()
-        asking = replace(instance, acted_at=now, asks=instance.asks + 1)
+        asking = replace(
+            instance,
+            pending=replace(instance.pending, sent_at=now, attempts=instance.pending.attempts + 1),
+        )
         return await self.recorder.write(
             hold, instance, Transition(asking, "about to ask"), now=now, requeue_after=self.policy.settle
         )
 
     async def _answered(self, hold: ReconcileContext, asked: Instance, done: Instance) -> Outcome:
-        agreed = Transition(replace(done, refused=None), "the provider was asked, and agreed")
+        agreed = Transition(
+            replace(done, pending=replace(done.pending, refused=None)), "the provider was asked, and agreed"
+        )
         written = await self._write(hold, asked, agreed)
         return Outcome(instance=written, requeue_after=self.policy.settle)
 
@@ -76,7 +83,11 @@ class StartStep:
                 log.info("instance.ask_in_doubt", why=error.message)
                 return Outcome(instance=asked, requeue_after=self.policy.settle)
             case CloudTransientError():
-                await self._write(hold, asked, Transition(replace(asked, acted_at=None), "could not be asked"))
+                await self._write(
+                    hold,
+                    asked,
+                    Transition(replace(asked, pending=replace(asked.pending, sent_at=None)), "could not be asked"),
+                )
                 raise error
             case CloudRefusedError() if error.code in OF_ACCOUNT:
                 refused = Failure(code=error.code, message=error.message)
@@ -85,7 +96,9 @@ class StartStep:
             case _:
                 refused = Failure(code="STARTUP_FAILED", message=error.message)
         log.info("instance.start_refused", why=error.message)
-        written = await self._write(hold, asked, Transition(replace(asked, refused=refused), refused.message))
+        written = await self._write(
+            hold, asked, Transition(replace(asked, pending=replace(asked.pending, refused=refused)), refused.message)
+        )
         return Outcome(instance=written)
 
     async def _write(self, hold: ReconcileContext, before: Instance, step: Transition) -> Instance:
