@@ -57,7 +57,7 @@ def _described() -> dict[str, Any]:
     plain = {"local_only": True, "allowed_origins": (), "limits": Limits(), "ready_word": "ready", "pages": ()}
     plain |= {"answers": None}
     served: Any = app.build(app.AppDependencies(**(parts | plain)))  # type: ignore[arg-type]
-    while not isinstance(served, Litestar):  # the edge, and short ways past the framework, stand before it
+    while not isinstance(served, Litestar):  # the edge and the response cache wrap it
         served = served.app
     found = document.document(served)
     found["info"]["version"] = "unversioned"

@@ -19,8 +19,9 @@ from litestar.routes import HTTPRoute
 from litestar.types import ASGIApp
 
 from corral import __version__
+from corral.api.http.context import context_of
 from corral.api.http.edge import Edge
-from corral.api.http.errors import RequestIds, problem
+from corral.api.http.errors import problem
 from corral.api.http.limits import Limits
 from corral.api.http.parameters import field_problems
 from corral.api.http.process_health import ProcessHealth
@@ -29,7 +30,6 @@ from corral.api.middleware.idempotency import IdempotencyMiddleware
 from corral.api.middleware.rate_limit import RequestLimit
 from corral.api.middleware.response_cache import ResponseCache, ResponseCacheMiddleware
 from corral.api.openapi.document import CompletedJson, keep_steady
-from corral.api.plain_wishes import PlainCreates
 from corral.api.routes import (
     actions,
     adoption,
@@ -149,8 +149,6 @@ def build(parts: AppDependencies, *, only_watching: bool = False) -> ASGIApp:
         keep_steady(app)
     _know_every_method(app)
     served: ASGIApp = app
-    if parts.instances is not None and not only_watching:
-        served = PlainCreates(app=served, desk=parts.instances)
     if parts.answers is not None:
         served = ResponseCacheMiddleware(served, parts.answers)
     return Edge(
@@ -209,9 +207,8 @@ def _once_per_key(database: Database, clock: Clock, limits: Limits) -> DefineMid
 
 def _tell(clock: Clock, request: Request[Any, Any, Any], error: Exception) -> Response[bytes]:
     """The answer to an error raised in or before a route."""
-    ids: RequestIds = request.scope["state"]["ids"]
     ours = _ours(request, error)
-    answer = problem(ours, ids, clock.now(), headers=_framework_headers(error))
+    answer = problem(ours, context_of(request.scope).ids, clock.now(), headers=_framework_headers(error))
     if answer.status >= HTTPStatus.INTERNAL_SERVER_ERROR and not isinstance(ours, errors.CorralError):
         log.error("request.failed", path=request.scope["path"], exc_info=error)
     return Response(answer.body, status_code=answer.status, headers=dict(answer.headers), media_type="application/json")

@@ -13,10 +13,11 @@ from typing import Any, Final
 import msgspec
 from yarl import URL
 
+from corral.api.http.context import RequestIds, counted_address
 from corral.api.http.edge import _is_local, request_ids
-from corral.api.http.errors import RequestIds, problem
+from corral.api.http.errors import problem
 from corral.api.http.request_readers import RequestReader
-from corral.api.middleware.auth import counted_address, sent_key
+from corral.api.middleware.auth import sent_key
 from corral.domain.access import is_key_name, key_digest
 from corral.domain.errors import CorralError, MalformedError, SpecInvalidError
 from corral.domain.observation.provider_names import is_installation, parse_provider_name, provider_name

@@ -8,7 +8,8 @@ from datetime import UTC, datetime
 import msgspec
 import pytest
 
-from corral.api.http.errors import STATUS_BY_CLASS, RequestIds, problem
+from corral.api.http.context import RequestIds
+from corral.api.http.errors import STATUS_BY_CLASS, problem
 from corral.cli.main import EXIT_CODES
 from corral.domain import errors
 

@@ -6,7 +6,8 @@ import hashlib
 
 import pytest
 
-from corral.api.middleware.auth import counted_address, sent_key
+from corral.api.http.context import counted_address
+from corral.api.middleware.auth import sent_key
 from corral.domain.access import KEY_BYTES, SHOWN, Access, is_key_name, key_digest, key_text
 
 

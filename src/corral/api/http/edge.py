@@ -22,11 +22,12 @@ from litestar.config.cors import CORSConfig
 from litestar.enums import HttpMethod, ScopeType
 
 from corral.api.http.bodies import IS_HERE
-from corral.api.http.errors import RequestIds, problem
+from corral.api.http.context import Identity, RequestContext, RequestIds, keep_context
+from corral.api.http.errors import problem
 from corral.api.http.limits import Limits
 from corral.api.http.process_health import ProcessHealth
 from corral.api.middleware.audit import AuditMiddleware
-from corral.api.middleware.auth import CHANGING, Authenticator, Identity
+from corral.api.middleware.auth import CHANGING, Authenticator
 from corral.api.middleware.rate_limit import RequestLimit, exceeded
 from corral.api.middleware.security import security_headers
 from corral.base.clock import Clock
@@ -67,13 +68,16 @@ class Edge:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request; WebSockets are not offered, and answering nothing makes the server refuse them."""
         if scope["type"] == ScopeType.HTTP:
-            if scope["method"] in CHANGING:
-                send = AuditMiddleware(trail=self.audit, clock=self.clock, scope=scope, send=send)
             method = scope["method"]
             if method == HttpMethod.HEAD:
                 # A copy, because the server reads the method, too: it then leaves the body out.
                 scope, send = cast("HTTPScope", {**scope, "method": "GET"}), _HeadersOnly(send)
-            await _Exchange(self, scope, receive, send, method).serve()
+            headers = dict(scope["headers"])
+            context = RequestContext(scope=scope, method=method, headers=headers, ids=request_ids(headers))
+            keep_context(scope, context)
+            if method in CHANGING:
+                send = AuditMiddleware(trail=self.audit, clock=self.clock, context=context, send=send)
+            await _Exchange(self, context, receive, send).serve()
 
 
 class _HeadersOnly:
@@ -95,11 +99,10 @@ class _HeadersOnly:
 class _Exchange:
     """One request and its answer."""
 
-    def __init__(self, edge: Edge, scope: HTTPScope, receive: Receive, send: Send, method: str) -> None:
-        self._edge, self._scope, self._receive, self._send = edge, scope, receive, send
-        self._method = method
-        self._headers = dict(scope["headers"])
-        self._ids = request_ids(self._headers)
+    def __init__(self, edge: Edge, context: RequestContext, receive: Receive, send: Send) -> None:
+        self._edge, self._receive, self._send = edge, receive, send
+        self._context, self._scope, self._ids = context, context.scope, context.ids
+        self._headers = context.headers
         self._status: int | None = None
         self._waiting = True
         self._standing: RateLimitState | None = None
@@ -110,7 +113,6 @@ class _Exchange:
     async def serve(self) -> None:
         """Answer, whatever happens."""
         began = self._edge.clock.monotonic()
-        self._scope.setdefault("state", {})["ids"] = self._ids
         self._edge.service_health.callers_waiting += 1
         structlog.contextvars.bind_contextvars(  # the server gives each request a context of its own
             request_id=self._ids.request_id,
@@ -131,7 +133,7 @@ class _Exchange:
     async def _identify(self) -> Identity:
         """Find out who asks, and whether they ask too often."""
         identity = await self._edge.entrance.identify(self._scope, self._headers)
-        self._scope["state"]["identity"] = identity
+        self._context.identity = identity
         if self._edge.request_limit is not None:
             self._standing = self._edge.request_limit.take(identity, self._scope["method"], self._scope["path"])
             if self._standing is not None and not self._standing.admitted:
@@ -206,7 +208,7 @@ class _Exchange:
         await self._send({"type": "http.response.body", "body": answer.body, "more_body": False})
 
     def _count(self, status: int, seconds: float) -> None:
-        method, path = self._method, self._scope["path"]
+        method, path = self._context.method, self._scope["path"]
         route = self._scope.get("path_template") or "(none)"
         self._edge.metrics.count_request(method, route, status, seconds)
         if is_debugging():

@@ -16,6 +16,7 @@ from typing import Any, Final
 
 import msgspec
 
+from corral.api.http.context import RequestIds
 from corral.domain import errors
 from corral.domain.timestamps import iso
 
@@ -59,14 +60,6 @@ STATUS_BY_CODE: Final[Mapping[str, HTTPStatus]] = {
     "INSTANCE_NOT_STOPPABLE": HTTPStatus.BAD_REQUEST,
 }
 """Codes whose status is not that of their class."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RequestIds:
-    """The names one request goes by in answers and logs."""
-
-    request_id: str
-    correlation_id: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

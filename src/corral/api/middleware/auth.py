@@ -7,13 +7,13 @@ Every route says whom it admits, with one of the four words below as its `opt`; 
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from corral.api.http.context import Identity, context_of
 from corral.domain.access import LOCAL, Access, Caller
-from corral.domain.errors import CorralError, ForbiddenError, StoreUnavailableError, UnauthorisedError
+from corral.domain.errors import ForbiddenError, StoreUnavailableError, UnauthorisedError
 from corral.engine.auth.api_keys import ApiKeys
 
 if TYPE_CHECKING:
@@ -35,25 +35,6 @@ PROXY_PREFIX: Final = b"x-forwarded-"
 them."""
 CHANGING: Final = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 """Methods of calls that could change something."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Identity:
-    """Who asks; without a caller, why there is none."""
-
-    address: str
-    """Of the other end of the connection: a proxy's, if there is one between."""
-    caller: Caller | None = None
-    refusal: CorralError | None = None
-    trusts_address: bool = False
-    """Whether nothing but the loopback address identifies the caller: the request must then name this machine as its
-    host, because a page elsewhere can point a name of its own here."""
-
-    @property
-    def counted_as(self) -> str:
-        """Under which name the requests of this caller are counted: the key's, or the address's."""
-        key_id = None if self.caller is None else self.caller.key_id
-        return counted_address(self.address) if key_id is None else key_id
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,7 +92,7 @@ class Authority:
         """Serve, or raise UnauthorisedError or ForbiddenError."""
         request = cast("Any", scope)
         if request["method"] != "OPTIONS":  # which only tells the methods there are, and must work before a key is sent
-            check(request["route_handler"].opt, request["state"]["identity"])
+            check(request["route_handler"].opt, context_of(scope).identity)
         await self._app(scope, receive, send)
 
 
@@ -142,14 +123,3 @@ def sent_key(headers: Mapping[bytes, bytes]) -> str | None:
         return credentials.strip().decode("latin-1")
     key = headers.get(b"x-api-key")
     return None if key is None else key.strip().decode("latin-1")
-
-
-def counted_address(host: str) -> str:
-    """*host* as one caller: of an IPv6 address only the network, because one machine has all of it to choose from."""
-    try:
-        address = ipaddress.ip_address(host)
-    except ValueError:
-        return host
-    if isinstance(address, ipaddress.IPv4Address) or address.is_loopback:
-        return host
-    return str(ipaddress.ip_network((address, 64), strict=False))

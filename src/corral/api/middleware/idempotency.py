@@ -13,14 +13,14 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import re
-from dataclasses import dataclass
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 import msgspec
-from litestar import Request, Response
 
 from corral.api.http.bodies import read_body
+from corral.api.http.context import IdempotencyKey, RequestContext, context_of
+from corral.api.http.responses import JsonResponse
 from corral.base.clock import Clock
 from corral.domain.errors import (
     FieldProblem,
@@ -44,11 +44,10 @@ KEEPS_ANSWERS: Final = "keeps_answers"
 REPORTS_PROBLEMS: Final = "reports_problems"
 """The `opt` of a route that refuses a bad key itself, together with everything else that is wrong."""
 HEADER: Final = "Idempotency-Key"
+_HEADER: Final = HEADER.lower().encode()
 
 LOOK_AGAIN_SECONDS: Final = 0.05
 """Between two looks at a key whose request is being executed; one statement each, for all that wait together."""
-PROBLEMS: Final = "problems"
-"""In the state of a request: what is wrong with it beside its body, for a route that reports everything at once."""
 
 _KEY = re.compile(rb"[\x20-\x7e]{1,255}")
 _NOT_STORED = frozenset({
@@ -59,54 +58,23 @@ _NOT_STORED = frozenset({
 T = TypeVar("T")
 
 
-@dataclass(slots=True, kw_only=True)
-class KeyedRequest:
-    """One request with a key, on its way through a route that keeps its own answers."""
-
-    key: str
-    fingerprint: bytes
-    settled: bool = False
-    """Set by the route when its answer is stored, or need not be."""
+def keyed(context: RequestContext, answer_of: Callable[[T], StoredResponse]) -> IdempotentRequest[T] | None:
+    """What a command needs to store its response under the request's key."""
+    key = context.key
+    return None if key is None else IdempotentRequest(key=key.key, fingerprint=key.fingerprint, answer_of=answer_of)
 
 
-def keyed_request(request: Request[Any, Any, Any]) -> KeyedRequest | None:
-    """The key of *request*, if it has one."""
-    found: KeyedRequest | None = request.scope["state"].get("keyed")
-    return found
-
-
-def problems_of(request: Request[Any, Any, Any]) -> tuple[FieldProblem, ...]:
-    """What is wrong with *request* beside its body; a route with `REPORTS_PROBLEMS` must refuse it."""
-    found: tuple[FieldProblem, ...] = request.scope["state"].get(PROBLEMS, ())
-    return found
-
-
-def keyed(request: KeyedRequest | None, answer_of: Callable[[T], StoredResponse]) -> IdempotentRequest[T] | None:
-    """What a command needs to store its answer under the key of *request*."""
-    return (
-        None
-        if request is None
-        else IdempotentRequest(key=request.key, fingerprint=request.fingerprint, answer_of=answer_of)
-    )
-
-
-def answered(
-    request: KeyedRequest | None, outcome: T | KeyRow, answer_of: Callable[[T], StoredResponse]
-) -> Response[bytes]:
+def answered(context: RequestContext, outcome: T | KeyRow, answer_of: Callable[[T], StoredResponse]) -> JsonResponse:
     """
-    The answer to a command that stored its own; the first one once more when its key was used before.
+    The response to a command that stored it; the stored one when the key was used before.
 
-    Raises when the key was used for something else, or the request it was used for still runs.
+    Raises GoalRefusedError when the key was used for another request, StaleError while that request runs.
     """
-    headers: dict[str, str] = {}
+    context.is_settled = True
     if isinstance(outcome, KeyRow):
-        answer = _first_answer(outcome, b"" if request is None else request.fingerprint)
-        headers = {"Idempotent-Replayed": "true"}
-    else:
-        answer = answer_of(outcome)
-    if request is not None:
-        request.settled = True
-    return Response(answer.body, status_code=answer.status, headers=headers, media_type="application/json")
+        return _replay(_first_answer(outcome, b"" if context.key is None else context.key.fingerprint))
+    answer = answer_of(outcome)
+    return JsonResponse(status=answer.status, body=answer.body)
 
 
 class IdempotencyMiddleware:
@@ -129,9 +97,9 @@ class IdempotencyMiddleware:
         fingerprint = _fingerprint(scope, read.content)
         first = await self._first(key, fingerprint)
         if first is not None:
-            await _send_replay(send, first)
+            await _replay(first)(scope, receive, send)
         elif cast("Any", scope)["route_handler"].opt.get(KEEPS_ANSWERS):
-            await self._let_keep(KeyedRequest(key=key, fingerprint=fingerprint), scope, read.receive, send)
+            await self._let_keep(IdempotencyKey(key=key, fingerprint=fingerprint), scope, read.receive, send)
         else:
             await self._claim(key, fingerprint, scope, read.receive, send)
 
@@ -149,20 +117,21 @@ class IdempotencyMiddleware:
             await self._clock.sleep(LOOK_AGAIN_SECONDS)
         return None
 
-    async def _let_keep(self, request: KeyedRequest, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _let_keep(self, key: IdempotencyKey, scope: Scope, receive: Receive, send: Send) -> None:
         heard = _ResponseRecorder()
-        cast("Any", scope)["state"]["keyed"] = request
+        context = context_of(scope)
+        context.key = key
         await self._app(scope, receive, heard.send)
         answer = heard.answer()
-        if not request.settled and answer.status >= HTTPStatus.BAD_REQUEST:
+        if not context.is_settled and answer.status >= HTTPStatus.BAD_REQUEST:
             # Perhaps refused because a request with the same key was executed meanwhile: all of them get its answer.
             with contextlib.suppress(StoreUnavailableError):
-                first = await self._first(request.key, request.fingerprint)
+                first = await self._first(key.key, key.fingerprint)
                 if first is not None:
-                    await _send_replay(send, first)
+                    await _replay(first)(scope, receive, send)
                     return
-        if not request.settled and _is_lasting(answer):
-            row = KeyRow(key=request.key, fingerprint=request.fingerprint, answer=answer)
+        if not context.is_settled and _is_lasting(answer):
+            row = KeyRow(key=key.key, fingerprint=key.fingerprint, answer=answer)
             with contextlib.suppress(StoreUnavailableError):
                 async with self._database.transaction() as connection:
                     await idempotency.keep(connection, [row], self._clock.now())
@@ -175,7 +144,7 @@ class IdempotencyMiddleware:
             first = await self._first(key, fingerprint)
             if first is None:
                 raise _still_running()  # it failed in a way that is not stored: the caller may try again
-            await _send_replay(send, first)
+            await _replay(first)(scope, receive, send)
             return
         heard = _ResponseRecorder()
         await self._app(scope, receive, heard.send)
@@ -211,18 +180,19 @@ class _ResponseRecorder:
 
 def _key_of(scope: Scope) -> str | None:
     """The key of a request that may carry one; raises SpecInvalidError when it is none."""
-    given = dict(scope["headers"]).get(HEADER.lower().encode())
-    if given is None or cast("Any", scope)["method"] not in {"POST", "DELETE"}:
+    context = context_of(scope)
+    given = context.headers.get(_HEADER)
+    if given is None or context.method not in {"POST", "DELETE"}:
         return None
     if not _KEY.fullmatch(given):
         message = "must have 1 to 255 printable ASCII characters"
         problem = FieldProblem(field=HEADER, code="VALIDATION_ERROR", message=message, shows_value=False)
         if not cast("Any", scope)["route_handler"].opt.get(REPORTS_PROBLEMS):
             raise SpecInvalidError([problem])
-        cast("Any", scope)["state"][PROBLEMS] = (problem,)
+        context.problems = (problem,)
         return None
     # Each caller has their own keys: nobody gets an answer that was given to somebody else.
-    caller = cast("Any", scope)["state"]["identity"].caller
+    caller = context.identity.caller
     owner = None if caller is None else caller.key_id
     return given.decode("ascii") if owner is None else f"{owner}/{given.decode('ascii')}"
 
@@ -259,11 +229,5 @@ def _is_lasting(answer: StoredResponse) -> bool:
     return not error["retryable"] and error["code"] not in _NOT_STORED
 
 
-async def _send_replay(send: Send, answer: StoredResponse) -> None:
-    headers = [
-        (b"content-type", b"application/json"),
-        (b"content-length", str(len(answer.body)).encode()),
-        (b"idempotent-replayed", b"true"),
-    ]
-    await send({"type": "http.response.start", "status": answer.status, "headers": headers})
-    await send({"type": "http.response.body", "body": answer.body, "more_body": False})
+def _replay(answer: StoredResponse) -> JsonResponse:
+    return JsonResponse(status=answer.status, body=answer.body, headers=((b"idempotent-replayed", b"true"),))

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Final
 
-from corral.api.middleware.auth import Identity
+from corral.api.http.context import Identity
 from corral.base.clock import Clock
 from corral.domain.errors import RateLimitError
 from corral.domain.rate_limit import RateLimit, RateLimitState

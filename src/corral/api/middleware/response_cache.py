@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from corral.api.http.context import context_of
 from corral.api.middleware.auth import check
 from corral.base.clock import Clock
 from corral.store.session.notifications import Notifications
@@ -110,7 +111,7 @@ class ResponseCacheMiddleware:
             await self.app(scope, receive, hearing)
             hearing.keep(address)
             return
-        check(kept.needs, request["state"]["identity"])
+        check(kept.needs, context_of(scope).identity)
         request["path_template"] = kept.route
         await send({"type": "http.response.start", "status": HTTPStatus.OK, "headers": kept.headers})
         await send({"type": "http.response.body", "body": kept.body, "more_body": False})

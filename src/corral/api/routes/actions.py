@@ -6,22 +6,17 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
 import msgspec
-from litestar import Request, Response, delete, post
+from litestar import Request, delete, post
 from litestar.handlers import HTTPRouteHandler
 from litestar.openapi import ResponseSpec
 from litestar.openapi.spec import Operation
 from litestar.params import FromPath
 
 from corral.api.http.bodies import body_of
+from corral.api.http.context import context_of
+from corral.api.http.responses import JsonResponse
 from corral.api.middleware.auth import OPERATOR
-from corral.api.middleware.idempotency import (
-    KEEPS_ANSWERS,
-    REPORTS_PROBLEMS,
-    answered,
-    keyed,
-    keyed_request,
-    problems_of,
-)
+from corral.api.middleware.idempotency import KEEPS_ANSWERS, REPORTS_PROBLEMS, answered, keyed
 from corral.api.openapi.bodies import (
     ActNamedOperation,
     KeyedOperation,
@@ -48,37 +43,35 @@ _ALREADY: Final = {Phase.EXITED: "stopped", Phase.STOPPING: "stopping"}
 _DONE: Final = {200: ResponseSpec(data_container=InstanceAction, description="It is stopped or stopping already.")}
 
 
-Act = Callable[[Request[Any, Any, Any], OperationKind, str | None], Awaitable[Response[bytes]]]
+Act = Callable[[Request[Any, Any, Any], OperationKind, str | None], Awaitable[JsonResponse]]
 """Does what is asked of the instance with that id, or of the one that the body names."""
 
 
 def handlers(desk: InstanceServices) -> list[HTTPRouteHandler]:
     """The routes that act on instances."""
 
-    async def act(request: Request[Any, Any, Any], kind: OperationKind, given_id: str | None) -> Response[bytes]:
-        once = keyed_request(request)
-        terms = await desk.orders.read_terms(
-            await body_of(request), named=given_id is None, beside=problems_of(request)
-        )
+    async def act(request: Request[Any, Any, Any], kind: OperationKind, given_id: str | None) -> JsonResponse:
+        context = context_of(request.scope)
+        terms = await desk.orders.read_terms(await body_of(request), named=given_id is None, beside=context.problems)
         if given_id is None:
             given_id = await desk.changes.named(kind, terms.name or "")
 
         def accepted(outcome: AcceptedCommand) -> StoredResponse:
             return _accepted(desk.view, outcome)
 
-        return answered(once, await desk.changes.ask(kind, given_id, terms, keyed(once, accepted)), accepted)
+        return answered(context, await desk.changes.ask(kind, given_id, terms, keyed(context, accepted)), accepted)
 
     return [*_by_id(act), *_by_name(act)]
 
 
 def _by_id(act: Act) -> list[HTTPRouteHandler]:
     @post("/api/instances/{instance_id:str}/start", **_told("Start an instance", StartOperation))
-    async def start_instance(request: Request[Any, Any, Any], instance_id: FromPath[str]) -> Response[bytes]:
+    async def start_instance(request: Request[Any, Any, Any], instance_id: FromPath[str]) -> JsonResponse:
         """Only a stopped one can be, or a failed one that the provider still has; nothing is ever deleted or moved."""
         return await act(request, OperationKind.START, instance_id)
 
     @post("/api/instances/{instance_id:str}/stop", **_told("Stop an instance", StopOperation, _DONE))
-    async def stop_instance(request: Request[Any, Any, Any], instance_id: FromPath[str]) -> Response[bytes]:
+    async def stop_instance(request: Request[Any, Any, Any], instance_id: FromPath[str]) -> JsonResponse:
         """
         Its disk is kept, and a create, start or restart under way gives way.
 
@@ -87,12 +80,12 @@ def _by_id(act: Act) -> list[HTTPRouteHandler]:
         return await act(request, OperationKind.STOP, instance_id)
 
     @post("/api/instances/{instance_id:str}/restart", **_told("Restart an instance", StartOperation))
-    async def restart_instance(request: Request[Any, Any, Any], instance_id: FromPath[str]) -> Response[bytes]:
+    async def restart_instance(request: Request[Any, Any, Any], instance_id: FromPath[str]) -> JsonResponse:
         """Only a running one can be."""
         return await act(request, OperationKind.RESTART, instance_id)
 
     @delete("/api/instances/{instance_id:str}", **_told("Delete an instance", KeyedOperation))
-    async def delete_instance(request: Request[Any, Any, Any], instance_id: FromPath[str]) -> Response[bytes]:
+    async def delete_instance(request: Request[Any, Any, Any], instance_id: FromPath[str]) -> JsonResponse:
         """It stays `deleting` until the provider says it is gone; one that is being deleted already stays so."""
         return await act(request, OperationKind.DELETE, instance_id)
 
@@ -101,7 +94,7 @@ def _by_id(act: Act) -> list[HTTPRouteHandler]:
 
 def _by_name(act: Act) -> list[HTTPRouteHandler]:
     @post("/api/instances/start", **_told("Start an instance by name", StartNamedOperation))
-    async def start_named_instance(request: Request[Any, Any, Any]) -> Response[bytes]:
+    async def start_named_instance(request: Request[Any, Any, Any]) -> JsonResponse:
         """
         Several live ones of that name are a 409 that lists their ids.
 
@@ -111,12 +104,12 @@ def _by_name(act: Act) -> list[HTTPRouteHandler]:
         return await act(request, OperationKind.START, None)
 
     @post("/api/instances/stop", **_told("Stop an instance by name", ActNamedOperation, _DONE))
-    async def stop_named_instance(request: Request[Any, Any, Any]) -> Response[bytes]:
+    async def stop_named_instance(request: Request[Any, Any, Any]) -> JsonResponse:
         """Several live ones of that name are a 409 that lists their ids."""
         return await act(request, OperationKind.STOP, None)
 
     @post("/api/instances/delete", **_told("Delete an instance by name", ActNamedOperation))
-    async def delete_named_instance(request: Request[Any, Any, Any]) -> Response[bytes]:
+    async def delete_named_instance(request: Request[Any, Any, Any]) -> JsonResponse:
         """Several live ones of that name are a 409 that lists their ids."""
         return await act(request, OperationKind.DELETE, None)
 

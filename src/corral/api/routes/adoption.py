@@ -13,9 +13,10 @@ from litestar.openapi import ResponseSpec
 from litestar.params import FromPath
 
 from corral.api.http.bodies import body_of
+from corral.api.http.context import context_of
 from corral.api.http.request_readers import RequestReader
 from corral.api.middleware.auth import OPERATOR
-from corral.api.middleware.idempotency import REPORTS_PROBLEMS, problems_of
+from corral.api.middleware.idempotency import REPORTS_PROBLEMS
 from corral.api.openapi.bodies import AdoptOperation
 from corral.engine.commands.adopt import AdoptInstance
 from corral.views.instance import InstanceView
@@ -48,7 +49,7 @@ def handlers(desk: AdoptionServices) -> list[HTTPRouteHandler]:
     )
     async def adopt_instance(request: Request[Any, Any, Any], instance_id: FromPath[str]) -> Response[bytes]:
         """By the provider's id. What it does is left as it is; from here on it is watched, and can be deleted."""
-        adoption = await desk.orders.read_adoption(await body_of(request), beside=problems_of(request))
+        adoption = await desk.orders.read_adoption(await body_of(request), beside=context_of(request.scope).problems)
         known, is_new = await desk.adopting.adopt(instance_id, adoption)
         details = await desk.view.instance(known)
         status = HTTPStatus.CREATED if is_new else HTTPStatus.OK

@@ -13,8 +13,9 @@ from litestar.params import FromPath, HeaderParameter, QueryParameter
 from litestar.response import Stream
 from msgspec import Meta
 
+from corral.api.http.context import context_of
 from corral.api.http.parameters import ID_CHARACTERS
-from corral.api.middleware.auth import VIEWER, Identity
+from corral.api.middleware.auth import VIEWER
 from corral.engine.auth.api_keys import ApiKeys
 from corral.engine.events.log import EventDetails, EventLog
 from corral.engine.events.stream import EventStream
@@ -101,8 +102,8 @@ def handlers(event_log: EventLog, hub: EventStream, keys: ApiKeys) -> list[HTTPR
         with neither it begins with the next event. Revoking the key ends the stream with the next comment.
         """
         seen = await hub.place(after if last_event_id is None else last_event_id)
-        identity: Identity = request.scope["state"]["identity"]
-        key_id = None if identity.caller is None else identity.caller.key_id
+        caller = context_of(request.scope).identity.caller
+        key_id = None if caller is None else caller.key_id
         is_allowed = None if key_id is None else partial(keys.is_in_use, key_id)
         return Stream(hub.follow(seen, instance_id=instance_id, is_allowed=is_allowed), headers=_STREAM_HEADERS)
 

@@ -8,24 +8,18 @@ from functools import partial
 from typing import Annotated, Any, Final
 
 import msgspec
-from litestar import Request, Response, get, post
+from litestar import Request, get, post
 from litestar.handlers import HTTPRouteHandler
 from litestar.openapi import ResponseSpec
 from litestar.params import FromPath, FromQuery, QueryParameter
 
 from corral.api.http.bodies import body_of
+from corral.api.http.context import RequestContext, context_of
 from corral.api.http.parameters import PRINTABLE
 from corral.api.http.request_readers import RequestReader
-from corral.api.middleware.audit import WRITTEN, entry
+from corral.api.http.responses import JsonResponse
 from corral.api.middleware.auth import OPERATOR, VIEWER
-from corral.api.middleware.idempotency import (
-    KEEPS_ANSWERS,
-    REPORTS_PROBLEMS,
-    answered,
-    keyed,
-    keyed_request,
-    problems_of,
-)
+from corral.api.middleware.idempotency import KEEPS_ANSWERS, REPORTS_PROBLEMS, answered, keyed
 from corral.api.openapi.bodies import CreateOperation
 from corral.domain.audit import AuditEntry
 from corral.domain.errors import FieldProblem
@@ -78,20 +72,20 @@ def handlers(desk: InstanceServices) -> list[HTTPRouteHandler]:
     async def create_instance(
         request: Request[Any, Any, Any],
         dry_run: Annotated[Any, QueryParameter(name="dryRun", description=DRY_RUN, schema_extra=_FLAG)] = None,
-    ) -> Response[bytes]:
+    ) -> JsonResponse:
         """All bad fields are told at once; an unknown product or template is a 404 at once."""
-        once = keyed_request(request)
+        context = context_of(request.scope)
         is_dry, problems = _read_flag("dryRun", dry_run)
-        order = await desk.orders.read(await body_of(request), beside=(*problems_of(request), *problems))
+        order = await desk.orders.read(await body_of(request), beside=(*context.problems, *problems))
         if is_dry:
             planned = _planned(await desk.commands.plan(order))
-            return Response(planned.body, status_code=planned.status, media_type="application/json")
+            return JsonResponse(status=planned.status, body=planned.body)
         outcome = await desk.commands.create(
-            order, keyed(once, created_answer), line_of=partial(created_line, request.scope)
+            order, keyed(context, _created_answer), line_of=partial(_created_line, context)
         )
         if isinstance(outcome, CreatedInstance):
-            request.scope["state"][WRITTEN] = True
-        return answered(once, outcome, created_answer)
+            context.is_audited = True
+        return answered(context, outcome, _created_answer)
 
     @get(PATH, summary="Instances, newest first", tags=["instances"], opt=VIEWER)
     async def list_instances(  # Litestar calls it by name
@@ -156,7 +150,7 @@ def _read_flag(name: str, value: Any) -> tuple[bool, tuple[FieldProblem, ...]]:
         return False, (FieldProblem(field=name, code="INVALID_QUERY", message=message, shows_value=False),)
 
 
-def created_answer(created: CreatedInstance) -> StoredResponse:
+def _created_answer(created: CreatedInstance) -> StoredResponse:
     """What is answered to a wish that was recorded."""
     instance, placement = created.instance, created.instance.placement
     assert placement is not None, "a wish is recorded with the offer it was made on"  # noqa: S101
@@ -173,10 +167,10 @@ def created_answer(created: CreatedInstance) -> StoredResponse:
     return StoredResponse(status=CREATED, body=_json(body))
 
 
-def created_line(scope: Any, created: CreatedInstance) -> AuditEntry:
+def _created_line(context: RequestContext, created: CreatedInstance) -> AuditEntry:
     """The line of the audit log about a wish, which is written with it: a crowd then costs half the commits."""
     instance = created.instance
-    return entry(scope, at=instance.created_at, status=CREATED, instance_id=instance.id)
+    return context.audit_entry(at=instance.created_at, status=CREATED, instance_id=instance.id)
 
 
 def _planned(ranking: Ranking) -> StoredResponse:

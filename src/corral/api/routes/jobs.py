@@ -13,6 +13,7 @@ from litestar.datastructures import State
 from litestar.handlers import HTTPRouteHandler
 from litestar.params import FromPath, FromQuery, JSONBody, QueryParameter
 
+from corral.api.http.context import context_of
 from corral.api.http.parameters import PRINTABLE
 from corral.api.middleware.auth import ADMIN, VIEWER
 from corral.domain.errors import NotFoundError
@@ -159,7 +160,7 @@ def handlers(queue: JobQueue) -> list[HTTPRouteHandler]:
         deletes** (machines go on running and are billed), health checks and webhook deliveries. Requests are still
         accepted and recorded, and the provider is still observed.
         """
-        caller = request.scope["state"]["identity"].caller
+        caller = context_of(request.scope).identity.caller
         return _processing(await queue.pause("unknown" if caller is None else caller.name))
 
     @post("/api/jobs/resume", summary="Resume the processing of jobs", tags=["jobs"], status_code=200, opt=ADMIN)

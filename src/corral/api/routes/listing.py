@@ -10,6 +10,7 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.openapi import ResponseSpec
 from litestar.params import QueryParameter
 
+from corral.api.http.context import context_of
 from corral.api.middleware.auth import OPERATOR, VIEWER, check
 from corral.base.clock import Clock
 from corral.base.settings import ListingSettings
@@ -61,7 +62,7 @@ def handlers(desk: ListingServices) -> list[HTTPRouteHandler]:
         if not defaults.enabled:
             raise NotFoundError("the merged listing is switched off here (ENABLE_COMPREHENSIVE_LISTING=false)")
         if sync_local_state:
-            check(OPERATOR, request.scope["state"]["identity"])
+            check(OPERATOR, context_of(request.scope).identity)
         options = ListingOptions(
             include_novita_only=_chosen(include_novita_only, defaults.include_novita_only),
             sync_local_state=_chosen(sync_local_state, defaults.sync_local_state),

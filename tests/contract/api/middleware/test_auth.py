@@ -9,7 +9,8 @@ from support.served_api import WISH
 from support.served_api import opened as opened_front
 from support.service import Service, error_of, serving
 
-from corral.api.middleware.auth import Identity, check
+from corral.api.http.context import Identity
+from corral.api.middleware.auth import check
 from corral.base.clock import SystemClock
 from corral.domain.access import LOCAL, Access
 from corral.domain.errors import ForbiddenError

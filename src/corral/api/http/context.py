@@ -1,0 +1,130 @@
+"""
+What is known about one request beside its body.
+
+The edge makes one `RequestContext` a request and keeps it in the ASGI scope; middleware and routes read it with
+`context_of`.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from corral.domain.access import Caller
+from corral.domain.audit import AuditEntry
+from corral.domain.errors import CorralError, FieldProblem
+
+if TYPE_CHECKING:
+    from litestar.types import HTTPScope, Scope
+
+MOST_PATH_CHARACTERS: Final = 300
+"""Of a path in an audit line. Fewer cuts off honest paths; more lets one request write a long line."""
+_CONTEXT: Final = "context"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestIds:
+    """The ids of one request in responses and logs."""
+
+    request_id: str
+    correlation_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identity:
+    """The caller of a request; without one, the reason."""
+
+    address: str
+    """Of the other end of the connection: a proxy's, if there is one between."""
+    caller: Caller | None = None
+    refusal: CorralError | None = None
+    trusts_address: bool = False
+    """Whether nothing but the loopback address identifies the caller: the request must then name this machine as its
+    host, because a page elsewhere can point a name of its own here."""
+
+    @property
+    def counted_as(self) -> str:
+        """The name under which the requests of this caller are counted: the key's id, or the address."""
+        key_id = None if self.caller is None else self.caller.key_id
+        return counted_address(self.address) if key_id is None else key_id
+
+
+UNIDENTIFIED: Final = Identity(address="unknown")
+"""Until the edge has identified the caller."""
+
+
+@dataclass(slots=True, kw_only=True)
+class IdempotencyKey:
+    """The `Idempotency-Key` of a request, and the fingerprint of the request it came with."""
+
+    key: str
+    fingerprint: bytes
+
+
+@dataclass(slots=True, kw_only=True)
+class RequestContext:
+    """One request: its ids, its caller, its key, and what is already recorded about it."""
+
+    scope: HTTPScope
+    method: str
+    """As sent: of a HEAD request, which is served as a GET, HEAD."""
+    headers: Mapping[bytes, bytes]
+    ids: RequestIds
+    identity: Identity = UNIDENTIFIED
+    key: IdempotencyKey | None = None
+    """None without an `Idempotency-Key`, and for routes whose response the middleware stores."""
+    is_settled: bool = False
+    """Whether the response to `key` is stored, or need not be."""
+    is_audited: bool = False
+    """Whether the audit line is committed."""
+    problems: tuple[FieldProblem, ...] = ()
+    """What is invalid beside the body, for a route that reports everything at once."""
+
+    def audit_entry(
+        self, *, at: datetime, status: int, instance_id: str | None, error_code: str | None = None
+    ) -> AuditEntry:
+        """The audit line of this request when it is answered with *status*."""
+        request = cast("Any", self.scope)
+        return AuditEntry(
+            at=at,
+            caller=self.identity.caller,
+            method=self.method,
+            route=request.get("path_template"),
+            path=printable(request["path"]),
+            instance_id=instance_id,
+            address=self.identity.address,
+            status=status,
+            error_code=error_code,
+            request_id=self.ids.request_id,
+        )
+
+
+def keep_context(scope: HTTPScope, context: RequestContext) -> None:
+    """Make *context* the one that `context_of` returns for *scope*."""
+    scope.setdefault("state", {})[_CONTEXT] = context
+
+
+def context_of(scope: Scope) -> RequestContext:
+    """The context of the request that *scope* describes."""
+    context: RequestContext = cast("Any", scope)["state"][_CONTEXT]
+    return context
+
+
+def printable(text: str) -> str:
+    """*text* as an audit line can hold it: short, and of printable characters only."""
+    short = text[:MOST_PATH_CHARACTERS]
+    return short if short.isprintable() else "".join(letter if letter.isprintable() else "?" for letter in short)
+
+
+def counted_address(host: str) -> str:
+    """*host* as one caller: of an IPv6 address only the network, because one machine has all of it to choose from."""
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return host
+    if isinstance(address, ipaddress.IPv4Address) or address.is_loopback:
+        return host
+    return str(ipaddress.ip_network((address, 64), strict=False))
