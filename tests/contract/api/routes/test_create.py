@@ -1,4 +1,4 @@
-"""The short way for plain wishes answers as the framework's way does."""
+"""POST /api/instances: the same response, audit line and metrics with and without a query, and one commit."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from corral.engine.auth.api_keys import issue
 from corral.store.session.database import Database
 
 PLAIN: Final = "/api/instances"
-BY_THE_FRAMEWORK: Final = "/api/instances?dryRun=false"
+WITH_QUERY: Final = "/api/instances?dryRun=false"
 
 BODIES: Final = {
     "a good one": msgspec.json.encode(WISH),
@@ -46,42 +46,41 @@ async def sent(service: Service, path: str, body: bytes, **headers: str) -> Answ
 
 
 def seen(answer: Answer) -> tuple[int, set[str], Any]:
-    """What two answers to the same request must share: all but the names and times given to each."""
+    """What two responses to the same request must share: all but ids and times."""
     body = re.sub(r'"((?:inst|op|req)_)\w+"', r'"\1"', answer.body.decode())
     body = re.sub(r"\d{4}-\d\d-\d\dT[\d:.]+Z", "(time)", body)
     return answer.status, set(answer.headers), msgspec.json.decode(body)
 
 
 @pytest.mark.parametrize("body", BODIES.values(), ids=BODIES)
-async def test_both_ways_answer_alike(api: ServedApi, body: bytes) -> None:
-    """Whatever is sent, and the header names too."""
+async def test_a_query_does_not_change_the_response(api: ServedApi, body: bytes) -> None:
+    """For every body; the header names are the same, too."""
     plain = await sent(api.service, PLAIN, body)
-    framework = await sent(api.service, BY_THE_FRAMEWORK, body)
+    with_query = await sent(api.service, WITH_QUERY, body)
 
-    assert seen(plain) == seen(framework)
-    assert plain.headers["content-type"] == framework.headers["content-type"]
+    assert seen(plain) == seen(with_query)
+    assert plain.headers["content-type"] == with_query.headers["content-type"]
 
 
-async def test_both_ways_let_in_the_same_callers(api: ServedApi, database: Database) -> None:
-    """A viewer, and a key nobody made, are refused alike; an operator is not."""
+async def test_a_query_does_not_change_who_may_create(api: ServedApi, database: Database) -> None:
+    """A viewer and an unknown key are refused; an operator is not."""
     now = SystemClock().now()
     keys = {each.value: (await issue(database, name=each.value, access=each, now=now))[1] for each in Access}
-    keys["nobody"] = "corral_nobody"
+    keys["unknown"] = "corral_unknown"
     found: dict[str, int] = {}
     for name, key in keys.items():
-        plain, framework = [
-            await sent(api.service, path, BODIES["a good one"], **{"X-API-Key": key})
-            for path in (PLAIN, BY_THE_FRAMEWORK)
+        plain, with_query = [
+            await sent(api.service, path, BODIES["a good one"], **{"X-API-Key": key}) for path in (PLAIN, WITH_QUERY)
         ]
-        assert seen(plain) == seen(framework)
+        assert seen(plain) == seen(with_query)
         found[name] = plain.status
 
-    assert found == {"viewer": 403, "operator": 201, "admin": 201, "nobody": 401}
+    assert found == {"viewer": 403, "operator": 201, "admin": 201, "unknown": 401}
 
 
-async def test_both_ways_are_counted_and_written_down_alike(api: ServedApi) -> None:
-    """As the same route, in the metrics and in the audit log."""
-    for path in (PLAIN, BY_THE_FRAMEWORK):
+async def test_a_query_changes_neither_metrics_nor_audit_lines(api: ServedApi) -> None:
+    """Both requests count as the same route."""
+    for path in (PLAIN, WITH_QUERY):
         for name in ("a good one", "several bad fields"):
             await sent(api.service, path, BODIES[name])
 
@@ -96,16 +95,16 @@ async def test_both_ways_are_counted_and_written_down_alike(api: ServedApi) -> N
     assert 'corral_http_requests_total{method="POST",route="/api/instances",status="400"} 2.0' in metrics
 
 
-async def test_a_wish_and_its_line_are_one_commit(api: ServedApi, database: Database) -> None:
-    """So that a crowd costs half of them; each line is about its own wish, whoever went along and whichever way."""
+async def test_a_create_and_its_audit_line_are_one_commit(api: ServedApi, database: Database) -> None:
+    """Each line names its own instance, also when several creates share a transaction."""
 
-    async def wished(n: int) -> Answer:
+    async def send_create(n: int) -> Answer:
         body = msgspec.json.encode({**WISH, "name": f"n{n}"})
         keyed = {"Idempotency-Key": f"k{n}"} if n % 2 else {}
-        path = PLAIN if n % 3 else BY_THE_FRAMEWORK
+        path = PLAIN if n % 3 else WITH_QUERY
         return await sent(api.service, path, body, **{"X-Request-ID": f"r{n}", **keyed})
 
-    answers = await asyncio.gather(*(wished(n) for n in range(20)))
+    answers = await asyncio.gather(*(send_create(n) for n in range(20)))
     asked = {f"r{n}": answer.json["instanceId"] for n, answer in enumerate(answers)}
     async with database.connection() as connection:
         rows = await connection.fetch(
@@ -117,8 +116,8 @@ async def test_a_wish_and_its_line_are_one_commit(api: ServedApi, database: Data
     assert len(rows) == len(await api.service.parts.audit.page(after=0, limit=100)) == 20
 
 
-async def test_a_repeated_wish_has_a_line_of_its_own(api: ServedApi) -> None:
-    """Also one that meets the first while both are being recorded."""
+async def test_a_repeated_create_has_an_audit_line_of_its_own(api: ServedApi) -> None:
+    """Also a repetition that arrives while the first request is being recorded."""
     body, keyed = BODIES["a good one"], {"Idempotency-Key": "once"}
     answers = await asyncio.gather(*(sent(api.service, PLAIN, body, **keyed) for _ in range(5)))
     answers.append(await sent(api.service, PLAIN, body, **keyed))
@@ -129,8 +128,8 @@ async def test_a_repeated_wish_has_a_line_of_its_own(api: ServedApi) -> None:
     assert {line.instance_id for line in lines} == {lines[0].instance_id}
 
 
-async def test_a_wish_whose_line_cannot_be_written_is_not_recorded(api: ServedApi, database: Database) -> None:
-    """Nothing happened, and the caller is told so."""
+async def test_a_create_whose_audit_line_cannot_be_written_is_not_recorded(api: ServedApi, database: Database) -> None:
+    """The response is a 500 and no instance exists."""
     async with database.connection() as connection:
         await connection.execute("DROP TABLE corral_audit")
     answer = await sent(api.service, PLAIN, BODIES["a good one"])
