@@ -215,8 +215,8 @@ def test_what_may_be_secret_or_is_long_is_not_repeated() -> None:
 
     assert [(problem.field, problem.shows_value, problem.value) for problem in found] == [
         ("name", False, None),
-        ("healthCheck.path", False, None),
         ("webhookUrl", False, None),
+        ("healthCheck.path", False, None),
     ]
 
 

@@ -1,4 +1,4 @@
-"""Reading what a caller wants created or done: the body, its fields, and where its webhooks would go."""
+"""Reads the bodies of create, adopt and action requests, and checks the address of a webhook."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from typing import Any, TypeVar
 import msgspec
 
 from corral.base.settings import Settings
-from corral.domain.errors import FieldProblem, MalformedError, SpecInvalidError
+from corral.domain.errors import MalformedError, SpecInvalidError
 from corral.domain.health.checks import HealthCheckSpec
 from corral.domain.instance import CreateRequest
 from corral.domain.lifecycle.commands import CommandOptions
 from corral.domain.observation.adoption import Adoption
 from corral.domain.requests.action import read_command_options
 from corral.domain.requests.create import CreateDefaults, read_adoption, read_create_request
+from corral.domain.requests.fields import Problems
 from corral.webhooks.guard import AddressGuard
 
 T = TypeVar("T")
-Problems = tuple[FieldProblem, ...]
 
 
 class RequestReader:
-    """Turns bodies into orders; nobody outside is asked, except a name server about a webhook's host."""
+    """Turns bodies into domain records; the only I/O is the DNS lookup of a webhook's host."""
 
     def __init__(self, defaults: CreateDefaults, guard: AddressGuard) -> None:
         self._defaults = defaults
@@ -29,31 +29,25 @@ class RequestReader:
 
     async def read(self, body: bytes, *, beside: Problems = ()) -> CreateRequest:
         """
-        The order in *body*; raises MalformedError, or SpecInvalidError with all that is wrong.
+        The create request in *body*; raises MalformedError, or SpecInvalidError with every problem.
 
-        *beside* is what is wrong with the request apart from its body.
+        *beside* are the problems of the request outside its body.
         """
         raw = decoded(body)
         found = read_create_request(raw, self._defaults)
         return await self._checked(raw, found, beside)
 
     async def read_terms(self, body: bytes, *, named: bool = False, beside: Problems = ()) -> CommandOptions:
-        """What *body*, which may be empty, says of something to be done; with *named* it must say the name."""
+        """The options in *body*, which may be empty unless *named*, which requires the name; raises as `read` does."""
         raw = decoded(body) if body or named else {}
-        found = read_command_options(raw, self._defaults.health)
-        if named and isinstance(raw, dict) and raw.get("instanceName") is None:
-            problem = FieldProblem(
-                field="instanceName", code="INVALID_INSTANCE_NAME", message="is required", shows_value=False
-            )
-            beside = (*beside, problem)
-        return await self._checked(raw, found, beside)
+        return await self._checked(raw, read_command_options(raw, self._defaults.health, named=named), beside)
 
     async def read_adoption(self, body: bytes, *, beside: Problems = ()) -> Adoption:
-        """What *body*, which may be empty, says with an adoption; raises as `read` does."""
+        """The adoption in *body*, which may be empty; raises as `read` does."""
         raw = decoded(body) if body.strip() else {}
         return await self._checked(raw, read_adoption(raw, self._defaults), beside)
 
-    async def _checked(self, raw: Any, found: T | tuple[FieldProblem, ...], beside: Problems) -> T:
+    async def _checked(self, raw: Any, found: T | Problems, beside: Problems) -> T:
         url = raw.get("webhookUrl") if isinstance(raw, dict) else None
         problem = await self._guard.problem(url) if isinstance(url, str) else None
         if not isinstance(found, tuple) and problem is None and not beside:
@@ -63,7 +57,7 @@ class RequestReader:
 
 
 def order_defaults(settings: Settings) -> CreateDefaults:
-    """What the settings say where an order says nothing."""
+    """The settings that apply where a request leaves a field out."""
     chosen, checks = settings.instances, settings.health_checks
     health = HealthCheckSpec(
         timeout_ms=checks.timeout_ms,
@@ -75,7 +69,7 @@ def order_defaults(settings: Settings) -> CreateDefaults:
 
 
 def decoded(body: bytes) -> Any:
-    """The JSON in *body*; raises MalformedError when it is none."""
+    """The JSON value in *body*; raises MalformedError when it is not JSON."""
     try:
         return msgspec.json.decode(body)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:

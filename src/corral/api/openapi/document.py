@@ -18,7 +18,7 @@ from litestar.openapi.plugins import JsonRenderPlugin
 from litestar.routes import HTTPRoute
 
 from corral.api.middleware.auth import NEEDS
-from corral.api.openapi.bodies import KEY_HEADER
+from corral.api.middleware.idempotency import HEADER
 from corral.api.openapi.errors import ERROR_SCHEMAS, examples, failures
 from corral.api.openapi.fields import WORDS
 from corral.domain.access import Access
@@ -26,6 +26,13 @@ from corral.domain.access import Access
 _METHODS: Final = frozenset({"get", "post", "put", "patch", "delete"})
 _CHANGING: Final = frozenset({"post", "put", "patch", "delete"})
 _DEEPEST: Final = 6
+_KEY_HEADER: Final = {
+    "name": HEADER,
+    "in": "header",
+    "required": False,
+    "description": "The same key and request within 24 hours gets the first answer again and does nothing.",
+    "schema": {"type": "string", "minLength": 1, "maxLength": 255},
+}
 _UNKNOWN: Final[tuple[str, object]] = ("", None)
 
 
@@ -97,8 +104,8 @@ def _needs(app: Litestar) -> dict[tuple[str, str], Access | None]:
 
 
 def _complete_operation(path: str, method: str, operation: dict[str, Any], needs: Access | None) -> None:
-    if method in _CHANGING and not any(p["name"] == KEY_HEADER["name"] for p in operation.get("parameters", ())):
-        operation["parameters"] = [*operation.get("parameters", ()), dict(KEY_HEADER)]
+    if method in _CHANGING:
+        operation["parameters"] = [*operation.get("parameters", ()), dict(_KEY_HEADER)]
     if needs is None:
         operation["security"] = []
     else:
@@ -116,10 +123,6 @@ def _explain(operation: dict[str, Any], schemas: Mapping[str, Any]) -> None:
             parameter.setdefault("description", meaning)
         chosen = _example(parameter["schema"], schemas)  # one of a few words, rather than the glossary's
         parameter.setdefault("example", example if chosen is None else chosen)
-    body = operation.get("requestBody", {}).get("content", {}).get("application/json", {}).get("schema")
-    if body is not None:
-        _explain_fields(body, "")
-        _exemplify_fields(body, schemas)
 
 
 def _explain_fields(schema: dict[str, Any], name: str) -> None:

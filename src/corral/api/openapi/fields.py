@@ -236,15 +236,4 @@ WORDS: Final[Mapping[str, tuple[str, object]]] = {
     "syncLocalState": ("Record what was seen at the provider.", False),
     "Last-Event-ID": ("The last event the client has; the stream goes on after it.", "17"),
     "Idempotency-Key": ("The same key and request gets the first answer again.", "order-2030-01-01-7"),
-    # the order form
-    "waitForCapacity": ("How long to wait while every offer is short.", "2h"),
-    "webhookUrl": ("Where changes of this instance are told.", "https://hooks.example.com/corral"),
-    "timeoutMs": ("Milliseconds one check may take.", 10_000),
-    "retryAttempts": ("Repetitions within a round.", 3),
-    "retryDelayMs": ("Milliseconds before the first repetition; doubles with each.", 2000),
-    "maxWaitTimeMs": ("Milliseconds until it is called unhealthy.", 300_000),
-    "targetPort": ("Check this port alone.", 8888),
-    "path": ("Path of the GET.", "/"),
-    "instanceName": ("The instance's name.", "trainer"),
-    "healthCheckConfig": ("How it is checked before it is called ready.", None),
 }

@@ -17,16 +17,11 @@ from corral.api.http.context import context_of
 from corral.api.http.responses import JsonResponse
 from corral.api.middleware.auth import OPERATOR
 from corral.api.middleware.idempotency import KEEPS_ANSWERS, REPORTS_PROBLEMS, answered, keyed
-from corral.api.openapi.bodies import (
-    ActNamedOperation,
-    KeyedOperation,
-    StartNamedOperation,
-    StartOperation,
-    StopOperation,
-)
+from corral.api.openapi.bodies import with_body
 from corral.api.routes.instances import InstanceServices
 from corral.domain.lifecycle.tables import Phase
 from corral.domain.operation import OperationKind
+from corral.domain.requests.action import action_body
 from corral.domain.timestamps import iso
 from corral.engine.commands.change import AcceptedCommand
 from corral.store.tables.idempotency import StoredResponse
@@ -42,6 +37,11 @@ _MESSAGES: Final = {
 _ALREADY: Final = {Phase.EXITED: "stopped", Phase.STOPPING: "stopping"}
 _DONE: Final = {200: ResponseSpec(data_container=InstanceAction, description="It is stopped or stopping already.")}
 
+
+_START: Final = with_body(action_body(named=False, starts=True))
+_STOP: Final = with_body(action_body(named=False, starts=False))
+_START_NAMED: Final = with_body(action_body(named=True, starts=True), required=True)
+_STOP_NAMED: Final = with_body(action_body(named=True, starts=False), required=True)
 
 Act = Callable[[Request[Any, Any, Any], OperationKind, str | None], Awaitable[JsonResponse]]
 """Does what is asked of the instance with that id, or of the one that the body names."""
@@ -65,12 +65,12 @@ def handlers(desk: InstanceServices) -> list[HTTPRouteHandler]:
 
 
 def _by_id(act: Act) -> list[HTTPRouteHandler]:
-    @post("/api/instances/{instance_id:str}/start", **_told("Start an instance", StartOperation))
+    @post("/api/instances/{instance_id:str}/start", **_told("Start an instance", _START))
     async def start_instance(request: Request[Any, Any, Any], instance_id: FromPath[str]) -> JsonResponse:
         """Only a stopped one can be, or a failed one that the provider still has; nothing is ever deleted or moved."""
         return await act(request, OperationKind.START, instance_id)
 
-    @post("/api/instances/{instance_id:str}/stop", **_told("Stop an instance", StopOperation, _DONE))
+    @post("/api/instances/{instance_id:str}/stop", **_told("Stop an instance", _STOP, _DONE))
     async def stop_instance(request: Request[Any, Any, Any], instance_id: FromPath[str]) -> JsonResponse:
         """
         Its disk is kept, and a create, start or restart under way gives way.
@@ -79,12 +79,12 @@ def _by_id(act: Act) -> list[HTTPRouteHandler]:
         """
         return await act(request, OperationKind.STOP, instance_id)
 
-    @post("/api/instances/{instance_id:str}/restart", **_told("Restart an instance", StartOperation))
+    @post("/api/instances/{instance_id:str}/restart", **_told("Restart an instance", _START))
     async def restart_instance(request: Request[Any, Any, Any], instance_id: FromPath[str]) -> JsonResponse:
         """Only a running one can be."""
         return await act(request, OperationKind.RESTART, instance_id)
 
-    @delete("/api/instances/{instance_id:str}", **_told("Delete an instance", KeyedOperation))
+    @delete("/api/instances/{instance_id:str}", **_told("Delete an instance", Operation))
     async def delete_instance(request: Request[Any, Any, Any], instance_id: FromPath[str]) -> JsonResponse:
         """It stays `deleting` until the provider says it is gone; one that is being deleted already stays so."""
         return await act(request, OperationKind.DELETE, instance_id)
@@ -93,7 +93,7 @@ def _by_id(act: Act) -> list[HTTPRouteHandler]:
 
 
 def _by_name(act: Act) -> list[HTTPRouteHandler]:
-    @post("/api/instances/start", **_told("Start an instance by name", StartNamedOperation))
+    @post("/api/instances/start", **_told("Start an instance by name", _START_NAMED))
     async def start_named_instance(request: Request[Any, Any, Any]) -> JsonResponse:
         """
         Several live ones of that name are a 409 that lists their ids.
@@ -103,12 +103,12 @@ def _by_name(act: Act) -> list[HTTPRouteHandler]:
         """
         return await act(request, OperationKind.START, None)
 
-    @post("/api/instances/stop", **_told("Stop an instance by name", ActNamedOperation, _DONE))
+    @post("/api/instances/stop", **_told("Stop an instance by name", _STOP_NAMED, _DONE))
     async def stop_named_instance(request: Request[Any, Any, Any]) -> JsonResponse:
         """Several live ones of that name are a 409 that lists their ids."""
         return await act(request, OperationKind.STOP, None)
 
-    @post("/api/instances/delete", **_told("Delete an instance by name", ActNamedOperation))
+    @post("/api/instances/delete", **_told("Delete an instance by name", _STOP_NAMED))
     async def delete_named_instance(request: Request[Any, Any, Any]) -> JsonResponse:
         """Several live ones of that name are a 409 that lists their ids."""
         return await act(request, OperationKind.DELETE, None)

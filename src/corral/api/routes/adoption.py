@@ -17,7 +17,8 @@ from corral.api.http.context import context_of
 from corral.api.http.request_readers import RequestReader
 from corral.api.middleware.auth import OPERATOR
 from corral.api.middleware.idempotency import REPORTS_PROBLEMS
-from corral.api.openapi.bodies import AdoptOperation
+from corral.api.openapi.bodies import with_body
+from corral.domain.requests.create import ADOPT_BODY
 from corral.engine.commands.adopt import AdoptInstance
 from corral.views.instance import InstanceView
 from corral.views.schemas import InstanceDetails
@@ -40,7 +41,7 @@ def handlers(desk: AdoptionServices) -> list[HTTPRouteHandler]:
         summary="Adopt an instance of the provider",
         tags=["instances"],
         status_code=201,
-        operation_class=AdoptOperation,
+        operation_class=with_body(ADOPT_BODY),
         opt={**OPERATOR, REPORTS_PROBLEMS: True},
         responses={
             201: ResponseSpec(data_container=InstanceDetails, description="It is under management."),

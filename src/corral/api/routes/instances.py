@@ -20,12 +20,13 @@ from corral.api.http.request_readers import RequestReader
 from corral.api.http.responses import JsonResponse
 from corral.api.middleware.auth import OPERATOR, VIEWER
 from corral.api.middleware.idempotency import KEEPS_ANSWERS, REPORTS_PROBLEMS, answered, keyed
-from corral.api.openapi.bodies import CreateOperation
+from corral.api.openapi.bodies import with_body
 from corral.domain.audit import AuditEntry
 from corral.domain.errors import FieldProblem
 from corral.domain.lifecycle.tables import Phase
 from corral.domain.placement.pricing import usd
 from corral.domain.placement.rank import Ranking
+from corral.domain.requests.create import CREATE_BODY
 from corral.domain.timestamps import iso
 from corral.engine.commands.change import ChangeInstance
 from corral.engine.commands.create import CreatedInstance, CreateInstance
@@ -60,7 +61,7 @@ def handlers(desk: InstanceServices) -> list[HTTPRouteHandler]:
         summary="Create an instance",
         tags=["instances"],
         status_code=CREATED,
-        operation_class=CreateOperation,
+        operation_class=with_body(CREATE_BODY, required=True),
         responses={
             CREATED: ResponseSpec(
                 data_container=InstanceCreated, description="Recorded; it is created in the background."

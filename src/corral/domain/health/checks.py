@@ -13,7 +13,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
-from types import MappingProxyType
 
 from corral.domain.backoff import delay, jittered
 from corral.domain.health.error_page import PHRASES, error_page_phrase
@@ -33,7 +32,7 @@ _LOGIN_STATUSES = (401, 403)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HealthCheckSpec:
-    """How an instance is checked. `SPEC_RANGES` says what a request may ask for; it is not enforced here."""
+    """How an instance is checked; `domain/requests/health_check.py` has the range of each number."""
 
     timeout_ms: int = 10_000
     retry_attempts: int = 3
@@ -43,18 +42,6 @@ class HealthCheckSpec:
     """Check this port alone; None checks all."""
     path: str = "/"
     """Path of the GET, below the path the endpoint's own address may have."""
-
-
-SPEC_RANGES = MappingProxyType(
-    {
-        "timeout_ms": (1000, 300_000),
-        "retry_attempts": (0, 10),
-        "retry_delay_ms": (100, 30_000),
-        "max_wait_ms": (30_000, 1_800_000),
-        "target_port": (1, 65_535),
-    }
-)
-"""Least and greatest value of each number a request may give."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

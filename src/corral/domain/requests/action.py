@@ -1,29 +1,42 @@
-"""What a request to start, stop, restart or delete an instance may say: every rule of every field."""
+"""The body of a request to start, stop, restart or delete an instance: its fields, and reading them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Final, cast
+from dataclasses import replace
 
-from corral.domain.errors import FieldProblem
-from corral.domain.health.checks import SPEC_RANGES, HealthCheckSpec
+from corral.domain.health.checks import HealthCheckSpec
 from corral.domain.lifecycle.commands import CommandOptions
-from corral.domain.requests.fields import NO_OBJECT, FieldReader, any_text, one_line, whole_number
-from corral.domain.requests.health_check import asked_health_check
+from corral.domain.requests.fields import URL, Field, Fields, JsonSchema, Problems, body_schema, one_line
+from corral.domain.requests.health_check import HEALTH_CHECK, TARGET_PORT, read_with_health_check
 
-LONGEST_PROVIDER_NAME: Final = 255
-"""An instance that is found at the provider by its name may have one that Corral would not give."""
+LONGEST_PROVIDER_NAME = 255
+"""Longer than Corral's own names, because an instance may be looked up at the provider by its name there."""
+
+_NAME = Field(
+    "instanceName", "INVALID_INSTANCE_NAME", one_line(LONGEST_PROVIDER_NAME), "The instance's name.", "trainer"
+)
+_WEBHOOK_URL = Field(
+    "webhookUrl",
+    "INVALID_WEBHOOK_URL",
+    URL,
+    "Receives the changes that follow, instead of the address in the create request.",
+    "https://hooks.example.com/corral",
+    secret=True,
+)
+_FIELDS: Fields = {"name": _NAME, "webhook_url": _WEBHOOK_URL, "target_port": TARGET_PORT}
+_NAMED_FIELDS: Fields = {**_FIELDS, "name": replace(_NAME, required=True)}
 
 
-def read_command_options(raw: object, health: HealthCheckSpec) -> CommandOptions | tuple[FieldProblem, ...]:
-    """What *raw*, a decoded JSON body, says; *health* counts for what it leaves out of a check it asks for."""
-    if not isinstance(raw, dict):
-        return (FieldProblem(field="(body)", code="VALIDATION_ERROR", message=NO_OBJECT, shows_value=False),)
-    form = FieldReader(cast("Mapping[str, object]", raw))
-    terms = CommandOptions(
-        name=form.take("instanceName", "INVALID_INSTANCE_NAME", one_line(LONGEST_PROVIDER_NAME), None),
-        health=form.part(lambda: asked_health_check(form.raw, health), None),
-        target_port=form.take("targetPort", "INVALID_HEALTH_CHECK", whole_number(*SPEC_RANGES["target_port"]), None),
-        webhook_url=form.take("webhookUrl", "INVALID_WEBHOOK_URL", any_text, None, shows_value=False),
-    )
-    return tuple(form.problems) or terms
+def action_body(*, named: bool, starts: bool) -> JsonSchema:
+    """The JSON schema of the body; *named* requires the name, *starts* adds the health check."""
+    fields = dict(_NAMED_FIELDS if named else _FIELDS)
+    if starts:
+        return body_schema("Unknown fields are ignored.", fields, healthCheckConfig=HEALTH_CHECK)
+    del fields["target_port"]
+    return body_schema("Unknown fields are ignored.", fields)
+
+
+def read_command_options(raw: object, health: HealthCheckSpec, *, named: bool = False) -> CommandOptions | Problems:
+    """The options in *raw*, a decoded JSON body, or every problem with it; *health* completes a requested check."""
+    values, problems = read_with_health_check(raw, _NAMED_FIELDS if named else _FIELDS, health)
+    return problems or CommandOptions(**values)

@@ -1,19 +1,16 @@
 """
-What a request to create an instance may say: every rule of every field, and all that is wrong with one at once.
+The bodies of requests to create and to adopt an instance: their fields, and reading them with all problems at once.
 
-A number may be sent as a numeric string, a field sent as null counts as left out, and unknown fields are ignored.
-Whether a webhook's address may be called is not decided here: that takes a look at the network.
+Whether a webhook's address may be called is not checked here, because that needs a DNS lookup.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import cast
 
-from corral.domain.errors import FieldProblem
 from corral.domain.health.checks import HealthCheckSpec
 from corral.domain.instance import CreateRequest
 from corral.domain.observation.adoption import Adoption
@@ -22,91 +19,32 @@ from corral.domain.placement.pricing import micro_usd
 from corral.domain.placement.rank import PlacementRequest
 from corral.domain.placement.regions import region_order
 from corral.domain.requests.fields import (
-    NO_OBJECT,
-    FieldReader,
+    BOOLEAN,
+    INSTANCE_NAME,
+    URL,
+    Field,
+    Fields,
     InvalidFieldError,
+    Problems,
+    Rule,
     any_number,
-    any_text,
-    instance_name,
+    body_schema,
     one_line,
     whole_number,
-    yes_or_no,
 )
-from corral.domain.requests.health_check import asked_health_check
+from corral.domain.requests.health_check import HEALTH_CHECK, read_with_health_check
 
-LONGEST_PRODUCT_NAME = 200
 LONGEST_TEMPLATE_ID = 100
-LONGEST_REGION = 100
 MOST_REGIONS = 50
-MOST_GPUS = 8
-ROOTFS_GB = (10, 1000)
 MOST_USD = Decimal(10_000)
 """Per GPU-hour; far above any price, so that a price in the wrong unit is noticed."""
-
-
 LONGEST_WAIT_SECONDS = 86_400
-DURATION_PATTERN = r"^([0-9]{1,5}h)?([0-9]{1,5}m)?([0-9]{1,5}s)?$"
+
 _DURATION = re.compile(r"(?:(\d{1,5})h)?(?:(\d{1,5})m)?(?:(\d{1,5})s)?", re.ASCII)
+_DURATION_SCHEMA = {"type": "string", "pattern": "^([0-9]{1,5}h)?([0-9]{1,5}m)?([0-9]{1,5}s)?$", "minLength": 2}
 _WAIT_RULE = "must be seconds, or a text such as 2h, 30m or 1h30m, of at most 24 hours; 0 means not to wait"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CreateDefaults:
-    """What counts where a request says nothing."""
-
-    region: str
-    regions: tuple[str, ...]
-    """The priority list, tried after the wished region."""
-    health: HealthCheckSpec = field(default_factory=HealthCheckSpec)
-
-
-def read_create_request(raw: object, defaults: CreateDefaults) -> CreateRequest | tuple[FieldProblem, ...]:
-    """The order that *raw*, a decoded JSON body, places; or everything that is wrong with it."""
-    if not isinstance(raw, dict):
-        return (FieldProblem(field="(body)", code="VALIDATION_ERROR", message=NO_OBJECT, shows_value=False),)
-    form = FieldReader(cast("Mapping[str, object]", raw))
-    region = form.take("region", "INVALID_REGION", one_line(LONGEST_REGION), None)
-    regions = form.take("regions", "INVALID_REGION", _regions, None)
-    order = CreateRequest(
-        name=form.need("name", "INVALID_INSTANCE_NAME", instance_name, ""),
-        product_name=form.need("productName", "INVALID_PRODUCT_NAME", one_line(LONGEST_PRODUCT_NAME), ""),
-        template_id=form.need("templateId", "INVALID_TEMPLATE_ID", _template_id, ""),
-        gpu_num=form.take("gpuNum", "INVALID_GPU_NUM", whole_number(1, MOST_GPUS), 1),
-        rootfs_gb=form.take("rootfsSize", "INVALID_ROOTFS_SIZE", whole_number(*ROOTFS_GB), 60),
-        regions=_order_of_regions(region, regions, defaults),
-        billing_mode=form.take("billingMode", "INVALID_BILLING_MODE", _billing_mode, BillingMode.SPOT),
-        spot_fallback=form.take("spotFallback", "INVALID_BILLING_MODE", yes_or_no, False),
-        max_micro_usd_per_gpu=form.take("maxPrice", "INVALID_MAX_PRICE", _price, None),
-        wait_for_capacity_seconds=form.take("waitForCapacity", "INVALID_WAIT_FOR_CAPACITY", _wait, None),
-        health=form.part(lambda: asked_health_check(form.raw, defaults.health), None) or defaults.health,
-        webhook_url=form.take("webhookUrl", "INVALID_WEBHOOK_URL", any_text, None, shows_value=False),
-    )
-    return tuple(form.problems) or order
-
-
-def read_adoption(raw: object, defaults: CreateDefaults) -> Adoption | tuple[FieldProblem, ...]:
-    """What *raw*, a decoded JSON body, says with an adoption; or everything that is wrong with it."""
-    if not isinstance(raw, dict):
-        return (FieldProblem(field="(body)", code="VALIDATION_ERROR", message=NO_OBJECT, shows_value=False),)
-    form = FieldReader(cast("Mapping[str, object]", raw))
-    adoption = Adoption(
-        name=form.take("name", "INVALID_INSTANCE_NAME", instance_name, None),
-        health=form.part(lambda: asked_health_check(form.raw, defaults.health), None) or defaults.health,
-        webhook_url=form.take("webhookUrl", "INVALID_WEBHOOK_URL", any_text, None, shows_value=False),
-    )
-    return tuple(form.problems) or adoption
-
-
-def placement_request(order: CreateRequest) -> PlacementRequest:
-    """What *order* asks of the catalog."""
-    return PlacementRequest(
-        product_name=order.product_name,
-        regions=order.regions,
-        billing_mode=order.billing_mode,
-        spot_fallback=order.spot_fallback,
-        max_micro_usd_per_gpu=order.max_micro_usd_per_gpu,
-        gpu_num=order.gpu_num,
-    )
+_TEMPLATE_TEXT = one_line(LONGEST_TEMPLATE_ID)
+_REGION_CODE = one_line(100)
 
 
 def _price(value: object) -> int:
@@ -117,7 +55,7 @@ def _price(value: object) -> int:
 
 
 def _wait(value: object) -> int:
-    """Seconds from a number of them, or from a text such as 2h, 90m or 1h30m."""
+    """Seconds, from a number or from a text such as 2h, 90m or 1h30m."""
     written = _DURATION.fullmatch(value.strip()) if isinstance(value, str) else None
     if written is not None and any(written.groups()):
         hours, minutes, seconds = (int(part or 0) for part in written.groups())
@@ -133,33 +71,147 @@ def _wait(value: object) -> int:
 
 
 def _template_id(value: object) -> str:
-    if isinstance(value, int) and not isinstance(value, bool):
-        if not 1 <= value < 10**LONGEST_TEMPLATE_ID:
-            raise InvalidFieldError("must be a positive integer or a string")
+    if isinstance(value, int) and not isinstance(value, bool) and 1 <= value < 10**LONGEST_TEMPLATE_ID:
         return str(value)
     if not isinstance(value, str):
         raise InvalidFieldError("must be a positive integer or a string")
-    return one_line(LONGEST_TEMPLATE_ID)(value)
+    text: str = _TEMPLATE_TEXT.read(value)
+    return text
 
 
 def _regions(value: object) -> tuple[str, ...]:
-    rule = f"must be a list of 1 to {MOST_REGIONS} region codes"
-    if not isinstance(value, list):
-        raise InvalidFieldError(rule)
-    listed = cast("list[object]", value)
+    listed = cast("list[object]", value) if isinstance(value, list) else []
     if not 1 <= len(listed) <= MOST_REGIONS or not all(isinstance(code, str) for code in listed):
-        raise InvalidFieldError(rule)
-    return tuple(map(one_line(LONGEST_REGION), listed))
-
-
-def _order_of_regions(wished: str | None, instead: tuple[str, ...] | None, defaults: CreateDefaults) -> tuple[str, ...]:
-    """The wished region, then the list; who lists regions and wishes for none means those and not the default."""
-    if instead is not None:
-        return region_order(wished or (), instead)
-    return region_order(wished or defaults.region, defaults.regions)
+        raise InvalidFieldError(f"must be a list of 1 to {MOST_REGIONS} region codes")
+    return tuple(map(_REGION_CODE.read, listed))
 
 
 def _billing_mode(value: object) -> BillingMode:
     if not isinstance(value, str) or value not in set(BillingMode):
         raise InvalidFieldError(f"must be one of {', '.join(BillingMode)}")
     return BillingMode(value)
+
+
+_WEBHOOK_URL = Field(
+    "webhookUrl",
+    "INVALID_WEBHOOK_URL",
+    URL,
+    "Receives the changes of this instance; http or https.",
+    "https://hooks.example.com/corral",
+    secret=True,
+)
+_CREATE_FIELDS: Fields = {
+    "name": Field("name", "INVALID_INSTANCE_NAME", INSTANCE_NAME, "A name for people.", "trainer", required=True),
+    "product_name": Field(
+        "productName",
+        "INVALID_PRODUCT_NAME",
+        one_line(200),
+        "The whole name, as in GET /api/products.",
+        "RTX 4090 24GB",
+        required=True,
+    ),
+    "template_id": Field(
+        "templateId",
+        "INVALID_TEMPLATE_ID",
+        Rule(_template_id, {"oneOf": [_TEMPLATE_TEXT.schema, {"type": "integer", "minimum": 1}]}),
+        "The provider's template to run.",
+        "107672",
+        required=True,
+    ),
+    "gpu_num": Field("gpuNum", "INVALID_GPU_NUM", whole_number(1, 8), "How many GPUs.", 1),
+    "rootfs_gb": Field("rootfsSize", "INVALID_ROOTFS_SIZE", whole_number(10, 1000), "GB of disk.", 60),
+    "region": Field("region", "INVALID_REGION", _REGION_CODE, "Tried first; DEFAULT_REGION when left out.", "CN-HK-01"),
+    "regions": Field(
+        "regions",
+        "INVALID_REGION",
+        Rule(_regions, {"type": "array", "items": _REGION_CODE.schema, "minItems": 1, "maxItems": MOST_REGIONS}),
+        "Tried after `region` instead of the priority list; `[region]` alone means no fallback. "
+        "Without `region` only these are tried, in this order: DEFAULT_REGION is not added.",
+        ["CN-HK-01"],
+    ),
+    "billing_mode": Field(
+        "billingMode",
+        "INVALID_BILLING_MODE",
+        Rule(_billing_mode, {"type": "string", "enum": list(BillingMode)}),
+        "How it is paid for.",
+        "spot",
+    ),
+    "spot_fallback": Field(
+        "spotFallback", "INVALID_BILLING_MODE", BOOLEAN, "Whether on-demand will do when no region has spot.", False
+    ),
+    "max_micro_usd_per_gpu": Field(
+        "maxPrice",
+        "INVALID_MAX_PRICE",
+        Rule(_price, {"type": "number", "exclusiveMinimum": 0, "maximum": float(MOST_USD)}),
+        "Most USD per GPU-hour; dearer products are not chosen.",
+        0.5,
+    ),
+    "wait_for_capacity_seconds": Field(
+        "waitForCapacity",
+        "INVALID_WAIT_FOR_CAPACITY",
+        Rule(_wait, {"oneOf": [whole_number(0, LONGEST_WAIT_SECONDS).schema, _DURATION_SCHEMA]}),
+        "How long to wait while every offer is short: seconds, or a text such as 2h, 30m or 1h30m; at most 24 hours. "
+        "0 fails at once; left out, it waits until the deadline of the create (20 minutes). With more than 0, a "
+        "product that is sold out everywhere is accepted instead of refused with 404.",
+        "2h",
+    ),
+    "webhook_url": _WEBHOOK_URL,
+}
+_ADOPT_FIELDS: Fields = {
+    "name": Field("name", "INVALID_INSTANCE_NAME", INSTANCE_NAME, "Left out: the provider's name for it.", "trainer"),
+    "webhook_url": _WEBHOOK_URL,
+}
+
+CREATE_BODY = body_schema(
+    "A number may be sent as a numeric string; unknown fields are ignored.",
+    _CREATE_FIELDS,
+    CreateRequest,
+    healthCheck=HEALTH_CHECK,
+)
+ADOPT_BODY = body_schema(
+    "Every field may be left out; unknown fields are ignored.", _ADOPT_FIELDS, healthCheck=HEALTH_CHECK
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateDefaults:
+    """The settings that apply where a request leaves a field out."""
+
+    region: str
+    regions: tuple[str, ...]
+    """The priority list, tried after the requested region."""
+    health: HealthCheckSpec = field(default_factory=HealthCheckSpec)
+
+
+def read_create_request(raw: object, defaults: CreateDefaults) -> CreateRequest | Problems:
+    """The request in *raw*, a decoded JSON body; or every problem with it."""
+    values, problems = read_with_health_check(raw, _CREATE_FIELDS, defaults.health)
+    if problems:
+        return problems
+    regions = _order_of_regions(values.pop("region", None), values.pop("regions", None), defaults)
+    return CreateRequest(**{"health": defaults.health, **values}, regions=regions)
+
+
+def read_adoption(raw: object, defaults: CreateDefaults) -> Adoption | Problems:
+    """The adoption in *raw*, a decoded JSON body; or every problem with it."""
+    values, problems = read_with_health_check(raw, _ADOPT_FIELDS, defaults.health)
+    return problems or Adoption(**{"health": defaults.health, **values})
+
+
+def placement_request(order: CreateRequest) -> PlacementRequest:
+    """The part of *order* that the choice of an offer depends on."""
+    return PlacementRequest(
+        product_name=order.product_name,
+        regions=order.regions,
+        billing_mode=order.billing_mode,
+        spot_fallback=order.spot_fallback,
+        max_micro_usd_per_gpu=order.max_micro_usd_per_gpu,
+        gpu_num=order.gpu_num,
+    )
+
+
+def _order_of_regions(first: str | None, listed: tuple[str, ...] | None, defaults: CreateDefaults) -> tuple[str, ...]:
+    """*first*, then *listed*; the default region is added only when the request lists none."""
+    if listed is not None:
+        return region_order(first or (), listed)
+    return region_order(first or defaults.region, defaults.regions)

@@ -1,5 +1,5 @@
 """
-Reading the fields of a request: every rule broken is noted, and all are told at once.
+Fields of request bodies: one `Field` gives both the validation and the published JSON schema.
 
 A number may be sent as a numeric string, a field sent as null counts as left out, and unknown fields are ignored.
 """
@@ -9,78 +9,114 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import MISSING, dataclass
+from dataclasses import fields as attributes_of
 from decimal import Decimal
-from functools import cache
-from typing import TypeVar
+from typing import Any, cast
 
 from corral.domain.errors import FieldProblem
 
 LONGEST_NAME = 100
+"""Characters of an instance name."""
 
 _LONGEST_SHOWN = 200
-"""Characters of a wrong value that are repeated to the caller."""
+"""Characters of an invalid value that an error message repeats."""
 _NAME = re.compile(rf"[A-Za-z0-9_-]{{1,{LONGEST_NAME}}}")
 _NUMBER = re.compile(r"[+-]?(?:\d{1,40}(?:\.\d{0,40})?|\.\d{1,40})(?:[eE][+-]?\d{1,3})?", re.ASCII)
 
-T = TypeVar("T")
-
-NO_OBJECT = "must be a JSON object"
+JsonSchema = dict[str, Any]
+Problems = tuple[FieldProblem, ...]
 
 
 class InvalidFieldError(ValueError):
-    """A value breaks the rule of its field; the message says the rule."""
+    """A value breaks the rule of its field; the message states the rule."""
 
 
-class FieldReader:
-    """Fields that are read one by one; what is wrong with them is noted and reading goes on."""
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """How a value is read, raising InvalidFieldError, and the JSON schema of the values that pass."""
 
-    def __init__(self, raw: Mapping[str, object], prefix: str = "") -> None:
-        self.raw = raw
-        self.problems: list[FieldProblem] = []
-        self._prefix = prefix
+    read: Callable[[object], Any]
+    schema: JsonSchema
 
-    def need(self, name: str, code: str, read: Callable[[object], T], placeholder: T) -> T:
-        """A field that must be there."""
-        if self.raw.get(name) is None:
-            self._note(name, code, "is required", shows_value=False)
-        return self.take(name, code, read, placeholder)
 
-    def take(self, name: str, code: str, read: Callable[[object], T], default: T, *, shows_value: bool = True) -> T:
-        """A field that may be left out."""
-        value = self.raw.get(name)
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One field of a body."""
+
+    name: str
+    code: str
+    """The error code of an invalid value."""
+    rule: Rule
+    description: str
+    example: object
+    required: bool = False
+    secret: bool = False
+    """Whether a value may hold a secret, so that no error message repeats it."""
+
+
+Fields = Mapping[str, Field]
+"""The fields of a body, by the attribute of the record that each sets."""
+
+
+def read_fields(
+    raw: object, fields: Fields, *, name: str = "", code: str = "VALIDATION_ERROR"
+) -> tuple[dict[str, Any], Problems]:
+    """The values that *raw* gives, by attribute, and every problem; *name* is set when *raw* is a part of a body."""
+    if not isinstance(raw, dict):
+        return {}, (problem(name or "(body)", code, "must be a JSON object"),)
+    given = cast("dict[str, object]", raw)
+    values: dict[str, Any] = {}
+    problems: list[FieldProblem] = []
+    for attribute, field in fields.items():
+        value = given.get(field.name)
+        path = f"{name}.{field.name}" if name else field.name
         if value is None:
-            return default
+            if field.required:
+                problems.append(problem(path, field.code, "is required"))
+            continue
         try:
-            return read(value)
+            values[attribute] = field.rule.read(value)
         except InvalidFieldError as error:
-            self._note(name, code, str(error), value, shows_value=shows_value and _is_showable(value))
-            return default
+            if field.secret or not _is_showable(value):
+                problems.append(problem(path, field.code, str(error)))
+            else:
+                problems.append(FieldProblem(field=path, code=field.code, message=str(error), value=value))
+    return values, tuple(problems)
 
-    def part(self, read: Callable[[], T | tuple[FieldProblem, ...]], default: T) -> T:
-        """A field with fields of its own."""
-        found = read()
-        if not isinstance(found, tuple):
-            return found
-        self.problems.extend(found)
-        return default
 
-    def _note(self, name: str, code: str, message: str, value: object = None, *, shows_value: bool) -> None:
-        shown = value if shows_value else None
-        problem = FieldProblem(
-            field=self._prefix + name, code=code, message=message, value=shown, shows_value=shows_value
-        )
-        self.problems.append(problem)
+def problem(path: str, code: str, message: str) -> FieldProblem:
+    """A problem that does not repeat the value."""
+    return FieldProblem(field=path, code=code, message=message, shows_value=False)
+
+
+def body_schema(description: str, fields: Fields, record: type | None = None, **parts: JsonSchema) -> JsonSchema:
+    """The JSON schema of a body, with the defaults of *record*; *parts* are its fields that are objects."""
+    defaults = {} if record is None else {each.name: each.default for each in attributes_of(record)}
+    properties = {
+        field.name: {**field.rule.schema, "description": field.description, "examples": [field.example]}
+        | ({} if defaults.get(attribute) in {None, MISSING} else {"default": defaults[attribute]})
+        for attribute, field in fields.items()
+    }
+    required = [field.name for field in fields.values() if field.required]
+    return {
+        "type": "object",
+        "description": description,
+        "properties": properties | parts,
+        "examples": [{field.name: field.example for field in fields.values()}],
+        **({"required": required} if required else {}),
+    }
 
 
 def _is_showable(value: object) -> bool:
-    """Whether repeating *value* is cheap and tells no more than the field itself."""
+    """Whether an error message may repeat *value*: short enough, and a number or a string."""
     if isinstance(value, str):
         return len(value) <= _LONGEST_SHOWN
     return isinstance(value, float) or (isinstance(value, int) and abs(value) <= 2**53)
 
 
 def any_number(value: object) -> Decimal:
-    """The number *value* is or writes; true and false are none."""
+    """The number that *value* is or spells; booleans are not numbers."""
     match value:
         case bool():
             pass
@@ -95,22 +131,21 @@ def any_number(value: object) -> Decimal:
     raise InvalidFieldError("must be a number")
 
 
-@cache
-def whole_number(least: int, most: int) -> Callable[[object], int]:
-    """A whole number within bounds."""
-    rule = f"must be a whole number between {least} and {most}"
+def whole_number(least: int, most: int) -> Rule:
+    """A whole number from *least* to *most*."""
+    message = f"must be a whole number between {least} and {most}"
 
     def read(value: object) -> int:
         try:
             number = any_number(value)
         except InvalidFieldError:
-            raise InvalidFieldError(rule) from None
-        # The range first: a number beyond it may be too long to be worth making whole.
+            raise InvalidFieldError(message) from None
+        # The range first: converting a number far outside it could take long.
         if not least <= number <= most or number != number.to_integral_value():
-            raise InvalidFieldError(rule)
+            raise InvalidFieldError(message)
         return int(number)
 
-    return read
+    return Rule(read, {"type": "integer", "minimum": least, "maximum": most})
 
 
 def any_text(value: object) -> str:
@@ -120,9 +155,8 @@ def any_text(value: object) -> str:
     return value
 
 
-@cache
-def one_line(longest: int) -> Callable[[object], str]:
-    """Printable characters only: others cannot be stored, or hide what a text says."""
+def one_line(longest: int) -> Rule:
+    """Printable characters only: PostgreSQL does not store NUL, and control characters can hide what a text says."""
 
     def read(value: object) -> str:
         text = any_text(value).strip()
@@ -130,18 +164,24 @@ def one_line(longest: int) -> Callable[[object], str]:
             raise InvalidFieldError(f"must have 1 to {longest} printable characters")
         return text
 
-    return read
+    return Rule(read, {"type": "string", "minLength": 1, "maxLength": longest})
 
 
-def instance_name(value: object) -> str:
-    """A name that Corral gives."""
+def _instance_name(value: object) -> str:
     if not isinstance(value, str) or not _NAME.fullmatch(value):
         raise InvalidFieldError(f"must have 1 to {LONGEST_NAME} characters out of A-Z, a-z, 0-9, _ and -")
     return value
 
 
-def yes_or_no(value: object) -> bool:
-    """A truth value."""
+def _boolean(value: object) -> bool:
     if not isinstance(value, bool):
         raise InvalidFieldError("must be true or false")
     return value
+
+
+INSTANCE_NAME = Rule(
+    _instance_name, {"type": "string", "minLength": 1, "maxLength": LONGEST_NAME, "pattern": "^[A-Za-z0-9_-]+$"}
+)
+URL = Rule(any_text, {"type": "string", "minLength": 1, "maxLength": 2048})
+"""Any string: whether the address may be called is checked by the caller, because it needs a DNS lookup."""
+BOOLEAN = Rule(_boolean, {"type": "boolean"})
