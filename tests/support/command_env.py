@@ -28,6 +28,7 @@ from corral.store.session.database import Connection, Database
 from corral.store.sql.combined_statement import Write
 from corral.store.tables.idempotency import KeyRow
 from corral.store.tables.offers import FailedOffers
+from support.audit_lines import LINE
 from support.clocks import SteppedClock
 from support.fake_catalog import FakeCatalog
 
@@ -121,7 +122,7 @@ class CommandEnv:
     async def delete(
         self, given_id: str, keyed: IdempotentRequest[AcceptedCommand] | None = None
     ) -> AcceptedCommand | KeyRow:
-        return await self.errands.ask(OperationKind.DELETE, given_id, CommandOptions(), keyed)
+        return await self.errands.ask(OperationKind.DELETE, given_id, CommandOptions(), keyed, line=LINE)
 
     async def count(self, table: str) -> int:
         async with self.database.connection() as connection:

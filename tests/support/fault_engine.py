@@ -61,6 +61,7 @@ from corral.store.tables.offers import FailedOffers
 from novitasim.server.serving import Options, build
 from novitasim.world import ledger
 from novitasim.world.instance import Instance as Machine
+from support.audit_lines import LINE
 from support.clocks import SteppedClock
 from support.direct import DirectExchange
 from support.faulty_database import FaultyDatabase
@@ -91,6 +92,7 @@ _TABLES = (
     "corral_instances",
     "corral_events",
     "corral_ready_times",
+    "corral_audit",
     "corral_shortages",
     "corral_orphans",
     "corral_pgqueuer",
@@ -297,7 +299,7 @@ class FaultEngine:
         """Ask for something to be done; False when it is refused."""
         with self.script.silently():
             try:
-                await self.changes.ask(kind, instance_id, CommandOptions())
+                await self.changes.ask(kind, instance_id, CommandOptions(), line=LINE)
             except GoalRefusedError:
                 return False
         return True

@@ -55,6 +55,7 @@ from corral.store.session.leadership import Leadership
 from corral.store.tables import continuity, instances, last_listing, operations
 from corral.store.tables.offers import FailedOffers
 from novitasim.testing import Simulated, start_simulator
+from support.audit_lines import LINE
 from support.clocks import SteppedClock
 from support.garbling import Garbler
 
@@ -115,7 +116,7 @@ class SteppedEngine:
     async def ask(
         self, kind: OperationKind, instance_id: InstanceId, terms: CommandOptions | None = None
     ) -> AcceptedCommand:
-        accepted = await self.changes.ask(kind, instance_id, terms or CommandOptions())
+        accepted = await self.changes.ask(kind, instance_id, terms or CommandOptions(), line=LINE)
         assert isinstance(accepted, AcceptedCommand)
         return accepted
 

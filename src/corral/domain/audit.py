@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
 
@@ -28,6 +28,15 @@ class AuditEntry:
     route: str | None = None
     instance_id: str | None = None
     error_code: str | None = None
+
+    @property
+    def who(self) -> str:
+        """The name of the caller."""
+        return STRANGER if self.caller is None else self.caller.name
+
+    def about(self, instance_id: str) -> AuditEntry:
+        """This entry with the id of the instance that the request changed."""
+        return replace(self, instance_id=instance_id)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 
 from corral.base.telemetry import correlation_id
+from corral.domain.audit import AuditEntry
 from corral.jobs import pause, views
 from corral.jobs.pause import PauseState
 from corral.jobs.registry import CORRELATION, JobId, JobPool, Payload, Priority, Registry
@@ -23,6 +24,7 @@ from corral.jobs.tables import LOG, QUEUE
 from corral.store.session.database import SWEEP_SECONDS, Database
 from corral.store.sql.bulk_insert import BulkInsert
 from corral.store.sql.combined_statement import Write
+from corral.store.tables import audit
 
 
 class JobStatus(StrEnum):
@@ -182,25 +184,35 @@ class JobQueue:
         by_status = dict.fromkeys(_STATUSES.values(), 0) | {_STATUSES[row["status"]]: row["jobs"] for row in rows}
         return Backlog(by_status=by_status, oldest_pending_age=next((r["age"] for r in rows if r["age"]), None))
 
-    async def pause(self, by: str) -> PauseState:
-        """Let no job begin, in any process, until `resume`; each process reads that within a second."""
-        async with self._database.connection() as connection:
-            return await pause.pause(connection, by)
+    async def pause(self, line: AuditEntry) -> PauseState:
+        """Let no job begin, in any process, until `resume`; each process reads that within a second. Writes *line*."""
+        async with self._database.transaction() as connection:
+            state = await pause.pause(connection, line.who)
+            await audit.append([line]).run(connection)
+        return state
 
-    async def resume(self) -> PauseState:
-        """Let jobs begin again."""
-        async with self._database.connection() as connection:
-            return await pause.resume(connection)
+    async def resume(self, line: AuditEntry) -> PauseState:
+        """Let jobs begin again, and write *line* to the audit log."""
+        async with self._database.transaction() as connection:
+            state = await pause.resume(connection)
+            await audit.append([line]).run(connection)
+        return state
 
     async def paused(self) -> PauseState:
         """Whether processing is paused."""
         async with self._database.connection() as connection:
             return await pause.read(connection)
 
-    async def cleanup(self, older_than: timedelta) -> int:
-        """Remove jobs that finished or failed more than *older_than* ago; answers how many."""
-        async with self._database.connection() as connection:
+    async def cleanup(self, older_than: timedelta, line: AuditEntry | None) -> int:
+        """
+        Remove jobs that finished or failed more than *older_than* ago; returns how many.
+
+        *line* is written to the audit log in the same transaction; None for the cleanup that no request asked for.
+        """
+        async with self._database.transaction() as connection:
             removed: int = await connection.fetchval(_CLEANUP, older_than, timeout=SWEEP_SECONDS)
+            if line is not None:
+                await audit.append([line]).run(connection)
         return removed
 
     def _main_types(self) -> list[str]:

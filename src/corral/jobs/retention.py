@@ -20,7 +20,7 @@ def sweep(queue: JobQueue) -> JobType:
     """The job type that removes finished jobs."""
 
     async def handler(_run: JobRun) -> None:
-        removed = await queue.cleanup(KEPT_FOR)
+        removed = await queue.cleanup(KEPT_FOR, None)
         if removed:
             log.info("jobs.swept", removed=removed)
 

@@ -153,3 +153,23 @@ async def test_the_last_use_is_noted_and_never_goes_back(
     await other.note_uses()
 
     assert [key.last_used_at for key in await listed(database)] == [used_at]
+
+
+async def test_a_revocation_is_on_disk_before_it_is_reported(database: Database, clock: SteppedClock) -> None:
+    """Else a crash of the database server could bring a revoked key back."""
+    async with database.connection() as connection:
+        await connection.execute("""
+            CREATE TABLE commits (setting text);
+            CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+              INSERT INTO commits VALUES (current_setting('synchronous_commit'));
+              RETURN NULL;
+            END $$;
+            CREATE CONSTRAINT TRIGGER note AFTER INSERT OR UPDATE ON corral_keys DEFERRABLE INITIALLY DEFERRED
+            FOR EACH ROW EXECUTE FUNCTION note();
+        """)
+    key, _ = await issue(database, name="ci", access=Access.VIEWER, now=clock.now())
+    await withdraw(database, named=key.id, now=clock.now())
+    async with database.connection() as connection:
+        settings = await connection.fetch("SELECT setting FROM commits")
+
+    assert [row["setting"] for row in settings] == ["on", "on"]

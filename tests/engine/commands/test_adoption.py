@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 
 import pytest
+from support.audit_lines import LINE
 from support.stepped_engine import SteppedEngine, stepped_engine
 
 from corral.base.settings import CacheSettings
@@ -42,7 +43,7 @@ async def adopt(engine: SteppedEngine, provider_id: str) -> Instance:
         installation=engine.installation,
         new_id=random_id,
     )
-    known, is_new = await adopting.adopt(provider_id, Adoption())
+    known, is_new = await adopting.adopt(provider_id, Adoption(), LINE)
     assert is_new
     return known.instance
 

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator
 
 import pytest
+from support.audit_lines import LINE
 from support.stepped_engine import SteppedEngine, stepped_engine
 
 from corral.domain.errors import GoalRefusedError, NotFoundError
@@ -105,7 +106,7 @@ async def test_stop_start_restart_and_delete_one_after_the_other(engine: Stepped
 async def test_of_many_starts_at_once_one_is_heard(engine: SteppedEngine, stopped: InstanceId) -> None:
     """The others are told which operation is under way."""
     outcomes = await asyncio.gather(
-        *(engine.changes.ask(START, stopped, CommandOptions()) for _ in range(20)), return_exceptions=True
+        *(engine.changes.ask(START, stopped, CommandOptions(), line=LINE) for _ in range(20)), return_exceptions=True
     )
     heard = [outcome for outcome in outcomes if isinstance(outcome, AcceptedCommand)]
     refused = [outcome for outcome in outcomes if isinstance(outcome, GoalRefusedError)]
@@ -304,14 +305,14 @@ async def test_a_provider_that_is_away_delays_a_start_and_fails_nothing(
 
 async def test_a_name_finds_the_one_that_lives(engine: SteppedEngine, ready: InstanceId) -> None:
     """Those that are gone or going do not count; of two that live neither is guessed."""
-    assert await engine.changes.named(STOP, "worker") == ready
+    assert await engine.changes.named(STOP, "worker", LINE) == ready
     other = await engine.request_create()
     with pytest.raises(GoalRefusedError) as refused:
-        await engine.changes.named(STOP, "worker")
+        await engine.changes.named(STOP, "worker", LINE)
     assert refused.value.code == "NAME_AMBIGUOUS"
     assert set(refused.value.details["instanceIds"]) == {ready, other}  # type: ignore[call-overload]
     await engine.request_delete(ready)
-    assert await engine.changes.named(STOP, "worker") == other
+    assert await engine.changes.named(STOP, "worker", LINE) == other
     await engine.request_delete(other)
     with pytest.raises(NotFoundError):
-        await engine.changes.named(STOP, "worker")
+        await engine.changes.named(STOP, "worker", LINE)

@@ -8,6 +8,7 @@ from datetime import timedelta
 
 import pytest
 from standardwebhooks import Webhook
+from support.audit_lines import LINE
 from support.clocks import SteppedClock
 from support.event_env import UP, EventEnv
 from support.outbox import SECRET, run_out, sending, sent
@@ -365,7 +366,7 @@ async def test_what_was_given_up_can_be_sent_again(room: EventEnv, deliveries: W
         (instance,) = await room.create("a1", url=receiver.url)
         await sent(deliveries)
         (gone,) = await listed(deliveries)
-        again = await deliveries.redeliver(gone.id)
+        again = await deliveries.redeliver(gone.id, LINE)
         jobs = await room.jobs_waiting()
         await sent(deliveries)
         await room.move(instance, Phase.STARTING)
@@ -376,4 +377,4 @@ async def test_what_was_given_up_can_be_sent_again(room: EventEnv, deliveries: W
     assert receiver.messages[0] == receiver.messages[1]
     assert [d.attempts for d in await listed(deliveries)] == [2, 1]
     with pytest.raises(NotFoundError):
-        await deliveries.redeliver(DeliveryId(999))
+        await deliveries.redeliver(DeliveryId(999), LINE)

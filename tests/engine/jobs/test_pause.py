@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from datetime import timedelta
 
+from support.audit_lines import LINE, line_of
 from support.waiting import until
 
 from corral.base.clock import SystemClock
@@ -48,7 +49,7 @@ async def test_no_job_begins_while_processing_is_paused_and_all_go_on_after_it(d
     working = asyncio.create_task(worker.run())
     await enqueue(0, 1)
     await until(lambda: begun == [0])
-    pause.note(await queue.pause("ops"))
+    pause.note(await queue.pause(LINE))
     release.set()
     await until(lambda: has(JobStatus.COMPLETED, 1))
     await until(lambda: has(JobStatus.PENDING, 1))
@@ -56,7 +57,7 @@ async def test_no_job_begins_while_processing_is_paused_and_all_go_on_after_it(d
     await until(lambda: has(JobStatus.PENDING, 2))
     assert begun == [0]
 
-    pause.note(await queue.resume())
+    pause.note(await queue.resume(LINE))
     await until(lambda: has(JobStatus.COMPLETED, 3), within=5)
     await worker.stop()
     await working
@@ -67,12 +68,12 @@ async def test_no_job_begins_while_processing_is_paused_and_all_go_on_after_it(d
 async def test_a_pause_is_one_for_all_processes_and_keeps_who_and_when(database: Database) -> None:
     """A second pause does not take the place of the first."""
     queue = JobQueue(database, Registry())
-    first = await queue.pause("ops")
-    second = await queue.pause("other")
+    first = await queue.pause(line_of("ops"))
+    second = await queue.pause(line_of("other"))
 
     assert (first.by, first.is_paused) == ("ops", True)
     assert second == first == await JobQueue(database, Registry()).paused()
-    assert await queue.resume() == await queue.paused() == PauseState()
+    assert await queue.resume(LINE) == await queue.paused() == PauseState()
 
 
 async def test_a_job_that_was_taken_ahead_is_pending_until_it_has_a_place(database: Database) -> None:

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from datetime import timedelta
 
 import pytest
+from support.audit_lines import LINE
 from support.waiting import until
 
 from corral.base.clock import SystemClock
@@ -381,8 +382,8 @@ async def test_cleanup_removes_only_what_is_finished_and_old(env: CommandEnv) ->
         await until(lambda: env.has(JobStatus.FAILED, 1))
     await env.enqueue("good")
 
-    assert await env.queue.cleanup(timedelta(hours=1)) == 0
-    assert await env.queue.cleanup(timedelta(0)) == 2
+    assert await env.queue.cleanup(timedelta(hours=1), LINE) == 0
+    assert await env.queue.cleanup(timedelta(0), LINE) == 2
     assert [view.status for view in await env.queue.find()] == ["pending"]
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from support.audit_lines import LINE
 from support.stepped_engine import SteppedEngine, stepped_engine
 
 from corral.base.settings import CacheSettings
@@ -129,7 +130,7 @@ async def test_an_adopted_one_is_an_orphan_no_more(engine: SteppedEngine) -> Non
     """That is what the hour is for."""
     theirs = await lost(engine)
     await engine.step()
-    instance = (await adopting(engine).adopt(theirs, Adoption()))[0].instance
+    instance = (await adopting(engine).adopt(theirs, Adoption(), LINE))[0].instance
     await engine.until(instance.id, Phase.READY)
     await engine.step(2 * HOUR)
     await sweeper(engine).sweep(RUN)
@@ -148,7 +149,7 @@ async def test_one_that_is_being_deleted_cannot_be_adopted(engine: SteppedEngine
         assert await orphans.claim(connection, (await known(engine))[0].provider_id, engine.clock.now())
 
     with pytest.raises(GoalRefusedError, match="deleted as an orphan"):
-        await adopting(engine).adopt(theirs, Adoption())
+        await adopting(engine).adopt(theirs, Adoption(), LINE)
 
 
 async def test_one_that_got_a_record_meanwhile_is_not_claimed(engine: SteppedEngine) -> None:
@@ -273,7 +274,7 @@ async def test_a_second_machine_that_is_reported_can_be_adopted(engine: SteppedE
     kept = await engine.until(request_create, Phase.READY)
     other = await second_machine(engine, request_create, kept.create.number + 1)
     await engine.step()
-    adopted, is_new = await adopting(engine).adopt(other, Adoption())
+    adopted, is_new = await adopting(engine).adopt(other, Adoption(), LINE)
     await engine.step(HOUR)
     await sweeper(engine).sweep(RUN)
     await engine.steps(3)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from support.audit_lines import LINE
 from support.waiting import until
 
 from corral.api.http.process_health import ProcessHealth
@@ -158,14 +159,14 @@ async def test_a_pause_of_another_process_is_read_and_shown(database: Database) 
     )
     queue = JobQueue(database, Registry())
 
-    paused = await queue.pause("ops")
+    paused = await queue.pause(LINE)
     await watch.look()
     assert pause.is_on
     assert service_health.up["jobQueue"]
     assert service_health.notes["jobQueue"] == {"paused": True, "pausedAt": iso(paused.at)}
     assert metrics.registry.get_sample_value("corral_jobs_paused") == 1
 
-    await queue.resume()
+    await queue.resume(LINE)
     await watch.look()
     assert not pause.is_on
     assert service_health.notes["jobQueue"] == {"paused": False, "pausedAt": None}

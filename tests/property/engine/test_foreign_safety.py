@@ -19,6 +19,7 @@ import uvloop
 from conftest import TEMPLATE
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from support.audit_lines import LINE
 from support.fault_engine import FaultEngine, FaultEnvironment
 
 from corral.base.settings import CacheSettings
@@ -133,7 +134,7 @@ class History:
             installation=self.engine.environment.installation,
             new_id=random_id,
         )
-        known, _ = await adopting.adopt(provider_id, Adoption())
+        known, _ = await adopting.adopt(provider_id, Adoption(), LINE)
         await self.engine.step()
         await self.engine.request_delete(known.instance.id)
 

@@ -73,6 +73,7 @@ class RequestContext:
     """As sent: of a HEAD request, which is served as a GET, HEAD."""
     headers: Mapping[bytes, bytes]
     ids: RequestIds
+    received_at: datetime
     identity: Identity = UNIDENTIFIED
     key: IdempotencyKey | None = None
     """None without an `Idempotency-Key`, and for routes whose response the middleware stores."""
@@ -82,6 +83,10 @@ class RequestContext:
     """Whether the audit line is committed."""
     problems: tuple[FieldProblem, ...] = ()
     """What is invalid beside the body, for a route that reports everything at once."""
+
+    def success_line(self, status: int) -> AuditEntry:
+        """The audit line of this request if it succeeds, for the transaction of its change."""
+        return self.audit_entry(at=self.received_at, status=status, instance_id=None)
 
     def audit_entry(
         self, *, at: datetime, status: int, instance_id: str | None, error_code: str | None = None

@@ -73,7 +73,9 @@ class Edge:
                 # A copy, because the server reads the method, too: it then leaves the body out.
                 scope, send = cast("HTTPScope", {**scope, "method": "GET"}), _HeadersOnly(send)
             headers = dict(scope["headers"])
-            context = RequestContext(scope=scope, method=method, headers=headers, ids=request_ids(headers))
+            context = RequestContext(
+                scope=scope, method=method, headers=headers, ids=request_ids(headers), received_at=self.clock.now()
+            )
             keep_context(scope, context)
             if method in CHANGING:
                 send = AuditMiddleware(trail=self.audit, clock=self.clock, context=context, send=send)

@@ -1,8 +1,9 @@
 """
-Sees every call that could change something, and has it written down before its answer is sent.
+The audit line of every request that could change something.
 
-It stands between the edge and the server, so that it also sees what the edge and the framework refuse, and it reads
-the outcome from the answer itself: no route has to remember to tell. One that wrote the line with the change says so.
+A route that changes the database gives the line (`RequestContext.success_line`) to the command, which writes it in the
+transaction of the change, and then sets `is_audited`. Every other response, such as a refusal, waits here until its
+line is committed. The middleware is outside the edge, so it also sees what the edge and the framework refuse.
 """
 
 from __future__ import annotations

@@ -28,6 +28,7 @@ from corral.store.tables.idempotency import StoredResponse
 from corral.views.instance import InstanceView
 from corral.views.schemas import InstanceAction
 
+ACCEPTED: Final = 202
 _MESSAGES: Final = {
     OperationKind.START: "Instance start initiated successfully",
     OperationKind.STOP: "Instance stop initiated successfully",
@@ -52,14 +53,17 @@ def handlers(desk: InstanceServices) -> list[HTTPRouteHandler]:
 
     async def act(request: Request[Any, Any, Any], kind: OperationKind, given_id: str | None) -> JsonResponse:
         context = context_of(request.scope)
+        line = context.success_line(ACCEPTED)
         terms = await desk.orders.read_terms(await body_of(request), named=given_id is None, beside=context.problems)
         if given_id is None:
-            given_id = await desk.changes.named(kind, terms.name or "")
+            given_id = await desk.changes.named(kind, terms.name or "", line)
 
         def accepted(outcome: AcceptedCommand) -> StoredResponse:
             return _accepted(desk.view, outcome)
 
-        return answered(context, await desk.changes.ask(kind, given_id, terms, keyed(context, accepted)), accepted)
+        outcome = await desk.changes.ask(kind, given_id, terms, keyed(context, accepted), line=line)
+        context.is_audited = isinstance(outcome, AcceptedCommand) and outcome.is_new
+        return answered(context, outcome, accepted)
 
     return [*_by_id(act), *_by_name(act)]
 
@@ -121,10 +125,10 @@ def _told(summary: str, operation: type[Operation], others: Mapping[int, Respons
     return {
         "summary": summary,
         "tags": ["instances"],
-        "status_code": 202,
+        "status_code": ACCEPTED,
         "operation_class": operation,
         "responses": {
-            202: ResponseSpec(data_container=InstanceAction, description="Recorded; it will be done."),
+            ACCEPTED: ResponseSpec(data_container=InstanceAction, description="Recorded; it will be done."),
             **(others or {}),
         },
         "opt": {**OPERATOR, KEEPS_ANSWERS: True, REPORTS_PROBLEMS: True},
@@ -146,4 +150,4 @@ def _accepted(view: InstanceView, outcome: AcceptedCommand) -> StoredResponse:
     )
     if outcome.estimated_ready_at is not None:
         body.estimated_ready_time = iso(outcome.estimated_ready_at)
-    return StoredResponse(status=200 if stopped else 202, body=msgspec.json.encode(body))
+    return StoredResponse(status=200 if stopped else ACCEPTED, body=msgspec.json.encode(body))

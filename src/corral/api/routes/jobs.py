@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from datetime import timedelta
 from enum import StrEnum
+from http import HTTPStatus
 from typing import Annotated
 
 import msgspec
@@ -146,10 +147,15 @@ def handlers(queue: JobQueue) -> list[HTTPRouteHandler]:
         return _details(view)
 
     @post("/api/jobs/cleanup", summary="Remove finished jobs", tags=["jobs"], status_code=200, opt=ADMIN)
-    async def clean_up(data: JSONBody[CleanupRequest | None] = None) -> Removed:
+    async def clean_up(
+        request: Request[object, object, State], data: JSONBody[CleanupRequest | None] = None
+    ) -> Removed:
         """Only jobs that completed or failed longer ago than `olderThanMs` (a day) are removed."""
-        wish = data or CleanupRequest()
-        return Removed(removed=await queue.cleanup(timedelta(milliseconds=wish.older_than_ms)))
+        context, chosen = context_of(request.scope), data or CleanupRequest()
+        age = timedelta(milliseconds=chosen.older_than_ms)
+        removed = await queue.cleanup(age, context.success_line(HTTPStatus.OK))
+        context.is_audited = True
+        return Removed(removed=removed)
 
     @post("/api/jobs/pause", summary="Pause the processing of jobs", tags=["jobs"], status_code=200, opt=ADMIN)
     async def pause(request: Request[object, object, State]) -> Processing:
@@ -160,13 +166,18 @@ def handlers(queue: JobQueue) -> list[HTTPRouteHandler]:
         deletes** (machines go on running and are billed), health checks and webhook deliveries. Requests are still
         accepted and recorded, and the provider is still observed.
         """
-        caller = context_of(request.scope).identity.caller
-        return _processing(await queue.pause("unknown" if caller is None else caller.name))
+        context = context_of(request.scope)
+        state = await queue.pause(context.success_line(HTTPStatus.OK))
+        context.is_audited = True
+        return _processing(state)
 
     @post("/api/jobs/resume", summary="Resume the processing of jobs", tags=["jobs"], status_code=200, opt=ADMIN)
-    async def resume() -> Processing:
+    async def resume(request: Request[object, object, State]) -> Processing:
         """What waited begins within a second, the most urgent first."""
-        return _processing(await queue.resume())
+        context = context_of(request.scope)
+        state = await queue.resume(context.success_line(HTTPStatus.OK))
+        context.is_audited = True
+        return _processing(state)
 
     return [list_jobs, job_stats, get_job, clean_up, pause, resume]
 

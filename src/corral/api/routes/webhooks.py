@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import re
+from http import HTTPStatus
 from typing import Annotated
 
 import msgspec
-from litestar import get, post
+from litestar import Request, get, post
+from litestar.datastructures import State
 from litestar.handlers import HTTPRouteHandler
 from litestar.params import FromPath, FromQuery, QueryParameter
 from msgspec import Meta
 
+from corral.api.http.context import context_of
 from corral.api.middleware.auth import OPERATOR, VIEWER
 from corral.api.routes.events import InstanceFilter
 from corral.domain.delivery import Delivery, DeliveryAttempt, DeliveryId, DeliveryStatus
@@ -77,7 +80,7 @@ def handlers(deliveries: WebhookSender) -> list[HTTPRouteHandler]:
         opt=OPERATOR,
         status_code=202,
     )
-    async def redeliver(delivery_id: FromPath[str]) -> DeliveryDetails:
+    async def redeliver(request: Request[object, object, State], delivery_id: FromPath[str]) -> DeliveryDetails:
         """
         The same message with the same `webhook-id`, soon, whatever became of it before.
 
@@ -87,7 +90,10 @@ def handlers(deliveries: WebhookSender) -> list[HTTPRouteHandler]:
         named = re.fullmatch(r"(?:dlv_)?([0-9]{1,18})", delivery_id)
         if named is None:
             raise NotFoundError(f"there is no delivery {delivery_id[:40]!r}")
-        return _details(await deliveries.redeliver(DeliveryId(int(named[1]))))
+        context = context_of(request.scope)
+        again = await deliveries.redeliver(DeliveryId(int(named[1])), context.success_line(HTTPStatus.ACCEPTED))
+        context.is_audited = True
+        return _details(again)
 
     return [list_deliveries, redeliver]
 

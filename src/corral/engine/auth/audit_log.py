@@ -1,11 +1,9 @@
 """
-The audit log: written before the answer is sent, many lines to a commit.
+The audit log: its reader, and the writer of lines that belong to no change of the database.
 
-Whoever got an answer finds its line, also after a SIGKILL; docs/decisions/0006 says why the line is not in the
-transaction of the change itself (but for wishes), and what that costs. A line that cannot be written is logged and
-counted, and the answer is sent all the same: the change has happened, and not telling would not undo it.
-
-Strangers write only so many lines a minute: else anybody who reaches the port could fill the disk.
+Commands write the line of a change in the transaction of the change. Refusals, replays and cleared caches have no such
+transaction: their lines are written here before the response is sent, many to a commit (docs/decisions/0006). If that
+fails, the line is logged and counted and the response is sent anyway, because its effect cannot be undone.
 """
 
 from __future__ import annotations
@@ -30,7 +28,7 @@ STRANGERS_A_MINUTE: Final = 600
 
 
 class AuditLog:
-    """Writes and reads the log."""
+    """Reads the log, and writes lines outside any change's transaction."""
 
     def __init__(self, database: Database, clock: Clock, metrics: Metrics) -> None:
         self._database = database
@@ -40,7 +38,7 @@ class AuditLog:
         self._strangers = RateLimit(most=STRANGERS_A_MINUTE, window_seconds=60)
 
     async def record(self, entry: AuditEntry) -> None:
-        """Write *entry* down; returns when it is committed, or cannot be."""
+        """Write *entry*; returns when it is committed or the attempt failed."""
         if entry.caller is None and not self._strangers.take("strangers", self._clock.monotonic()).admitted:
             self._metrics.audit_unwritten.labels("strangers").inc()
             return

@@ -10,6 +10,7 @@ from corral.base.clock import Clock
 from corral.base.telemetry import correlation_id
 from corral.cache.registry import CacheName, CacheRegistry
 from corral.cloud.port import Cloud
+from corral.domain.audit import AuditEntry
 from corral.domain.errors import CloudError, GoalRefusedError
 from corral.domain.events import Change
 from corral.domain.instance import Instance, InstanceId, OperationId
@@ -25,7 +26,7 @@ from corral.engine.queries.instances import InstanceWithOperation
 from corral.engine.reconcile.recorder import Tell
 from corral.jobs.queue import JobQueue, NewJob
 from corral.store.session.database import Database
-from corral.store.tables import instances, operations, orphans
+from corral.store.tables import audit, instances, operations, orphans
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,9 +43,11 @@ class AdoptInstance:
     installation: str
     new_id: Callable[[], str]
 
-    async def adopt(self, provider_id: str, adoption: Adoption) -> tuple[InstanceWithOperation, bool]:
+    async def adopt(self, provider_id: str, adoption: Adoption, line: AuditEntry) -> tuple[InstanceWithOperation, bool]:
         """
         The instance, and whether it is newly ours: one that already was stays as it is.
+
+        *line* is written to the audit log in the transaction of an adoption; not when nothing changed.
 
         Raises NotFoundError when the provider has none of that id, and GoalRefusedError for one that is being deleted,
         or that a create of ours made and the engine is about to deal with. A machine reported as an orphan is free.
@@ -66,7 +69,7 @@ class AdoptInstance:
             now=now,
         )
         operation = completed_create(instance, now)
-        if not await self._record(instance, operation):
+        if not await self._record(instance, operation, line):
             known = await self._known(seen.id)
             if known is not None:  # somebody adopted it in the same moment
                 return known, False
@@ -103,7 +106,7 @@ class AdoptInstance:
         listing = await self.cloud.instances()
         return completed(seen, next((each for each in listing.instances if each.id == seen.id), None))
 
-    async def _record(self, instance: Instance, operation: Operation) -> bool:
+    async def _record(self, instance: Instance, operation: Operation, line: AuditEntry) -> bool:
         """Write it down, unless somebody else did."""
         now, seen_id = self.clock.now(), str(instance.provider_id)
         async with self.database.transaction() as connection:
@@ -114,6 +117,7 @@ class AdoptInstance:
             await operations.add([replace(operation, correlation_id=correlation_id())]).run(connection)
             await self.queue.add([NewJob(type="monitor_instance", payload=about(instance))]).run(connection)
             await self.tell(connection, [Change(before=None, after=instance, because="adopted", at=now)])
+            await audit.append([line.about(instance.id)]).run(connection)
         return True
 
 

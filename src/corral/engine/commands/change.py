@@ -14,6 +14,7 @@ from datetime import datetime, timedelta
 from corral.base.clock import Clock
 from corral.base.telemetry import correlation_id
 from corral.cache.registry import CacheName, CacheRegistry
+from corral.domain.audit import AuditEntry
 from corral.domain.events import Change, Progress
 from corral.domain.instance import Instance, InstanceId, OperationId
 from corral.domain.lifecycle.commands import Command, CommandOptions, apply_command, is_done_already
@@ -29,7 +30,7 @@ from corral.engine.reconcile.recorder import Tell
 from corral.jobs.queue import JobQueue, NewJob
 from corral.jobs.registry import RELEASE
 from corral.store.session.database import Connection, Database
-from corral.store.tables import idempotency, instances, operations
+from corral.store.tables import audit, idempotency, instances, operations
 from corral.store.tables.idempotency import KeyRow
 
 
@@ -77,30 +78,34 @@ class ChangeInstance:
         given_id: str,
         terms: CommandOptions,
         keyed: IdempotentRequest[AcceptedCommand] | None = None,
+        *,
+        line: AuditEntry,
     ) -> AcceptedCommand | KeyRow:
         """
         Record that *kind* is asked of the instance; raises NotFoundError and GoalRefusedError.
 
         An instance that is to go already, or is stopped or stopping, stays so, under the operation that it has. Answers
-        the row of *keyed* instead when another request used that key first.
+        the row of *keyed* instead when another request used that key first. *line* is written to the audit log in the
+        transaction of the change; not when nothing changed.
         """
         if not is_id(given_id):
             raise no_such_instance(given_id)
-        outcome = await self._record(kind, given_id, terms, keyed)
+        outcome = await self._record(kind, given_id, terms, keyed, line)
         if isinstance(outcome, AcceptedCommand):
             self._caches.drop(CacheName.INSTANCE_DETAILS, outcome.instance.id)
         return outcome
 
-    async def named(self, kind: OperationKind, name: str) -> InstanceId:
+    async def named(self, kind: OperationKind, name: str, line: AuditEntry) -> InstanceId:
         """
         The one live instance of that name; raises NotFoundError, or GoalRefusedError when there are several.
 
-        For a start the provider is asked, too, unless that was not wanted.
+        For a start the provider is asked, too, unless that is switched off; a machine without a record is then adopted,
+        with *line* as the audit line of the adoption.
         """
         async with self._database.connection() as connection:
             found = await instances.live_named(connection, name)
         if not found and kind is OperationKind.START and self._namesakes is not None:
-            return await self._namesakes.startable(name)
+            return await self._namesakes.startable(name, line)
         if not found:
             raise no_instance_named(name)
         if len(found) > 1:
@@ -113,6 +118,7 @@ class ChangeInstance:
         given_id: str,
         terms: CommandOptions,
         keyed: IdempotentRequest[AcceptedCommand] | None,
+        line: AuditEntry,
     ) -> AcceptedCommand | KeyRow:
         ready_at = await self._ready_at(kind, given_id)
         async with self._database.transaction() as connection:
@@ -137,6 +143,7 @@ class ChangeInstance:
                     return standing
             if not is_done:
                 await self._write(connection, before, current, accepted, now)
+                await audit.append([line.about(after.id)]).run(connection)  # last: its lock is held until the commit
         return accepted
 
     def _asked(self, kind: OperationKind, terms: CommandOptions, now: datetime) -> Command:

@@ -19,6 +19,7 @@ import msgspec
 
 from corral.base.clock import Clock
 from corral.base.telemetry import Metrics, log
+from corral.domain.audit import AuditEntry
 from corral.domain.delivery import Delivery, DeliveryAttempt, DeliveryId, DeliveryStatus
 from corral.domain.errors import NotFoundError
 from corral.domain.events import EventType
@@ -29,7 +30,7 @@ from corral.engine.events.publisher import SEND_WEBHOOK, send_job
 from corral.jobs.queue import JobQueue
 from corral.jobs.registry import JobPool, JobRun, JobType, RequeueError
 from corral.store.session.database import Connection, Database
-from corral.store.tables import deliveries, events, instances, operations
+from corral.store.tables import audit, deliveries, events, instances, operations
 from corral.store.tables.deliveries import Pending
 from corral.webhooks.deliver import Attempt, Sender
 from corral.webhooks.schedule import AttemptOutcome, next_delay
@@ -128,8 +129,12 @@ class WebhookSender:
             raise RequeueError(wait, "its receiver did not take the last message yet")
         return pending
 
-    async def redeliver(self, delivery_id: DeliveryId) -> Delivery:
-        """Have a delivery sent again, whatever became of it, with all its tries; raises NotFoundError."""
+    async def redeliver(self, delivery_id: DeliveryId, line: AuditEntry) -> Delivery:
+        """
+        Make a delivery pending again, in any state, with all its tries; raises NotFoundError.
+
+        *line* is written to the audit log in the same transaction.
+        """
         async with self._database.transaction() as connection:
             if not await deliveries.ask_again(connection, delivery_id, self._clock.now()):
                 raise NotFoundError(
@@ -137,6 +142,7 @@ class WebhookSender:
                 )
             (found,), _ = await deliveries.page(connection, delivery_id=delivery_id)
             await self._queue.add([send_job(found.instance_id, found.host)]).run(connection)
+            await audit.append([line.about(found.instance_id)]).run(connection)
         return found
 
     async def page(

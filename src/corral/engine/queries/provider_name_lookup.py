@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from corral.cloud.port import Cloud
+from corral.domain.audit import AuditEntry
 from corral.domain.errors import GoalRefusedError
 from corral.domain.instance import InstanceId
 from corral.domain.observation.adoption import Adoption
@@ -21,9 +22,9 @@ class ProviderNameLookup:
     adopting: AdoptInstance
     adoption: Adoption
 
-    async def startable(self, name: str) -> InstanceId:
+    async def startable(self, name: str, line: AuditEntry) -> InstanceId:
         """
-        The one stopped instance with exactly that name; one that somebody else made is adopted.
+        The one stopped instance with exactly that name; one without a record is adopted, with *line* as audit line.
 
         Raises NotFoundError, and GoalRefusedError for several, or for one that is not stopped: that is left alone.
         """
@@ -41,5 +42,5 @@ class ProviderNameLookup:
                 code="INSTANCE_NOT_STARTABLE",
                 details={"novitaInstanceId": seen.id, "status": seen.provider_status},
             )
-        known, _ = await self.adopting.adopt(seen.id, self.adoption)
+        known, _ = await self.adopting.adopt(seen.id, self.adoption, line)
         return known.instance.id

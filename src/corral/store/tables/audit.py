@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Any
 
 from corral.domain.access import Access
-from corral.domain.audit import STRANGER, AuditEntry, AuditLine
+from corral.domain.audit import AuditEntry, AuditLine
 from corral.store.session.database import SWEEP_SECONDS, Connection
 from corral.store.sql.bulk_insert import BulkInsert
 from corral.store.sql.combined_statement import Write
@@ -78,7 +78,7 @@ def _row(entry: AuditEntry) -> tuple[object, ...]:
         entry.at,
         entry.instance_id,
         entry.request_id,
-        STRANGER if caller is None else caller.name,
+        entry.who,
         None if caller is None else caller.key_id,
         None if caller is None else caller.access.value,
         entry.method,

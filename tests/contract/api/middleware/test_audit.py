@@ -14,12 +14,15 @@ from support.served_api import opened as opened_front
 from support.service import Service, serving
 
 from corral.base.clock import SystemClock
+from corral.base.configuration import load
 from corral.base.telemetry import Metrics
+from corral.cache.registry import CacheRegistry
 from corral.domain.access import LOCAL, Access
 from corral.domain.audit import AuditEntry
 from corral.engine.auth import audit_log
 from corral.engine.auth.api_keys import issue
 from corral.engine.auth.audit_log import KEPT_FOR, STRANGERS_A_MINUTE, AuditLog
+from corral.engine.queries.cache_invalidation import CacheInvalidation
 from corral.jobs.registry import JobId, JobRun
 from corral.store.session.database import Database
 
@@ -134,18 +137,19 @@ async def test_strangers_write_only_so_many_lines(database: Database) -> None:
 
 
 async def test_an_answer_is_given_although_its_line_cannot_be_written(database: Database) -> None:
-    """The change has happened; the log and a counter tell what is missing."""
-    async with serving(database) as service:
+    """A change outside the database has happened; the log and a counter show what is missing."""
+    caches = CacheRegistry(load({}).settings.caches, SystemClock())
+    async with serving(database, caches=CacheInvalidation(caches, database)) as service:
         async with database.connection() as connection:
             await connection.execute("DROP TABLE corral_audit")
         with structlog.testing.capture_logs() as logged:
-            answer = await service.ask("POST", "/api/jobs/cleanup")
+            answer = await service.ask("POST", "/api/cache/clear")
 
         metrics = service.parts.metrics.registry
         assert (answer.status, answer.json) == (200, {"removed": 0})
         assert metrics.get_sample_value("corral_audit_unwritten_total", {"reason": "failed"}) == 1
     (told,) = [entry for entry in logged if entry["event"] == "audit.unwritten"]
-    assert (told["who"], told["path"], told["status"]) == ("local", "/api/jobs/cleanup", 200)
+    assert (told["who"], told["path"], told["status"]) == ("local", "/api/cache/clear", 200)
 
 
 async def test_lines_are_kept_for_ninety_days(database: Database) -> None:
