@@ -22,7 +22,7 @@ def test_links_lead_somewhere(page: Path) -> None:
 
 
 def test_every_page_can_be_reached_from_the_readme() -> None:
-    """A page nobody links to is a page nobody finds."""
+    """A page without a link cannot be found."""
     reached, ahead = set[Path](), [Path("README.md")]
     while ahead:
         page = ahead.pop()

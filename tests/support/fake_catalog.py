@@ -14,12 +14,12 @@ from corral.domain.placement.catalog import (
     BillingMode,
     Cluster,
     EnvironmentVariable,
-    ListedTemplate,
     PortKind,
     Product,
     Template,
     TemplateChannel,
     TemplatePort,
+    TemplateSummary,
     TemplateTool,
 )
 
@@ -88,10 +88,10 @@ class FakeCatalog:
             raise CloudRefusedError(f"template {template_id} cannot be had", code=code)
         return TEMPLATE
 
-    async def templates(self, channel: TemplateChannel) -> Sequence[ListedTemplate]:
+    async def templates(self, channel: TemplateChannel) -> Sequence[TemplateSummary]:
         await self._answer(f"templates:{channel}", None)
         names = {TemplateChannel.PRIVATE: ("zoo", "Acme"), TemplateChannel.OFFICIAL: ("pytorch",)}[channel]
-        return [ListedTemplate(id=f"t-{name}", name=name, image=f"{name}:1", channel=channel) for name in names]
+        return [TemplateSummary(id=f"t-{name}", name=name, image=f"{name}:1", channel=channel) for name in names]
 
     async def registry_credentials(self, auth_id: str) -> Credentials | None:
         await self._answer("credentials", None)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from corral.domain.observation.sighting import ProviderInstance
-from corral.domain.placement.catalog import BillingMode, Cluster, ListedTemplate, Product, Template, TemplateChannel
+from corral.domain.placement.catalog import BillingMode, Cluster, Product, Template, TemplateChannel, TemplateSummary
 
 BeforeSend = Callable[[], Awaitable[None]]
 
@@ -68,7 +68,7 @@ class Cloud(Protocol):
         """One template; raises CloudRefusedError TEMPLATE_NOT_FOUND or INVALID_TEMPLATE."""
         ...
 
-    async def templates(self, channel: TemplateChannel) -> Sequence[ListedTemplate]:
+    async def templates(self, channel: TemplateChannel) -> Sequence[TemplateSummary]:
         """Templates for instances that *channel* offers, as far as they could be read."""
         ...
 

@@ -71,8 +71,8 @@ class Failure:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Access:
-    """Ways for a person to get in, as they are shown; passwords are not kept."""
+class LoginMethods:
+    """How a person can log in; passwords are not stored."""
 
     ssh: str | None = None
     jupyter: str | None = None
@@ -198,7 +198,7 @@ class Instance:
     """The webhook of its operation; None: that of its request."""
 
     endpoints: tuple[Endpoint, ...] = ()
-    access: Access | None = None
+    access: LoginMethods | None = None
     health: HealthReport | None = None
     failure: Failure | None = None
     started_at: datetime | None = None

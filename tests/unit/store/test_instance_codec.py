@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from support.known import FRESH, NOW
 
 from corral.domain.instance import (
-    Access,
     CreateAttempt,
     CreateWait,
     Failure,
     Instance,
+    LoginMethods,
     Observation,
     PendingAction,
     ProviderId,
@@ -130,7 +130,7 @@ def test_records_of_an_earlier_release_are_read_and_written() -> None:
         ),
         provider_id=ProviderId("p-1"),
         given_up=(1, 2),
-        access=Access(ssh="ssh -p 22 root@10.0.0.1"),
+        access=LoginMethods(ssh="ssh -p 22 root@10.0.0.1"),
     )
 
     assert read(msgspec.json.encode(old).decode()) == instance

@@ -23,7 +23,7 @@ from corral.cloud.novita.paging import PAGE_SIZE, Page, read_all
 from corral.cloud.port import BeforeSend, Credentials, Listing, ProviderCreate
 from corral.domain.errors import CloudRefusedError
 from corral.domain.observation.sighting import ProviderInstance
-from corral.domain.placement.catalog import BillingMode, Cluster, ListedTemplate, Product, Template, TemplateChannel
+from corral.domain.placement.catalog import BillingMode, Cluster, Product, Template, TemplateChannel, TemplateSummary
 
 MOST_LISTING_BYTES: Final = 32 * MEBIBYTE
 """A page of 100 instances is some 200 KB; a server that gives all 10,000 at once still fits, a bomb does not."""
@@ -85,7 +85,7 @@ class NovitaCloud:
             raise CloudRefusedError(f"the provider knows no template {template_id}", code="TEMPLATE_NOT_FOUND")
         return templates.template(answer.template, template_id)
 
-    async def templates(self, channel: TemplateChannel) -> Sequence[ListedTemplate]:
+    async def templates(self, channel: TemplateChannel) -> Sequence[TemplateSummary]:
         """Templates for instances that *channel* offers, as far as they could be read."""
         reading = await read_all(partial(self._templates_page, channel), first_number=self._first_templates_page)
         self._first_templates_page = reading.first_number
@@ -216,7 +216,7 @@ class NovitaCloud:
                 items.append((found.id, found))
         return Page(items=tuple(items), total=total, newest_first=_is_newest_first([found for _, found in items]))
 
-    async def _templates_page(self, channel: TemplateChannel, number: int, size: int) -> Page[ListedTemplate | None]:
+    async def _templates_page(self, channel: TemplateChannel, number: int, size: int) -> Page[TemplateSummary | None]:
         query = {
             "channel": channel.value,
             "isMyCommunity": "true" if channel is TemplateChannel.PRIVATE else "false",

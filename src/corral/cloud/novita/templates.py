@@ -17,11 +17,11 @@ from corral.cloud.port import ProviderCreate
 from corral.domain.errors import CloudRefusedError
 from corral.domain.placement.catalog import (
     EnvironmentVariable,
-    ListedTemplate,
     PortKind,
     Template,
     TemplateChannel,
     TemplatePort,
+    TemplateSummary,
     TemplateTool,
 )
 
@@ -72,12 +72,12 @@ def template(seen: wire.Template, template_id: str) -> Template:
     return found
 
 
-def listed(seen: wire.ListedTemplate, channel: TemplateChannel) -> ListedTemplate | None:
+def listed(seen: wire.ListedTemplate, channel: TemplateChannel) -> TemplateSummary | None:
     """The template as a list shows it; None for one without an id, or that is not for instances."""
     found = wire.identity(seen.id)
     if not found or wire.text(seen.type) not in {"", "instance"}:
         return None
-    return ListedTemplate(id=found, name=wire.text(seen.name), image=wire.text(seen.image), channel=channel)
+    return TemplateSummary(id=found, name=wire.text(seen.name), image=wire.text(seen.image), channel=channel)
 
 
 def order_body(order: ProviderCreate) -> bytes:

@@ -98,7 +98,7 @@ class TemplateChannel(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ListedTemplate:
+class TemplateSummary:
     """A template as a list shows it; whether it can be used is found out when it is chosen."""
 
     id: str

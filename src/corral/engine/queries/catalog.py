@@ -21,7 +21,7 @@ from corral.cache.cache import Cache
 from corral.cache.registry import CacheName, CacheRegistry
 from corral.cloud.port import Cloud, Credentials
 from corral.domain.errors import CloudError, CloudRefusedError, FieldProblem, NotFoundError, SpecInvalidError
-from corral.domain.placement.catalog import BillingMode, Cluster, ListedTemplate, Product, Template, TemplateChannel
+from corral.domain.placement.catalog import BillingMode, Cluster, Product, Template, TemplateChannel, TemplateSummary
 from corral.domain.placement.pricing import usd
 from corral.domain.placement.rank import (
     SHORT_FOR_NOW,
@@ -85,7 +85,7 @@ class Catalog:
         self._stock: Cache[_Stock] = caches[CacheName.PRODUCTS]
         self._ranked: Cache[_Ranked] = caches[CacheName.OPTIMAL_PRODUCTS]
         self._templates: Cache[Template] = caches[CacheName.TEMPLATES]
-        self._template_lists: Cache[tuple[ListedTemplate, ...]] = caches[CacheName.TEMPLATE_LISTS]
+        self._template_lists: Cache[tuple[TemplateSummary, ...]] = caches[CacheName.TEMPLATE_LISTS]
         self._clusters: Cache[tuple[Cluster, ...]] = caches[CacheName.CLUSTERS]
 
     def region_order(self, preferred: str | None = None, instead: Sequence[str] | None = None) -> tuple[str, ...]:
@@ -183,7 +183,7 @@ class Catalog:
                 raise
             raise NotFoundError(f"the provider has no template {template_id!r}", code=error.code) from error
 
-    async def templates(self) -> tuple[ListedTemplate, ...]:
+    async def templates(self) -> tuple[TemplateSummary, ...]:
         """What can be run: the account's own templates first, then the official ones, each by name."""
         lists = await asyncio.gather(*(self._listed(channel) for channel in TemplateChannel))
         return tuple(found for listed in lists for found in sorted(listed, key=lambda t: (t.name.casefold(), t.id)))
@@ -198,8 +198,8 @@ class Catalog:
             )
         return found
 
-    async def _listed(self, channel: TemplateChannel) -> tuple[ListedTemplate, ...]:
-        async def load() -> tuple[ListedTemplate, ...]:
+    async def _listed(self, channel: TemplateChannel) -> tuple[TemplateSummary, ...]:
+        async def load() -> tuple[TemplateSummary, ...]:
             return tuple(await self._cloud.templates(channel))
 
         return await self._template_lists.get(channel.value, load)

@@ -17,7 +17,7 @@ from support.service import error_of
 from corral.domain.errors import CircuitOpenError
 from corral.domain.health.checks import EndpointHealth, HealthReport, ProbeFailure
 from corral.domain.health.network_faults import FaultCategory
-from corral.domain.instance import Access, CreateWait, Failure, ProviderId, RejectedCandidate
+from corral.domain.instance import CreateWait, Failure, LoginMethods, ProviderId, RejectedCandidate
 from corral.domain.lifecycle.tables import Goal, Phase
 from corral.domain.observation.sighting import Endpoint, Sighting
 from corral.domain.observation.spot import Spot
@@ -108,7 +108,7 @@ async def test_what_the_engine_learns_is_shown(api: ServedApi) -> None:
         observation={"sighted_at": now},
         started_at=now,
         endpoints=(Endpoint(port=8080, kind=PortKind.HTTP, address="http://h/"),),
-        access=Access(ssh="ssh root@h", web_terminal="http://t/"),
+        access=LoginMethods(ssh="ssh root@h", web_terminal="http://t/"),
         failure=Failure(code="HEALTH_CHECK_TIMEOUT", message="too slow"),
         tried=(
             RejectedCandidate(
@@ -177,7 +177,7 @@ async def test_addresses_are_shown_only_while_they_are_its_own(api: ServedApi, p
         provider_id=ProviderId("p-1"),
         phase=phase,
         endpoints=(Endpoint(port=80, kind=PortKind.HTTP, address="http://secret/"),),
-        access=Access(ssh="ssh root@secret", jupyter="http://secret/", web_terminal="http://secret/"),
+        access=LoginMethods(ssh="ssh root@secret", jupyter="http://secret/", web_terminal="http://secret/"),
         health=HealthReport(endpoints=(checked,), first_checked_at=now, last_checked_at=now, checks=1),
     )
     one = await api.get("/api/instances/p-1")

@@ -19,7 +19,7 @@ from corral.cloud.port import Cloud
 from corral.domain.errors import CloudError, CloudRefusedError, CloudTransientError, CloudUnknownError, StaleError
 from corral.domain.health.checks import CheckAgain, GivenUp, HealthReport, OverallHealth, Passed, judge, unmapped
 from corral.domain.health.rechecks import check_time, until_recheck
-from corral.domain.instance import Access, Failure, Instance
+from corral.domain.instance import Failure, Instance, LoginMethods
 from corral.domain.lifecycle import release
 from corral.domain.lifecycle.decision import Policy
 from corral.domain.lifecycle.tables import Action, Goal, Phase
@@ -290,8 +290,8 @@ def sighted(instance: Instance, seen: ProviderInstance, clock: Clock) -> Instanc
     return replace(instance, observation=observed(instance.observation, seen, clock.now()))
 
 
-def _ways(seen: ProviderInstance) -> Access | None:
+def _ways(seen: ProviderInstance) -> LoginMethods | None:
     way = seen.connection
     if way is None:
         return None
-    return Access(ssh=way.ssh_command, jupyter=way.jupyter_address, web_terminal=way.web_terminal_address)
+    return LoginMethods(ssh=way.ssh_command, jupyter=way.jupyter_address, web_terminal=way.web_terminal_address)
