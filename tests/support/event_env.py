@@ -11,12 +11,13 @@ from corral.domain.instance import CreateRequest, Failure, Instance, InstanceId,
 from corral.domain.lifecycle.tables import Goal, Phase
 from corral.domain.operation import Operation, OperationKind, OperationStatus
 from corral.domain.placement.catalog import BillingMode
-from corral.engine.events.log import EventDetails, EventLog
+from corral.engine.events.log import EventLog
 from corral.engine.events.publisher import SEND_WEBHOOK, EventPublisher
 from corral.jobs.queue import JobQueue
 from corral.jobs.registry import JobRun, JobType, Registry
 from corral.store.session.database import Database
 from corral.store.tables import instances, operations
+from corral.views.event import EventDetails
 
 UP = (Phase.STARTING, Phase.RUNNING, Phase.HEALTH_CHECKING, Phase.READY)
 """What an instance goes through on its way up, after its creation."""

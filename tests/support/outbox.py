@@ -4,39 +4,19 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
-from datetime import datetime, timedelta
-
-import msgspec
+from datetime import timedelta
 
 from corral.base.telemetry import Metrics
-from corral.domain.instance import Instance
-from corral.domain.operation import Operation
 from corral.engine.events.publisher import SEND_WEBHOOK
 from corral.engine.events.webhook_sender import WebhookSender
 from corral.jobs.registry import JobId, JobRun, RequeueError
 from corral.webhooks.deliver import Sender
 from corral.webhooks.guard import AddressGuard
 from corral.webhooks.sign import signing_key
+from support.describer import a_describer
 from support.event_env import EventEnv
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
-
-
-class Described(msgspec.Struct, rename="camel"):
-    """A stand-in for the API's InstanceDetails."""
-
-    id: str
-    status: str
-    operation_id: str | None
-    health_check: dict[str, str]
-
-
-async def described(instance: Instance, operation: Operation | None, at: datetime) -> Described:
-    """What the API would show."""
-    del at
-    asked = None if operation is None else operation.id
-    health = {"overallStatus": "healthy"}
-    return Described(id=instance.id, status=instance.phase.value, operation_id=asked, health_check=health)
 
 
 def outbox(room: EventEnv, sender: Sender | None = None) -> WebhookSender:
@@ -44,9 +24,8 @@ def outbox(room: EventEnv, sender: Sender | None = None) -> WebhookSender:
     return WebhookSender(
         room.database,
         room.queue,
-        room.log,
         sender=sender,
-        describe=described,
+        describer=a_describer(room.database, room.clock),
         clock=room.clock,
         metrics=Metrics(),
         jitter=lambda: 0.5,

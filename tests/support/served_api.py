@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
-from datetime import datetime, timedelta
-from functools import partial
+from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Any
 
 from corral.api.http.limits import Limits
@@ -28,14 +27,14 @@ from corral.engine.maintenance.orphans import OrphanRule
 from corral.engine.maintenance.stuck import StuckSweep
 from corral.engine.observe.observations import Observations
 from corral.engine.queries.cache_invalidation import CacheInvalidation
+from corral.engine.queries.instance_details import InstanceDescriber
 from corral.engine.queries.merged_listing import MergedListing
 from corral.engine.queries.provider_name_lookup import ProviderNameLookup
 from corral.store.session.database import Database
 from corral.store.tables import instances
-from corral.views.instance import InstanceView
-from corral.views.listing import encoded
 from corral.webhooks.guard import AddressGuard
 from support.command_env import REGIONS, CommandEnv
+from support.describer import VIEW, a_describer
 from support.fleets import a_fleet
 from support.known import altered
 from support.service import Answer, Service, serving
@@ -70,7 +69,7 @@ class ServedApi:
             return instances.updated(changed)
 
 
-def listing_services(env: CommandEnv, cloud: Cloud, view: InstanceView, **settings: bool) -> ListingServices:
+def listing_services(env: CommandEnv, cloud: Cloud, describer: InstanceDescriber, **settings: bool) -> ListingServices:
     """The merged listing over *env*'s database; *settings* by the names of the environment."""
     sightings = Observations(
         database=env.database,
@@ -86,7 +85,7 @@ def listing_services(env: CommandEnv, cloud: Cloud, view: InstanceView, **settin
         caches=env.caches,
         sightings=sightings,
         clock=env.clock,
-        show=partial(encoded, view),
+        describer=describer,
     )
     return ListingServices(listing=listing, settings=ListingSettings.model_validate(settings), clock=env.clock)
 
@@ -114,14 +113,7 @@ def instance_services(
         changes=env.new_changes(namesakes),
         orders=RequestReader(defaults, AddressGuard(clock=env.clock, allow_private=False)),
         reading=env.reading,
-        view=InstanceView(
-            clock=env.clock,
-            estimates=env.estimates,
-            ready_word=ready_word,
-            policy=Policy(),
-            poll_interval=timedelta(seconds=30),
-            last_look_at=lambda: max(looks, default=None),
-        ),
+        describer=a_describer(env.database, env.clock, listings=looks, view=replace(VIEW, ready_word=ready_word)),
     )
 
 
@@ -150,12 +142,12 @@ async def opened(
         limits=limits,
         caches=CacheInvalidation(env.caches, database),
         instances=api,
-        listing=listing_services(env, cloud or env.stub_catalog, api.view, **(listing or {})),
-        adoption=AdoptionServices(adopting=adopting, orders=api.orders, view=api.view),
+        listing=listing_services(env, cloud or env.stub_catalog, api.describer, **(listing or {})),
+        adoption=AdoptionServices(adopting=adopting, orders=api.orders, describer=api.describer),
         orphans=OrphanServices(
             database=database,
             stuck=StuckSweep(database=database, clock=env.clock),
-            view=api.view,
+            view=api.describer.view,
             rule=orphans,
         ),
         fleet=a_fleet(database, env.queue, env.clock),

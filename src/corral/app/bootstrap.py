@@ -52,7 +52,7 @@ from corral.engine.observe.recent_lookups import RecentLookups
 from corral.engine.queries.catalog import Catalog
 from corral.engine.queries.fleet import Fleet
 from corral.engine.queries.fleet_gauges import FleetGauges
-from corral.engine.queries.instances import InstanceQueries, InstanceWithOperation
+from corral.engine.queries.instances import InstanceQueries
 from corral.engine.queries.merged_listing import MergedListing
 from corral.engine.queries.provider_name_lookup import ProviderNameLookup
 from corral.engine.reconcile.create_gate import CreateGate
@@ -373,7 +373,8 @@ class _HttpSide:
 async def _front(
     stack: AsyncExitStack, foundation: Foundation, cloud: GuardedCloud, catalog: Catalog, listing: MergedListing
 ) -> _HttpSide:
-    settings, clock, database, view = foundation.settings, foundation.clock, foundation.database, foundation.view
+    settings, clock, database = foundation.settings, foundation.clock, foundation.database
+    describer = foundation.describer
     guard = AddressGuard(clock=clock, allow_private=settings.webhooks.allow_private)
     key = settings.webhooks.secret
     sender = await stack.enter_async_context(
@@ -390,11 +391,8 @@ async def _front(
     deliveries = WebhookSender(
         database,
         foundation.queue,
-        event_log,
         sender=sender,
-        describe=lambda instance, operation, at: view.as_of(at).instance(
-            InstanceWithOperation(instance=instance, operation=operation)
-        ),
+        describer=describer,
         clock=clock,
         metrics=foundation.metrics,
         jitter=random.random,
@@ -409,7 +407,7 @@ async def _front(
             queue=foundation.queue,
             event_publisher=foundation.event_publisher,
             caches=foundation.caches.book,
-            estimates=view.estimates,
+            estimates=describer.estimates,
             clock=clock,
             new_id=random_id,
         ),
@@ -418,7 +416,7 @@ async def _front(
             queue=foundation.queue,
             tell=foundation.event_publisher.tell,
             caches=foundation.caches.book,
-            estimates=view.estimates,
+            estimates=describer.estimates,
             clock=clock,
             new_id=random_id,
             start_within=timedelta(milliseconds=settings.instances.startup_max_wait_ms),
@@ -426,7 +424,7 @@ async def _front(
         ),
         orders=RequestReader(order_defaults(settings), guard),
         reading=InstanceQueries(database, foundation.caches.book),
-        view=view,
+        describer=describer,
     )
     request_limit = _quota(settings.http)
     fleet = _fleet(foundation, cloud)
@@ -456,10 +454,10 @@ async def _front(
         orphans=OrphanServices(
             database=database,
             stuck=register_sweeps(foundation, cloud, catalog),
-            view=view,
+            view=describer.view,
             rule=settings.instances.orphans,
         ),
-        adoption=AdoptionServices(adopting=adopting, orders=desk.orders, view=view),
+        adoption=AdoptionServices(adopting=adopting, orders=desk.orders, describer=describer),
         answers=_warm_answers(foundation),
         database=database,
         pages=files.handlers(),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import timedelta
-from functools import partial
 
 from corral.api.http.limits import Limits
 from corral.api.http.process_health import ProcessHealth
@@ -28,6 +27,7 @@ from corral.engine.observe.observations import Observations
 from corral.engine.queries.cache_invalidation import CacheInvalidation
 from corral.engine.queries.catalog import Catalog
 from corral.engine.queries.estimates import Estimates
+from corral.engine.queries.instance_details import InstanceDescriber
 from corral.engine.queries.merged_listing import MergedListing
 from corral.jobs import retention
 from corral.jobs.queue import JobQueue
@@ -35,7 +35,6 @@ from corral.jobs.registry import Registry
 from corral.store.server.target import DatabaseTarget
 from corral.store.session.database import Database
 from corral.store.session.notifications import Notifications
-from corral.views import listing
 from corral.views.instance import InstanceView
 from corral.webhooks.slots import SEND_SLOTS
 
@@ -59,7 +58,7 @@ class Foundation:
     caches: CacheInvalidation
     notices: Notifications
     event_publisher: EventPublisher
-    view: InstanceView
+    describer: InstanceDescriber
     keys: ApiKeys
 
 
@@ -108,13 +107,15 @@ def build_foundation(
         caches=caches,
         notices=notices,
         event_publisher=EventPublisher(queue, default_webhook_url=settings.webhooks.url, metrics=metrics),
-        view=InstanceView(
+        describer=InstanceDescriber(
+            view=InstanceView(
+                ready_word=settings.instances.ready_status,
+                policy=policy,
+                poll_interval=timedelta(seconds=settings.instances.poll_interval_seconds),
+            ),
             clock=clock,
             estimates=Estimates(database, clock),
-            ready_word=settings.instances.ready_status,
-            policy=policy,
-            poll_interval=timedelta(seconds=settings.instances.poll_interval_seconds),
-            last_look_at=lambda: service_health.last_look_at,
+            last_listing_at=lambda: service_health.last_look_at,
         ),
         keys=ApiKeys(database, book, clock),
     )
@@ -151,7 +152,7 @@ def listing_on(foundation: Foundation, cloud: GuardedCloud) -> MergedListing:
         caches=foundation.caches.book,
         sightings=sightings,
         clock=foundation.clock,
-        show=partial(listing.encoded, foundation.view),
+        describer=foundation.describer,
     )
 
 

@@ -55,29 +55,6 @@ async def is_set_within(event: asyncio.Event, seconds: float, clock: Clock) -> b
     return event.is_set()
 
 
-class FixedClock:
-    """A clock that stands still, to show what was true at an instant that has passed."""
-
-    def __init__(self, at: datetime) -> None:
-        self._at = at
-
-    def now(self) -> datetime:
-        """The instant it stands at."""
-        return self._at
-
-    def wall(self) -> datetime:
-        """The same."""
-        return self._at
-
-    def monotonic(self) -> float:
-        """Always the same: no time passes."""
-        return 0.0
-
-    async def sleep(self, seconds: float) -> None:
-        """Raise RuntimeError: it would never return."""
-        raise RuntimeError(f"a clock that stands still cannot sleep for {seconds} s")
-
-
 class SystemClock:
     """The machine's own clock."""
 

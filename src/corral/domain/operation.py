@@ -84,6 +84,14 @@ class Operation:
     """Of the request that asked for it; log lines of all that follows from it carry it."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InstanceWithOperation:
+    """An instance and its latest operation; None for one that is no longer recorded."""
+
+    instance: Instance
+    operation: Operation | None
+
+
 def asked_for(kind: OperationKind, instance: Instance, now: datetime) -> Operation:
     """The operation that *instance* has just been given."""
     return Operation(

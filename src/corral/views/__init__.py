@@ -1,7 +1,7 @@
 """
-How records are shown: from domain records to the shapes of the API.
+Records as the API, events and webhooks show them: domain records in, wire shapes out.
 
-Called by routes, events and webhooks. Calls only the domain.
-Rule: pure functions of what is passed in.
+Called by the engine (events, webhooks, the merged listing) and by routes. Calls only the domain.
+Rule: pure functions; time and estimates are arguments.
 Start with `instance.py`; the shapes are in `schemas.py`.
 """

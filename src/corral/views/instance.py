@@ -1,12 +1,11 @@
-"""How instances and operations are shown: what is recorded, in the words and units of the contract."""
+"""Instances and operations as the API, events and webhooks show them, in the words and units of the contract."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterable
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from corral.base.clock import Clock, FixedClock
 from corral.domain.health.checks import EndpointHealth, HealthReport
 from corral.domain.instance import Failure, Instance, Placement
 from corral.domain.lifecycle import creation, release
@@ -14,11 +13,9 @@ from corral.domain.lifecycle.decision import Policy
 from corral.domain.lifecycle.tables import COMING_UP, REACHABLE, Phase
 from corral.domain.observation.sighting import Endpoint, Sighting
 from corral.domain.observation.spot import Spot
-from corral.domain.operation import ENDED, Operation
+from corral.domain.operation import ENDED, InstanceWithOperation, Operation
 from corral.domain.placement.pricing import usd
 from corral.domain.timestamps import iso
-from corral.engine.queries.estimates import Estimates
-from corral.engine.queries.instances import InstanceWithOperation
 from corral.views.schemas import (
     CheckError,
     ConnectionDetails,
@@ -34,29 +31,28 @@ from corral.views.schemas import (
     TriedOffer,
 )
 
-LOOKS_MISSED = 2
-"""One look may fail or be late; after two, what is shown may be wrong and says so."""
+LISTINGS_MISSED = 2
+"""One listing may fail or be late; after two, what is shown may be wrong and is marked `stale`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AsOf:
+    """The instant at which an instance is shown."""
+
+    now: datetime
+    last_listing_at: datetime | None
+    """When all of the provider's instances were last listed before that."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstanceView:
-    """Shows instances as they are known at this moment."""
+    """Shows instances; pure, because time and estimates are arguments."""
 
-    clock: Clock
-    estimates: Estimates
     ready_word: str
-    """What a ready instance is called; old clients wait for "running"."""
+    """The public status of a ready instance; old clients wait for "running"."""
     policy: Policy
     """By which creates in doubt are resolved."""
     poll_interval: timedelta
-    last_look_at: Callable[[], datetime | None]
-    """When all of the provider's instances were last listed."""
-
-    def as_of(self, at: datetime) -> InstanceView:
-        """Shows instances as they were known at *at*."""
-        look = self.last_look_at()
-        then = None if look is None else min(look, at)
-        return replace(self, clock=FixedClock(at), last_look_at=lambda: then)
 
     def status(self, phase: Phase) -> str:
         """The public word for *phase*."""
@@ -66,21 +62,28 @@ class InstanceView:
         """The phases that are shown as *word*; None means all."""
         return None if word is None else [p for p in Phase if p is word or self.status(p) == word.value]
 
-    async def instance(self, known: InstanceWithOperation) -> InstanceDetails:
-        """All that is told of an instance."""
-        instance, order, placement = known.instance, known.instance.request, known.instance.placement
-        last_look = self.last_look_at()
+    def has_estimate(self, known: InstanceWithOperation) -> bool:
+        """Whether it is coming up and waits for nothing of unknown length, so that an estimate can be given."""
+        operation, instance = known.operation, known.instance
+        is_coming_up = operation is not None and operation.status not in ENDED and instance.phase in COMING_UP
+        return is_coming_up and self._reason(instance) is None
+
+    def details(
+        self, known: InstanceWithOperation, at: AsOf, *, estimated_ready_at: datetime | None = None
+    ) -> InstanceDetails:
+        """Everything that is shown of an instance."""
+        instance, request, placement = known.instance, known.instance.request, known.instance.placement
         return InstanceDetails(
             id=instance.id,
-            name=order.name,
+            name=request.name,
             status=self.status(instance.phase),
-            gpu_num=order.gpu_num,
-            rootfs_size=order.rootfs_gb,
-            region=order.regions[0] if placement is None else placement.region,
+            gpu_num=request.gpu_num,
+            rootfs_size=request.rootfs_gb,
+            region=request.regions[0] if placement is None else placement.region,
             product_id=None if placement is None else placement.product_id,
-            product_name=order.product_name,
-            template_id=order.template_id or None,
-            billing_mode=order.billing_mode if placement is None else placement.billing_mode,
+            product_name=request.product_name,
+            template_id=request.template_id or None,
+            billing_mode=request.billing_mode if placement is None else placement.billing_mode,
             price=_price(placement),
             port_mappings=port_mappings(instance.endpoints, instance.phase),
             connection_details=_connection(instance),
@@ -89,9 +92,9 @@ class InstanceView:
             started_at=iso(instance.started_at),
             ready_at=iso(instance.ready_at),
             stopped_at=iso(instance.stopped_at),
-            estimated_ready_time=iso(await self._ready_at(known)),
-            last_seen_at=iso(_last_seen_at(instance, last_look)),
-            stale=self._is_stale(instance, last_look),
+            estimated_ready_time=iso(estimated_ready_at),
+            last_seen_at=iso(_last_seen_at(instance, at.last_listing_at)),
+            stale=self._is_stale(instance, at),
             error=_error(release.shown_failure(instance)),
             reason=self._reason(instance),
             spot=None if instance.observation.spot is None else _spot(instance.observation.spot),
@@ -100,27 +103,17 @@ class InstanceView:
             placement=_placement(instance),
         )
 
-    async def _ready_at(self, known: InstanceWithOperation) -> datetime | None:
-        asked = known.operation
-        if asked is None or asked.status in ENDED or known.instance.phase not in COMING_UP:
-            return None
-        if self._reason(known.instance) is not None:  # how long the wait lasts is not known
-            return None
-        return await self.estimates.ready_at(known.instance.request.product_name, asked.created_at)
-
     def _reason(self, instance: Instance) -> str | None:
         """What an instance waits for: to be created, or for a stop or delete to be confirmed."""
         return creation.reason(instance, self.policy) or release.reason(instance)
 
-    def _is_stale(self, instance: Instance, last_look: datetime | None) -> bool:
-        """Whether the provider should have been heard of it by now and was not."""
+    def _is_stale(self, instance: Instance, at: AsOf) -> bool:
+        """Whether the provider should have listed it by now and did not."""
         if instance.provider_id is None or instance.phase is Phase.TERMINATED:
             return False
-        heard = max(
-            (at for at in (instance.observation.sighted_at, instance.started_at, last_look) if at is not None),
-            default=None,
-        )
-        return heard is None or self.clock.now() - heard > LOOKS_MISSED * self.poll_interval
+        times = (instance.observation.sighted_at, instance.started_at, at.last_listing_at)
+        seen = max((time for time in times if time is not None), default=None)
+        return seen is None or at.now - seen > LISTINGS_MISSED * self.poll_interval
 
 
 def port_mappings(endpoints: Iterable[Endpoint], phase: Phase) -> list[PortMapping]:
@@ -131,7 +124,7 @@ def port_mappings(endpoints: Iterable[Endpoint], phase: Phase) -> list[PortMappi
 
 
 def operation_details(operation: Operation) -> OperationDetails:
-    """All that is told of an operation."""
+    """Everything that is shown of an operation."""
     return OperationDetails(
         operation_id=operation.id,
         instance_id=operation.instance_id,
@@ -153,13 +146,13 @@ def _phases(operation: Operation) -> dict[str, str]:
     return {step: iso(at) for step, at in operation.stamps.items()}
 
 
-def _last_seen_at(instance: Instance, last_look: datetime | None) -> datetime | None:
-    """A sighting is written down when it changes; while it is listed unchanged, the last look saw it too."""
+def _last_seen_at(instance: Instance, last_listing_at: datetime | None) -> datetime | None:
+    """When it was last listed: sightings are recorded when they change, so an unchanged one is as of the listing."""
     seen = instance.observation.sighted_at
     gone = instance.observation.unlisted_since is not None or instance.observation.sighting is Sighting.ABSENT
-    if seen is None or last_look is None or gone or instance.phase is Phase.TERMINATED:
+    if seen is None or last_listing_at is None or gone or instance.phase is Phase.TERMINATED:
         return seen
-    return max(seen, last_look)
+    return max(seen, last_listing_at)
 
 
 def _error(failure: Failure | None) -> ErrorDetails | None:

@@ -1,8 +1,9 @@
-"""The merged listing as it is shown: InstanceDetails, and beside them what only the provider tells."""
+"""The merged listing: InstanceDetails, and beside them the fields that only the provider has."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Annotated, Final
 
 import msgspec
@@ -11,11 +12,8 @@ from msgspec import UNSET, Meta, UnsetType, field
 from corral.domain.lifecycle.tables import Phase
 from corral.domain.observation.merge import Consistency, Merged, Source, foreign_phase
 from corral.domain.observation.sighting import ProviderInstance
-from corral.domain.operation import Operation
 from corral.domain.placement.catalog import BillingMode
 from corral.domain.timestamps import iso
-from corral.engine.queries.instances import InstanceWithOperation
-from corral.engine.queries.merged_listing import ListingResult
 from corral.views.instance import InstanceView, port_mappings
 from corral.views.schemas import (
     ConnectionDetails,
@@ -108,12 +106,35 @@ class _Encoded(msgspec.Struct):
     warning: str | UnsetType = UNSET
 
 
-def comprehensive_list(answer: ListingResult, *, seconds: float) -> bytes:
-    """*answer*, given after *seconds*, as JSON."""
-    sources, spent = answer.sources, answer.spent
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListingTimings:
+    """Where the time of a listing went, in seconds."""
+
+    on_provider: float
+    on_records: float
+    on_merging: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListingResult:
+    """One merged listing."""
+
+    encoded: bytes
+    """The instances, as a JSON list."""
+    sources: Mapping[Source, int]
+    warning: str | None
+    """Why the provider's part is old or missing; None when it is neither."""
+    spent: ListingTimings
+    hit_ratio: float = 0.0
+    """Of the cache, when the result was returned."""
+
+
+def comprehensive_list(result: ListingResult, *, seconds: float) -> bytes:
+    """*result*, returned after *seconds*, as JSON."""
+    sources, spent = result.sources, result.spent
     return msgspec.json.encode(
         _Encoded(
-            instances=msgspec.Raw(answer.shown),
+            instances=msgspec.Raw(result.encoded),
             total=sum(sources.values()),
             sources=SourceCounts(
                 local=sources[Source.LOCAL], novita=sources[Source.NOVITA], merged=sources[Source.MERGED]
@@ -123,31 +144,25 @@ def comprehensive_list(answer: ListingResult, *, seconds: float) -> bytes:
                 novita_api_time=_ms(spent.on_provider),
                 local_data_time=_ms(spent.on_records),
                 merge_processing_time=_ms(spent.on_merging),
-                cache_hit_ratio=round(answer.hit_ratio, 4),
+                cache_hit_ratio=round(result.hit_ratio, 4),
             ),
-            degraded=answer.warning is not None,
-            warning=UNSET if answer.warning is None else answer.warning,
+            degraded=result.warning is not None,
+            warning=UNSET if result.warning is None else result.warning,
         )
     )
 
 
-async def encoded(view: InstanceView, items: Sequence[tuple[Merged, Operation | None]]) -> bytes:
-    """Merged instances as a JSON list."""
-    return msgspec.json.encode([await _listed(view, item, asked) for item, asked in items])
-
-
-async def _listed(view: InstanceView, item: Merged, asked: Operation | None) -> ListedInstance:
+def listed_instance(view: InstanceView, item: Merged, details: InstanceDetails | None) -> ListedInstance:
+    """*item* of the merged listing; *details* are those of its record, None when only the provider has it."""
     seen = item.seen
-    if item.instance is not None:
-        details = await view.instance(InstanceWithOperation(instance=item.instance, operation=asked))
-    else:
-        assert seen is not None, "an item is known to somebody"  # noqa: S101
+    if details is None:
+        assert seen is not None, "an item without a record is listed by the provider"  # noqa: S101
         details = _foreign(view, seen, iso(item.synced_at))
     own = {name: getattr(details, name) for name in InstanceDetails.__struct_fields__}
-    about = ListedInstance(
+    listed = ListedInstance(
         **own, source=item.source, data_consistency=item.consistency, last_synced_at=iso(item.synced_at)
     )
-    return about if seen is None else _with_provider_fields(about, seen)
+    return listed if seen is None else _with_provider_fields(listed, seen)
 
 
 def _with_provider_fields(listed: ListedInstance, seen: ProviderInstance) -> ListedInstance:
@@ -167,7 +182,7 @@ def _with_provider_fields(listed: ListedInstance, seen: ProviderInstance) -> Lis
 
 
 def _foreign(view: InstanceView, seen: ProviderInstance, seen_at: str | None) -> InstanceDetails:
-    """What is told of an instance that only the provider knows."""
+    """What is shown of an instance that only the provider has."""
     phase = foreign_phase(seen)
     failed = phase is Phase.FAILED and seen.failure is not None
     return InstanceDetails(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -19,6 +20,7 @@ from support.waiting import until
 from corral.base.clock import SystemClock
 from corral.domain.delivery import Delivery, DeliveryId, DeliveryStatus
 from corral.domain.errors import NotFoundError, StoreUnavailableError
+from corral.domain.health.checks import HealthReport
 from corral.domain.instance import Failure, Instance
 from corral.domain.lifecycle.tables import Phase
 from corral.engine.events.webhook_sender import BUSY_PAUSE, WebhookSender
@@ -75,6 +77,9 @@ async def test_a_message_is_what_the_contract_says(room: EventEnv, deliveries: W
     """And the official library takes it."""
     async with Receiver().serving() as receiver:
         (instance,) = await room.create("a1", url=receiver.url)
+        now = room.clock.now()
+        report = HealthReport(endpoints=(), first_checked_at=now, last_checked_at=now, checks=1)
+        instance = replace(instance, health=report)
         await room.move(instance, Phase.FAILED, failure=Failure(code="STARTUP_TIMEOUT", message="too slow"))
         await sent(deliveries)
     created, failed = receiver.messages
@@ -86,13 +91,10 @@ async def test_a_message_is_what_the_contract_says(room: EventEnv, deliveries: W
     )
     assert failed.json["error"] == {"code": "STARTUP_TIMEOUT", "message": "too slow"}
     assert (failed.json["event"], failed.json["previousStatus"]) == ("instance.timeout", "creating")
-    assert failed.json["healthCheck"] == {"overallStatus": "healthy"}
-    assert failed.json["instance"] == {
-        "id": "inst_a1",
-        "status": "failed",
-        "operationId": "op_a1",
-        "healthCheck": {"overallStatus": "healthy"},
-    }
+    shown = failed.json["instance"]
+    assert (shown["id"], shown["status"], shown["operation"]["operationId"]) == ("inst_a1", "failed", "op_a1")
+    assert failed.json["healthCheck"] == shown["healthCheck"]
+    assert (shown["healthCheck"]["overallStatus"], shown["healthCheck"]["checks"]) == ("healthy", 1)
     assert failed.id == failed.json["id"] == event.id
     assert {"error", "healthCheck"}.isdisjoint(created.json)
     stamp = SystemClock().now()
@@ -132,7 +134,7 @@ async def test_the_instance_in_a_message_is_the_one_of_its_event(
         await sent(deliveries)
 
     assert [m.json["instance"]["status"] for m in receiver.messages] == [m.json["status"] for m in receiver.messages]
-    assert [m.json["instance"]["operationId"] for m in receiver.messages] == ["op_a1"] * 5
+    assert [m.json["instance"]["operation"]["operationId"] for m in receiver.messages] == ["op_a1"] * 5
     async with database.connection() as connection:
         assert await connection.fetchval("SELECT count(snapshot) FROM corral_deliveries") == 0
 

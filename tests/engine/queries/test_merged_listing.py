@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from pydantic import SecretStr
+from support.describer import a_describer
 from support.waiting import until
 
 from corral.base.clock import SystemClock
@@ -20,8 +21,7 @@ from corral.cloud.breaker import BreakerState
 from corral.cloud.local_ledger import LocalLedger
 from corral.cloud.novita.account import GuardedCloud, opened_account
 from corral.domain.lifecycle.decide import Policy
-from corral.domain.observation.merge import Merged, Source
-from corral.domain.operation import Operation
+from corral.domain.observation.merge import Source
 from corral.engine.events.publisher import EventPublisher
 from corral.engine.observe.observations import Observations
 from corral.engine.queries.merged_listing import LEAST_PATIENCE_SECONDS, ListingOptions, MergedListing
@@ -50,10 +50,6 @@ class Roll:
         answer = await self.listing.read(ALL)
         counts = [answer.sources[source] for source in Source]
         return counts, answer.warning, self.clock.monotonic() - began
-
-
-async def ids(items: Sequence[tuple[Merged, Operation | None]]) -> bytes:
-    return ",".join(item.seen.id for item, _ in items if item.seen is not None).encode()
 
 
 @asynccontextmanager
@@ -93,7 +89,7 @@ async def calling(database: Database, *, ttl_seconds: int, retries: int = 3) -> 
             caches=caches,
             sightings=sightings,
             clock=clock,
-            show=ids,
+            describer=a_describer(database, clock),
         )
         await sim.create("somebody-elses")
         yield Roll(listing=listing, cloud=cloud, sim=sim, clock=clock, caches=caches)

@@ -2,65 +2,51 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, cast
 
-import pytest
 from support.clocks import SteppedClock
 from support.known import FRESH, NOW
 
-from corral.base.clock import FixedClock
 from corral.domain.instance import Observation, ProviderId
 from corral.domain.lifecycle.decision import Policy
 from corral.domain.lifecycle.tables import Phase
+from corral.domain.operation import InstanceWithOperation
 from corral.domain.timestamps import iso
-from corral.engine.queries.instances import InstanceWithOperation
+from corral.engine.queries.instance_details import InstanceDescriber
 from corral.views.instance import InstanceView
+from corral.views.schemas import InstanceDetails
 
 READY = replace(
     FRESH, phase=Phase.READY, provider_id=ProviderId("n-1"), started_at=NOW, observation=Observation(sighted_at=NOW)
 )
 
 
-def view(last_look_at: datetime | None) -> InstanceView:
-    return InstanceView(
+def details(last_listing_at: datetime | None, at: datetime | None = None) -> InstanceDetails:
+    """What is shown of READY a day later, or what was shown at *at*."""
+    describer = InstanceDescriber(
+        view=InstanceView(ready_word="ready", policy=Policy(), poll_interval=timedelta(seconds=30)),
         clock=SteppedClock(NOW + timedelta(days=1)),
-        estimates=cast("Any", None),  # asked only for instances that are coming up
-        ready_word="ready",
-        policy=Policy(),
-        poll_interval=timedelta(seconds=30),
-        last_look_at=lambda: last_look_at,
+        estimates=cast("Any", None),  # used only for instances that are coming up
+        last_listing_at=lambda: last_listing_at,
     )
+    return asyncio.run(describer.details(InstanceWithOperation(instance=READY, operation=None), at=at))
 
 
-async def test_what_was_seen_later_is_not_shown() -> None:
+def test_what_was_seen_later_is_not_shown() -> None:
     """A message about an event a day ago says when the instance had last been seen then."""
-    known = InstanceWithOperation(instance=READY, operation=None)
-    at = NOW + timedelta(minutes=10)
-    now, then = view(NOW + timedelta(days=1)), view(NOW + timedelta(days=1)).as_of(at)
+    at, a_day_later = NOW + timedelta(minutes=10), NOW + timedelta(days=1)
+    shown = details(a_day_later, at)
 
-    assert (await now.instance(known)).last_seen_at == iso(NOW + timedelta(days=1))
-    shown = await then.instance(known)
+    assert details(a_day_later).last_seen_at == iso(a_day_later)
     assert (shown.last_seen_at, shown.stale) == (iso(at), False)
 
 
-async def test_an_instance_not_seen_for_long_was_stale_then() -> None:
+def test_an_instance_not_seen_for_long_was_stale_then() -> None:
     """The provider had not been listed for ten minutes at the event."""
-    shown = (
-        await view(NOW)
-        .as_of(NOW + timedelta(minutes=10))
-        .instance(InstanceWithOperation(instance=READY, operation=None))
-    )
+    shown = details(NOW, NOW + timedelta(minutes=10))
 
     assert (shown.last_seen_at, shown.stale) == (iso(NOW), True)
-    assert not (await view(None).as_of(NOW).instance(InstanceWithOperation(instance=READY, operation=None))).stale
-
-
-async def test_a_clock_that_stands_still_does_not_sleep() -> None:
-    """A task that slept by it would never wake."""
-    clock = FixedClock(NOW)
-
-    assert (clock.now(), clock.monotonic()) == (NOW, clock.monotonic())
-    with pytest.raises(RuntimeError):
-        await clock.sleep(1)
+    assert not details(None, NOW).stale

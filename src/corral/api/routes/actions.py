@@ -59,7 +59,7 @@ def handlers(desk: InstanceServices) -> list[HTTPRouteHandler]:
             given_id = await desk.changes.named(kind, terms.name or "", line)
 
         def accepted(outcome: AcceptedCommand) -> StoredResponse:
-            return _accepted(desk.view, outcome)
+            return _accepted(desk.describer.view, outcome)
 
         outcome = await desk.changes.ask(kind, given_id, terms, keyed(context, accepted), line=line)
         context.is_audited = isinstance(outcome, AcceptedCommand) and outcome.is_new

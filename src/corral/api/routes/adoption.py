@@ -20,7 +20,7 @@ from corral.api.middleware.idempotency import REPORTS_PROBLEMS
 from corral.api.openapi.bodies import with_body
 from corral.domain.requests.create import ADOPT_BODY
 from corral.engine.commands.adopt import AdoptInstance
-from corral.views.instance import InstanceView
+from corral.engine.queries.instance_details import InstanceDescriber
 from corral.views.schemas import InstanceDetails
 
 
@@ -30,7 +30,7 @@ class AdoptionServices:
 
     adopting: AdoptInstance
     orders: RequestReader
-    view: InstanceView
+    describer: InstanceDescriber
 
 
 def handlers(desk: AdoptionServices) -> list[HTTPRouteHandler]:
@@ -55,7 +55,7 @@ def handlers(desk: AdoptionServices) -> list[HTTPRouteHandler]:
         line = context.success_line(HTTPStatus.CREATED)
         known, is_new = await desk.adopting.adopt(instance_id, adoption, line)
         context.is_audited = is_new
-        details = await desk.view.instance(known)
+        details = await desk.describer.details(known)
         status = HTTPStatus.CREATED if is_new else HTTPStatus.OK
         return Response(msgspec.json.encode(details), status_code=status, media_type="application/json")
 

@@ -17,8 +17,9 @@ from corral.api.http.context import context_of
 from corral.api.http.parameters import ID_CHARACTERS
 from corral.api.middleware.auth import VIEWER
 from corral.engine.auth.api_keys import ApiKeys
-from corral.engine.events.log import EventDetails, EventLog
+from corral.engine.events.log import EventLog
 from corral.engine.events.stream import EventStream
+from corral.views.event import EventDetails
 
 MOST_SEQ = 2**63 - 1
 _STREAM_HEADERS = {

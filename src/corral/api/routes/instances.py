@@ -30,9 +30,9 @@ from corral.domain.requests.create import CREATE_BODY
 from corral.domain.timestamps import iso
 from corral.engine.commands.change import ChangeInstance
 from corral.engine.commands.create import CreatedInstance, CreateInstance
+from corral.engine.queries.instance_details import InstanceDescriber
 from corral.engine.queries.instances import InstanceQueries
 from corral.store.tables.idempotency import StoredResponse
-from corral.views.instance import InstanceView
 from corral.views.plan import PlanDetails, plan_details
 from corral.views.schemas import InstanceCreated, InstanceDetails, InstanceList
 
@@ -50,7 +50,7 @@ class InstanceServices:
     orders: RequestReader
     changes: ChangeInstance
     reading: InstanceQueries
-    view: InstanceView
+    describer: InstanceDescriber
 
 
 def handlers(desk: InstanceServices) -> list[HTTPRouteHandler]:
@@ -102,19 +102,19 @@ def handlers(desk: InstanceServices) -> list[HTTPRouteHandler]:
     ) -> InstanceList:
         """Filter by status (`stopped` means `exited`), name and region."""
         found, total = await desk.reading.page(
-            phases=desk.view.phases(None if status is None else status.phase),
+            phases=desk.describer.view.phases(None if status is None else status.phase),
             name=name,
             region=region,
             limit=limit,
             offset=offset,
         )
-        shown = [await desk.view.instance(known) for known in found]
+        shown = [await desk.describer.details(known) for known in found]
         return InstanceList(instances=shown, total=total, limit=limit, offset=offset)
 
     @get("/api/instances/{instance_id:str}", summary="One instance", tags=["instances"], opt=VIEWER)
     async def get_instance(instance_id: FromPath[str]) -> InstanceDetails:
         """By Corral's id or the provider's."""
-        return await desk.view.instance(await desk.reading.instance(instance_id))
+        return await desk.describer.details(await desk.reading.instance(instance_id))
 
     return [create_instance, list_instances, get_instance]
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Annotated
 
+import msgspec
 from litestar import get
 from litestar.handlers import HTTPRouteHandler
 from litestar.params import QueryParameter
+from msgspec import Meta
 
 from corral.api.middleware.auth import VIEWER
 from corral.cache.registry import CacheRegistry
+from corral.cloud.breaker import BreakerState
 from corral.domain.lifecycle.tables import Phase
 from corral.domain.placement.catalog import MICRO_USD
 from corral.domain.placement.pricing import usd
@@ -18,19 +21,95 @@ from corral.domain.timestamps import iso
 from corral.engine.queries.fleet import MOST_HOURS, Fleet, FleetNumbers, History
 from corral.jobs.queue import JobStatus
 from corral.store.tables.ready_times import Quantiles
-from corral.views.metric_schemas import (
-    CacheShare,
-    Durations,
-    HistoryStep,
-    InstanceNumbers,
-    MetricsHistory,
-    MetricsSummary,
-    ProviderNumbers,
-    QueueNumbers,
-    WebhookNumbers,
-)
 
 HOUR = timedelta(hours=1)
+
+
+class Durations(msgspec.Struct, rename={"p50_ms": "p50Ms", "p90_ms": "p90Ms"}):
+    """How long something took."""
+
+    p50_ms: Annotated[int | None, Meta(description="Half took at most this, in milliseconds.", examples=[41200])]
+    p90_ms: Annotated[int | None, Meta(description="Nine in ten took at most this.", examples=[87500])]
+
+
+class InstanceNumbers(msgspec.Struct, rename="camel"):
+    """The instances in numbers."""
+
+    total: Annotated[int, Meta(description="All instances, also terminated ones.", examples=[12])]
+    by_status: Annotated[
+        dict[str, int], Meta(description="How many, of every status.", examples=[{"ready": 9, "starting": 3}])
+    ]
+
+
+class QueueNumbers(msgspec.Struct, rename="camel"):
+    """The queue in numbers."""
+
+    pending: Annotated[int, Meta(description="Jobs that wait, also for a later time.", examples=[3])]
+    processing: Annotated[int, Meta(description="Jobs that run.", examples=[1])]
+    failed: Annotated[int, Meta(description="Jobs that failed for good and are still listed.", examples=[0])]
+    oldest_pending_age_ms: Annotated[
+        int | None, Meta(description="How long the oldest job that could run has waited to.", examples=[12])
+    ]
+
+
+class WebhookNumbers(msgspec.Struct, rename={"oldest_age_ms": "oldestAgeMs", "failed_24h": "failed24h"}):
+    """The outbox in numbers."""
+
+    pending: Annotated[int, Meta(description="Messages not yet taken by their receivers.", examples=[0])]
+    oldest_age_ms: Annotated[int | None, Meta(description="How old the oldest of them is.", examples=[850])]
+    failed_24h: Annotated[int, Meta(description="Messages given up within the last day.", examples=[0])]
+
+
+class ProviderNumbers(msgspec.Struct, rename="camel"):
+    """The provider in numbers."""
+
+    breaker: Annotated[BreakerState, Meta(description="OPEN: it keeps failing and is left alone.", examples=["CLOSED"])]
+    budget_per_minute: Annotated[int, Meta(description="Calls a minute it may be asked.", examples=[300])]
+    calls_last_minute: Annotated[int, Meta(description="Calls of the last minute, by all processes.", examples=[42])]
+
+
+class CacheShare(msgspec.Struct, rename="camel"):
+    """One cache of the process that answers, in numbers."""
+
+    hit_ratio: Annotated[float, Meta(description="Share of questions answered at once, 0 to 1.", examples=[0.93])]
+    size: Annotated[int, Meta(description="Values held.", examples=[7])]
+
+
+class MetricsSummary(msgspec.Struct, rename="camel"):
+    """The fleet at one moment; the same from every process, but for `caches` and `provider.breaker`."""
+
+    timestamp: Annotated[str, Meta(description="When it was counted.", examples=["2030-01-01T00:00:00.000Z"])]
+    instances: Annotated[InstanceNumbers, Meta(description="The instances in numbers.")]
+    usd_per_hour: Annotated[float, Meta(description="What everything that runs costs an hour.", examples=[1.62])]
+    time_to_ready: Annotated[Durations, Meta(description="From the wish to ready, over the last day.")]
+    readiness_lag: Annotated[
+        Durations, Meta(description="From the provider's first word that it runs to ready, over the last day.")
+    ]
+    queue: Annotated[QueueNumbers, Meta(description="The job queue.")]
+    webhooks: Annotated[WebhookNumbers, Meta(description="The outbox.")]
+    provider: Annotated[ProviderNumbers, Meta(description="How hard the provider is asked.")]
+    caches: Annotated[dict[str, CacheShare], Meta(description="By cache, of the process that answers.")]
+
+
+class HistoryStep(msgspec.Struct, rename="camel"):
+    """One step of the past."""
+
+    at: Annotated[str, Meta(description="Where the step ends.", examples=["2030-01-01T00:00:00.000Z"])]
+    usd_per_hour: Annotated[
+        float, Meta(description="What the fleet cost an hour, on the step's average.", examples=[1.62])
+    ]
+    became_ready: Annotated[int, Meta(description="Instances that became ready in it.", examples=[4])]
+    time_to_ready: Annotated[Durations, Meta(description="From the wish to ready, of these.")]
+    readiness_lag: Annotated[Durations, Meta(description="From the provider's first word that it runs to ready.")]
+
+
+class MetricsHistory(msgspec.Struct, rename={"since": "from", "step_seconds": "stepSeconds"}):
+    """The last hours in equal steps, oldest first."""
+
+    since: Annotated[str, Meta(description="Where the first step begins.", examples=["2029-12-31T00:00:00.000Z"])]
+    step_seconds: Annotated[float, Meta(description="How long a step is.", examples=[1440.0])]
+    usd: Annotated[float, Meta(description="What the fleet cost in all, over these hours.", examples=[38.9])]
+    points: Annotated[list[HistoryStep], Meta(description="Sixty of them.")]
 
 
 def handlers(fleet: Fleet, book: CacheRegistry, *, ready_word: str) -> list[HTTPRouteHandler]:

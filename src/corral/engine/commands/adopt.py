@@ -17,12 +17,11 @@ from corral.domain.instance import Instance, InstanceId, OperationId
 from corral.domain.observation.adoption import Adoption, adopted, billing_mode, completed
 from corral.domain.observation.provider_names import parse_provider_name
 from corral.domain.observation.sighting import ProviderInstance, Sighting
-from corral.domain.operation import Operation, OperationKind, OperationStatus
+from corral.domain.operation import InstanceWithOperation, Operation, OperationKind, OperationStatus
 from corral.engine.commands.create import REMIND_AFTER
 from corral.engine.ids import is_id, no_such_instance
 from corral.engine.payloads import about
 from corral.engine.queries.catalog import Catalog
-from corral.engine.queries.instances import InstanceWithOperation
 from corral.engine.reconcile.recorder import Tell
 from corral.jobs.queue import JobQueue, NewJob
 from corral.store.session.database import Database

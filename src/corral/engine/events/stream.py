@@ -20,9 +20,10 @@ import msgspec
 from corral.base.clock import Clock, is_set_within
 from corral.base.telemetry import Metrics, log
 from corral.domain.errors import StoreUnavailableError
-from corral.engine.events.log import EventDetails, EventLog
+from corral.engine.events.log import EventLog
 from corral.store.session.notifications import Notifications
 from corral.store.tables.events import TOPIC
+from corral.views.event import EventDetails
 
 HELD = 2000
 """Events held for followers: at about 500 bytes each, a megabyte. A follower further behind reads the database."""

@@ -12,37 +12,31 @@ receiver that remembers ids takes each event once.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from datetime import datetime, timedelta
-
-import msgspec
+from collections.abc import Callable
+from datetime import timedelta
 
 from corral.base.clock import Clock
 from corral.base.telemetry import Metrics, log
 from corral.domain.audit import AuditEntry
 from corral.domain.delivery import Delivery, DeliveryAttempt, DeliveryId, DeliveryStatus
 from corral.domain.errors import NotFoundError
-from corral.domain.events import EventType
-from corral.domain.instance import Instance, InstanceId
-from corral.domain.operation import Operation
-from corral.engine.events.log import EventDetails, EventLog
+from corral.domain.instance import InstanceId
+from corral.domain.operation import InstanceWithOperation
 from corral.engine.events.publisher import SEND_WEBHOOK, send_job
+from corral.engine.queries.instance_details import InstanceDescriber
 from corral.jobs.queue import JobQueue
 from corral.jobs.registry import JobPool, JobRun, JobType, RequeueError
 from corral.store.session.database import Connection, Database
 from corral.store.tables import audit, deliveries, events, instances, operations
 from corral.store.tables.deliveries import Pending
+from corral.views.event import event_details, webhook_body
 from corral.webhooks.deliver import Attempt, Sender
 from corral.webhooks.schedule import AttemptOutcome, next_delay
 from corral.webhooks.slots import SendSlots, Slot, SlotsTakenError
 
-Describe = Callable[[Instance, Operation | None, datetime], Awaitable[object]]
-"""An instance and its operation, as the API showed them then (InstanceDetails): anything that encodes as JSON."""
-
 BUSY_PAUSE = timedelta(seconds=1)
 """Another worker sends for the instance and will most likely send ours too; we look again, in case it was ending."""
 
-_ABOUT_HEALTH = frozenset({EventType.HEALTH_CHECKING, EventType.READY, EventType.FAILED, EventType.TIMEOUT})
 _ENDS = {
     AttemptOutcome.DELIVERED: DeliveryStatus.DELIVERED,
     AttemptOutcome.STOP: DeliveryStatus.STOPPED,
@@ -62,19 +56,17 @@ class WebhookSender:
         self,
         database: Database,
         queue: JobQueue,
-        event_log: EventLog,
         *,
         sender: Sender | None,
-        describe: Describe,
+        describer: InstanceDescriber,
         clock: Clock,
         metrics: Metrics,
         jitter: Callable[[], float],
     ) -> None:
         self._database = database
         self._queue = queue
-        self._log = event_log
         self._sender = sender
-        self._describe = describe
+        self._describer = describer
         self._clock = clock
         self._metrics = metrics
         self._roll = jitter
@@ -189,16 +181,18 @@ class WebhookSender:
     async def _compose(self, connection: Connection, instance_id: InstanceId, pending: Pending) -> bytes:
         """The message: the event, and the instance as it was then."""
         event = await events.one(connection, pending.event_row)
-        details = self._log.shown(event)
+        details = event_details(event, self._describer.view.ready_word)
         if pending.snapshot is not None:
-            instance, operation = pending.snapshot.instance, pending.snapshot.operation
-            return message(details, await self._describe(instance, operation, event.at))
+            snapshot = pending.snapshot
+            known = InstanceWithOperation(instance=snapshot.instance, operation=snapshot.operation)
+            return webhook_body(details, await self._describer.details(known, at=event.at))
         # A delivery of an earlier release, which kept no snapshot: the instance as it is now.
         latest = await instances.load(connection, instance_id)
         if latest is None:
-            return message(details, None)
+            return webhook_body(details, None)
         operation = await operations.load(connection, latest.operation_id)
-        return message(details, await self._describe(latest, operation, self._clock.now()))
+        known = InstanceWithOperation(instance=latest, operation=operation)
+        return webhook_body(details, await self._describer.details(known))
 
     def _tell(self, instance_id: InstanceId, pending: Pending, attempt: Attempt, status: DeliveryStatus) -> None:
         self._metrics.webhook_attempts.labels(attempt.outcome.value).inc()
@@ -210,17 +204,3 @@ class WebhookSender:
             log.info("webhook.retried", reason=attempt.error, **facts)
         else:
             log.warning("webhook.given_up", reason=attempt.error, status=status.value, **facts)
-
-
-def message(event: EventDetails, instance: object) -> bytes:
-    """The body of a webhook. `error` and `healthCheck` are there when the event is about them."""
-    described = msgspec.to_builtins(instance)
-    told = msgspec.to_builtins(event)
-    data = told.pop("data")
-    error = told.pop("error")
-    if error is not None:
-        told["error"] = error
-    health = described.get("healthCheck") if isinstance(described, dict) else None
-    if health is not None and event.event in _ABOUT_HEALTH:
-        told["healthCheck"] = health
-    return msgspec.json.encode({**told, "instance": described, "data": data})

@@ -3,28 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 
 from corral.cache.cache import Cache
 from corral.cache.registry import CacheName, CacheRegistry
 from corral.domain.errors import NotFoundError
-from corral.domain.instance import Instance
 from corral.domain.lifecycle.tables import Phase
-from corral.domain.operation import Operation
+from corral.domain.operation import InstanceWithOperation, Operation
 from corral.engine.ids import is_id, no_such_instance
 from corral.store.session.database import Database
 from corral.store.tables import instances, operations
 
 OUR_IDS = "inst_"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InstanceWithOperation:
-    """An instance and what was last asked of it."""
-
-    instance: Instance
-    operation: Operation | None
 
 
 class InstanceQueries:

@@ -13,11 +13,13 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from typing import Final
+
+import msgspec
 
 from corral.base.clock import Clock
 from corral.base.telemetry import log
@@ -27,10 +29,12 @@ from corral.cloud.port import Cloud, Listing
 from corral.domain.errors import CloudError
 from corral.domain.instance import Instance, InstanceId, OperationId
 from corral.domain.observation.merge import Merged, ProviderListing, Source, merge
-from corral.domain.operation import Operation
+from corral.domain.operation import InstanceWithOperation, Operation
 from corral.engine.observe.observations import Observations, unmatched_records
+from corral.engine.queries.instance_details import InstanceDescriber
 from corral.store.session.database import Database
 from corral.store.tables import instances, operations
+from corral.views.listing import ListedInstance, ListingResult, ListingTimings, listed_instance
 
 LEAST_PATIENCE_SECONDS: Final = 0.75
 """
@@ -48,9 +52,6 @@ DEGRADED_SECONDS: Final = 1.0
 
 _ALL: Final = "all"
 
-Show = Callable[[Sequence[tuple[Merged, Operation | None]]], Awaitable[bytes]]
-"""Turns instances into what callers read."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListingOptions:
@@ -66,27 +67,10 @@ class ListingOptions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ListingTimings:
-    """Where the time went, in seconds."""
-
-    on_provider: float
-    on_records: float
-    on_merging: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ListingResult:
-    """One merged listing."""
-
-    shown: bytes
-    sources: Mapping[Source, int]
-    warning: str | None
-    """Why the provider's part is old or missing; None when it is not."""
-    spent: ListingTimings
+class _CachedListing:
+    result: ListingResult
     kept_since: float
     """From when its time in the cache counts."""
-    hit_ratio: float = 0.0
-    """Of the cache, at the time of the answer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,14 +96,14 @@ class MergedListing:
         caches: CacheRegistry,
         sightings: Observations,
         clock: Clock,
-        show: Show,
+        describer: InstanceDescriber,
     ) -> None:
         self._cloud = cloud
         self._database = database
         self._sightings = sightings
         self._clock = clock
-        self._show = show
-        self._answers: Cache[ListingResult] = caches[CacheName.MERGED_LISTING]
+        self._describer = describer
+        self._answers: Cache[_CachedListing] = caches[CacheName.MERGED_LISTING]
         self._looks: Cache[_AccountRead] = caches[CacheName.INSTANCE_STATES]
         self._flight: asyncio.Task[_AccountRead] | None = None
         self._asked_at = 0.0
@@ -134,10 +118,10 @@ class MergedListing:
 
     async def read(self, options: ListingOptions) -> ListingResult:
         """The merged listing; raises no CloudError."""
-        answer = await self._answers.get(options.key, partial(self._make, options), since=lambda made: made.kept_since)
-        return replace(answer, hit_ratio=self._answers.stats().hit_ratio)
+        kept = await self._answers.get(options.key, partial(self._make, options), since=lambda made: made.kept_since)
+        return replace(kept.result, hit_ratio=self._answers.stats().hit_ratio)
 
-    async def _make(self, options: ListingOptions) -> ListingResult:
+    async def _make(self, options: ListingOptions) -> _CachedListing:
         began_at = self._clock.monotonic()
         if options.sync_local_state:
             look, warning = await self._look(fresh=True)
@@ -154,17 +138,25 @@ class MergedListing:
         items, asked = await self._merged(local, look)
         if not options.include_novita_only:
             items = [item for item in items if item.instance is not None]
-        shown = await self._show([(item, _operation(item, asked)) for item in items])
+        encoded = msgspec.json.encode([await self._listed(item, asked) for item in items])
         sources = Counter(item.source for item in items)
         now = self._clock.monotonic()
         degraded_since = now - self._answers.ttl_seconds + DEGRADED_SECONDS
-        return ListingResult(
-            shown=shown,
+        result = ListingResult(
+            encoded=encoded,
             sources={source: sources[source] for source in Source},
             warning=warning,
             spent=ListingTimings(on_provider=provider_seconds, on_records=local_seconds, on_merging=now - merging_at),
-            kept_since=degraded_since if look is None or warning is not None else look.began_at,
         )
+        kept_since = degraded_since if look is None or warning is not None else look.began_at
+        return _CachedListing(result=result, kept_since=kept_since)
+
+    async def _listed(self, item: Merged, operations_by_id: Mapping[OperationId, Operation]) -> ListedInstance:
+        details = None
+        if item.instance is not None:
+            operation = operations_by_id.get(item.instance.operation_id)
+            details = await self._describer.details(InstanceWithOperation(instance=item.instance, operation=operation))
+        return listed_instance(self._describer.view, item, details)
 
     async def _timed_look(self, began_at: float) -> tuple[_AccountRead | None, str | None, float]:
         look, warning = await self._look(fresh=False)
@@ -255,7 +247,3 @@ def _told(held: _AccountRead | None, why: str) -> str:
     if held is None:
         return f"{why}; only Corral's own records are shown"
     return f"{why}; its part is as of {held.began:%H:%M:%S} UTC"
-
-
-def _operation(item: Merged, asked: Mapping[OperationId, Operation]) -> Operation | None:
-    return None if item.instance is None else asked.get(item.instance.operation_id)

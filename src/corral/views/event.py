@@ -1,0 +1,77 @@
+"""Events as the API, streams and webhooks show them, and the body of a webhook."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Annotated, Final
+
+import msgspec
+from msgspec import Meta
+
+from corral.domain.events import Event, EventType
+from corral.domain.lifecycle.tables import Phase
+from corral.domain.timestamps import iso
+from corral.views.schemas import InstanceDetails
+
+_ABOUT_HEALTH: Final = frozenset({EventType.HEALTH_CHECKING, EventType.READY, EventType.FAILED, EventType.TIMEOUT})
+
+
+class EventError(msgspec.Struct):
+    """Why the instance is failed."""
+
+    code: str
+    message: str
+
+
+class EventDetails(msgspec.Struct, rename="camel"):
+    """One event."""
+
+    id: Annotated[str, Meta(description="Unique everywhere, and the same in every delivery of this event.")]
+    seq: Annotated[int, Meta(description="Its place in the one order of all events, which has no gaps.")]
+    event: EventType
+    instance_id: str
+    novita_instance_id: str | None
+    status: Annotated[str, Meta(description="The instance's status after the change.")]
+    previous_status: str | None
+    timestamp: str
+    elapsed_time: Annotated[int | None, Meta(description="Milliseconds since its operation was asked for.")]
+    operation_id: str
+    reason: str
+    error: EventError | None
+    data: Annotated[dict[str, object], Meta(description="The instance's name, and where it is placed once it is.")]
+
+
+def event_details(event: Event, ready_word: str) -> EventDetails:
+    """*event* as it is shown; *ready_word* is the public status of a ready instance."""
+
+    def status(phase: Phase) -> str:
+        return ready_word if phase is Phase.READY else phase.value
+
+    since, failure, before = event.since_asked, event.failure, event.previous_phase
+    return EventDetails(
+        id=event.id,
+        seq=event.seq,
+        event=event.type,
+        instance_id=event.instance_id,
+        novita_instance_id=event.provider_id,
+        status=status(event.phase),
+        previous_status=None if before is None else status(before),
+        timestamp=iso(event.at),
+        elapsed_time=None if since is None else int(since / timedelta(milliseconds=1)),
+        operation_id=event.operation_id,
+        reason=event.reason,
+        error=None if failure is None else EventError(code=failure.code, message=failure.message),
+        data=dict(event.data),
+    )
+
+
+def webhook_body(event: EventDetails, instance: InstanceDetails | None) -> bytes:
+    """The body of a webhook. `error` and `healthCheck` are left out of events that are not about them."""
+    body = msgspec.to_builtins(event)
+    data, error = body.pop("data"), body.pop("error")
+    if error is not None:
+        body["error"] = error
+    shown = None if instance is None else msgspec.to_builtins(instance)
+    if shown is not None and shown["healthCheck"] is not None and event.event in _ABOUT_HEALTH:
+        body["healthCheck"] = shown["healthCheck"]
+    return msgspec.json.encode({**body, "instance": shown, "data": data})
