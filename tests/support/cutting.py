@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 
-from corral.store.server.embedded import SUPERUSER
+from corral.store.server.cluster_files import SUPERUSER
 from corral.store.server.target import DatabaseTarget
 
 

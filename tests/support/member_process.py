@@ -18,7 +18,7 @@ from corral.jobs.queue import JobQueue
 from corral.jobs.registry import JobRun, JobType, Registry
 from corral.jobs.takeover import release
 from corral.jobs.worker import Worker
-from corral.store.server.embedded import SUPERUSER
+from corral.store.server.cluster_files import SUPERUSER
 from corral.store.server.target import DatabaseTarget
 from corral.store.session import instance_lock
 from corral.store.session.database import Database

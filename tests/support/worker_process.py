@@ -11,7 +11,7 @@ from corral.base.telemetry import Metrics
 from corral.jobs.queue import JobQueue
 from corral.jobs.registry import JobRun, JobType, Registry
 from corral.jobs.worker import Worker
-from corral.store.server.embedded import SUPERUSER
+from corral.store.server.cluster_files import SUPERUSER
 from corral.store.server.target import DatabaseTarget
 from corral.store.session.database import Database
 
