@@ -1,4 +1,11 @@
-"""Single connections: closed when a statement takes too long, and asked once whether they are answered at all."""
+"""
+Single connections: how a new one is prepared and checked, and that it closes itself when a statement takes too long.
+
+Every session asks the server to end it soon after this process, or its host, is gone. By default a server notices a
+host that lost power after two hours; until then the dead session keeps its locks and its open transaction. The settings
+are made by a statement, not in the startup packet, because PgBouncer refuses startup parameters that it does not know.
+On a Unix socket they have no effect.
+"""
 
 from __future__ import annotations
 
@@ -9,39 +16,62 @@ from typing import Any, Final
 import asyncpg
 
 from corral.store.server.target import DatabaseTarget
-from corral.store.session import sessions
 from corral.store.session.driver_errors import NO_SESSION, UNREACHABLE, NoSessionError
 
 PROBE_SECONDS: Final = 4.0
 """Shorter than STATEMENT_SECONDS: when the first statements against a frozen server end, those waiting behind them for
 a connection are refused at once instead of waiting as long again."""
 
+KEEPALIVE_IDLE_SECONDS: Final = 10
+KEEPALIVE_INTERVAL_SECONDS: Final = 5
+KEEPALIVE_COUNT: Final = 3
+"""A silent host is probed after 10 s and given up 15 s later. Shorter, and a network that is away for a moment ends
+sessions; longer, and the locks of a dead host are kept for longer than another leader is promised (30 s)."""
+USER_TIMEOUT_MS: Final = 20_000
+"""How long the server waits for an answer that it sent to be acknowledged; the same reasons in both directions."""
 
-class Sessions:
+_PREPARE: Final = f"""
+SELECT set_config('tcp_keepalives_idle', '{KEEPALIVE_IDLE_SECONDS}', false),
+       set_config('tcp_keepalives_interval', '{KEEPALIVE_INTERVAL_SECONDS}', false),
+       set_config('tcp_keepalives_count', '{KEEPALIVE_COUNT}', false),
+       set_config('tcp_user_timeout', '{USER_TIMEOUT_MS}', false)
+"""
+
+
+async def prepare(connection: Any, *, seconds: float | None = None) -> None:
     """
-    Whether new sessions can be had from the server of *target*, of which this process opens up to *most*.
+    Make a new session end soon after its client; *connection* is asyncpg's, pooled or not.
 
-    A pooler that has none left accepts a connection and lets its first statement wait, while open sessions work as
-    ever. Every new connection of the pool is therefore asked once, and after a failure a probe tries again.
+    Raises TimeoutError when the server does not answer within *seconds*, or else within the connection's own limit.
+    """
+    await connection.execute(_PREPARE, timeout=seconds)
+
+
+class SessionCheck:
+    """
+    Whether the server of *target*, on which this process opens up to *most* sessions, grants new ones.
+
+    A pooler that has none left accepts a connection and lets its first statement wait, while open sessions still work.
+    So every new connection of the pool has to answer a first statement, and after a failure `shortage` tries again.
     """
 
     def __init__(self, target: DatabaseTarget, *, most: int) -> None:
         self._target = target
         self._most = most
-        self._are_short = False
+        self._is_short = False
 
-    async def greet(self, connection: Any) -> None:
-        """Raise NoSessionError unless a new *connection* answers."""
+    async def check(self, connection: Any) -> None:
+        """Prepare a new *connection*; raises NoSessionError when it does not answer."""
         try:
-            await sessions.prepare(connection, seconds=PROBE_SECONDS)
+            await prepare(connection, seconds=PROBE_SECONDS)
         except TimeoutError as error:
-            self._are_short = True
+            self._is_short = True
             raise NoSessionError from error
-        self._are_short = False
+        self._is_short = False
 
     async def shortage(self) -> str | None:
-        """Why new connections fail, as far as one did and one more does; None otherwise."""
-        if self._are_short:
+        """Why new connections fail; None unless the last one failed and one more does."""
+        if self._is_short:
             with contextlib.suppress(*UNREACHABLE):
                 connection = await asyncpg.connect(
                     **self._target.arguments(),
@@ -50,10 +80,10 @@ class Sessions:
                     server_settings={"application_name": "corral"},
                 )
                 try:
-                    await self.greet(connection)
+                    await self.check(connection)
                 finally:
                     connection.terminate()
-        if not self._are_short:
+        if not self._is_short:
             return None
         return f"{NO_SESSION}; this process opens up to {self._most}; it must hold the sum of all processes"
 
@@ -91,7 +121,7 @@ class ClosingConnection(asyncpg.Connection):  # type: ignore[misc]  # asyncpg ha
             return await super().fetchval(*args, **options)
 
 
-class _closed_after_timeout:  # noqa: N801  # reads as a word where it is used
+class _closed_after_timeout:  # noqa: N801  # used like a function
     """Closes *connection* when the block ends with a time-out."""
 
     __slots__ = ("_connection",)

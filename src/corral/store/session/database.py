@@ -23,7 +23,7 @@ import asyncpg
 
 from corral.domain.errors import StoreUnavailableError
 from corral.store.server.target import DatabaseTarget
-from corral.store.session.connections import PROBE_SECONDS, ClosingConnection, Sessions
+from corral.store.session.connections import PROBE_SECONDS, ClosingConnection, SessionCheck
 from corral.store.session.driver_errors import (
     DISK_FULL,
     READ_ONLY,
@@ -70,7 +70,7 @@ class Probe:
 class Database:
     """One PostgreSQL database, reached through a pool."""
 
-    def __init__(self, pool: Pool, sessions: Sessions | None = None) -> None:
+    def __init__(self, pool: Pool, sessions: SessionCheck | None = None) -> None:
         self.pool = pool
         self._sessions = sessions
         self._frozen = False
@@ -91,7 +91,7 @@ class Database:
 
         A statement may take *statement_seconds*, unless it names a time-out of its own; None: any time.
         """
-        sessions = Sessions(target, most=most_connections + OWN_CONNECTIONS)
+        sessions = SessionCheck(target, most=most_connections + OWN_CONNECTIONS)
         with driver_errors():
             pool = await asyncpg.create_pool(
                 **target.arguments(),
@@ -103,7 +103,7 @@ class Database:
                 # The default reset costs a round trip at every release; no code here leaves session state behind
                 # (a point read takes 145 us without it, 260 us with).
                 reset=_keep_session,
-                init=sessions.greet,
+                init=sessions.check,
                 server_settings={"application_name": application_name, "timezone": "UTC"},
             )
         return cls(pool, sessions)

@@ -17,7 +17,7 @@ import asyncpg
 from corral.base.clock import Clock
 from corral.domain.errors import StoreUnavailableError
 from corral.store.server.target import DatabaseTarget
-from corral.store.session import sessions
+from corral.store.session.connections import prepare
 from corral.store.session.database import CONNECT_TIMEOUT_SECONDS, UNREACHABLE, driver_errors
 
 CAMPAIGN_SECONDS = 1.0
@@ -60,7 +60,7 @@ class Leadership:
         self._connection = connection
         try:
             with driver_errors():
-                await sessions.prepare(connection)
+                await prepare(connection)
             while not await self._ask(connection):
                 await self._clock.sleep(CAMPAIGN_SECONDS)
             yield

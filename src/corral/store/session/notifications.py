@@ -22,7 +22,7 @@ from corral.base.clock import Clock, is_set_within
 from corral.base.telemetry import log
 from corral.domain.backoff import delay
 from corral.store.server.target import DatabaseTarget
-from corral.store.session import sessions
+from corral.store.session.connections import prepare
 from corral.store.session.database import CONNECT_TIMEOUT_SECONDS, UNREACHABLE, Connection
 
 CHANNEL: Final = "corral_notices"
@@ -86,7 +86,7 @@ class Notifications:
     async def _listen(self) -> None:
         """Return or raise once the connection is lost."""
         async with self._connected() as (connection, lost):
-            await sessions.prepare(connection)
+            await prepare(connection)
             await connection.add_listener(CHANNEL, self._receive)
             self.listening = True
             log.info("notices.listening")

@@ -28,7 +28,7 @@ import asyncpg
 from corral.base.clock import Clock, is_set_within
 from corral.base.telemetry import log
 from corral.store.server.target import DatabaseTarget
-from corral.store.session import sessions
+from corral.store.session.connections import prepare
 from corral.store.session.database import CONNECT_TIMEOUT_SECONDS, Connection
 
 BEAT = timedelta(seconds=1)
@@ -144,7 +144,7 @@ class Presence:
             server_settings={"application_name": self.application_name},
         )
         try:
-            await sessions.prepare(connection)
+            await prepare(connection)
             await connection.execute(_PREPARE)
             yield connection
         except asyncio.CancelledError:
