@@ -29,10 +29,10 @@ from corral.health.probe import Prober
 from corral.jobs.queue import JobQueue
 from corral.jobs.registry import JobId, JobRun, Registry, RequeueError
 from corral.outbound.policy import AddressPolicy
-from corral.store.server.embedded import SUPERUSER
+from corral.store.server.cluster_files import SUPERUSER
 from corral.store.server.target import DatabaseTarget
 from corral.store.session.database import Database
-from corral.store.tables import instances
+from corral.store.tables import installation_id
 from corral.store.tables.offers import FailedOffers
 
 LONGEST_CREATE_SECONDS = 2.0
@@ -48,7 +48,7 @@ async def main(host: str, name: str, base_url: str, instance_id: str) -> None:
         database.connection() as connection,
     ):
         cloud = NovitaCloud(exchange)
-        queue, installation = JobQueue(database, Registry()), await instances.mark(connection)
+        queue, installation = JobQueue(database, Registry()), await installation_id.load(connection)
         event_publisher = EventPublisher(queue)
         recorder = Recorder(event_publisher=event_publisher)
         caches = CacheRegistry(CacheSettings(), clock)

@@ -56,7 +56,7 @@ from corral.store.server.target import DatabaseTarget
 from corral.store.session.database import Database
 from corral.store.session.leadership import Leadership
 from corral.store.sql.combined_statement import Write
-from corral.store.tables import instances, operations
+from corral.store.tables import installation_id, instances, operations
 from corral.store.tables.offers import FailedOffers
 from novitasim.server.serving import Options, build
 from novitasim.world import ledger
@@ -122,7 +122,7 @@ class FaultEnvironment:
     async def open(cls, target: DatabaseTarget, **choices: Any) -> FaultEnvironment:
         database = await Database.connect(target, most_connections=6)
         async with database.connection() as connection:
-            installation = await instances.mark(connection)
+            installation = await installation_id.load(connection)
             # A history is forgotten after milliseconds: nothing of it needs to survive a crash of the server.
             for table in _TABLES:
                 await connection.execute(f"ALTER TABLE {table} SET UNLOGGED")

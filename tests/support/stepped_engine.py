@@ -52,7 +52,7 @@ from corral.outbound.policy import AddressPolicy
 from corral.store.server.target import DatabaseTarget
 from corral.store.session.database import Database
 from corral.store.session.leadership import Leadership
-from corral.store.tables import continuity, instances, last_listing, operations
+from corral.store.tables import continuity, installation_id, instances, last_listing, operations
 from corral.store.tables.offers import FailedOffers
 from novitasim.testing import Simulated, start_simulator
 from support.audit_lines import LINE
@@ -247,7 +247,7 @@ async def stepped_engine(
             event_publisher = EventPublisher(queue, metrics=metrics)
             recorder = Recorder(event_publisher=event_publisher)
             async with database.connection() as connection:
-                installation = await instances.mark(connection)
+                installation = await installation_id.load(connection)
                 gate = CreateGate(clock, policy)
                 if listed:
                     server = (await last_listing.listings(connection)).server

@@ -73,7 +73,7 @@ from corral.outbound.policy import AddressPolicy
 from corral.store.session.database import Database
 from corral.store.session.leadership import Leadership
 from corral.store.session.presence import Presence
-from corral.store.tables import instances
+from corral.store.tables import installation_id
 from corral.store.tables.offers import FailedOffers
 from corral.store.tables.rate_limit import DatabaseRateLimitStore
 from corral.webhooks.deliver import Sender
@@ -122,7 +122,7 @@ async def serve(
         )
         stack.push_async_callback(database.close)
         async with database.connection() as connection:
-            installation = await instances.mark(connection)
+            installation = await installation_id.load(connection)
         foundation = build_foundation(
             settings,
             role,

@@ -32,7 +32,7 @@ from corral.store.session.database import Connection, Database
 from corral.store.sql import archive
 from corral.store.sql.archive import BadRowError
 from corral.store.sql.instance_codec import instance_of
-from corral.store.tables import instances
+from corral.store.tables import installation_id
 
 FORMAT: Final = 1
 LONGEST_LINE: Final = 16 * 1024 * 1024
@@ -132,7 +132,7 @@ async def export(
             schema=schema,
             release=__version__,
             exported_at=clock.now(),
-            installation=await instances.mark(connection),
+            installation=await installation_id.load(connection),
             counts=await archive.counts(connection),
         )
         write(msgspec.json.encode(header).decode() + "\n")
@@ -200,7 +200,7 @@ class ArchiveImport:
             found[kind] += 1
         await self._write(batch, columns)
         self._check_counts(found, number)
-        await instances.take_mark(self.connection, self.header.installation)
+        await installation_id.replace(self.connection, self.header.installation)
         await archive.take_up(self.connection, now)
         waiting = await archive.waiting_receivers(self.connection)
         if waiting:

@@ -27,7 +27,7 @@ from corral.engine.commands.adopt import completed_create, todays_price
 from corral.engine.queries.catalog import Catalog
 from corral.engine.reconcile.recorder import Tell
 from corral.store.session.database import Connection, Database
-from corral.store.tables import instances, operations, orphans
+from corral.store.tables import installation_id, instances, operations, orphans
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +84,7 @@ class Rebuilder:
         marks = installations(listing.instances)
         async with self.database.connection() as connection:
             claim = InstallationRecord(
-                own=await instances.mark(connection), is_blank=await instances.none_yet(connection)
+                own=await installation_id.load(connection), is_blank=await instances.none_yet(connection)
             )
             chosen = choose(claim, marks, wished)
             ids = {mark.instance_id for mark, _ in marked(listing.instances, chosen)}
@@ -105,7 +105,7 @@ class Rebuilder:
     async def record(self, connection: Connection, plan: RebuildPlan) -> None:
         """Write down what is new in *plan*, within the caller's transaction; every one is looked at soon."""
         now = self.clock.now()
-        await instances.take_mark(connection, plan.installation)
+        await installation_id.replace(connection, plan.installation)
         new = [
             one.instance for one in plan.to_record if one.finding.outcome is not RebuildOutcome.JOINED if one.instance
         ]

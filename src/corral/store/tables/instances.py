@@ -261,21 +261,10 @@ async def page(
     return [instance_of(row) for row in rows], total
 
 
-async def mark(connection: Connection) -> str:
-    """What marks provider instances as this installation's."""
-    found: str = await connection.fetchval("SELECT mark FROM corral_installation")
-    return found
-
-
 async def none_yet(connection: Connection) -> bool:
     """Whether there is no instance at all, not even a terminated one."""
     found: bool = await connection.fetchval("SELECT NOT EXISTS (SELECT FROM corral_instances)")
     return found
-
-
-async def take_mark(connection: Connection, mark: str) -> None:
-    """Be the installation that *mark* marks; for a database that has no instances of its own yet."""
-    await connection.execute("UPDATE corral_installation SET mark = $1", mark)
 
 
 def _changed(instance: Instance, wake_at: datetime | None) -> tuple[Any, ...]:

@@ -1,0 +1,16 @@
+"""The id of this installation: the part of a machine's name at the provider that shows which installation made it."""
+
+from __future__ import annotations
+
+from corral.store.session.database import Connection
+
+
+async def load(connection: Connection) -> str:
+    """The id, which a migration made at random."""
+    found: str = await connection.fetchval("SELECT mark FROM corral_installation")
+    return found
+
+
+async def replace(connection: Connection, installation: str) -> None:
+    """Take over the id of another installation; for a database without instances of its own."""
+    await connection.execute("UPDATE corral_installation SET mark = $1", installation)
