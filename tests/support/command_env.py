@@ -10,12 +10,13 @@ from corral.base.settings import CacheSettings
 from corral.cache.registry import CacheRegistry
 from corral.cloud.port import Cloud
 from corral.domain.events import Change
+from corral.domain.idempotency import KeyRow
 from corral.domain.instance import CreateRequest
 from corral.domain.lifecycle.commands import CommandOptions
 from corral.domain.operation import OperationKind
 from corral.engine.commands.change import AcceptedCommand, ChangeInstance
+from corral.engine.commands.context import CommandContext
 from corral.engine.commands.create import CreateInstance
-from corral.engine.commands.idempotent import IdempotentRequest
 from corral.engine.events.publisher import EventPublisher
 from corral.engine.ids import random_id
 from corral.engine.queries.catalog import Catalog
@@ -26,10 +27,10 @@ from corral.jobs.queue import JobQueue
 from corral.jobs.registry import JobRun, JobType, Priority, Registry
 from corral.store.session.database import Connection, Database
 from corral.store.sql.combined_statement import Write
-from corral.store.tables.idempotency import KeyRow
 from corral.store.tables.offers import FailedOffers
-from support.audit_lines import LINE
+from support.audit_lines import CONTEXT
 from support.clocks import SteppedClock
+from support.describer import VIEW
 from support.fake_catalog import FakeCatalog
 
 REGIONS = ("AS-SGP-02", "CN-HK-01")
@@ -116,13 +117,12 @@ class CommandEnv:
             clock=self.clock,
             new_id=random_id,
             start_within=timedelta(minutes=10),
+            view=VIEW,
             namesakes=namesakes,
         )
 
-    async def delete(
-        self, given_id: str, keyed: IdempotentRequest[AcceptedCommand] | None = None
-    ) -> AcceptedCommand | KeyRow:
-        return await self.errands.ask(OperationKind.DELETE, given_id, CommandOptions(), keyed, line=LINE)
+    async def delete(self, given_id: str, context: CommandContext = CONTEXT) -> AcceptedCommand | KeyRow:
+        return await self.errands.ask(OperationKind.DELETE, given_id, CommandOptions(), context)
 
     async def count(self, table: str) -> int:
         async with self.database.connection() as connection:

@@ -61,8 +61,9 @@ from corral.store.tables.offers import FailedOffers
 from novitasim.server.serving import Options, build
 from novitasim.world import ledger
 from novitasim.world.instance import Instance as Machine
-from support.audit_lines import LINE
+from support.audit_lines import CONTEXT
 from support.clocks import SteppedClock
+from support.describer import VIEW
 from support.direct import DirectExchange
 from support.faulty_database import FaultyDatabase
 from support.script import Killed, Mishap, Script
@@ -244,6 +245,7 @@ class FaultEngine:
             clock=clock,
             new_id=lambda: f"x{next(self._numbers)}",
             start_within=timedelta(seconds=LONGEST_DEADLINE_SECONDS),
+            view=VIEW,
         )
         self.observer = Observer(
             cloud=cloud,
@@ -299,7 +301,7 @@ class FaultEngine:
         """Ask for something to be done; False when it is refused."""
         with self.script.silently():
             try:
-                await self.changes.ask(kind, instance_id, CommandOptions(), line=LINE)
+                await self.changes.ask(kind, instance_id, CommandOptions(), CONTEXT)
             except GoalRefusedError:
                 return False
         return True

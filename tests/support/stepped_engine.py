@@ -55,8 +55,9 @@ from corral.store.session.leadership import Leadership
 from corral.store.tables import continuity, installation_id, instances, last_listing, operations
 from corral.store.tables.offers import FailedOffers
 from novitasim.testing import Simulated, start_simulator
-from support.audit_lines import LINE
+from support.audit_lines import CONTEXT
 from support.clocks import SteppedClock
+from support.describer import VIEW
 from support.garbling import Garbler
 
 REQUEST = CreateRequest(
@@ -116,7 +117,7 @@ class SteppedEngine:
     async def ask(
         self, kind: OperationKind, instance_id: InstanceId, terms: CommandOptions | None = None
     ) -> AcceptedCommand:
-        accepted = await self.changes.ask(kind, instance_id, terms or CommandOptions(), line=LINE)
+        accepted = await self.changes.ask(kind, instance_id, terms or CommandOptions(), CONTEXT)
         assert isinstance(accepted, AcceptedCommand)
         return accepted
 
@@ -325,6 +326,7 @@ async def stepped_engine(
                     clock=clock,
                     new_id=random_id,
                     start_within=timedelta(minutes=10),
+                    view=VIEW,
                 ),
                 installation=installation,
             )

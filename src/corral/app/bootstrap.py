@@ -420,6 +420,7 @@ async def _front(
             clock=clock,
             new_id=random_id,
             start_within=timedelta(milliseconds=settings.instances.startup_max_wait_ms),
+            view=describer.view,
             namesakes=_namesakes(settings, cloud, adopting),
         ),
         orders=RequestReader(order_defaults(settings), guard),
