@@ -14,6 +14,9 @@ CHECKED: Final = (
     "README.md",
     "docs/explanation/glossary.md",
     "docs/decisions/0010-request-bodies.md",
+    "src/corral/api/openapi",
+    "src/corral/domain/health",
+    "src/corral/domain/placement",
     "src/corral/domain/requests",
     "tests/docs/test_links.py",
 )

@@ -1,5 +1,5 @@
 """
-What is true, and what follows from it: the pure core.
+The pure core: records, rules and decisions.
 
 Called by every other layer. Calls nothing but the standard library's pure parts.
 Rule: no await, no clock, no random number, no log, no I/O (import-linter proves it).

@@ -1,9 +1,8 @@
 """
-Who may call: the three levels of access, the keys that carry them, and what a key looks like.
+API keys and the three access levels of callers.
 
-A key is 256 random bits, so its plain SHA-256 is enough to store: there is nothing to guess, and what is looked up is
-the digest, so that the time a look-up takes tells nothing about any key. The key itself is shown once, to whoever made
-it, and kept nowhere.
+A key is 256 random bits, so storing its plain SHA-256 is enough: it cannot be guessed. Lookups use the digest, so their
+duration reveals nothing about a key. The key itself is shown once, when it is made, and not stored.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ KeyId = NewType("KeyId", str)
 KEY_BYTES: Final = 32
 KEY_PREFIX: Final = "corral_"
 SHOWN: Final = len(KEY_PREFIX) + 4
-"""Characters of a key that are stored and shown, to tell keys apart; the other 39 cannot be guessed from them."""
+"""Characters of a key that are stored and shown, to distinguish keys; they do not help to guess the other 39."""
 
 _DIGITS: Final = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 _KEY_DIGITS: Final = 43  # as many as 256 bits need
@@ -29,14 +28,14 @@ _NAME = re.compile(r"[A-Za-z0-9_.@-]{1,64}")
 
 
 class Access(StrEnum):
-    """What a caller may do; each level may do all that those before it may."""
+    """What a caller may do; each level includes the previous ones."""
 
     VIEWER = "viewer"
     OPERATOR = "operator"
     ADMIN = "admin"
 
     def admits(self, needed: Access) -> bool:
-        """Whether this level may do what *needed* may."""
+        """Whether this level includes *needed*."""
         return _ORDER.index(self) >= _ORDER.index(needed)
 
 
@@ -45,7 +44,7 @@ _ORDER: Final[Sequence[Access]] = tuple(Access)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiKey:
-    """What is known of a key; not the key."""
+    """The record of a key, without the key itself."""
 
     id: KeyId
     name: str
@@ -59,7 +58,7 @@ class ApiKey:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
-    """Who asks."""
+    """The identity behind a request."""
 
     name: str
     access: Access
@@ -67,11 +66,11 @@ class Caller:
 
 
 LOCAL: Final = Caller(name="local", access=Access.ADMIN)
-"""Whoever asks without a key on a loopback address: a person or program on this machine."""
+"""A caller without a key on a loopback address: a person or program on this machine."""
 
 
 def key_text(random: bytes) -> str:
-    """The key made of *random*, 32 bytes of it."""
+    """The key for *random*, which has 32 bytes."""
     number, digits = int.from_bytes(random, "big"), list[str]()
     for _ in range(_KEY_DIGITS):
         number, digit = divmod(number, len(_DIGITS))
@@ -80,10 +79,10 @@ def key_text(random: bytes) -> str:
 
 
 def key_digest(key: str) -> bytes:
-    """What is stored of *key*, and looked up."""
+    """The SHA-256 of *key*, under which its record is stored."""
     return hashlib.sha256(key.encode("utf-8", "surrogateescape")).digest()
 
 
 def is_key_name(text: str) -> bool:
-    """Whether a key may be called *text*."""
+    """Whether *text* is a valid name for a key."""
     return _NAME.fullmatch(text) is not None

@@ -1,4 +1,4 @@
-"""One line of the audit log: who asked for what, from where, and what came of it. No bodies, no keys, no queries."""
+"""One line of the audit log: caller, request, address and outcome. No bodies, no keys, no queries."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import Final
 
 from corral.domain.access import Access, Caller, KeyId
 
-STRANGER: Final = "unknown"
-"""Who asked, when nobody knows."""
+UNKNOWN_CALLER: Final = "unknown"
+"""The name of a caller that was not identified."""
 COMMAND_LINE: Final = Caller(name="command line", access=Access.ADMIN)
-"""Who makes and revokes keys: somebody with access to the database itself."""
+"""The caller when keys are made and revoked: a person with access to the database itself."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditEntry:
-    """One call that could change something."""
+    """One request that could change something."""
 
     at: datetime
     caller: Caller | None
@@ -32,7 +32,7 @@ class AuditEntry:
     @property
     def who(self) -> str:
         """The name of the caller."""
-        return STRANGER if self.caller is None else self.caller.name
+        return UNKNOWN_CALLER if self.caller is None else self.caller.name
 
     def about(self, instance_id: str) -> AuditEntry:
         """This entry with the id of the instance that the request changed."""
@@ -41,7 +41,7 @@ class AuditEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditLine:
-    """An entry as it is kept."""
+    """An entry as it is stored."""
 
     number: int
     at: datetime

@@ -1,4 +1,4 @@
-"""How long to wait before asking again."""
+"""How long to wait before a retry."""
 
 from __future__ import annotations
 
@@ -12,5 +12,5 @@ def delay(attempt: int, *, first: float, most: float, factor: float = 2.0) -> fl
 
 
 def jittered(seconds: float, *, spread: float, jitter: float) -> float:
-    """*seconds* moved by up to ± *spread* (a share of 1), where *jitter* in [0, 1) says how far."""
+    """*seconds* moved by up to ± *spread* (a share of 1), by *jitter* in [0, 1)."""
     return seconds * (1 + spread * (2 * jitter - 1))

@@ -1,4 +1,4 @@
-"""What an instance runs up, as far as we know."""
+"""What an instance costs now, as far as Corral knows."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ _IDLE = frozenset({Sighting.ABSENT, Sighting.EXITED})
 
 def hourly_micro_usd(instance: Instance) -> int:
     """
-    What it costs an hour now: its price from the moment the provider has it until it is stopped or gone.
+    The hourly cost: the instance's price from when the provider has it until it is stopped or gone.
 
-    One that failed costs on unless the provider says that it does not run; one to be deleted, until it is gone.
+    A failed instance still costs money unless the provider reports that it does not run.
     """
     if instance.provider_id is None or instance.placement is None or instance.phase in _UNBILLED:
         return 0

@@ -1,4 +1,4 @@
-"""One event on its way to one receiver."""
+"""One event to be sent to one receiver."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ DeliveryId = NewType("DeliveryId", int)
 
 
 class DeliveryStatus(StrEnum):
-    """What became of a delivery."""
+    """The state of a delivery."""
 
     PENDING = "pending"
     """To be sent, or sent again."""
     DELIVERED = "delivered"
     FAILED = "failed"
-    """Refused for good, or tried as often as we try."""
+    """Refused permanently, or out of attempts."""
     STOPPED = "stopped"
-    """The receiver wants to hear no more of this instance."""
+    """The receiver asked for no more events of this instance."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeliveryAttempt:
-    """What came of sending it once."""
+    """The result of sending it once."""
 
     at: datetime
     http_status: int | None
@@ -39,7 +39,7 @@ class DeliveryAttempt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delivery:
-    """A delivery as it is shown: of the receiver's address, which may be a secret, only the host."""
+    """A delivery as the API shows it; of the receiver's address, which may be secret, only the host."""
 
     id: DeliveryId
     event_id: str
@@ -51,7 +51,7 @@ class Delivery:
     status: DeliveryStatus
     attempts: int
     next_at: datetime | None
-    """When it is sent next; None when it will not be."""
+    """When it is sent next; None when it is not sent again."""
     created_at: datetime
     ended_at: datetime | None
     history: tuple[DeliveryAttempt, ...] = ()

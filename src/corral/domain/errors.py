@@ -1,31 +1,31 @@
 """
-Everything that can go wrong, by what may be done next.
+Every error, grouped by what the caller may do next.
 
     CorralError                     never raised itself
     ├─ CallerError                  the request must change
-    │   ├─ SpecInvalidError           its fields are wrong (lists all of them)
-    │   ├─ MalformedError             it cannot be read at all
-    │   ├─ NotFoundError              it names something that is not there
-    │   ├─ GoalRefusedError           it asks what cannot be done now
-    │   ├─ UnauthorisedError          nobody we know asks
-    │   ├─ ForbiddenError             somebody asks who may not
-    │   └─ RateLimitError                 it comes too often
-    ├─ CloudError                   what the provider did to us
-    │   ├─ CloudTransientError        certainly did not happen: ask again later
-    │   │   └─ CircuitOpenError         we did not even ask: the provider is failing
-    │   ├─ CloudRefusedError          never will happen: stop asking
-    │   ├─ CloudShortageError         not here, not now: try the next offer
-    │   └─ CloudUnknownError          may have happened: look before asking again
-    ├─ StoreError                   what our own memory did to us
-    │   ├─ StoreUnavailableError      the database cannot be reached: later
-    │   ├─ StoreNewerError            the database is newer than this code: upgrade
-    │   └─ StaleError                 somebody else wrote first: drop our result and look again
-    ├─ ShuttingDownError            this process is leaving: ask another
-    ├─ OverloadedError                 this process has as many connections as it can take: ask again later
+    │   ├─ SpecInvalidError           some fields are invalid (lists all of them)
+    │   ├─ MalformedError             the body cannot be read
+    │   ├─ NotFoundError              it names something that does not exist
+    │   ├─ GoalRefusedError           not possible in the current phase
+    │   ├─ UnauthorisedError          the caller is not identified
+    │   ├─ ForbiddenError             the caller is not allowed to do this
+    │   └─ RateLimitError             the caller sends too many requests
+    ├─ CloudError                   a failure of the provider
+    │   ├─ CloudTransientError        certainly not executed: retry later
+    │   │   └─ CircuitOpenError         not sent, because the provider keeps failing
+    │   ├─ CloudRefusedError          permanently refused: do not retry
+    │   ├─ CloudShortageError         out of stock: try the next offer
+    │   └─ CloudUnknownError          may have been executed: check before a retry
+    ├─ StoreError                   a failure of our database
+    │   ├─ StoreUnavailableError      it cannot be reached: retry later
+    │   ├─ StoreNewerError            its schema is newer than this code: upgrade
+    │   └─ StaleError                 the record changed meanwhile: discard the result, read again
+    ├─ ShuttingDownError            this process is stopping: use another
+    ├─ OverloadedError              too many connections to this process: retry later
     └─ SettingsError                the operator must change a setting
 
-Each class answers one question, *may I ask again?* (`retryable`), and carries a `code` that is public and stable.
-HTTP statuses live in `api/http/errors.py`, exit codes in `cli/main.py`; this file knows neither.
+`retryable` says whether a retry may succeed; `code` is public and stable. HTTP statuses are in `api/http/errors.py`,
+exit codes in `cli/exit_codes.py`.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from typing import ClassVar
 
 
 class CorralError(Exception):
-    """The root of all our errors; only its children are raised."""
+    """The base class; only subclasses are raised."""
 
     code: str = "INTERNAL_SERVER_ERROR"
     retryable: ClassVar[bool] = False
@@ -65,7 +65,7 @@ class CallerError(CorralError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FieldProblem:
-    """One wrong field of a request; `value` is left out when it may be secret."""
+    """One invalid field of a request; `value` is left out when it may be secret."""
 
     field: str
     code: str
@@ -75,7 +75,7 @@ class FieldProblem:
 
 
 class SpecInvalidError(CallerError):
-    """Some fields of the request are wrong; `problems` lists every one of them."""
+    """Some fields of the request are invalid; `problems` lists every one."""
 
     def __init__(self, problems: Sequence[FieldProblem]) -> None:
         names = ", ".join(dict.fromkeys(p.field for p in problems))
@@ -96,74 +96,74 @@ class NotFoundError(CallerError):
 
 
 class GoalRefusedError(CallerError):
-    """The request asks for what cannot be done in the present phase."""
+    """The request is not possible in the current phase."""
 
     code = "OPERATION_IN_PROGRESS"
 
 
 class UnauthorisedError(CallerError):
-    """The caller is not known."""
+    """The caller is not identified."""
 
     code = "UNAUTHORIZED"
 
 
 class ForbiddenError(CallerError):
-    """The caller is known and may not do this."""
+    """The caller is identified and not allowed to do this."""
 
     code = "FORBIDDEN"
 
 
 class RateLimitError(CallerError):
-    """The caller asks too often."""
+    """The caller sends too many requests."""
 
     code = "RATE_LIMIT_EXCEEDED"
     retryable = True
 
 
 class CloudError(CorralError):
-    """The provider did not do what was asked; the children say what may be done next."""
+    """The provider did not do what was requested."""
 
     code = "NOVITA_API_ERROR"
 
 
 class CloudTransientError(CloudError):
-    """It certainly did not happen; asking again later may succeed."""
+    """Certainly not executed; a retry may succeed."""
 
     retryable = True
 
 
 class CircuitOpenError(CloudTransientError):
-    """The provider keeps failing, so it was not asked at all."""
+    """Not sent, because the provider keeps failing."""
 
     code = "CIRCUIT_BREAKER_OPEN"
 
 
 class CloudRefusedError(CloudError):
-    """It will never happen as asked; asking again is useless."""
+    """Permanently refused; a retry would fail again."""
 
 
 class CloudShortageError(CloudError):
-    """Not in this place at this time; another offer may do."""
+    """Out of stock; another offer may be available."""
 
     code = "RESOURCE_CONSTRAINTS"
     retryable = True
 
 
 class CloudUnknownError(CloudError):
-    """It may have happened; look before asking again."""
+    """It may have been executed; check before a retry."""
 
     code = "NOVITA_API_TIMEOUT"
     retryable = True
 
 
 class StoreError(CorralError):
-    """Our own memory did not do what was asked."""
+    """The database did not do what was requested."""
 
     code = "DATABASE_UNAVAILABLE"
 
 
 class StoreUnavailableError(StoreError):
-    """The database cannot be reached; it is expected back."""
+    """The database cannot be reached at the moment."""
 
     retryable = True
 
@@ -173,7 +173,7 @@ class StoreNewerError(StoreError):
 
 
 class StaleError(StoreError):
-    """Somebody else changed the record first; our result is void."""
+    """The record changed since it was read; the result must be discarded."""
 
     code = "OPERATION_IN_PROGRESS"
     retryable = True
@@ -194,6 +194,6 @@ class OverloadedError(CorralError):
 
 
 class SettingsError(CorralError):
-    """One or more settings are wrong; the message names each, its value and what is accepted."""
+    """One or more settings are invalid; the message names each, its value and what is accepted."""
 
     code = "INVALID_SETTINGS"

@@ -1,4 +1,4 @@
-"""When a service that answers is nevertheless not working: nothing is observed, or no worker is alive."""
+"""When a service that responds is not working: the provider is not observed, or no worker is alive."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final
 
 INTERVALS: Final = 2
 SLACK: Final = timedelta(seconds=30)
-"""Two missed observations are no accident any more; 30 s is how long another process may take to lead."""
+"""Two missed observations are not an accident; 30 s is the longest takeover by another leader."""
 
 
 def observation_limit(poll: timedelta, every: timedelta | None) -> timedelta:
@@ -16,5 +16,5 @@ def observation_limit(poll: timedelta, every: timedelta | None) -> timedelta:
 
 
 def is_observing(age: timedelta | None, uptime: timedelta, limit: timedelta) -> bool:
-    """Whether the provider's list is read; where it never was, a new service has as long for the first time."""
+    """Whether the provider's list is read; a new service has *limit* for its first observation."""
     return (uptime if age is None else age) <= limit

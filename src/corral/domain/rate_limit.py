@@ -1,12 +1,12 @@
 """
-How often one caller may ask.
+How many requests each caller may send.
 
-A window begins with a caller's first request and ends after a fixed time; in it the caller has so many requests. Time
-is an argument (seconds that never run backwards). The callers remembered are bounded: when there are too many, those
-whose windows began first are forgotten and may begin anew, which is the smaller harm.
+A window begins with a caller's first request and lasts a fixed time, in which the caller may send a fixed number of
+requests. Time is an argument (monotonic seconds). The number of callers is bounded: when there are too many, the oldest
+windows are dropped and those callers start with a new window.
 
-Several processes share their counts by `unshared` and `agree`: each adds what it admitted to a common count, and
-continues from there. Between two exchanges each admits on its own, so together they may admit that much more.
+Several processes share their counts by `unshared` and `agree`: each adds what it admitted to a common count and
+continues from that count. Between two exchanges each process admits on its own, so the total may exceed the limit.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from itertools import islice
 from typing import Final
 
 MOST_CALLERS: Final = 10_000
-"""About a megabyte. Fewer, and a crowd of strangers makes room for itself; keys are few and always fit."""
+"""About a megabyte. With fewer, many addresses without a key could push out each other's windows; keys always fit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RateLimitState:
-    """Where a caller stands after one more request."""
+    """The state of a caller's window after one more request."""
 
     limit: int
     remaining: int
@@ -37,7 +37,7 @@ class _Window:
 
 
 class RateLimit:
-    """Counts the requests of each caller; *most* in every *window_seconds*."""
+    """Admits *most* requests of each caller in every *window_seconds*."""
 
     def __init__(self, *, most: int, window_seconds: float, most_callers: int = MOST_CALLERS) -> None:
         self._most = most
@@ -49,11 +49,11 @@ class RateLimit:
 
     @property
     def window_seconds(self) -> float:
-        """How long a window is."""
+        """The length of a window."""
         return self._window_seconds
 
     def take(self, caller: str, now: float) -> RateLimitState:
-        """Count one request of *caller*; one that is not admitted uses nothing up."""
+        """Count one request of *caller*; a request that is not admitted does not count."""
         self._forget_ended(now)
         window = self._windows.get(caller)
         if window is None or window.ends_at <= now:
@@ -77,7 +77,7 @@ class RateLimit:
         return shared
 
     def agree(self, caller: str, *, used: int, resets_in_seconds: float, now: float) -> None:
-        """Go on from the common count of *caller*: *used* requests in a window that ends in that time."""
+        """Continue from the common count of *caller*: *used* requests in a window that ends in *resets_in_seconds*."""
         window = self._begin(caller, now + resets_in_seconds)
         window.used = used + (self._unshared or {}).get(caller, 0)
 

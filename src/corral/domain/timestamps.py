@@ -1,4 +1,4 @@
-"""How instants are written: ISO 8601, UTC, milliseconds and `Z`."""
+"""Timestamps as ISO 8601 in UTC with milliseconds and `Z`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ def iso(instant: datetime) -> str: ...
 @overload
 def iso(instant: None) -> None: ...
 def iso(instant: datetime | None) -> str | None:
-    """*instant* as every answer and every webhook writes it; None stays None."""
+    """*instant* as responses and webhooks write it; None for None."""
     if instant is None:
         return None
     in_utc = instant if instant.tzinfo is UTC else instant.astimezone(UTC)

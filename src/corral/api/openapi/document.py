@@ -1,8 +1,8 @@
 """
-The OpenAPI document, completed: what every field means, with an example; what every route may answer when it fails.
+Completes the OpenAPI document of the framework with descriptions, examples and errors.
 
-The framework describes what it sees; the rest follows from two tables, `glossary.py` (fields) and `failures.py`
-(errors), so that no route repeats it. A test fails on a field or route that neither table nor route describes.
+These come from two tables, `fields.py` and `errors.py`, so that no route repeats them. A test fails on a field or route
+without a description.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from litestar.routes import HTTPRoute
 from corral.api.middleware.auth import NEEDS
 from corral.api.middleware.idempotency import HEADER
 from corral.api.openapi.errors import ERROR_SCHEMAS, examples, failures
-from corral.api.openapi.fields import WORDS
+from corral.api.openapi.fields import FIELDS
 from corral.domain.access import Access
 
 _METHODS: Final = frozenset({"get", "post", "put", "patch", "delete"})
@@ -37,7 +37,7 @@ _UNKNOWN: Final[tuple[str, object]] = ("", None)
 
 
 def keep_steady(app: Litestar) -> None:
-    """Keep the framework from rolling dice for examples: the document is the same in every process and every time."""
+    """Disable the framework's random examples, so that every process serves the same document."""
     for handler in (handler for route in _routes(app) for handler in route.route_handlers):
         for answer in (handler.responses or {}).values():
             answer.generate_examples = False
@@ -83,7 +83,7 @@ class CompletedJson(JsonRenderPlugin):
         self._body: bytes | None = None
 
     def render(self, request: Request[Any, Any, Any], openapi_schema: dict[str, Any]) -> bytes:  # noqa: ARG002
-        """Made once: the routes do not change while a process runs."""
+        """The document, made once, because the routes do not change while a process runs."""
         if self._body is None:
             self._body = msgspec.json.encode(document(request.app))
         return self._body
@@ -94,7 +94,7 @@ def _routes(app: Litestar) -> list[HTTPRoute]:
 
 
 def _needs(app: Litestar) -> dict[tuple[str, str], Access | None]:
-    """By path and method, the role a route asks for."""
+    """The access level of each route, by path and method."""
     return {
         (route.path_format, method.lower()): handler.opt.get(NEEDS)
         for route in _routes(app)
@@ -110,24 +110,24 @@ def _complete_operation(path: str, method: str, operation: dict[str, Any], needs
         operation["security"] = []
     else:
         operation["security"] = [{"bearer": []}, {"header": []}]
-        told = operation.get("description", "").strip()
-        operation["description"] = f"{told}\n\nFor callers of the role {needs.name.lower()} and above.".strip()
+        text = operation.get("description", "").strip()
+        operation["description"] = f"{text}\n\nFor callers of the role {needs.name.lower()} and above.".strip()
     good = {code: answer for code, answer in operation["responses"].items() if int(code) < 400}  # noqa: PLR2004
     operation["responses"] = good | failures(path, method, operation, is_open=needs is None)
 
 
 def _explain(operation: dict[str, Any], schemas: Mapping[str, Any]) -> None:
     for parameter in operation.get("parameters", ()):
-        meaning, example = WORDS.get(parameter["name"], _UNKNOWN)
+        meaning, example = FIELDS.get(parameter["name"], _UNKNOWN)
         if meaning:
             parameter.setdefault("description", meaning)
-        chosen = _example(parameter["schema"], schemas)  # one of a few words, rather than the glossary's
+        chosen = _example(parameter["schema"], schemas)  # a member of an enum, if it is one
         parameter.setdefault("example", example if chosen is None else chosen)
 
 
 def _explain_fields(schema: dict[str, Any], name: str) -> None:
     for field, described in schema.get("properties", {}).items():
-        meaning, example = WORDS.get(f"{name}.{field}") or WORDS.get(field, _UNKNOWN)
+        meaning, example = FIELDS.get(f"{name}.{field}") or FIELDS.get(field, _UNKNOWN)
         if meaning:
             described.setdefault("description", meaning)
         if example is not None and "examples" not in described and "$ref" not in described:
@@ -136,13 +136,13 @@ def _explain_fields(schema: dict[str, Any], name: str) -> None:
 
 
 def _exemplify_fields(schema: dict[str, Any], schemas: Mapping[str, Any]) -> None:
-    """Give each field without an example one put together from its parts."""
+    """Give each field without an example one made from those of its parts."""
     for described in schema.get("properties", {}).values():
         described.setdefault("examples", [_example(described, schemas)])
 
 
 def _restore(name: str, words: dict[str, Any]) -> None:
-    """Say what a set of words means; the framework writes there what one of its uses says, whichever came last."""
+    """Describe an enum; the framework leaves the description of one arbitrary field that uses it."""
     ours = [kind for kind in StrEnum.__subclasses__() if kind.__module__.startswith("corral.")]
     meanings = {kind.__name__: getdoc(kind) for kind in ours}
     words.pop("default", None)

@@ -1,8 +1,7 @@
 """
-Which errors each route may answer, and in which shape: one table for the OpenAPI document.
+The errors of each route and their shape, for the OpenAPI document.
 
-Most follow from what a route is: whom it admits, whether it takes a body, what its path names. The rest stands in
-`OF_ROUTE`.
+Most follow from the route's access level, body and path parameters; the others are in `OF_ROUTE`.
 """
 
 from __future__ import annotations
@@ -69,19 +68,19 @@ OF_ROUTE: Final[Mapping[tuple[str, str], Mapping[int, tuple[str, ...]]]] = {
 }
 
 _MEANINGS: Final[Mapping[int, str]] = {
-    400: "The request must change; `validationErrors` lists every bad field.",
-    401: "No key, or one that is not known.",
-    403: "This caller may not do this, or not from there.",
+    400: "The request must change; `validationErrors` lists every invalid field.",
+    401: "No key, or an unknown one.",
+    403: "The caller is not allowed to do this, or not from this address.",
     404: "What the request names does not exist.",
     408: "The body did not arrive in time.",
-    409: "Not now: something else is under way, or the key was used for another request.",
+    409: "Another operation is in progress, or the key was used for another request.",
     413: "The body is too large.",
     415: "The body must be `application/json`.",
-    429: "Too many requests; `Retry-After` says when to come back.",
-    500: "A mistake of ours; the log has more under the same request id.",
-    502: "The provider answered something that cannot be used.",
-    503: "Not now; `Retry-After` says when to ask again.",
-    504: "The provider did not answer in time.",
+    429: "Too many requests; `Retry-After` says when to try again.",
+    500: "An internal error; the log has details under the same request id.",
+    502: "The provider's response cannot be used.",
+    503: "Temporarily unavailable; `Retry-After` says when to try again.",
+    504: "The provider did not respond in time.",
 }
 
 ERROR_SCHEMAS: Final[Mapping[str, Any]] = {
@@ -95,7 +94,7 @@ ERROR_SCHEMAS: Final[Mapping[str, Any]] = {
     "ProblemDetails": {
         "type": "object",
         "title": "ProblemDetails",
-        "description": "What went wrong, and whether asking again may help.",
+        "description": "What went wrong, and whether a retry may succeed.",
         "required": ["code", "message", "timestamp", "requestId", "correlationId", "retryable"],
         "properties": {
             "code": {"type": "string", "description": "For programs; stable.", "examples": ["VALIDATION_ERROR"]},
@@ -124,12 +123,12 @@ ERROR_SCHEMAS: Final[Mapping[str, Any]] = {
             "validationErrors": {
                 "type": "array",
                 "items": {"$ref": "#/components/schemas/FieldProblem"},
-                "description": "Every bad field at once.",
+                "description": "Every invalid field.",
             },
             "details": {
                 "type": "object",
                 "additionalProperties": True,
-                "description": "What else is worth knowing.",
+                "description": "More about the error.",
                 "examples": [{"instanceId": "inst_8k3v1q5t0c"}],
             },
         },
@@ -137,20 +136,20 @@ ERROR_SCHEMAS: Final[Mapping[str, Any]] = {
     "FieldProblem": {
         "type": "object",
         "title": "FieldProblem",
-        "description": "One bad field.",
+        "description": "One invalid field.",
         "required": ["field", "code", "message"],
         "properties": {
             "field": {"type": "string", "description": "Its name in the request.", "examples": ["gpuNum"]},
             "code": {"type": "string", "description": "For programs.", "examples": ["INVALID_GPU_NUM"]},
             "message": {"type": "string", "description": "For people.", "examples": ["must be between 1 and 8"]},
-            "value": {"description": "What was sent, unless it may be secret.", "examples": [9]},
+            "value": {"description": "The value sent, unless it may be secret.", "examples": [9]},
         },
     },
 }
 
 
 def failures(path: str, method: str, operation: Mapping[str, Any], *, is_open: bool) -> dict[str, Any]:
-    """The error answers of one operation, by status."""
+    """The error responses of one operation, by status."""
     codes: dict[int, list[str]] = {}
     for table in _tables(path, method, operation, is_open=is_open):
         for status, words in table.items():
@@ -159,7 +158,7 @@ def failures(path: str, method: str, operation: Mapping[str, Any], *, is_open: b
 
 
 def examples() -> dict[str, Any]:
-    """One answer for each code that any route may give."""
+    """One response for each error code of any route."""
     tables = [EVERYWHERE, KEYED, CHANGING, PROVIDER, {404: tuple(OF_PARAMETER.values())}, *OF_ROUTE.values()]
     codes = {code: status for table in tables for status, words in table.items() for code in words}
     return {code: {"value": _sample(status, code)} for code, status in sorted(codes.items())}

@@ -3,8 +3,8 @@ When a running instance is healthy, and how long to wait for it.
 
 A *check* asks every endpoint once, all at the same time. A *round* is up to `retry_attempts` + 1 checks with growing
 pauses; rounds follow each other until the instance is healthy or `max_wait_ms` has passed since the first check.
-A `HealthReport` says what the last check saw and how many there were, so that whoever holds it can go on where
-another process stopped. Nothing here asks anybody; `health/probe.py` does.
+A `HealthReport` holds the result of the last check and the number of checks, so that another process can continue.
+The requests themselves are sent by `health/probe.py`.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from corral.domain.observation.sighting import Endpoint
 from corral.domain.placement.catalog import PortKind
 
 BODY_LIMIT = 64 * 1024
-"""Bytes of an answer that are looked at; an error page is far smaller, and a body of any size stays cheap."""
+"""Bytes of a response that are read; error pages are far smaller, and large bodies stay cheap."""
 
 JITTER = 0.5
-"""Share by which pauses vary, so that a thousand instances created together are not asked in step."""
+"""Share by which pauses vary, so that instances created together are not checked at the same moment."""
 
 _LOGIN_STATUSES = (401, 403)
-"""A login page is alive."""
+"""A login page shows that the application runs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,13 +53,13 @@ class ProbeFailure:
 
     @property
     def retryable(self) -> bool:
-        """Whether waiting may help."""
+        """Whether a later check may succeed."""
         return self.category.retryable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndpointHealth:
-    """What the last check of one endpoint saw."""
+    """The result of the last check of one endpoint."""
 
     port: int
     kind: PortKind
@@ -70,12 +70,12 @@ class EndpointHealth:
 
     @property
     def is_healthy(self) -> bool:
-        """Whether it answered as it should."""
+        """Whether the last check succeeded."""
         return self.error is None
 
     @property
     def status(self) -> str:
-        """The public word."""
+        """The status as responses show it."""
         return "healthy" if self.is_healthy else "unhealthy"
 
 
@@ -89,7 +89,7 @@ class OverallHealth(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HealthReport:
-    """What the checks of an instance saw so far: the last one in full, the earlier ones as a number."""
+    """The last check of an instance in full, and the number of checks so far."""
 
     endpoints: tuple[EndpointHealth, ...]
     first_checked_at: datetime
@@ -111,7 +111,7 @@ class HealthReport:
 
 
 def checkable(endpoints: Iterable[Endpoint], target_port: int | None) -> tuple[Endpoint, ...]:
-    """The endpoints a check asks: not UDP, which answers nobody in general, and only *target_port* when it is given."""
+    """The endpoints to check: not UDP, which need not respond, and only *target_port* when it is given."""
     return tuple(
         endpoint for endpoint in endpoints if endpoint.kind is not PortKind.UDP and target_port in (None, endpoint.port)
     )
@@ -128,7 +128,7 @@ def unmapped(endpoints: Iterable[Endpoint], spec: HealthCheckSpec) -> GivenUp | 
 
 
 def answer_failure(status: int, content_type: str | None, body: bytes) -> ProbeFailure | None:
-    """What is wrong with an HTTP answer, of which *body* is the beginning; None when it is healthy."""
+    """Why an HTTP response, of which *body* is the beginning, is unhealthy; None when it is healthy."""
     if not (200 <= status <= 399 or status in _LOGIN_STATUSES):  # noqa: PLR2004  # success and redirection
         return ProbeFailure(category=status_category(status), message=f"answered with status {status}")
     phrase = error_page_phrase(content_type, body[:BODY_LIMIT])
@@ -146,14 +146,14 @@ class Passed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckAgain:
-    """Not yet; check again after this long."""
+    """Not healthy yet; check again after this long."""
 
     after: timedelta
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GivenUp:
-    """The time is over; `code` is the public error code of the instance."""
+    """Not healthy in time; `code` is the public error code of the instance."""
 
     code: str
     message: str
@@ -163,10 +163,10 @@ def judge(
     report: HealthReport, spec: HealthCheckSpec, *, now: datetime, jitter: float
 ) -> Passed | CheckAgain | GivenUp:
     """
-    What follows from *report*; *jitter* in [0, 1) decides the jitter.
+    The next step after *report*; *jitter* is in [0, 1).
 
-    A lasting error does not end the wait: a page that is not found while an application loads may be found later.
-    It only decides, when the time is over, whether the instance was too slow or is wrong.
+    A permanent error does not end the wait, because a page that is missing while an application loads may appear later.
+    It only decides the error code when the time is over.
     """
     if report.overall is OverallHealth.HEALTHY:
         return Passed()
@@ -185,7 +185,7 @@ def pause_seconds(spec: HealthCheckSpec, *, checks: int, jitter: float) -> float
     How long to wait after check number *checks*, the first being 1.
 
     Within a round the pause doubles; a new round begins with the first pause again, so that an instance that needs
-    minutes is still noticed soon after it comes up.
+    minutes becomes ready soon after its application responds.
     """
     step = (checks - 1) % (spec.retry_attempts + 1)
     retry = 1 if step == spec.retry_attempts else step + 1

@@ -1,15 +1,14 @@
 """
-Telling a gateway's error page from an application that answers.
+Detects a gateway's error page that was sent with status 200.
 
-Proxies in front of an instance may send their error page with status 200. Such a page is short and says little else,
-so the words alone prove nothing: a long article about "502 Bad Gateway", a chat log or a script that contains the words
-is an application at work. The rule is therefore:
+Proxies in front of an instance may send their error page with status 200. Such a page is short. A long article about
+"502 Bad Gateway", a chat log or a script that contains the words comes from a working application. The rule:
 
 - HTML: a phrase in the title or a first-level heading of a page with little text, or anywhere in one with hardly any.
 - Plain text: a phrase in a short text.
-- Anything else (JSON, images, scripts) is the application's own answer and is not searched.
+- Anything else (JSON, images, scripts) is the application's own response and is not searched.
 
-The scan is linear in the size of the body, whatever the body is: it comes from outside.
+The body is untrusted, so the scan is linear in its size.
 """
 
 from __future__ import annotations
@@ -32,22 +31,22 @@ PHRASES: dict[str, FaultCategory] = {
     "gateway time-out": FaultCategory.TIMEOUT,
     "internal server error": FaultCategory.SERVER_ERROR,
 }
-"""What gateways (nginx, Apache, HAProxy, Envoy, Cloudflare, AWS) write on their error pages, in lower case."""
+"""Phrases on the error pages of nginx, Apache, HAProxy, Envoy, Cloudflare and AWS, in lower case."""
 
 _PHRASE = re.compile(r"\b(?:" + "|".join(map(re.escape, PHRASES)) + r")\b")
 
 HARDLY_ANY_TEXT = 512
 """
-Characters a reader sees on a bare error page, with room for a request id and an apology.
+Visible characters of a bare error page, with room for a request id and an apology.
 
-Larger, and a small status page that mentions an outage is called one; smaller, and wordy error pages are missed.
+Larger: a small status page that mentions an outage counts as an error page. Smaller: wordy error pages are missed.
 """
 
 LITTLE_TEXT = 2048
 """
-Characters a reader sees on a decorated error page whose heading names the error (Cloudflare's shows about 800).
+Visible characters of a decorated error page with the error in its heading (Cloudflare's has about 800).
 
-Larger, and an article titled after the error is taken for it; smaller, and decorated error pages are missed.
+Larger: an article titled after the error counts as one. Smaller: decorated error pages are missed.
 """
 
 _UNSEEN = ("script", "style", "template", "svg")
@@ -55,7 +54,7 @@ _HEADINGS = ("title", "h1")
 
 
 def error_page_phrase(content_type: str | None, body: bytes) -> str | None:
-    """The phrase that gives *body* away as a gateway's error page; None when it is none."""
+    """The phrase that identifies *body* as a gateway's error page; None when it is not one."""
     media_type = (content_type or "").partition(";")[0].strip().lower()
     text = body.decode("utf-8", errors="replace").lower()
     if media_type in ("text/html", "application/xhtml+xml") or (media_type in ("", "text/plain") and _is_html(text)):
@@ -84,15 +83,15 @@ def _squeezed(text: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Page:
-    """What a reader sees of an HTML page, the title included."""
+    """The visible text of an HTML page, with its title."""
 
     text: str
     headings: str
 
 
 @dataclass(slots=True)
-class _Reading:
-    """The pieces gathered so far, and the heading being read."""
+class _PageText:
+    """The text collected so far, and the current heading."""
 
     pieces: list[str] = field(default_factory=list[str])
     headings: list[str] = field(default_factory=list[str])
@@ -103,8 +102,8 @@ class _Reading:
         if self.heading is not None:
             self.headings.append(piece)
 
-    def meet(self, name: str, *, closing: bool) -> None:
-        """Pass a tag: it separates words, and may begin or end a heading."""
+    def tag(self, name: str, *, closing: bool) -> None:
+        """Handle a tag: it separates words, and may begin or end a heading."""
         self.add(" ")
         if name in _HEADINGS and not closing:
             self.heading = name
@@ -113,34 +112,34 @@ class _Reading:
 
 
 def _read(html: str) -> _Page:
-    """Walk once over *html* (lower case); every step moves forward, so hostile markup costs no more than its length."""
-    reading = _Reading()
+    """The text of *html* (lower case), in one pass whose cost is linear for any markup."""
+    found = _PageText()
     at = 0
     while (opening := html.find("<", at)) >= 0:
-        reading.add(html[at:opening])
+        found.add(html[at:opening])
         if html.startswith("<!--", opening):
             at = _past("-->", html, opening + 4)
             continue
         name = _tag_name(html, opening + 1)
         closing = html.startswith("</", opening)
         if not name and not html.startswith(("<!", "<?"), opening):
-            reading.add("<")  # "a < b" is text
+            found.add("<")  # "a < b" is text
             at = opening + 1
             continue
-        reading.meet(name, closing=closing)
+        found.tag(name, closing=closing)
         at = _past(">", html, opening)
         if name in _UNSEEN and not closing:
             at = _past(">", html, _past(f"</{name}", html, at))
     if at < len(html):
-        reading.add(html[at:])
-    return _Page(text=_shown(reading.pieces), headings=_shown(reading.headings))
+        found.add(html[at:])
+    return _Page(text=_shown(found.pieces), headings=_shown(found.headings))
 
 
 def _shown(pieces: list[str]) -> str:
     text = "".join(pieces)
     try:
         return _squeezed(unescape(text))
-    except ValueError:  # a numbered character of more digits than Python makes a number of
+    except ValueError:  # a character reference with more digits than Python converts
         return _squeezed(text)
 
 
@@ -153,6 +152,6 @@ def _tag_name(html: str, at: int) -> str:
 
 
 def _past(mark: str, html: str, at: int) -> int:
-    """The place after the next *mark*; the end when there is none, as a browser would read it."""
+    """The index after the next *mark*; the end of *html* when there is none, as in a browser."""
     found = html.find(mark, at)
     return len(html) if found < 0 else found + len(mark)

@@ -1,4 +1,4 @@
-"""How talking to a machine that is not ours can fail, in one word each."""
+"""Categories of network failures when connecting to an instance or a receiver."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class FaultCategory(StrEnum):
-    """What kind of trouble it was; the words are public."""
+    """The category of a failure; the values are public."""
 
     TIMEOUT = "timeout"
     CONNECTION_REFUSED = "connection_refused"
@@ -25,11 +25,11 @@ class FaultCategory(StrEnum):
 
     @property
     def retryable(self) -> bool:
-        """Whether time alone may heal it: a machine that boots goes through most of these."""
-        return self not in _LASTING
+        """Whether a later attempt may succeed; a booting machine causes most of these."""
+        return self not in _PERMANENT
 
 
-_LASTING = frozenset(
+_PERMANENT = frozenset(
     {
         FaultCategory.CLIENT_ERROR,
         FaultCategory.SSL_ERROR,
@@ -37,11 +37,11 @@ _LASTING = frozenset(
         FaultCategory.ADDRESS_REFUSED,
     }
 )
-"""The answer, or the address, is wrong: the same request will end the same way."""
+"""The response or the address is wrong: the same request fails the same way."""
 
 
 def status_category(status: int) -> FaultCategory:
-    """The trouble an HTTP *status* outside the accepted ones tells of."""
+    """The category of an HTTP *status* that is not a success."""
     named = _BY_STATUS.get(status)
     if named is not None:
         return named
@@ -60,4 +60,4 @@ _BY_STATUS = {
     503: FaultCategory.SERVICE_UNAVAILABLE,
     504: FaultCategory.TIMEOUT,
 }
-"""Statuses that mean more than their first digit; 408, 425 and 429 ask for patience although they begin with a 4."""
+"""Statuses with a category of their own; 408, 425 and 429 are temporary although they begin with a 4."""

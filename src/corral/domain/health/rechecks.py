@@ -1,4 +1,4 @@
-"""When the health of an instance is checked again: after a lost job, and after it failed its checks. Pure."""
+"""When the health of an instance is checked again: after a lost job, and after failed checks. Pure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from corral.domain.lifecycle.decision import Policy
 from corral.domain.observation.sighting import Sighting
 
 HEALTH_FAILURES = frozenset({"HEALTH_CHECK_FAILED", "HEALTH_CHECK_TIMEOUT"})
-"""Failures that the provider's word "running" does not heal: it ran all the while. Another health check does."""
+"""Failures that end with a successful health check; the provider reported "running" all the time."""
 
 
 def check_time(instance: Instance, policy: Policy) -> timedelta:
@@ -18,14 +18,14 @@ def check_time(instance: Instance, policy: Policy) -> timedelta:
 
 
 def until_recheck(instance: Instance, now: datetime, policy: Policy) -> timedelta:
-    """How long an instance that failed its health checks is left alone before it is checked again."""
+    """How long to wait before an instance that failed its health checks is checked again."""
     checked = instance.phase_since if instance.health is None else instance.health.last_checked_at
     last = max(checked, instance.phase_since)
-    patience = max(policy.first_recheck, min(last - instance.phase_since, policy.last_recheck))
-    return max(last + patience - now, timedelta(0))
+    wait = max(policy.first_recheck, min(last - instance.phase_since, policy.last_recheck))
+    return max(last + wait - now, timedelta(0))
 
 
 def is_unhealthy(instance: Instance) -> bool:
-    """Whether it runs, and failed nothing but its health checks."""
+    """Whether it runs and failed only its health checks."""
     failed = instance.failure is not None and instance.failure.code in HEALTH_FAILURES
     return failed and instance.observation.sighting is Sighting.RUNNING and instance.observation.failure is None

@@ -1,5 +1,5 @@
 """
-What the provider offers: products, clusters, templates. In our words, with our units.
+The provider's catalog: products, clusters and templates, in our units.
 
 Prices are whole micro-USD per GPU-hour; None means that the product is not sold that way.
 """
@@ -21,7 +21,7 @@ class BillingMode(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Product:
-    """One kind of machine; several products may share a name and differ in what surrounds the GPU."""
+    """One kind of machine; several products may share a name and differ in CPU and memory."""
 
     id: str
     name: str
@@ -34,7 +34,7 @@ class Product:
     on_demand_micro_usd: int | None
 
     def price_micro_usd(self, mode: BillingMode) -> int | None:
-        """The price per GPU-hour when paid for by *mode*, if it can be."""
+        """The price per GPU-hour in *mode*; None when it is not sold that way."""
         return self.spot_micro_usd if mode is BillingMode.SPOT else self.on_demand_micro_usd
 
 
@@ -90,7 +90,7 @@ class TemplateTool:
 
 
 class TemplateChannel(StrEnum):
-    """Who offers a template. The community's are too many to list and are named by id."""
+    """The publisher of a template. Community templates are too many to list; requests name them by id."""
 
     PRIVATE = "private"
     """The account's own."""
@@ -99,7 +99,7 @@ class TemplateChannel(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TemplateSummary:
-    """A template as a list shows it; whether it can be used is found out when it is chosen."""
+    """A template in a list; whether it can be used is checked when it is chosen."""
 
     id: str
     name: str

@@ -1,4 +1,4 @@
-"""Money: counted in whole micro-USD inside, shown as decimal USD outside."""
+"""Money: whole micro-USD internally, decimal USD in responses."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from corral.domain.placement.catalog import MICRO_USD
 
 
 def usd(micro_usd: int) -> float:
-    """The number an answer shows: 180000 is 0.18."""
+    """The number in responses: 180000 becomes 0.18."""
     return micro_usd / MICRO_USD
 
 
 def usd_text(micro_usd: int) -> str:
-    """The amount in a sentence, exactly and without needless zeros."""
+    """The exact amount for a sentence, without trailing zeros."""
     return f"{Decimal(micro_usd) / MICRO_USD:f} USD"
 
 

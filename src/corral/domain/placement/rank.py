@@ -1,13 +1,13 @@
 """
-Where an instance goes: every offer that could serve a wish, best first, and why each other one could not.
+Ranks the offers for a placement request, best first, and gives a reason for each rejected one.
 
-The order: billing mode (spot first, on-demand only as its fallback), then region as wished, then price per GPU-hour,
-then more memory, more vCPU, and the id, so that no two offers tie and the order of what the provider lists does not
-matter. All offers of a region are candidates, not only the cheapest: when the provider refuses one for want of stock
-the next one of the same region is the best that is left.
+The order: billing mode (spot first, on-demand only as its fallback), then region as requested, then price per GPU-hour,
+then more memory, more vCPU, and the id, so that no two offers tie and the order of the provider's list does not matter.
+All offers of a region are candidates, not only the cheapest: when one is out of stock, the next of the same region is
+tried.
 
-Nothing is dropped silently: each wished region, and each product of the wished name in it, is a candidate or is
-rejected with a reason.
+Nothing is dropped silently: each requested region, and each product of the requested name in it, is either a candidate
+or rejected with a reason.
 """
 
 from __future__ import annotations
@@ -28,63 +28,63 @@ class Reason(StrEnum):
     UNKNOWN_REGION = "unknown_region"
     """The provider has no such region."""
     SAME_REGION = "same_region"
-    """Another name for a region that is already tried."""
+    """Another name for a region that is already in the list."""
     REGION_UNREACHABLE = "region_unreachable"
-    """The provider could not be asked about it."""
+    """Its products could not be read from the provider."""
     NO_SUCH_PRODUCT = "no_such_product"
-    """Nothing of that name is listed there."""
+    """No product of that name is listed there."""
     NOT_IN_REGION = "not_in_region"
-    """Listed, but the product itself says it is sold elsewhere only."""
+    """Listed, but the product's own regions do not include this one."""
     NO_PRICE = "no_price"
     """Not sold in that billing mode: its price is missing or zero."""
     TOO_DEAR = "too_dear"
-    """Dearer than the wish allows."""
+    """More expensive than the request allows."""
     OUT_OF_STOCK = "out_of_stock"
     FAILED_RECENTLY = "failed_recently"
-    """The provider refused it for want of stock a moment ago."""
+    """The provider refused it a moment ago because it was out of stock."""
 
 
 SHORT_FOR_NOW = frozenset({Reason.OUT_OF_STOCK, Reason.FAILED_RECENTLY})
-"""Reasons that pass by themselves: what is rejected for one of them may be had later."""
+"""Temporary reasons: an offer rejected for one of them may be available later."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlacementRequest:
-    """What somebody wants to run on."""
+    """The part of a create request that decides where it runs."""
 
     product_name: str
     regions: tuple[str, ...]
-    """In the order to try; see `naming.region_order`."""
+    """In the order to try; see `regions.region_order`."""
     billing_mode: BillingMode = BillingMode.SPOT
     spot_fallback: bool = False
-    """Whether on-demand will do when no region has spot."""
+    """Whether on-demand is acceptable when no region has spot."""
     max_micro_usd_per_gpu: int | None = None
     """The most one GPU-hour may cost; None means any price."""
     gpu_num: int = 1
 
     @property
     def billing_modes(self) -> tuple[BillingMode, ...]:
-        """The modes that will do, best first."""
+        """The acceptable modes, best first."""
         falls_back = self.spot_fallback and self.billing_mode is BillingMode.SPOT
         return (BillingMode.SPOT, BillingMode.ON_DEMAND) if falls_back else (self.billing_mode,)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegionStock:
-    """What one region has to offer."""
+    """The products of one region."""
 
     region: str
-    """As the wish names it."""
+    """As the request names it."""
     cluster: Cluster | None
     """None when the provider has no such region."""
     products: Mapping[BillingMode, Sequence[Product]] = field(default_factory=dict[BillingMode, Sequence[Product]])
     unreachable_because: str | None = None
-    """Set when the provider could not be asked."""
+    """Set when the provider's list could not be read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offer:
-    """One product in one cluster, paid for in one way: what a create call asks for and what can run out."""
+    """One product in one cluster in one billing mode: what a create call orders and what can be out of stock."""
 
     product_id: str
     cluster_id: str
@@ -92,16 +92,16 @@ class Offer:
 
 
 Shortages = Mapping[Offer, int]
-"""Offers that the provider recently refused for want of stock, and the fewest GPUs that it refused of each."""
+"""Offers recently refused as out of stock, with the smallest number of GPUs refused for each."""
 NO_SHORTAGES: Shortages = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """An offer that would serve the wish."""
+    """An offer that satisfies the request."""
 
     region: str
-    """The provider's code of it, however the wish wrote it."""
+    """The provider's code, however the request spells it."""
     offer: Offer
     product: Product
     micro_usd_per_gpu: int
@@ -111,7 +111,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rejection:
-    """An offer, or a whole region, that would not; what is not known of it is None."""
+    """An offer, or a whole region, that does not satisfy the request; unknown details are None."""
 
     region: str
     reason: Reason
@@ -125,14 +125,14 @@ class Rejection:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ranking:
-    """All that was considered for a wish."""
+    """Every offer considered for a request."""
 
     candidates: tuple[Candidate, ...]
     """Best first."""
     rejected: tuple[Rejection, ...]
 
     def without(self, shortages: Shortages, gpu_num: int) -> Ranking:
-        """The same, with candidates that were short of *gpu_num* GPUs recently moved to the rejected."""
+        """The same, with the candidates that recently had fewer than *gpu_num* GPUs moved to the rejected."""
         short = {offer for offer, fewest in shortages.items() if fewest <= gpu_num}
         if not short:
             return self
@@ -141,114 +141,114 @@ class Ranking:
         return Ranking(candidates=left, rejected=(*self.rejected, *gone))
 
 
-def rank(wish: PlacementRequest, region_stocks: Iterable[RegionStock], shortages: Shortages = NO_SHORTAGES) -> Ranking:
+def rank(
+    request: PlacementRequest, region_stocks: Iterable[RegionStock], shortages: Shortages = NO_SHORTAGES
+) -> Ranking:
     """
-    Every offer on *region_stocks* that serves *wish*, best first, and every one that does not.
+    Every offer in *region_stocks* that satisfies *request*, best first, and every rejected one.
 
-    A wished region without a shelf is unknown; a shelf nobody wished for is passed over.
+    A requested region that is not in *region_stocks* is unknown; a region that was not requested is ignored.
     """
-    shelf_of = {region_stock.region.strip().casefold(): region_stock for region_stock in region_stocks}
-    aisles: list[_ClusterStock] = []
+    stock_by_region = {stock.region.strip().casefold(): stock for stock in region_stocks}
+    clusters: list[_ClusterStock] = []
     rejected: list[Rejection] = []
-    for region in region_order(wish.regions):
-        found = _enter(region, shelf_of.get(region.casefold()), aisles)
+    for region in region_order(request.regions):
+        found = _cluster_stock(region, stock_by_region.get(region.casefold()), clusters)
         if isinstance(found, _ClusterStock):
-            aisles.append(found)
+            clusters.append(found)
         else:
             rejected.append(found)
     candidates: list[Candidate] = []
-    for mode in wish.billing_modes:
-        for cluster_stock in aisles:
-            for verdict in _look_through(wish, mode, cluster_stock):
-                if isinstance(verdict, Candidate):
-                    candidates.append(verdict)
+    for mode in request.billing_modes:
+        for stock in clusters:
+            for offer in _offers(request, mode, stock):
+                if isinstance(offer, Candidate):
+                    candidates.append(offer)
                 else:
-                    rejected.append(verdict)
-    return Ranking(candidates=tuple(candidates), rejected=tuple(rejected)).without(shortages, wish.gpu_num)
+                    rejected.append(offer)
+    return Ranking(candidates=tuple(candidates), rejected=tuple(rejected)).without(shortages, request.gpu_num)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _ClusterStock:
-    """A region that can be looked through."""
+    """A region whose products are known."""
 
     region: str
     cluster: Cluster
     products: Mapping[BillingMode, Sequence[Product]]
 
 
-def _enter(
-    region: str, region_stock: RegionStock | None, entered: Iterable[_ClusterStock]
+def _cluster_stock(
+    region: str, stock: RegionStock | None, previous: Iterable[_ClusterStock]
 ) -> _ClusterStock | Rejection:
-    """The region, or why nothing of it can be had at all."""
-    if region_stock is None or region_stock.cluster is None:
+    """The products of *region*, or why the whole region is rejected."""
+    if stock is None or stock.cluster is None:
         because = f"the provider has no region {region}"
         return Rejection(region=region, reason=Reason.UNKNOWN_REGION, because=because)
-    cluster = region_stock.cluster
-    twin = next((cluster_stock.region for cluster_stock in entered if cluster_stock.cluster.id == cluster.id), None)
-    if twin is not None:
-        because = f"{region} is another name for {twin}"
+    cluster = stock.cluster
+    same = next((other.region for other in previous if other.cluster.id == cluster.id), None)
+    if same is not None:
+        because = f"{region} is another name for {same}"
         return Rejection(region=region, reason=Reason.SAME_REGION, because=because, cluster_id=cluster.id)
-    if region_stock.unreachable_because is not None:
-        because = f"the provider could not be asked about {region}: {region_stock.unreachable_because}"
+    if stock.unreachable_because is not None:
+        because = f"the provider could not be asked about {region}: {stock.unreachable_because}"
         return Rejection(region=region, reason=Reason.REGION_UNREACHABLE, because=because, cluster_id=cluster.id)
-    return _ClusterStock(region=cluster.region, cluster=cluster, products=region_stock.products)
+    return _ClusterStock(region=cluster.region, cluster=cluster, products=stock.products)
 
 
-def _look_through(
-    wish: PlacementRequest, mode: BillingMode, cluster_stock: _ClusterStock
-) -> Iterator[Candidate | Rejection]:
-    """A verdict on every product of the wished name in one region, best first."""
-    region, cluster = cluster_stock.region, cluster_stock.cluster
-    named = _distinct((p for p in cluster_stock.products.get(mode, ()) if has_name(p, wish.product_name)), mode)
+def _offers(request: PlacementRequest, mode: BillingMode, stock: _ClusterStock) -> Iterator[Candidate | Rejection]:
+    """Every product of the requested name in one region, as candidate or rejection, best first."""
+    region, cluster = stock.region, stock.cluster
+    named = _distinct((p for p in stock.products.get(mode, ()) if has_name(p, request.product_name)), mode)
     if not named:
         yield Rejection(
             region=region,
             reason=Reason.NO_SUCH_PRODUCT,
-            because=f"nothing called {wish.product_name.strip()!r} is listed in {region} for {mode.value}",
+            because=f"nothing called {request.product_name.strip()!r} is listed in {region} for {mode.value}",
             cluster_id=cluster.id,
             billing_mode=mode,
         )
     for product in named:
         offer = Offer(product_id=product.id, cluster_id=cluster.id, billing_mode=mode)
         price = product.price_micro_usd(mode) or 0
-        obstacle = _obstacle(wish, mode, cluster_stock, product)
+        obstacle = _obstacle(request, mode, stock, product)
         if obstacle is None:
             yield Candidate(
                 region=region,
                 offer=offer,
                 product=product,
                 micro_usd_per_gpu=price,
-                micro_usd=price * wish.gpu_num,
+                micro_usd=price * request.gpu_num,
             )
         else:
             yield _rejection(region, offer, price, *obstacle)
 
 
 def _distinct(products: Iterable[Product], mode: BillingMode) -> list[Product]:
-    """Each product once, best first; of two entries with one id the better one counts."""
+    """Each product once, best first; of two entries with one id the better one is kept."""
 
-    def standing(product: Product) -> tuple[object, ...]:
+    def sort_key(product: Product) -> tuple[object, ...]:
         price = product.price_micro_usd(mode) or 0
         return (price <= 0, price, -product.memory_gb_per_gpu, -product.cpu_per_gpu, product.id)
 
     by_id: dict[str, Product] = {}
-    for product in sorted(products, key=lambda p: (not p.available, *standing(p), p.regions)):
+    for product in sorted(products, key=lambda p: (not p.available, *sort_key(p), p.regions)):
         by_id.setdefault(product.id, product)
-    return sorted(by_id.values(), key=standing)
+    return sorted(by_id.values(), key=sort_key)
 
 
 def _obstacle(
-    wish: PlacementRequest, mode: BillingMode, cluster_stock: _ClusterStock, product: Product
+    request: PlacementRequest, mode: BillingMode, stock: _ClusterStock, product: Product
 ) -> tuple[Reason, str] | None:
-    """What stands against this product, the most lasting obstacle first."""
-    region, price, limit = cluster_stock.region, product.price_micro_usd(mode) or 0, wish.max_micro_usd_per_gpu
-    if not is_sold_in(product, cluster_stock.cluster):
+    """Why this product is rejected, the most permanent reason first; None when it is a candidate."""
+    region, price, limit = stock.region, product.price_micro_usd(mode) or 0, request.max_micro_usd_per_gpu
+    if not is_sold_in(product, stock.cluster):
         return Reason.NOT_IN_REGION, f"{product.id} is not sold in {region}"
     if price <= 0:
         return Reason.NO_PRICE, f"{product.id} has no {mode.value} price in {region}"
     if limit is not None and price > limit:
-        dear = f"{product.id} costs {usd_text(price)} per GPU-hour in {region}"
-        return Reason.TOO_DEAR, f"{dear}, more than the {usd_text(limit)} allowed"
+        cost = f"{product.id} costs {usd_text(price)} per GPU-hour in {region}"
+        return Reason.TOO_DEAR, f"{cost}, more than the {usd_text(limit)} allowed"
     if not product.available:
         return Reason.OUT_OF_STOCK, f"{product.id} is out of stock in {region}"
     return None

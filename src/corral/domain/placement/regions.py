@@ -1,7 +1,7 @@
 """
-Which words mean the same: people, products and clusters each name regions and products in their own way.
+Comparing names: users, products and clusters write regions and product names differently.
 
-People write a code ("AS-SGP-02"), the cluster list has display names ("AS-SGP-02 (Singapore)") and ids ("as-sgp-2"),
+Users write a code ("AS-SGP-02"), the cluster list has display names ("AS-SGP-02 (Singapore)") and ids ("as-sgp-2"),
 and products mix all three. An id cannot be derived from a name, so names are only ever compared.
 """
 
@@ -13,7 +13,7 @@ from corral.domain.placement.catalog import Cluster, Product
 
 
 def region_order(*regions: str | Iterable[str]) -> tuple[str, ...]:
-    """The regions in the order given, each once; capitals and spaces around a code do not count."""
+    """The regions in the order given, each once; case and surrounding spaces are ignored."""
     codes = [code for given in regions for code in ([given] if isinstance(given, str) else given)]
     first_spelling: dict[str, str] = {}
     for code in codes:
@@ -22,7 +22,7 @@ def region_order(*regions: str | Iterable[str]) -> tuple[str, ...]:
 
 
 def find_cluster(region: str, clusters: Iterable[Cluster]) -> Cluster | None:
-    """The cluster people mean by *region*: its code ("CN-HK-01"), its display name or its id, in any capitals."""
+    """The cluster with the code ("CN-HK-01"), display name or id *region*, ignoring case."""
     ordered = sorted(clusters, key=lambda cluster: cluster.id)
     wanted = region.strip().casefold()
     named = [c for c in ordered if wanted in {c.region.casefold(), c.name.casefold()}]
@@ -31,15 +31,15 @@ def find_cluster(region: str, clusters: Iterable[Cluster]) -> Cluster | None:
 
 def has_name(product: Product, name: str) -> bool:
     """
-    Whether *product* is what people call *name*: the same words, capitals and outer spaces aside.
+    Whether *product* has exactly this name, ignoring case and surrounding spaces.
 
-    Not a part of it: "RTX 4090 24GB" must not become the high-frequency card at twice the price.
+    A substring is not enough: "RTX 4090 24GB" must not select the high-frequency card at twice the price.
     """
     return product.name.strip().casefold() == name.strip().casefold()
 
 
 def is_sold_in(product: Product, cluster: Cluster) -> bool:
-    """Whether *product* says it is sold in *cluster*; it names regions by display name, by code or by id."""
+    """Whether *product* lists *cluster*, by display name, code or id; a product without regions is sold everywhere."""
     here = {cluster.id.casefold(), cluster.name.casefold(), cluster.region.casefold()}
     return not product.regions or any(
         {region.strip().casefold(), region.split("(")[0].strip().casefold()} & here for region in product.regions

@@ -137,13 +137,17 @@ _CREATE_FIELDS: Fields = {
         "spot",
     ),
     "spot_fallback": Field(
-        "spotFallback", "INVALID_BILLING_MODE", BOOLEAN, "Whether on-demand will do when no region has spot.", False
+        "spotFallback",
+        "INVALID_BILLING_MODE",
+        BOOLEAN,
+        "Whether on-demand is accepted when no region has spot.",
+        False,
     ),
     "max_micro_usd_per_gpu": Field(
         "maxPrice",
         "INVALID_MAX_PRICE",
         Rule(_price, {"type": "number", "exclusiveMinimum": 0, "maximum": float(MOST_USD)}),
-        "Most USD per GPU-hour; dearer products are not chosen.",
+        "Most USD per GPU-hour; more expensive products are not chosen.",
         0.5,
     ),
     "wait_for_capacity_seconds": Field(
