@@ -55,7 +55,6 @@ def _described() -> dict[str, Any]:
     """The OpenAPI document; without the version, which a running service tells."""
     parts = {part.name: _Anything() for part in dataclasses.fields(app.AppDependencies)}
     plain = {"local_only": True, "allowed_origins": (), "limits": Limits(), "ready_word": "ready", "pages": ()}
-    plain |= {"answers": None}
     served: Any = app.build(app.AppDependencies(**(parts | plain)))  # type: ignore[arg-type]
     while not isinstance(served, Litestar):  # the edge and the response cache wrap it
         served = served.app

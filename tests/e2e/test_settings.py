@@ -30,7 +30,7 @@ from support.service import Answer
 from support.upstream import upstream
 from support.waiting import until
 
-from corral.app.bootstrap import probe_policy
+from corral.app.runtime import probe_policy
 from corral.base.clock import SystemClock
 from corral.base.configuration import load
 from corral.base.telemetry import Metrics

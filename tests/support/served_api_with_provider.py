@@ -18,7 +18,8 @@ from corral.domain.observation.sighting import Sighting
 from corral.store.session.database import Database
 from novitasim.testing import Simulated, start_simulator
 from support.clocks import SteppedClock
-from support.served_api import INSTALLATION, ServedApi, opened
+from support.runtime import INSTALLATION
+from support.served_api import ServedApi, opened
 
 LISTING = "/api/instances/comprehensive"
 HONG_KONG, PRODUCT = "cn-hongkong-1", "4090.16c62g.os"

@@ -5,40 +5,30 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
 import aiohttp
 import msgspec
 from litestar.handlers import HTTPRouteHandler
+from pydantic import SecretStr
 
-from corral.api.app import AppDependencies, build
+from corral.api.app import AppDependencies, build, build_around
 from corral.api.http.limits import Limits
 from corral.api.http.process_health import ProcessHealth
 from corral.api.http.server import HttpServer, listen
-from corral.api.middleware.response_cache import ResponseCache
-from corral.api.routes.adoption import AdoptionServices
-from corral.api.routes.instances import InstanceServices
-from corral.api.routes.listing import ListingServices
-from corral.api.routes.orphans import OrphanServices
-from corral.base.clock import SystemClock
-from corral.base.configuration import load
-from corral.base.telemetry import Metrics
-from corral.cache.registry import CacheRegistry
-from corral.domain.rate_limit import RateLimit
-from corral.engine.auth.api_keys import ApiKeys
-from corral.engine.auth.audit_log import AuditLog
-from corral.engine.events.log import EventLog
-from corral.engine.events.stream import EventStream
-from corral.engine.events.webhook_sender import WebhookSender
-from corral.engine.queries.cache_invalidation import CacheInvalidation
-from corral.engine.queries.catalog import Catalog
-from corral.engine.queries.fleet import Fleet
-from corral.engine.queries.fleet_gauges import FleetGauges
-from corral.jobs.queue import JobQueue
-from corral.jobs.registry import Registry
+from corral.app.engine import Engine, build_engine
+from corral.app.http_app import app_dependencies
+from corral.base.clock import Clock, SystemClock
+from corral.cloud.novita.client import NovitaCloud
+from corral.cloud.novita.http import HttpExchange
+from corral.cloud.port import Cloud
 from corral.store.session.database import Database
+from support.runtime import idle_runtime
+
+UNREACHABLE = "http://127.0.0.1:9"
+"""Nothing listens there."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +50,7 @@ class Service:
 
     address: str
     port: int
+    engine: Engine
     parts: AppDependencies
     client: aiohttp.ClientSession
 
@@ -81,70 +72,51 @@ class Service:
 @asynccontextmanager
 async def serving(
     database: Database,
-    registry: Registry | None = None,
     *,
+    engine: Engine | None = None,
+    cloud: Cloud | None = None,
+    clock: Clock | None = None,
     limits: Limits | None = None,
     only_watching: bool = False,
-    catalog: Catalog | None = None,
-    caches: CacheInvalidation | None = None,
-    event_log: EventLog | None = None,
-    event_hub: EventStream | None = None,
-    deliveries: WebhookSender | None = None,
-    instances: InstanceServices | None = None,
-    fleet: Fleet | None = None,
-    ready_word: str = "ready",
-    listing: ListingServices | None = None,
-    adoption: AdoptionServices | None = None,
-    orphans: OrphanServices | None = None,
-    pages: Sequence[HTTPRouteHandler] = (),
+    routes: Sequence[HTTPRouteHandler] = (),
     local_only: bool = True,
-    book: CacheRegistry | None = None,
-    request_limit: RateLimit | None = None,
-    answers: ResponseCache | None = None,
+    **parts: Any,
 ) -> AsyncGenerator[Service]:
-    """Serve over *database* for as long as this is open."""
-    clock, limits = SystemClock(), limits or Limits()
+    """
+    Serve over *database* for as long as this is open: *engine*, or one over *cloud*, by default an unreachable one.
+
+    HTTP has the system's clock, whatever the engine's. *routes* are served in place of the product's; *parts* replace
+    fields of `AppDependencies`.
+    """
+    system, limits = SystemClock(), limits or Limits()
     service_health = ProcessHealth(started_at=datetime(2030, 1, 1, tzinfo=UTC))
     service_health.report("database", up=True)
-    metrics, gauges = Metrics(), None if fleet is None else FleetGauges(fleet)
-    if gauges is not None:
-        metrics.registry.register(gauges)
-    parts = AppDependencies(
-        clock=clock,
-        metrics=metrics,
-        service_health=service_health,
-        queue=JobQueue(database, registry or Registry()),
-        local_only=local_only,
-        allowed_origins=("https://ops.example",),
-        limits=limits,
-        request_limit=request_limit,
-        audit=AuditLog(database, clock, metrics),
-        keys=ApiKeys(database, book or CacheRegistry(load({}).settings.caches, clock), clock),
-        catalog=catalog,
-        caches=caches,
-        event_log=event_log,
-        event_hub=event_hub,
-        deliveries=deliveries,
-        instances=instances,
-        fleet=fleet,
-        gauges=gauges,
-        ready_word=ready_word,
-        listing=listing,
-        adoption=adoption,
-        answers=answers,
-        orphans=orphans,
-        database=database,
-        pages=pages,
-    )
+    exchange = HttpExchange(base_url=UNREACHABLE, api_key=SecretStr("key"), timeout_seconds=5, clock=system)
     listener = listen("127.0.0.1", 0)
-    server = HttpServer(build(parts, only_watching=only_watching), listener, clock=clock, limits=limits)
-    task = asyncio.create_task(server.serve())
-    try:
-        async with aiohttp.ClientSession() as client:
-            yield Service(address=server.address, port=listener.getsockname()[1], parts=parts, client=client)
-    finally:
-        server.stop()
-        await task
+    async with exchange, aiohttp.ClientSession() as client:
+        engine = engine or build_engine(idle_runtime(database, cloud or NovitaCloud(exchange), clock or system))
+        dependencies = replace(
+            app_dependencies(engine, service_health=service_health, limits=limits),
+            clock=system,
+            allowed_origins=("https://ops.example",),
+            local_only=local_only,
+            **parts,
+        )
+        dependencies.metrics.registry.register(dependencies.gauges)
+        app = build_around(routes, dependencies) if routes else build(dependencies, only_watching=only_watching)
+        server = HttpServer(app, listener, clock=system, limits=limits)
+        task = asyncio.create_task(server.serve())
+        try:
+            yield Service(
+                address=server.address,
+                port=listener.getsockname()[1],
+                engine=engine,
+                parts=dependencies,
+                client=client,
+            )
+        finally:
+            server.stop()
+            await task
 
 
 def error_of(answer: Answer, status: int, code: str) -> dict[str, Any]:

@@ -17,9 +17,8 @@ from typing import Any
 import msgspec
 from pydantic import SecretStr
 
-from corral.base.settings import CacheSettings
+from corral.app.engine import Engine, build_engine
 from corral.base.telemetry import Metrics
-from corral.cache.registry import CacheRegistry
 from corral.cloud.novita.client import NovitaCloud
 from corral.cloud.novita.http import HttpExchange
 from corral.cloud.port import Cloud
@@ -32,33 +31,17 @@ from corral.domain.lifecycle.tables import Goal, Phase
 from corral.domain.operation import Operation, OperationKind, OperationStatus
 from corral.engine.commands.change import AcceptedCommand, ChangeInstance
 from corral.engine.events.publisher import EventPublisher
-from corral.engine.ids import random_id
-from corral.engine.observe.observations import Observations
 from corral.engine.observe.observer import Observer
-from corral.engine.observe.recent_lookups import RecentLookups
-from corral.engine.queries.catalog import Catalog
-from corral.engine.queries.estimates import Estimates
-from corral.engine.reconcile.create_gate import CreateGate
-from corral.engine.reconcile.reconciler import Reconciler
-from corral.engine.reconcile.recorder import Recorder
-from corral.engine.reconcile.steps.create import CreateStep
-from corral.engine.reconcile.steps.dispatch import Steps
-from corral.engine.reconcile.steps.start import StartStep
-from corral.engine.reconcile.unmade import UncreatedInstances
-from corral.health.probe import Prober
 from corral.jobs.queue import JobQueue, NewJob
-from corral.jobs.registry import JobId, JobRun, Priority, Registry, RequeueError
-from corral.outbound.policy import AddressPolicy
+from corral.jobs.registry import JobId, JobPool, JobRun, Priority, RequeueError
 from corral.store.server.target import DatabaseTarget
 from corral.store.session.database import Database
-from corral.store.session.leadership import Leadership
-from corral.store.tables import continuity, installation_id, instances, last_listing, operations
-from corral.store.tables.offers import FailedOffers
+from corral.store.tables import continuity, instances, last_listing, operations
 from novitasim.testing import Simulated, start_simulator
-from support.audit_lines import CONTEXT
+from support.audit_lines import LINE
 from support.clocks import SteppedClock
-from support.describer import VIEW
 from support.garbling import Garbler
+from support.runtime import open_test_runtime
 
 REQUEST = CreateRequest(
     name="worker", product_name="RTX 4090 24GB", template_id="107672", regions=("CN-HK-01", "AS-SGP-02")
@@ -81,17 +64,42 @@ class SteppedEngine:
     """The engine, in the hands of a test."""
 
     sim: Simulated
+    parts: Engine
     clock: SteppedClock
-    database: Database
-    queue: JobQueue
-    registry: Registry
-    observer: Observer
-    event_publisher: EventPublisher
-    metrics: Metrics
-    changes: ChangeInstance
-    installation: str
     numbers: Iterator[int]
     pending: list[_Job] = field(default_factory=list)
+
+    @property
+    def database(self) -> Database:
+        return self.parts.runtime.database
+
+    @property
+    def cloud(self) -> Cloud:
+        return self.parts.runtime.cloud
+
+    @property
+    def installation(self) -> str:
+        return self.parts.runtime.installation
+
+    @property
+    def metrics(self) -> Metrics:
+        return self.parts.runtime.metrics
+
+    @property
+    def queue(self) -> JobQueue:
+        return self.parts.queue
+
+    @property
+    def event_publisher(self) -> EventPublisher:
+        return self.parts.event_publisher
+
+    @property
+    def observer(self) -> Observer:
+        return self.parts.observer
+
+    @property
+    def changes(self) -> ChangeInstance:
+        return self.parts.change
 
     async def request_create(self, order: CreateRequest = REQUEST, *, minutes: float = 20) -> InstanceId:
         """What the create command stores: instance, operation, event and job."""
@@ -117,7 +125,7 @@ class SteppedEngine:
     async def ask(
         self, kind: OperationKind, instance_id: InstanceId, terms: CommandOptions | None = None
     ) -> AcceptedCommand:
-        accepted = await self.changes.ask(kind, instance_id, terms or CommandOptions(), CONTEXT)
+        accepted = await self.changes.ask(kind, instance_id, terms or CommandOptions(), line=LINE)
         assert isinstance(accepted, AcceptedCommand)
         return accepted
 
@@ -181,8 +189,10 @@ class SteppedEngine:
             )
 
     async def _run(self, job: _Job) -> None:
-        job_type = self.registry.get(job.name)
+        job_type = self.parts.registry.get(job.name)
         assert job_type is not None
+        if job_type.pool is JobPool.WEBHOOKS:
+            return  # nothing is sent: the receivers of these tests do not exist
         later: float | None = None
         try:
             run = JobRun(id=JobId(1), type=job.name, payload=job.payload, attempt=1, first=job.first)
@@ -224,109 +234,23 @@ async def stepped_engine(
     What the provider says comes *through* a garbler, if there is one. With *listed*, creates may be sent at once, as if
     the database was in use before and a listing had been compared since the start.
     """
-    clock, registry = SteppedClock() if after is None else after.clock, Registry()
-    policy = policy or Policy()
+    clock = SteppedClock() if after is None else after.clock
     async with start_simulator(**quirks) if after is None else nullcontext(after.sim) as sim:
         key, base_url = SecretStr("key"), sim.base_url
         if through is not None:
             through.to, base_url = sim.base_url, through.address
         async with (
             HttpExchange(base_url=base_url, api_key=key, timeout_seconds=5, clock=clock) as exchange,
-            Prober.open(clock=clock, policy=AddressPolicy(allow_private=False, allow_loopback=True)) as prober,
+            open_test_runtime(database, target, NovitaCloud(exchange), clock, policy=policy or Policy()) as runtime,
         ):
-            cloud: Cloud = NovitaCloud(exchange)
-            catalog = Catalog(
-                cloud,
-                CacheRegistry(CacheSettings(), clock),
-                FailedOffers(database),
-                clock,
-                default_region="CN-HK-01",
-                regions=("AS-SGP-02",),
-            )
-            queue = JobQueue(database, registry)
-            metrics = Metrics()
-            event_publisher = EventPublisher(queue, metrics=metrics)
-            recorder = Recorder(event_publisher=event_publisher)
+            parts = build_engine(runtime)
             async with database.connection() as connection:
-                installation = await installation_id.load(connection)
-                gate = CreateGate(clock, policy)
                 if listed:
                     server = (await last_listing.listings(connection)).server
                     await continuity.record(connection, await continuity.identity(connection, ""), server)
-                await gate.start(connection)
+                await parts.gate.start(connection)
                 if listed:
                     await last_listing.compared(connection, await last_listing.begin(connection))
-            sightings = Observations(
-                database=database,
-                queue=queue,
-                clock=clock,
-                policy=policy,
-                installation=installation,
-                tell=event_publisher.tell,
-            )
-            create_step = CreateStep(
-                cloud=cloud,
-                database=database,
-                catalog=catalog,
-                gate=gate,
-                unmade=UncreatedInstances.of(cloud, sightings),
-                recorder=recorder,
-                clock=clock,
-                installation=installation,
-                policy=policy,
-            )
-            recent_lookups = RecentLookups()
-            acts = Steps(
-                cloud=cloud,
-                create_step=create_step,
-                start_step=StartStep(cloud=cloud, recorder=recorder, clock=clock, policy=policy),
-                prober=prober,
-                recorder=recorder,
-                clock=clock,
-                policy=policy,
-                jitter=lambda: 0.5,
-                recent_lookups=recent_lookups,
-            )
-            reconciler = Reconciler(
-                database=database, acts=acts, recorder=recorder, clock=clock, policy=policy, metrics=metrics
-            )
-            for job_type in reconciler.job_types(3):
-                registry.add(job_type)
-            observer = Observer(
-                cloud=cloud,
-                database=database,
-                queue=queue,
-                tell=event_publisher.tell,
-                leadership=Leadership(target, clock, matter="test"),
-                clock=clock,
-                policy=policy,
-                installation=installation,
-                idle_interval=timedelta(seconds=30),
-                calls_per_minute=lambda: 10_000,
-                recent_lookups=recent_lookups,
-                metrics=metrics,
-            )
-            numbers = itertools.count(1) if after is None else after.numbers
             yield SteppedEngine(
-                sim=sim,
-                numbers=numbers,
-                clock=clock,
-                database=database,
-                queue=queue,
-                registry=registry,
-                observer=observer,
-                event_publisher=event_publisher,
-                metrics=metrics,
-                changes=ChangeInstance(
-                    database=database,
-                    queue=queue,
-                    tell=event_publisher.tell,
-                    caches=CacheRegistry(CacheSettings(), clock),
-                    estimates=Estimates(database, clock),
-                    clock=clock,
-                    new_id=random_id,
-                    start_within=timedelta(minutes=10),
-                    view=VIEW,
-                ),
-                installation=installation,
+                sim=sim, parts=parts, clock=clock, numbers=itertools.count(1) if after is None else after.numbers
             )

@@ -84,73 +84,83 @@ class AppDependencies:
     limits: Limits
     keys: ApiKeys
     audit: AuditLog
-    request_limit: RateLimit | None = None
+    request_limit: RateLimit | None
     """How often one caller may ask; None: as often as it likes."""
-    catalog: Catalog | None = None
-    caches: CacheInvalidation | None = None
-    event_log: EventLog | None = None
-    event_hub: EventStream | None = None
-    deliveries: WebhookSender | None = None
-    instances: instances.InstanceServices | None = None
-    fleet: Fleet | None = None
-    gauges: FleetGauges | None = None
-    """The fleet's numbers, which `/metrics` reads anew each time."""
-    ready_word: str = "ready"
-    listing: listing.ListingServices | None = None
-    adoption: adoption.AdoptionServices | None = None
-    orphans: orphans.OrphanServices | None = None
-    database: Database | None = None
-    """Where answers given under idempotency keys are kept; None: keys are ignored."""
-    answers: ResponseCache | None = None
-    """Where answers about instances are kept for a moment; None: each is made anew."""
-    pages: Sequence[HTTPRouteHandler] = ()
-    """What else is served to people, such as the dashboard."""
+    catalog: Catalog
+    caches: CacheInvalidation
+    event_log: EventLog
+    event_hub: EventStream
+    deliveries: WebhookSender
+    instances: instances.InstanceServices
+    fleet: Fleet
+    gauges: FleetGauges
+    """The fleet's numbers, read from the database for each request to `/metrics`."""
+    ready_word: str
+    listing: listing.ListingServices
+    adoption: adoption.AdoptionServices
+    orphans: orphans.OrphanServices
+    database: Database
+    """Where answers given under idempotency keys are kept."""
+    answers: ResponseCache
+    """Where answers about instances are kept for up to a second."""
+    pages: Sequence[HTTPRouteHandler]
+    """Pages for browsers, such as the dashboard."""
 
 
 def build(parts: AppDependencies, *, only_watching: bool = False) -> ASGIApp:
     """
     The application for these parts, ready for any ASGI server; it needs no lifespan events.
 
-    With *only_watching* it serves health and numbers and nothing else, as a worker's port does.
+    With *only_watching* it serves health and metrics and nothing else, as a worker's port does.
     """
-    routes = health.handlers(parts.clock, parts.service_health, parts.metrics, parts.gauges)
-    if not only_watching:
-        routes += [*docs.handlers(), *jobs.handlers(parts.queue), *audit.handlers(parts.audit)]
-        routes += [] if parts.catalog is None else catalog.handlers(parts.catalog)
-        routes += [] if parts.caches is None else caches.handlers(parts.caches)
-        if parts.fleet is not None and parts.caches is not None:
-            routes += metrics.handlers(parts.fleet, parts.caches.book, ready_word=parts.ready_word)
-        if parts.event_log is not None and parts.event_hub is not None:
-            routes += events.handlers(parts.event_log, parts.event_hub, parts.keys)
-        routes += [] if parts.deliveries is None else webhooks.handlers(parts.deliveries)
-        if parts.instances is not None:
-            routes += [*instances.handlers(parts.instances), *actions.handlers(parts.instances)]
-            routes += operations.handlers(parts.instances.reading)
-        routes += [] if parts.listing is None else listing.handlers(parts.listing)
-        routes += [] if parts.adoption is None else adoption.handlers(parts.adoption)
-        routes += [] if parts.orphans is None else orphans.handlers(parts.orphans)
-    pages = [] if only_watching else parts.pages
+    observed = health.handlers(parts.clock, parts.service_health, parts.metrics, parts.gauges)
+    if only_watching:
+        return build_around(observed, parts, has_document=False)
+    routes: list[HTTPRouteHandler | Router] = [
+        *observed,
+        *docs.handlers(),
+        *jobs.handlers(parts.queue),
+        *audit.handlers(parts.audit),
+        *catalog.handlers(parts.catalog),
+        *caches.handlers(parts.caches),
+        *metrics.handlers(parts.fleet, parts.caches.book, ready_word=parts.ready_word),
+        *events.handlers(parts.event_log, parts.event_hub, parts.keys),
+        *webhooks.handlers(parts.deliveries),
+        *instances.handlers(parts.instances),
+        *actions.handlers(parts.instances),
+        *operations.handlers(parts.instances.reading),
+        *listing.handlers(parts.listing),
+        *adoption.handlers(parts.adoption),
+        *orphans.handlers(parts.orphans),
+        Router("/", route_handlers=parts.pages, opt=OPEN),
+    ]
+    return build_around(routes, parts)
+
+
+def build_around(
+    routes: Sequence[HTTPRouteHandler | Router], parts: AppDependencies, *, has_document: bool = True
+) -> ASGIApp:
+    """The application that serves *routes*, with the same middleware whichever they are."""
     origins = parts.allowed_origins
     cors = CORSConfig(allow_origins=list(origins), expose_headers=list(EXPOSED)) if origins else None
     app = Litestar(
-        route_handlers=[*routes, Router("/", route_handlers=pages, opt=OPEN)],
+        route_handlers=routes,
         exception_handlers={Exception: partial(_tell, parts.clock)},
-        openapi_config=None if only_watching else _openapi(),
+        openapi_config=_openapi() if has_document else None,
         middleware=[
             DefineMiddleware(Authority),  # first: nobody is shown an answer that was given to somebody else
-            *([] if parts.database is None else [_once_per_key(parts.database, parts.clock, parts.limits)]),
+            _once_per_key(parts.database, parts.clock, parts.limits),
         ],
         cors_config=cors,
         request_max_body_size=parts.limits.body_bytes,
         debug=False,
         logging_config=None,
     )
-    if not only_watching:
+    if has_document:
         keep_steady(app)
     _know_every_method(app)
     served: ASGIApp = app
-    if parts.answers is not None:
-        served = ResponseCacheMiddleware(served, parts.answers)
+    served = ResponseCacheMiddleware(served, parts.answers)
     return Edge(
         app=served,
         clock=parts.clock,

@@ -1,40 +1,35 @@
 """
-What is done to a database beside the service: exported while it runs, imported and rebuilt while it does not.
+Commands on the database beside the service: export while it runs, import and rebuild while it does not.
 
-Puts the parts together for one command each, and takes them apart again.
+A rebuild asks the provider and uses an engine. Export and import need the database alone and must not start the
+simulator.
 """
 
 from __future__ import annotations
 
-import random
 from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
 
 from corral.api.http.request_readers import order_defaults
 from corral.app.database_setup import migrate_database, opened_database
+from corral.app.engine import build_engine
+from corral.app.jobs import import_queue
+from corral.app.runtime import open_runtime
 from corral.base.clock import SystemClock
 from corral.base.settings import Settings
 from corral.base.telemetry import Metrics
-from corral.cache.registry import CacheRegistry
-from corral.cloud.novita.account import opened_account
-from corral.cloud.simulated import opened_provider
 from corral.domain.errors import GoalRefusedError
-from corral.engine.events.publisher import SEND_WEBHOOK, EventPublisher
-from corral.engine.ids import random_id
-from corral.engine.queries.catalog import Catalog
 from corral.engine.recovery import archive
 from corral.engine.recovery.archive import ArchiveImport, Header, OnProgress
 from corral.engine.recovery.rebuild import Rebuilder, RebuildPlan
 from corral.jobs import tables
-from corral.jobs.queue import JobQueue
-from corral.jobs.registry import JobRun, JobType, Registry
 from corral.store.server.cluster_location import locate
 from corral.store.server.migrate import migrate, migrations, report
 from corral.store.server.target import DatabaseTarget
 from corral.store.session.database import Database
 from corral.store.session.exclusive_access import exclusive_access
-from corral.store.tables.offers import FailedOffers
-from corral.store.tables.rate_limit import DatabaseRateLimitStore
+
+APPLICATION_NAME = "recovery of corral"
 
 
 async def export(settings: Settings, write: Callable[[str], object], on_progress: OnProgress) -> Header:
@@ -60,7 +55,7 @@ async def restore(settings: Settings, lines: Iterable[bytes], on_progress: OnPro
             database.transaction() as connection,
         ):
             importing = ArchiveImport(
-                connection=connection, queue=_outgoing_tray(database), header=header, on_progress=on_progress
+                connection=connection, queue=import_queue(database), header=header, on_progress=on_progress
             )
             await importing.run(lines, clock.now())
             await solitude.check()
@@ -76,33 +71,24 @@ async def rebuild(settings: Settings, *, installation: str | None, dry_run: bool
         await migrate_database(target)
         solitude = await stack.enter_async_context(exclusive_access(target))
         database = await stack.enter_async_context(_connected(target))
-        _, base_url, api_key = await stack.enter_async_context(opened_provider(settings, clock))
-        cloud = await stack.enter_async_context(
-            opened_account(
-                settings.provider,
-                base_url=base_url,
-                api_key=api_key,
-                ledger=DatabaseRateLimitStore(database),
+        runtime = await stack.enter_async_context(
+            open_runtime(
+                _without_default_webhook(settings),
                 clock=clock,
                 metrics=Metrics(),
-                jitter=random.random,
+                target=target,
+                database=database,
+                application_name=APPLICATION_NAME,
             )
         )
+        engine = build_engine(runtime)
         rebuilding = Rebuilder(
-            cloud=cloud,
-            catalog=Catalog(
-                cloud,
-                CacheRegistry(settings.caches, clock),
-                FailedOffers(database),
-                clock,
-                default_region=settings.instances.default_region,
-                regions=settings.instances.regions,
-            ),
+            cloud=engine.runtime.cloud,
+            catalog=engine.catalog,
             database=database,
-            # Into the log alone: receivers heard of these machines when they were made.
-            tell=EventPublisher(_outgoing_tray(database)).tell,
+            tell=engine.event_publisher.tell,
             clock=clock,
-            new_id=random_id,
+            new_id=engine.runtime.new_id,
             health=order_defaults(settings).health,
         )
         plan = await rebuilding.look(installation)
@@ -123,9 +109,9 @@ async def _prepare(target: DatabaseTarget, schema: int) -> None:
 
 @asynccontextmanager
 async def _connected(target: DatabaseTarget) -> AsyncGenerator[Database]:
-    """A few connections, under a name by which nobody takes them for a service's."""
+    """A few connections that other processes do not count as those of a service."""
     database = await Database.connect(
-        target, most_connections=3, application_name="recovery of corral", statement_seconds=None
+        target, most_connections=3, application_name=APPLICATION_NAME, statement_seconds=None
     )
     try:
         yield database
@@ -133,12 +119,6 @@ async def _connected(target: DatabaseTarget) -> AsyncGenerator[Database]:
         await database.close()
 
 
-def _outgoing_tray(database: Database) -> JobQueue:
-    """A queue that jobs are only put into: the service does them."""
-
-    async def left_to_the_service(_run: JobRun) -> None:
-        raise RuntimeError("what is put into this tray is for the service to do")
-
-    registry = Registry()
-    registry.add(JobType(name=SEND_WEBHOOK, handler=left_to_the_service))
-    return JobQueue(database, registry)
+def _without_default_webhook(settings: Settings) -> Settings:
+    """*settings* for a rebuild: the default receiver got the events of these machines when they were created."""
+    return settings.model_copy(update={"webhooks": settings.webhooks.model_copy(update={"url": None})})

@@ -8,17 +8,11 @@ import pytest
 from support.audit_lines import LINE
 from support.stepped_engine import SteppedEngine, stepped_engine
 
-from corral.base.settings import CacheSettings
-from corral.cache.registry import CacheRegistry
 from corral.domain.instance import Instance, InstanceId
 from corral.domain.lifecycle.tables import Phase
 from corral.domain.observation.adoption import Adoption
-from corral.engine.commands.adopt import AdoptInstance
-from corral.engine.ids import random_id
-from corral.engine.queries.catalog import Catalog
 from corral.store.server.target import DatabaseTarget
 from corral.store.session.database import Database
-from corral.store.tables.offers import FailedOffers
 
 
 @pytest.fixture
@@ -28,22 +22,7 @@ async def engine(database: Database, target: DatabaseTarget) -> AsyncGenerator[S
 
 
 async def adopt(engine: SteppedEngine, provider_id: str) -> Instance:
-    caches = CacheRegistry(CacheSettings(), engine.clock)
-    cloud = engine.observer.cloud
-    adopting = AdoptInstance(
-        cloud=cloud,
-        catalog=Catalog(
-            cloud, caches, FailedOffers(engine.database), engine.clock, default_region="CN-HK-01", regions=()
-        ),
-        database=engine.database,
-        queue=engine.queue,
-        tell=engine.event_publisher.tell,
-        caches=caches,
-        clock=engine.clock,
-        installation=engine.installation,
-        new_id=random_id,
-    )
-    known, is_new = await adopting.adopt(provider_id, Adoption(), LINE)
+    known, is_new = await engine.parts.adopt.adopt(provider_id, Adoption(), LINE)
     assert is_new
     return known.instance
 

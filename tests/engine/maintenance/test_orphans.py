@@ -8,10 +8,10 @@ from datetime import timedelta
 
 import pytest
 from support.audit_lines import LINE
+from support.runtime import settings_of
 from support.stepped_engine import SteppedEngine, stepped_engine
 
-from corral.base.settings import CacheSettings
-from corral.cache.registry import CacheRegistry
+from corral.app.engine import build_engine
 from corral.domain.errors import GoalRefusedError
 from corral.domain.instance import InstanceId
 from corral.domain.lifecycle.tables import Phase
@@ -19,14 +19,11 @@ from corral.domain.observation.adoption import Adoption
 from corral.domain.observation.orphans import GRACE, Orphan
 from corral.domain.observation.provider_names import ProviderName, provider_name
 from corral.engine.commands.adopt import AdoptInstance
-from corral.engine.ids import random_id
 from corral.engine.maintenance.orphans import OrphanRule, OrphanSweep
-from corral.engine.queries.catalog import Catalog
 from corral.jobs.registry import JobId, JobRun
 from corral.store.server.target import DatabaseTarget
 from corral.store.session.database import Database
 from corral.store.tables import orphans
-from corral.store.tables.offers import FailedOffers
 
 RUN = JobRun(id=JobId(1), type="sweep_orphans", payload={}, attempt=1)
 HOUR = GRACE.total_seconds()
@@ -38,37 +35,13 @@ async def engine(database: Database, target: DatabaseTarget) -> AsyncGenerator[S
         yield engine
 
 
-def a_catalog(engine: SteppedEngine, caches: CacheRegistry) -> Catalog:
-    offers = FailedOffers(engine.database)
-    return Catalog(engine.observer.cloud, caches, offers, engine.clock, default_region="CN-HK-01", regions=())
-
-
 def sweeper(engine: SteppedEngine, rule: OrphanRule = "delete") -> OrphanSweep:
     """As a process that has just started would have it."""
-    return OrphanSweep(
-        cloud=engine.observer.cloud,
-        catalog=a_catalog(engine, CacheRegistry(CacheSettings(), engine.clock)),
-        database=engine.database,
-        tell=engine.event_publisher.tell,
-        clock=engine.clock,
-        installation=engine.installation,
-        rule=rule,
-    )
+    return build_engine(replace(engine.parts.runtime, settings=settings_of(CORRAL_ORPHANS=rule))).orphan_sweep
 
 
 def adopting(engine: SteppedEngine) -> AdoptInstance:
-    caches = CacheRegistry(CacheSettings(), engine.clock)
-    return AdoptInstance(
-        cloud=engine.observer.cloud,
-        catalog=a_catalog(engine, caches),
-        database=engine.database,
-        queue=engine.queue,
-        tell=engine.event_publisher.tell,
-        caches=caches,
-        clock=engine.clock,
-        installation=engine.installation,
-        new_id=random_id,
-    )
+    return build_engine(engine.parts.runtime).adopt
 
 
 async def lost(engine: SteppedEngine, instance_id: str = "inst_lost") -> str:

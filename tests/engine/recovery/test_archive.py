@@ -19,7 +19,6 @@ from corral.domain.instance import InstanceId
 from corral.domain.lifecycle.tables import Phase
 from corral.engine.auth import api_keys
 from corral.jobs import tables
-from corral.jobs.registry import JobRun, JobType
 from corral.store.server.migrate import migrate, migrations, report
 from corral.store.server.target import DatabaseTarget
 from corral.store.session.database import Database
@@ -52,12 +51,7 @@ VALUES ('inst_1', 'worker', 'running', 'ready', 'CN-HK-01', 'p1', 4, false, now(
 @pytest.fixture
 async def engine(database: Database, target: DatabaseTarget) -> AsyncGenerator[SteppedEngine]:
     """A service with something of every kind: an instance that is ready, one that is gone, one on its way."""
-
-    async def unsent(_run: JobRun) -> None:
-        """The receiver is away."""
-
     async with stepped_engine(database, target) as engine:
-        engine.registry.add(JobType(name="send_webhook", handler=unsent))
         ready, gone = (
             await engine.request_create(replace(REQUEST, name="told", webhook_url=RECEIVER)),
             await engine.request_create(),

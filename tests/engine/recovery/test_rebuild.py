@@ -11,8 +11,7 @@ from pydantic import SecretStr
 from support.archives import another
 from support.stepped_engine import REQUEST, SteppedEngine, stepped_engine
 
-from corral.base.settings import CacheSettings
-from corral.cache.registry import CacheRegistry
+from corral.app.engine import build_engine
 from corral.cloud.novita.client import NovitaCloud
 from corral.cloud.novita.http import HttpExchange
 from corral.cloud.port import Listing
@@ -23,12 +22,10 @@ from corral.domain.lifecycle.tables import Phase
 from corral.domain.observation.rebuild import RebuildOutcome
 from corral.domain.operation import OperationKind
 from corral.engine.ids import random_id
-from corral.engine.queries.catalog import Catalog
 from corral.engine.recovery.rebuild import Rebuilder, RebuildPlan
 from corral.store.server.target import DatabaseTarget
 from corral.store.session.database import Database
 from corral.store.tables import instances
-from corral.store.tables.offers import FailedOffers
 
 
 @pytest.fixture
@@ -51,12 +48,12 @@ async def anew(server: DatabaseTarget, lost: SteppedEngine) -> AsyncGenerator[St
 
 
 def rebuilding(engine: SteppedEngine, database: Database) -> Rebuilder:
-    caches, cloud = CacheRegistry(CacheSettings(), engine.clock), engine.observer.cloud
+    parts = build_engine(replace(engine.parts.runtime, database=database))
     return Rebuilder(
-        cloud=cloud,
-        catalog=Catalog(cloud, caches, FailedOffers(database), engine.clock, default_region="CN-HK-01", regions=()),
+        cloud=engine.cloud,
+        catalog=parts.catalog,
         database=database,
-        tell=engine.event_publisher.tell,
+        tell=parts.event_publisher.tell,
         clock=engine.clock,
         new_id=random_id,
         health=HealthCheckSpec(),

@@ -16,8 +16,6 @@ from support.archives import another, content, exported, imported
 from support.fault_engine import REQUEST, FaultEngine, FaultEnvironment
 
 from corral.domain.operation import OperationKind
-from corral.engine.events.publisher import SEND_WEBHOOK
-from corral.jobs.registry import JobRun, JobType
 from corral.store.server.target import DatabaseTarget
 from corral.store.session.database import Database
 from corral.store.sql.archive import KEPT
@@ -81,10 +79,6 @@ def _undated(line: bytes) -> bytes:
 
 
 async def _play(engine: FaultEngine, history: Sequence[tuple[str, ...]]) -> None:
-    async def unsent(_run: JobRun) -> None:
-        """The receiver is away."""
-
-    engine.registry.add(JobType(name=SEND_WEBHOOK, handler=unsent))
     for number, (what, *given_with) in enumerate(history):
         if what == "wish":
             url = f"https://hooks.example/{number}" if number % 2 else None

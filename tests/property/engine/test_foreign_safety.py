@@ -11,6 +11,7 @@ import asyncio
 import secrets
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 
 import asyncpg
 import msgspec
@@ -21,25 +22,20 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support.audit_lines import LINE
 from support.fault_engine import FaultEngine, FaultEnvironment
+from support.runtime import settings_of
 
-from corral.base.settings import CacheSettings
-from corral.cache.registry import CacheRegistry
+from corral.app.engine import build_engine
 from corral.cloud.exchange import Call
 from corral.cloud.novita import wire
-from corral.cloud.novita.client import NovitaCloud
 from corral.domain.errors import CallerError
 from corral.domain.observation.adoption import Adoption
 from corral.domain.observation.provider_names import parse_provider_name
-from corral.engine.commands.adopt import AdoptInstance
-from corral.engine.ids import random_id
-from corral.engine.maintenance.orphans import OrphanSweep
-from corral.engine.queries.catalog import Catalog
 from corral.jobs.registry import JobId, JobRun
 from corral.store.server.target import DatabaseTarget
-from corral.store.tables.offers import FailedOffers
 from novitasim.testing import PLAIN
 
 RUN = JobRun(id=JobId(1), type="sweep_orphans", payload={}, attempt=1)
+DELETING = settings_of(CORRAL_ORPHANS="delete")
 OURS = "{ours}"
 """Stands for this installation's own mark in a name."""
 NEAR = st.sampled_from([
@@ -79,10 +75,6 @@ class History:
 
     def __init__(self, engine: FaultEngine) -> None:
         self.engine = engine
-        self.cloud = NovitaCloud(engine.exchange)
-        self.caches = CacheRegistry(CacheSettings(), engine.clock)
-        offers = FailedOffers(engine.database)
-        self.catalog = Catalog(self.cloud, self.caches, offers, engine.clock, default_region="CN-HK-01", regions=())
         engine.simulator.set_stock("4090.16c62g", "us-ca-6", 1000)
 
     async def stranger(self, name: str) -> str:
@@ -111,30 +103,11 @@ class History:
                 await engine.step()
 
     async def sweep(self) -> None:
-        sweep = OrphanSweep(
-            cloud=self.cloud,
-            catalog=self.catalog,
-            database=self.engine.database,
-            tell=self.engine.event_publisher.tell,
-            clock=self.engine.clock,
-            installation=self.engine.environment.installation,
-            rule="delete",
-        )
-        await sweep.sweep(RUN)
+        runtime = replace(self.engine.parts.runtime, settings=DELETING)
+        await build_engine(runtime).orphan_sweep.sweep(RUN)
 
     async def adopt(self, provider_id: str) -> None:
-        adopting = AdoptInstance(
-            cloud=self.cloud,
-            catalog=self.catalog,
-            database=self.engine.database,
-            queue=self.engine.queue,
-            tell=self.engine.event_publisher.tell,
-            caches=self.caches,
-            clock=self.engine.clock,
-            installation=self.engine.environment.installation,
-            new_id=random_id,
-        )
-        known, _ = await adopting.adopt(provider_id, Adoption(), LINE)
+        known, _ = await self.engine.parts.adopt.adopt(provider_id, Adoption(), LINE)
         await self.engine.step()
         await self.engine.request_delete(known.instance.id)
 

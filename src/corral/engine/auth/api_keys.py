@@ -51,10 +51,6 @@ class ApiKeys:
         """Whether the key with that id was not revoked; raises StoreUnavailableError when that cannot be found out."""
         return any(key.id == key_id for key in (await self._held.get(_ALL, self._load)).values())
 
-    async def is_empty(self) -> bool:
-        """Whether no key is in use."""
-        return not await self._held.get(_ALL, self._load)
-
     async def run(self) -> None:
         """Write down every minute which keys were used."""
         while True:

@@ -68,8 +68,8 @@ class CommandEnv:
 async def desk_of(database: Database, *, local_only: bool = True) -> AsyncGenerator[CommandEnv]:
     clock = SteppedClock()
     answers = ResponseCache(clock)
-    pages = Counter(answers).routes()
-    async with serving(database, answers=answers, pages=pages, local_only=local_only) as service:
+    routes = Counter(answers).routes()
+    async with serving(database, answers=answers, routes=routes, local_only=local_only) as service:
         yield CommandEnv(service=service, answers=answers, clock=clock)
 
 

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator
 
 import pytest
-from support.served_api import INSTALLATION
+from support.runtime import INSTALLATION
 from support.served_api_with_provider import HONG_KONG, ServedApiWithProvider, staged
 from support.service import Answer, error_of
 

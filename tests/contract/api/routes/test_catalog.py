@@ -13,13 +13,9 @@ from support.fake_catalog import RTX_4090, FakeCatalog
 from support.service import Service, error_of, serving
 from support.waiting import until
 
-from corral.base.settings import CacheSettings
 from corral.cache.registry import CacheName, CacheRegistry
 from corral.domain.errors import CircuitOpenError
-from corral.engine.queries.cache_invalidation import CacheInvalidation
-from corral.engine.queries.catalog import Catalog
 from corral.store.session.database import Database
-from corral.store.tables.offers import FailedOffers
 
 JSON = {"content-type": "application/json"}
 
@@ -37,11 +33,8 @@ class Counter:
 @pytest.fixture
 async def counter(database: Database) -> AsyncGenerator[Counter]:
     clock, stub_catalog = SteppedClock(), FakeCatalog()
-    book = CacheRegistry(CacheSettings(), clock)
-    catalog = Catalog(
-        stub_catalog, book, FailedOffers(database), clock, default_region="CN-HK-01", regions=("AS-SGP-02", "CN-HK-01")
-    )
-    async with serving(database, catalog=catalog, caches=CacheInvalidation(book, database)) as service:
+    async with serving(database, cloud=stub_catalog, clock=clock) as service:
+        book = service.engine.caches.book
         yield Counter(service=service, stub_catalog=stub_catalog, book=book, clock=clock)
 
 

@@ -17,9 +17,8 @@ from support.service import Service, error_of, serving
 from support.waiting import until
 
 from corral.base.clock import SystemClock
-from corral.base.configuration import load
 from corral.base.telemetry import Metrics
-from corral.cache.registry import CacheName, CacheRegistry
+from corral.cache.registry import CacheName
 from corral.domain.access import Access
 from corral.domain.lifecycle.tables import Phase
 from corral.engine.auth.api_keys import issue, withdraw
@@ -38,7 +37,6 @@ class CommandEnv:
     clock: SteppedClock
     metrics: Metrics
     service: Service
-    book: CacheRegistry
 
     @property
     def streams(self) -> float:
@@ -56,9 +54,8 @@ async def desk_of(database: Database, target: DatabaseTarget, *, held: int = 100
     tasks = [asyncio.create_task(notices.run()), asyncio.create_task(hub.run())]
     await until(lambda: notices.listening)
     try:
-        book = CacheRegistry(load({}).settings.caches, SystemClock())
-        async with serving(database, event_log=room.log, event_hub=hub, deliveries=outbox(room), book=book) as service:
-            yield CommandEnv(room=room, hub=hub, clock=clock, metrics=metrics, service=service, book=book)
+        async with serving(database, event_log=room.log, event_hub=hub, deliveries=outbox(room)) as service:
+            yield CommandEnv(room=room, hub=hub, clock=clock, metrics=metrics, service=service)
             hub.stop()
     finally:
         for task in tasks:
@@ -246,7 +243,7 @@ async def test_a_stream_ends_within_a_heartbeat_of_the_revocation_of_its_key(env
         assert [await each.block() for each in (revoked, other, local)] == [[": heartbeat"]] * 3
 
         await withdraw(env.room.database, named="one", now=now)
-        env.book.clear(CacheName.API_KEYS)
+        env.service.engine.caches.book.clear(CacheName.API_KEYS)
         env.clock.advance(HEARTBEAT_SECONDS)
 
         assert [await each.block() for each in (revoked, other, local)] == [[], [": heartbeat"], [": heartbeat"]]

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 import structlog
 from support.clocks import SteppedClock
-from support.served_api import INSTALLATION, opened
+from support.runtime import INSTALLATION
+from support.served_api import opened
 from support.served_api_with_provider import staged
 from support.sightings import shown
 

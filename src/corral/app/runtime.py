@@ -1,0 +1,126 @@
+"""What an engine runs on: settings, database, provider account, and the clients for health checks and webhooks."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from urllib.parse import urlsplit
+
+from corral.base.clock import Clock
+from corral.base.settings import Settings
+from corral.base.telemetry import Metrics
+from corral.cloud.guarded import Reachability
+from corral.cloud.novita.account import opened_account
+from corral.cloud.port import Cloud
+from corral.cloud.simulated import SimulatedProvider, opened_provider
+from corral.domain.lifecycle.decide import Policy
+from corral.engine.ids import random_id
+from corral.health.probe import Prober
+from corral.outbound.addresses import read_address
+from corral.outbound.policy import AddressPolicy
+from corral.store.server.target import DatabaseTarget
+from corral.store.session.database import Database
+from corral.store.tables import installation_id
+from corral.store.tables.rate_limit import DatabaseRateLimitStore
+from corral.webhooks.deliver import Sender
+from corral.webhooks.guard import AddressGuard
+from corral.webhooks.sign import signing_key
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Runtime:
+    """What an engine runs on. The service, a command and a test differ in these parts and in nothing else."""
+
+    settings: Settings
+    policy: Policy
+    clock: Clock
+    metrics: Metrics
+    target: DatabaseTarget
+    database: Database
+    installation: str
+    cloud: Cloud
+    reachability: Callable[[], Reachability]
+    prober: Prober
+    sender: Sender
+    guard: AddressGuard
+    """Which addresses webhooks may be sent to."""
+    last_listing_at: Callable[[], datetime | None]
+    """Returns when the provider was last listed, by any process."""
+    application_name: str = "corral"
+    """The name of this process's database sessions."""
+    place: str = ""
+    """Where the files of an embedded database are; see `CreateGate`."""
+    simulated: SimulatedProvider | None = None
+    """The simulator that this process started, if there is no provider key."""
+    jitter: Callable[[], float] = random.random
+    new_id: Callable[[], str] = random_id
+
+
+@asynccontextmanager
+async def open_runtime(
+    settings: Settings,
+    *,
+    clock: Clock,
+    metrics: Metrics,
+    target: DatabaseTarget,
+    database: Database,
+    application_name: str,
+    last_listing_at: Callable[[], datetime | None] = lambda: None,
+    place: str = "",
+) -> AsyncGenerator[Runtime]:
+    """The runtime over *database* and the provider that *settings* name, for as long as this is open."""
+    async with AsyncExitStack() as stack:
+        async with database.connection() as connection:
+            installation = await installation_id.load(connection)
+        simulated, base_url, api_key = await stack.enter_async_context(opened_provider(settings, clock))
+        cloud = await stack.enter_async_context(
+            opened_account(
+                settings.provider,
+                base_url=base_url,
+                api_key=api_key,
+                ledger=DatabaseRateLimitStore(database),
+                clock=clock,
+                metrics=metrics,
+                jitter=random.random,
+            )
+        )
+        prober = await stack.enter_async_context(Prober.open(clock=clock, policy=probe_policy(settings, base_url)))
+        guard = AddressGuard(clock=clock, allow_private=settings.webhooks.allow_private)
+        secret = settings.webhooks.secret
+        sender = await stack.enter_async_context(
+            Sender.open(
+                clock=clock,
+                guard=guard,
+                timeout_ms=settings.webhooks.timeout_ms,
+                key=None if secret is None else signing_key(secret.get_secret_value()),
+            )
+        )
+        yield Runtime(
+            settings=settings,
+            policy=Policy(),
+            clock=clock,
+            metrics=metrics,
+            target=target,
+            database=database,
+            installation=installation,
+            cloud=cloud,
+            reachability=cloud.snapshot,
+            prober=prober,
+            sender=sender,
+            guard=guard,
+            last_listing_at=last_listing_at,
+            application_name=application_name,
+            place=place,
+            simulated=simulated,
+        )
+
+
+def probe_policy(settings: Settings, provider_url: str) -> AddressPolicy:
+    """Which addresses health checks may connect to: those of this machine only if the provider is there as well."""
+    host = urlsplit(provider_url).hostname or ""
+    address = read_address(host)
+    is_local = host == "localhost" or (address is not None and address.is_loopback)
+    return AddressPolicy(allow_private=settings.health_checks.allow_private, allow_loopback=is_local)
