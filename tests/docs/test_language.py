@@ -12,8 +12,8 @@ from support import pages
 
 CHECKED: Final = (
     "README.md",
-    "docs/explanation/glossary.md",
-    "docs/decisions/0010-request-bodies.md",
+    "docs/decisions",
+    "docs/explanation",
     "src/corral/api/openapi",
     "src/corral/domain/health",
     "src/corral/domain/placement",
