@@ -15,7 +15,7 @@ from corral.base.settings import Settings
 from corral.engine.recovery.archive import Header
 from corral.store.server.target import DatabaseTarget
 from corral.store.session.database import Connection, Database
-from corral.store.sql.archive import KEPT
+from corral.store.sql.archive import EXPORTED
 
 
 def settings_for(target: DatabaseTarget) -> Settings:
@@ -56,7 +56,7 @@ async def content(target: DatabaseTarget) -> dict[str, list[str]]:
     database = await Database.connect(target, most_connections=1)
     try:
         async with database.connection() as connection:
-            found = {kind: await _rows(connection, table) for kind, table in KEPT.items()}
+            found = {kind: await _rows(connection, table) for kind, table in EXPORTED.items()}
             found["mark"] = await _rows(connection, "corral_installation")
             return found
     finally:

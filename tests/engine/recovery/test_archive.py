@@ -22,7 +22,7 @@ from corral.jobs import tables
 from corral.store.server.migrate import migrate, migrations, report
 from corral.store.server.target import DatabaseTarget
 from corral.store.session.database import Database
-from corral.store.sql.archive import KEPT, LEARNT
+from corral.store.sql.archive import EXPORTED, NOT_EXPORTED
 from corral.store.tables import events
 
 RECEIVER = "https://hooks.example/with-a-token"
@@ -101,7 +101,7 @@ async def test_every_table_is_either_kept_or_can_be_learnt_again(database: Datab
             " AND relname NOT LIKE 'corral\\_pgqueuer%'"
         )
 
-    assert {row["relname"] for row in rows} == {*KEPT.values(), *LEARNT}
+    assert {row["relname"] for row in rows} == {*EXPORTED.values(), *NOT_EXPORTED}
 
 
 async def test_the_engine_and_the_log_go_on_where_they_were(

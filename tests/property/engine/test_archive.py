@@ -18,7 +18,7 @@ from support.fault_engine import REQUEST, FaultEngine, FaultEnvironment
 from corral.domain.operation import OperationKind
 from corral.store.server.target import DatabaseTarget
 from corral.store.session.database import Database
-from corral.store.sql.archive import KEPT
+from corral.store.sql.archive import EXPORTED
 
 HISTORIES = 25
 
@@ -68,7 +68,7 @@ async def _check(source: DatabaseTarget, copy: DatabaseTarget, history: Sequence
 
 async def _clear(target: DatabaseTarget) -> None:
     connection = await asyncpg.connect(**target.arguments())
-    await connection.execute(f"TRUNCATE {', '.join(KEPT.values())}")
+    await connection.execute(f"TRUNCATE {', '.join(EXPORTED.values())}")
     await connection.close()
 
 

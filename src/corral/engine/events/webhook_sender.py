@@ -128,7 +128,7 @@ class WebhookSender:
         *line* is written to the audit log in the same transaction.
         """
         async with self._database.transaction() as connection:
-            if not await deliveries.ask_again(connection, delivery_id, self._clock.now()):
+            if not await deliveries.redeliver(connection, delivery_id, self._clock.now()):
                 raise NotFoundError(
                     f"there is no delivery dlv_{delivery_id}; they are kept for 30 days after their end"
                 )

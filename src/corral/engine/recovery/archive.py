@@ -201,7 +201,7 @@ class ArchiveImport:
         await self._write(batch, columns)
         self._check_counts(found, number)
         await installation_id.replace(self.connection, self.header.installation)
-        await archive.take_up(self.connection, now)
+        await archive.finish_import(self.connection, now)
         waiting = await archive.waiting_receivers(self.connection)
         if waiting:
             await self.queue.add([send_job(InstanceId(each), host) for each, host in waiting]).run(self.connection)

@@ -44,7 +44,7 @@ async def notify(connection: Connection, topic: str, key: str | None = None) -> 
     await connection.execute("SELECT pg_notify($1, $2)", CHANNEL, payload)
 
 
-def notice(topic: str, key: str = "NULL") -> str:
+def notification(topic: str, key: str = "NULL") -> str:
     """The same as an SQL expression, for a statement that makes the change; *key* is SQL too."""
     return f"pg_notify('{CHANNEL}', json_build_object('topic', '{topic}', 'key', {key})::text)"
 

@@ -1,8 +1,8 @@
 """
-Statements that add many rows at once, in two forms.
+Statements that insert many rows at once, in two forms.
 
-Values that differ from row to row are sent as arrays. Rows that are added together are mostly of one kind, so a column
-in which all agree is sent as one value: the driver takes its time over every element of an array.
+Values that differ from row to row are sent as arrays. A column in which all rows agree is sent as one value, because
+encoding every element of an array takes the driver time.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 
 class Statement(NamedTuple):
-    """What to send."""
+    """SQL and its arguments."""
 
     sql: str
     arguments: Sequence[Any]
@@ -22,9 +22,9 @@ class BulkInsert:
     """
     One statement for any number of rows.
 
-    In *sql*, `{columns}` stands for the columns' names, and `{rows}` for a table of them in which `place` counts the
-    rows.
-    *own* and *shared* are the columns with their types: those that differ, and those in which rows mostly agree.
+    In *sql*, `{columns}` is replaced by the names of the columns, and `{rows}` by a table of them in which `place`
+    counts the rows. *own* and *shared* are the columns with their types: those that differ from row to row, and those
+    in which rows mostly agree.
     """
 
     def __init__(self, sql: str, *, own: Mapping[str, str], shared: Mapping[str, str]) -> None:

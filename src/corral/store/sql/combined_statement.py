@@ -44,7 +44,7 @@ async def run_combined(connection: Connection, writes: Sequence[Write], answer: 
 
 @lru_cache(maxsize=64)
 def _statement(parts: tuple[tuple[str, str, int], ...], answer: str) -> str:
-    """The whole statement, with the places of all arguments in one count."""
+    """The whole statement, with all arguments numbered from 1."""
     named: list[str] = []
     before = 0
     for name, sql, count in parts:
@@ -54,4 +54,4 @@ def _statement(parts: tuple[tuple[str, str, int], ...], answer: str) -> str:
 
 
 def _shifted(sql: str, by: int) -> str:
-    return re.sub(r"\$(\d+)", lambda place: f"${int(place[1]) + by}", sql)
+    return re.sub(r"\$(\d+)", lambda found: f"${int(found[1]) + by}", sql)

@@ -1,7 +1,7 @@
 """
-The audit log, as stored.
+The audit log.
 
-Rows are numbered under a lock that is held until they are committed, so that whoever has read up to number n never
+Rows are numbered under a lock that is held until they are committed, so a reader that has read up to number n never
 later finds a new one up to n.
 """
 
@@ -62,12 +62,12 @@ def append(entries: Sequence[AuditEntry], *, synchronous: bool = True) -> Write:
 async def page(
     connection: Connection, *, after: int, limit: int, instance_id: str | None = None, who: str | None = None
 ) -> list[AuditLine]:
-    """The next lines after number *after*, oldest first; *who* is a caller's name or a key's id."""
+    """The next lines after number *after*, oldest first; *who* is the name of a caller or the id of a key."""
     return [_line(row) for row in await connection.fetch(_PAGE, after, limit, instance_id, who)]
 
 
 async def sweep(connection: Connection, before: datetime) -> int:
-    """Remove what is older than *before*; answers how many lines that were."""
+    """Delete the lines older than *before*; returns how many."""
     done: str = await connection.execute("DELETE FROM corral_audit WHERE at < $1", before, timeout=SWEEP_SECONDS)
     return int(done.rsplit(" ", 1)[1])
 

@@ -1,5 +1,5 @@
 """
-Whether this database goes on where the service left it, or is a restored, copied or promoted one.
+Whether this database is the one that the service last used, or a restored, copied or promoted one.
 
 The database stores its own identity. A copy carries the identity of the original, so the two differ:
 
@@ -9,7 +9,7 @@ The database stores its own identity. A copy carries the identity of the origina
 - a copied data directory of the embedded server has other files (*place*, from `server/embedded.py`).
 
 A storage snapshot that is rolled back, and files of a server that are put back without such a recovery, have the same
-identity and are not recognised.
+identity and are not detected.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ async def identity(connection: Connection, place: str) -> str:
 
 
 async def is_continued(connection: Connection, present: str) -> bool:
-    """Whether the database whose *present* identity this is was in use before, or is new."""
+    """Whether the database with the *present* identity was in use before, or is new."""
     row = await connection.fetchrow(_RECORDED)
     if row["identity"] is None:
         return not row["is_imported"]
@@ -58,7 +58,7 @@ async def is_continued(connection: Connection, present: str) -> bool:
 
 
 async def without_machine(connection: Connection) -> frozenset[InstanceId]:
-    """The requests for which no machine is recorded."""
+    """The creates for which no machine is recorded."""
     rows = await connection.fetch(
         "SELECT id FROM corral_instances WHERE phase = $1 AND provider_id IS NULL", Phase.CREATING.value
     )

@@ -1,8 +1,8 @@
 """
-The outbox: what is to be sent to whom, what came of each attempt, and who wants to hear no more.
+The outbox: deliveries, their attempts, and the receivers that asked for no more messages.
 
-A delivery is written in the transaction of its event, so nothing is sent of a change that did not happen and nothing
-that happened goes unsent. The addresses are read here for one purpose, to be called; what is shown has the host alone.
+A delivery is written in the transaction of its event, so an event is sent if and only if its change was committed.
+URLs may hold secrets: they are read to be called, and everything shown has the host alone.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from corral.store.sql.combined_statement import Write
 from corral.store.sql.instance_codec import instance_of, record_of
 
 HISTORY = 20
-"""Attempts shown of one delivery: two rounds of eight and some."""
+"""Attempts shown of one delivery: two rounds of eight tries, and a few more."""
 
 _ADD = """
 INSERT INTO corral_deliveries (event_id, instance_id, url, host, next_at, created_at, snapshot)
@@ -42,7 +42,7 @@ WHERE d.instance_id = $1 AND d.status = 'pending'
 ORDER BY d.event_id LIMIT 1
 """
 _RECORD = """
-WITH moved AS (
+WITH attempted AS (
     UPDATE corral_deliveries
     SET attempts = attempts + 1, tries = tries + 1, status = $2::text, next_at = $3,
         ended_at = CASE WHEN $2::text = 'pending' THEN NULL ELSE $4::timestamptz END
@@ -50,11 +50,11 @@ WITH moved AS (
     RETURNING id, attempts, instance_id, url
 ), silenced AS (
     INSERT INTO corral_silenced_receivers (instance_id, url)
-    SELECT instance_id, url FROM moved WHERE $2::text = 'stopped'
+    SELECT instance_id, url FROM attempted WHERE $2::text = 'stopped'
     ON CONFLICT DO NOTHING
 )
 INSERT INTO corral_delivery_attempts (delivery_id, number, at, http_status, duration_ms, error, fate)
-SELECT id, attempts, $4::timestamptz, $5, $6, $7, $8 FROM moved
+SELECT id, attempts, $4::timestamptz, $5, $6, $7, $8 FROM attempted
 """
 _STOP = """
 UPDATE corral_deliveries AS d SET status = 'stopped', ended_at = $2
@@ -62,14 +62,14 @@ WHERE d.instance_id = $1 AND d.status = 'pending' AND EXISTS (
     SELECT FROM corral_silenced_receivers AS s WHERE s.instance_id = d.instance_id AND s.url = d.url
 )
 """
-_ASK_AGAIN = """
-WITH asked AS (
+_REDELIVER = """
+WITH pending AS (
     UPDATE corral_deliveries SET status = 'pending', tries = 0, next_at = $2, ended_at = NULL WHERE id = $1
     RETURNING instance_id, url
-), heard AS (
-    DELETE FROM corral_silenced_receivers AS s USING asked WHERE s.instance_id = asked.instance_id AND s.url = asked.url
+), unsilenced AS (
+    DELETE FROM corral_silenced_receivers AS s USING pending AS p WHERE s.instance_id = p.instance_id AND s.url = p.url
 )
-SELECT true FROM asked
+SELECT true FROM pending
 """
 _MATCHING = """
 ($1::bigint IS NULL OR d.id = $1) AND ($2::text IS NULL OR d.instance_id = $2) AND ($3::text IS NULL OR d.status = $3)
@@ -95,7 +95,7 @@ class Snapshot(msgspec.Struct):
 
     @classmethod
     def of(cls, instance: Instance, operation: Operation | None) -> Snapshot:
-        """What is kept of *instance* and *operation*."""
+        """The snapshot of *instance* and *operation*."""
         return cls(record=record_of(instance), operation=operation)
 
     @property
@@ -121,21 +121,21 @@ class NewDelivery:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pending:
-    """The delivery that is next in line for an instance."""
+    """The next delivery of an instance."""
 
     id: DeliveryId
     event_row: int
     event_id: str
     url: str = field(repr=False)
     body: bytes | None
-    """None until it is first sent."""
+    """None until the first attempt."""
     snapshot: Snapshot | None
-    """None once there is a body, and for deliveries of earlier releases."""
+    """None once there is a body, and in deliveries of earlier releases."""
     tries: int
-    """Attempts since it was last asked for."""
+    """Attempts since the delivery was created or last redelivered."""
     next_at: datetime
     silenced: bool
-    """Whether its receiver said meanwhile that it wants to hear no more of this instance."""
+    """Whether its receiver has asked for no more messages about this instance."""
 
 
 def add(outgoing: Sequence[NewDelivery]) -> Write:
@@ -149,9 +149,9 @@ def add(outgoing: Sequence[NewDelivery]) -> Write:
 @asynccontextmanager
 async def sole_sender(connection: Connection, instance_id: InstanceId) -> AsyncGenerator[bool]:
     """
-    Whether nobody else sends for this instance for the length of the block; never waits.
+    Whether this process is the only sender for the instance for the length of the block; never waits.
 
-    The lock belongs to the connection, not to a transaction: it is held while a receiver answers, and ends with it.
+    The lock belongs to the connection, not to a transaction: it is held while a receiver responds.
     """
     name = f"deliveries:{instance_id}"
     alone: bool = await connection.fetchval("SELECT pg_try_advisory_lock(hashtextextended($1, 0))", name)
@@ -163,7 +163,7 @@ async def sole_sender(connection: Connection, instance_id: InstanceId) -> AsyncG
 
 
 async def oldest(connection: Connection, instance_id: InstanceId) -> Pending | None:
-    """The delivery that must be dealt with before any other of this instance; None when nothing is pending."""
+    """The oldest pending delivery of this instance, which is sent before the others; None when nothing is pending."""
     row = await connection.fetchrow(_OLDEST, instance_id)
     if row is None:
         return None
@@ -181,7 +181,7 @@ async def oldest(connection: Connection, instance_id: InstanceId) -> Pending | N
 
 
 async def keep_body(connection: Connection, delivery_id: DeliveryId, body: bytes) -> None:
-    """Remember what is sent, before it is; the snapshot it was made from is not needed any more."""
+    """Store the body before it is sent, and drop the snapshot it was made from."""
     await connection.execute("UPDATE corral_deliveries SET body = $2, snapshot = NULL WHERE id = $1", delivery_id, body)
 
 
@@ -193,7 +193,7 @@ async def record(
     status: DeliveryStatus,
     next_at: datetime,
 ) -> None:
-    """Remember an attempt and what follows from it; STOPPED also silences the receiver for the instance."""
+    """Store an attempt and the new state; STOPPED also silences the receiver for the instance."""
     await connection.execute(
         _RECORD,
         delivery_id,
@@ -208,13 +208,13 @@ async def record(
 
 
 async def stop_silenced(connection: Connection, instance_id: InstanceId, now: datetime) -> None:
-    """Stop what is pending for receivers that want to hear no more of this instance."""
+    """Stop what is pending for receivers that asked for no more messages about this instance."""
     await connection.execute(_STOP, instance_id, now)
 
 
-async def ask_again(connection: Connection, delivery_id: DeliveryId, now: datetime) -> bool:
-    """Make a delivery pending again, with all its tries, and hear its receiver again; False when there is none."""
-    found: bool | None = await connection.fetchval(_ASK_AGAIN, delivery_id, now)
+async def redeliver(connection: Connection, delivery_id: DeliveryId, now: datetime) -> bool:
+    """Make a delivery pending again, with all its tries, and unsilence its receiver; False when there is none."""
+    found: bool | None = await connection.fetchval(_REDELIVER, delivery_id, now)
     return found is not None
 
 
@@ -248,7 +248,7 @@ async def overdue(connection: Connection, before: datetime, limit: int = 500) ->
 
 
 async def remove_ended(connection: Connection, before: datetime) -> int:
-    """Forget deliveries that ended before this instant, and their attempts; answers how many."""
+    """Delete deliveries that ended before this instant, and their attempts; returns how many."""
     done: str = await connection.execute(
         "DELETE FROM corral_deliveries WHERE ended_at < $1", before, timeout=SWEEP_SECONDS
     )

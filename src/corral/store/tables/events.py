@@ -1,10 +1,10 @@
 """
-The log of everything that happened: one order for all, without gaps, the same for every reader.
+The event log: one order without gaps, the same for every reader.
 
 A reader that has seen number n never later finds a new event with a number up to n. Numbers are given after commit, by
-whoever reads next (`corral_number_events`), one at a time; so a writer whose transaction stays open for long holds
-nobody up, and is numbered when it is done. The events of one instance are in the order of its changes, because a change
-locks the instance's row before it tells of itself.
+the next reader (`corral_number_events`), one at a time; so a transaction that stays open for long delays no other
+event. The events of one instance are in the order of its changes, because a change locks the instance's row before it
+writes the event.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from corral.domain.instance import Failure, InstanceId, OperationId, ProviderId
 from corral.domain.lifecycle.release import shown_failure
 from corral.domain.lifecycle.tables import Phase
 from corral.store.session.database import Connection
-from corral.store.session.notifications import notice
+from corral.store.session.notifications import notification
 from corral.store.sql.bulk_insert import BulkInsert
 from corral.store.sql.combined_statement import Write, only_if
 
 TOPIC: Final = "events"
-"""The notice on commit of events; it wakes whoever follows the log, in every process."""
+"""The topic of the notification on commit of events; it wakes the event streams of every process."""
 
 _OWN = {"instance_id": "text", "operation_id": "text", "data": "jsonb"}
 _SHARED = {
@@ -39,7 +39,7 @@ _SHARED = {
     "micro_usd": "bigint",
 }
 
-# Nothing to number is the usual case of a quiet service; it is found out without taking the lock.
+# Usually there is nothing to number; this finds out without taking the lock.
 _NUMBER = "SELECT corral_number_events() WHERE EXISTS (SELECT FROM corral_events WHERE seq IS NULL)"
 
 _READ = """
@@ -54,15 +54,15 @@ _NEWEST = "ORDER BY e.seq DESC LIMIT $2"
 _ONE = _READ + "WHERE e.id = $1"
 
 
-class _Kept(msgspec.Struct, rename="camel", omit_defaults=True):
-    """What an event keeps of its instance, beside what has a column."""
+class _EventData(msgspec.Struct, rename="camel", omit_defaults=True):
+    """What an event stores of its instance beside the columns."""
 
     provider_id: str | None = None
     failure: Failure | None = None
     data: dict[str, object] = {}
 
 
-_kept = msgspec.json.Decoder(_Kept)
+_event_data = msgspec.json.Decoder(_EventData)
 
 
 def append(drafts: Sequence[EventDraft], *, if_: str | None = None) -> Write:
@@ -81,7 +81,7 @@ async def page(
     The next events after number *after_seq*, in order: everything committed before this call, up to *limit*.
 
     With *newest*, the last of them instead of the next, in the same order.
-    Not to be called inside a transaction: others could give no numbers until it ends.
+    Must not be called inside a transaction: no other process could number events until it ends.
     """
     await connection.execute(_NUMBER)
     chosen = _NEWEST if newest else _OLDEST
@@ -109,25 +109,26 @@ async def one(connection: Connection, row_id: int) -> Event:
 def _append(if_: str | None) -> BulkInsert:
     """Inserts events in the order they are given."""
     return BulkInsert(
-        f"WITH noticed AS (SELECT {notice(TOPIC)})"  # noqa: S608  # constants
+        f"WITH notified AS (SELECT {notification(TOPIC)})"  # noqa: S608  # constants
         " INSERT INTO corral_events ({columns}) SELECT {columns} FROM {rows}"
-        f" WHERE {only_if(if_)} ORDER BY place RETURNING id, (SELECT count(*) FROM noticed)",
+        f" WHERE {only_if(if_)} ORDER BY place RETURNING id, (SELECT count(*) FROM notified)",
         own=_OWN,
         shared=_SHARED,
     )
 
 
-def _row(told: EventDraft) -> tuple[Any, ...]:
-    change = told.change
+def _row(draft: EventDraft) -> tuple[Any, ...]:
+    change = draft.change
     after, before = change.after, change.before
     data: dict[str, object] = {"name": after.request.name}
     if after.placement is not None:
         data |= {"region": after.placement.region, "productId": after.placement.product_id}
+    stored = _EventData(provider_id=after.provider_id, failure=shown_failure(after), data=data)
     return (
         after.id,
         after.operation_id,
-        msgspec.json.encode(_Kept(provider_id=after.provider_id, failure=shown_failure(after), data=data)).decode(),
-        told.type.value,
+        msgspec.json.encode(stored).decode(),
+        draft.type.value,
         after.phase.value,
         None if before is None else before.phase.value,
         change.because,
@@ -138,20 +139,20 @@ def _row(told: EventDraft) -> tuple[Any, ...]:
 
 
 def _event(row: Any) -> Event:
-    kept = _kept.decode(row["data"])
+    stored = _event_data.decode(row["data"])
     before = row["previous_status"]
     return Event(
         id=f"evt_{row['key'].hex}",
         seq=row["seq"],
         type=EventType(row["type"]),
         instance_id=InstanceId(row["instance_id"]),
-        provider_id=None if kept.provider_id is None else ProviderId(kept.provider_id),
+        provider_id=None if stored.provider_id is None else ProviderId(stored.provider_id),
         phase=Phase(row["status"]),
         previous_phase=None if before is None else Phase(before),
         operation_id=OperationId(row["operation_id"]),
         reason=row["reason"],
-        failure=kept.failure,
+        failure=stored.failure,
         at=row["at"],
         since_asked=row["since_asked"],
-        data=kept.data,
+        data=stored.data,
     )

@@ -1,4 +1,4 @@
-"""The whole fleet in numbers: what every process must tell alike, so it is read here and never counted along."""
+"""Counts over the whole fleet, read from the tables so that every process reports the same."""
 
 from __future__ import annotations
 
@@ -25,25 +25,25 @@ SELECT
     (SELECT at FROM corral_last_look) AS looked_at,
     (SELECT count(*) FROM corral_orphans) AS orphans
 FROM (
-    -- One that was asked for again is as old as that asking; its event may be of last week.
+    -- The age of a redelivered one counts from the redelivery; its event may be a week old.
     SELECT count(*) AS pending, min(CASE WHEN tries = 0 THEN next_at ELSE created_at END) AS oldest
     FROM corral_deliveries WHERE status = 'pending'
 ) AS outbox
 """
 
 _COST = """
-WITH told AS (
+WITH event AS (
     SELECT instance_id, at, micro_usd AS after, lag(micro_usd) OVER of_instance AS known, micro_usd_before AS before
     FROM corral_events WHERE at > $1::timestamptz AND at <= $2::timestamptz
     WINDOW of_instance AS (PARTITION BY instance_id ORDER BY id)
 ), change AS (
     SELECT at, after - coalesce(known, before) AS by,
            ceil(extract(epoch FROM at - $1::timestamptz) / extract(epoch FROM $3::interval))::int AS step
-    FROM told WHERE after <> coalesce(known, before)
+    FROM event WHERE after <> coalesce(known, before)
 )
-SELECT 0 AS step, (SELECT coalesce(sum(before), 0) FROM told WHERE known IS NULL)
+SELECT 0 AS step, (SELECT coalesce(sum(before), 0) FROM event WHERE known IS NULL)
     + coalesce(sum(micro_usd), 0) AS by, 0 AS for_share
-FROM corral_instances AS i WHERE micro_usd > 0 AND NOT EXISTS (SELECT FROM told WHERE told.instance_id = i.id)
+FROM corral_instances AS i WHERE micro_usd > 0 AND NOT EXISTS (SELECT FROM event WHERE event.instance_id = i.id)
 UNION ALL
 SELECT step, sum(by),
        sum(by * (step - extract(epoch FROM at - $1::timestamptz) / extract(epoch FROM $3::interval)))
@@ -58,7 +58,7 @@ class FleetCount:
     instances: Mapping[Phase, int]
     """Of every phase."""
     micro_usd: int
-    """What all of it costs an hour now."""
+    """Its cost per hour now."""
     webhooks_pending: int
     oldest_webhook_age: timedelta | None
     webhooks_failed: int
@@ -66,7 +66,7 @@ class FleetCount:
     looked_at: datetime | None
     """When the provider's whole list was last read."""
     orphans: int
-    """Provider instances that carry our mark and belong to no record."""
+    """Provider instances with our provider name and without a record."""
 
 
 async def count(connection: Connection, now: datetime) -> FleetCount:

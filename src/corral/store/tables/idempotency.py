@@ -1,9 +1,9 @@
 """
-What was answered under each idempotency key, for a day.
+The response to each idempotency key, for a day.
 
-Two ways in. `keep` stores answers in the transaction of the very change they tell of: both are there or neither, so it
-needs no claim and leaves nothing behind when the process dies. `claim` and `settle` are for everything else: the key is
-taken before, the answer stored after, and a claim whose holder died is free again after a while.
+`keep` stores responses in the transaction of their change: both are committed or neither, so it needs no claim and
+leaves nothing behind when the process dies. `claim` and `settle` are for everything else: the key is claimed before,
+the response stored after, and the claim of a process that died expires.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _KEEP = f"""
 INSERT INTO corral_idempotency (key, fingerprint, status, body, kept_at)
 SELECT key, fingerprint, status, body, $5::timestamptz
 FROM unnest($1::text[], $2::bytea[], $3::int[], $4::bytea[]) AS n (key, fingerprint, status, body)
-ORDER BY key -- everybody takes locks in one order, so that nobody waits in a circle
+ORDER BY key -- every process takes locks in one order, so that there is no deadlock
 ON CONFLICT (key) DO UPDATE SET
     fingerprint = excluded.fingerprint, status = excluded.status, body = excluded.body, claimed_until = NULL,
     kept_at = excluded.kept_at
@@ -45,7 +45,7 @@ RETURNING key
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredResponse:
-    """What a caller was told."""
+    """A response as the caller got it."""
 
     status: int
     body: bytes
@@ -71,7 +71,7 @@ class KeyClaim:
 
 
 async def find(connection: Connection, keys: Sequence[str], now: datetime) -> dict[str, KeyRow]:
-    """What is known of each of *keys* that is not free."""
+    """The rows of those of *keys* that are not free."""
     rows = await connection.fetch(
         "SELECT key, fingerprint, status, body FROM corral_idempotency"
         " WHERE key = ANY($1) AND kept_at > $3 AND (status IS NOT NULL OR claimed_until > $2)",
@@ -84,10 +84,10 @@ async def find(connection: Connection, keys: Sequence[str], now: datetime) -> di
 
 async def keep(connection: Connection, wanted: Sequence[KeyRow], now: datetime) -> list[KeyRow]:
     """
-    Keep each answer whose key is free, within the caller's transaction.
+    Store each response whose key is free, within the caller's transaction.
 
-    Answers, for each, the row that counts: the very one given if it was kept, else what another request left there.
-    It waits for others who are just keeping the same keys, until it is known whether they do.
+    Returns, for each, the row that counts: the same object if it was stored, else the row of another request.
+    Waits for transactions that are storing the same keys until they end.
     """
     firsts = {row.key: row for row in reversed(wanted)}
     answers = [row.answer for row in firsts.values() if row.answer is not None]
@@ -101,7 +101,7 @@ async def keep(connection: Connection, wanted: Sequence[KeyRow], now: datetime) 
         now - KEPT_FOR,
     )
     kept = {row["key"] for row in taken}
-    # A claim may be given back between the two statements; who then asks again will find the key free.
+    # A claim may be given back between the two statements; the next request with this key then finds it free.
     standing = {key: row if key in kept else replace(row, answer=None) for key, row in firsts.items()}
     others = [key for key in firsts if key not in kept]
     if others:
@@ -120,7 +120,7 @@ async def claim(connection: Connection, key: str, fingerprint: bytes, now: datet
 
 
 async def settle(connection: Connection, claim: KeyClaim, answer: StoredResponse | None) -> None:
-    """Store what was answered, or, without an answer, give the key back; a claim taken over meanwhile stays theirs."""
+    """Store the response, or, without one, give the key back; does nothing if the claim expired and was taken over."""
     if answer is None:
         await connection.execute(
             "DELETE FROM corral_idempotency WHERE key = $1 AND claimed_until = $2 AND status IS NULL",
@@ -139,7 +139,7 @@ async def settle(connection: Connection, claim: KeyClaim, answer: StoredResponse
 
 
 async def sweep(connection: Connection, now: datetime) -> int:
-    """Forget what is older than a day; answers how many rows that were."""
+    """Delete what is older than a day; returns how many rows."""
     removed: int = await connection.fetchval(
         "WITH gone AS (DELETE FROM corral_idempotency WHERE kept_at <= $1 RETURNING key) SELECT count(*) FROM gone",
         now - KEPT_FOR,

@@ -1,8 +1,8 @@
 """
-The instances we remember.
+The instances.
 
-A write names the generation it read; if somebody else wrote meanwhile it changes nothing and raises StaleError, and our
-result is void. Instances are encoded as a whole: the columns beside the record are only what is searched by.
+An update names the generation that was read; if the row changed since, it changes nothing and the caller raises
+StaleError. Instances are encoded as a whole: the columns beside the record are only what is searched by.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from corral.domain.errors import StaleError
 from corral.domain.instance import Instance, InstanceId
 from corral.domain.lifecycle.tables import Goal, Phase
 from corral.store.session.database import Connection
-from corral.store.session.notifications import notice
+from corral.store.session.notifications import notification
 from corral.store.sql.bulk_insert import BulkInsert
 from corral.store.sql.combined_statement import Write
 from corral.store.sql.instance_codec import instance_of, record_of
 
 TOPIC: Final = "instances"
-"""The notice on commit of a changed instance, with its id; who remembers it must read it anew."""
+"""The topic of the notification on commit of a changed instance, with its id; caches must drop it."""
 
 _OWN = {"id": "text", "name": "text", "region": "text", "created_at": "timestamptz", "record": "jsonb"}
 _SHARED = {
@@ -49,15 +49,15 @@ FROM unnest($1::text[], $2::text[], $3::text[], $4::timestamptz[], $5::jsonb[], 
   AS n (id, name, region, created_at, record, goal, phase, provider_id, generation, create_in_doubt, look_at, micro_usd)
 JOIN locked USING (id)
 WHERE i.id = n.id AND i.generation = n.generation
-RETURNING i.id, {notice(TOPIC, "i.id")}
+RETURNING i.id, {notification(TOPIC, "i.id")}
 """  # noqa: S608  # constants
-# One, without arrays: a join with those is planned anew each time, because PostgreSQL plans by their length.
+# One, without arrays: PostgreSQL plans a join with arrays again each time, because the plan depends on their length.
 _UPDATE_ONE = f"""
 UPDATE corral_instances AS i
 SET region = $2, record = $3::jsonb, goal = $4, phase = $5, provider_id = $6, generation = i.generation + 1,
     create_in_doubt = $8, look_at = $9, micro_usd = $10
 WHERE i.id = $1 AND i.generation = $7
-RETURNING i.id, {notice(TOPIC, "i.id")}
+RETURNING i.id, {notification(TOPIC, "i.id")}
 """  # noqa: S608  # constants
 
 
@@ -107,7 +107,7 @@ async def is_unchanged(connection: Connection, instance: Instance) -> bool:
 
 
 async def load_for_update(connection: Connection, instance_id: str) -> Instance | None:
-    """One instance, by our id or the provider's, that nobody else can change until this transaction ends."""
+    """One instance, by our id or the provider's, with its row locked until this transaction ends."""
     row = await connection.fetchrow(
         "SELECT record, generation FROM corral_instances WHERE id = $1 OR provider_id = $1 FOR UPDATE", instance_id
     )
@@ -125,13 +125,13 @@ async def watched(connection: Connection) -> list[Instance]:
 
 
 async def in_doubt(connection: Connection) -> list[Instance]:
-    """Those whose last create call has no known outcome."""
+    """Instances whose last create call has no known outcome."""
     rows = await connection.fetch("SELECT record, generation FROM corral_instances WHERE create_in_doubt")
     return [instance_of(row) for row in rows]
 
 
 async def listed_ready(connection: Connection, limit: int) -> list[Instance]:
-    """Some that we created, that are ready and that the provider's list is not known to lack, newest first."""
+    """Ready instances that we created and that no listing was found to lack, newest first."""
     rows = await connection.fetch(
         "SELECT record, generation FROM corral_instances WHERE phase = $1 AND record->'order'->>'template_id' <> ''"
         " AND record->>'unlisted_since' IS NULL ORDER BY created_at DESC LIMIT $2",
@@ -142,7 +142,7 @@ async def listed_ready(connection: Connection, limit: int) -> list[Instance]:
 
 
 async def unlisted(connection: Connection) -> tuple[int, int]:
-    """How many machines the provider's list is known to lack although they exist, and how many are ready in all."""
+    """How many existing machines the provider's list is known to lack, and how many instances are ready in all."""
     row = await connection.fetchrow(
         "SELECT count(*) FILTER (WHERE record->>'unlisted_since' IS NOT NULL) AS lacking,"
         " count(*) FILTER (WHERE phase = $1) AS ready FROM corral_instances WHERE phase <> $2",
@@ -155,7 +155,7 @@ async def unlisted(connection: Connection) -> tuple[int, int]:
 async def by_ids(
     connection: Connection, ids: Sequence[InstanceId], provider_ids: Sequence[str]
 ) -> dict[InstanceId, Instance]:
-    """Those of *ids* that exist, and those that the provider knows by one of *provider_ids*; also terminated ones."""
+    """The instances with one of *ids* or *provider_ids*, also terminated ones."""
     rows = await connection.fetch(
         "SELECT record, generation FROM corral_instances WHERE id = ANY($1) OR provider_id = ANY($2)",
         list(ids),
@@ -173,7 +173,11 @@ async def present(connection: Connection) -> list[Instance]:
 
 
 async def live_named(connection: Connection, name: str) -> list[Instance]:
-    """Those called *name* that are not to go and may be at the provider, newest first; else those that may not be."""
+    """
+    Instances called *name* that are not being deleted, newest first.
+
+    Failed ones without a machine are left out; if all are such, returns the newest.
+    """
     rows = await connection.fetch(
         "SELECT record, generation FROM corral_instances WHERE name = $1 AND goal <> $2 ORDER BY created_at DESC, id",
         name,
@@ -200,14 +204,14 @@ async def possibly_stuck(
 
 
 async def wake_by(connection: Connection, instance_id: InstanceId, at: datetime) -> None:
-    """See to it that the instance is looked at by *at*; an earlier reminder stands."""
+    """Make the instance due for a reconcile at *at*, unless it is due earlier."""
     await connection.execute(
         "UPDATE corral_instances SET look_at = $2 WHERE id = $1 AND (look_at IS NULL OR look_at > $2)", instance_id, at
     )
 
 
 async def due(connection: Connection, now: datetime, limit: int = 500) -> list[tuple[InstanceId, Phase]]:
-    """Instances that are to be looked at by now, with their phases; their reminder is hereby taken down."""
+    """Instances that are due for a reconcile, with their phases; clears the time at which they were due."""
     rows = await connection.fetch(
         "UPDATE corral_instances SET look_at = NULL WHERE id IN"
         " (SELECT id FROM corral_instances WHERE look_at <= $1 ORDER BY look_at LIMIT $2 FOR UPDATE SKIP LOCKED)"
@@ -227,7 +231,7 @@ async def in_motion(connection: Connection, phases: Sequence[Phase]) -> bool:
 
 
 async def moving(connection: Connection, phases: Sequence[Phase]) -> list[Instance]:
-    """Those in one of *phases* that the provider has given an id."""
+    """Instances in one of *phases* that have a provider id."""
     rows = await connection.fetch(
         "SELECT record, generation FROM corral_instances WHERE phase = ANY($1) AND provider_id IS NOT NULL",
         [phase.value for phase in phases],
@@ -262,13 +266,13 @@ async def page(
 
 
 async def none_yet(connection: Connection) -> bool:
-    """Whether there is no instance at all, not even a terminated one."""
+    """Whether there is no instance, not even a terminated one."""
     found: bool = await connection.fetchval("SELECT NOT EXISTS (SELECT FROM corral_instances)")
     return found
 
 
 def _changed(instance: Instance, wake_at: datetime | None) -> tuple[Any, ...]:
-    """What a write may change, with the id and the generation that was read."""
+    """The columns that an update may change, with the id and the generation that was read."""
     instance_id, _name, region, _created_at, *rest = _row(instance, wake_at)
     return instance_id, region, *rest
 

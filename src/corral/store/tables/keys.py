@@ -1,4 +1,4 @@
-"""API keys, as stored: what is known of each, and the digest it is found by."""
+"""API keys: their properties, and the digest that a key is found by."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ WHERE corral_keys.id = used.id AND (last_used_at IS NULL OR last_used_at < used.
 
 
 async def add(connection: Connection, key: ApiKey, digest: bytes) -> bool:
-    """Store a new key; answers False, and stores nothing, when a key of that name is in use."""
+    """Store a new key; returns False, and stores nothing, when a key of that name is in use."""
     values = (key.id, key.name, key.access.value, digest, key.prefix, key.created_at)
     return await connection.fetchval(_ADD, *values) is not None
 
@@ -39,19 +39,19 @@ async def in_use(connection: Connection) -> dict[bytes, ApiKey]:
 
 
 async def load_all(connection: Connection) -> list[ApiKey]:
-    """All keys, also the revoked, in the order they were made."""
+    """All keys, also the revoked, in the order of their creation."""
     rows = await connection.fetch(f"SELECT {_COLUMNS} FROM corral_keys ORDER BY created_at, id")  # noqa: S608
     return [_key(row) for row in rows]
 
 
 async def revoke(connection: Connection, named: str, now: datetime) -> ApiKey | None:
-    """End the key whose id or name is *named*; answers it, or None when none in use is called so."""
+    """Revoke and return the key with the id or name *named*; None when no key in use has it."""
     row = await connection.fetchrow(_REVOKE, named, now)
     return None if row is None else _key(row)
 
 
 async def note_uses(connection: Connection, uses: Mapping[KeyId, datetime]) -> None:
-    """Remember when keys were last used; an older use than the one known changes nothing."""
+    """Store when keys were last used; an older time than the stored one changes nothing."""
     await connection.execute(_NOTE_USES, list(uses), list(uses.values()))
 
 

@@ -1,9 +1,9 @@
 """
 Listings of the whole account: when one was last read, and how many were begun and compared with the records.
 
-A number alone does not tell whether the database still has the rows that the listing was compared with: a server that
-was restored or replaced goes on with older ones. So a listing counts only if the server was not restarted since it
-began, which a restore, a failover and a point-in-time recovery all imply.
+The numbers alone do not show whether the database still has the rows that the listing was compared with: a restored or
+replaced server has older ones. So a listing counts only if the server was not restarted since the listing began, which
+a restore, a failover and a point-in-time recovery all imply.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class LastListing:
     age: timedelta | None
     """How long ago it was recorded, by the database's clock."""
     every: timedelta | None
-    """How often the leader lists, if it said so: a small rate limit and a large account make it rarer than set."""
+    """The leader's interval, once known; longer than the setting with a small rate limit and a large account."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +41,7 @@ class ListingStart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listings:
-    """How far the listings are."""
+    """How many listings were begun and compared."""
 
     begun: int
     compared: int

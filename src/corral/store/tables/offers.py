@@ -1,8 +1,8 @@
 """
-Offers the provider refused for want of stock, remembered for a few minutes for every process.
+Offers that the provider refused because they were out of stock, kept for a few minutes for every process.
 
-The catalog says "available" for minutes after the last machine went; without this memory every create in that time
-would run into the same refusal first.
+The catalog says "available" for minutes after the last machine is gone; without this table every create in that time
+would first get the same refusal.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from corral.domain.placement.rank import Offer
 from corral.store.session.database import Database
 
 REMEMBERED_FOR: Final = timedelta(minutes=3)
-"""Longer, and a machine that came free is overlooked; shorter, and every create pays a refused call first."""
+"""Longer, and a machine that became free is not considered; shorter, and every create makes a refused call first."""
 
 _REMEMBER = """
 INSERT INTO corral_shortages (product_id, cluster_id, billing_mode, gpu_num, failed_at, reason)
@@ -24,7 +24,7 @@ ON CONFLICT (product_id, cluster_id, billing_mode, gpu_num) DO UPDATE
 SET failed_at = excluded.failed_at, reason = excluded.reason
 WHERE corral_shortages.failed_at < excluded.failed_at
 """
-# Rows somebody else is writing are left to the next one, so that two writers never wait for each other.
+# Skips rows that another process is writing, so that two writers never wait for each other.
 _FORGET = """
 DELETE FROM corral_shortages WHERE (product_id, cluster_id, billing_mode, gpu_num) IN (
     SELECT product_id, cluster_id, billing_mode, gpu_num FROM corral_shortages WHERE failed_at <= $1
@@ -34,16 +34,16 @@ DELETE FROM corral_shortages WHERE (product_id, cluster_id, billing_mode, gpu_nu
 
 
 class FailedOffers:
-    """The memory of one database."""
+    """The table of failed offers."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     async def remember(self, offer: Offer, *, gpu_num: int, reason: str, now: datetime) -> None:
         """
-        Keep *offer* out of the choice of everyone who wants *gpu_num* GPUs or more, for the next three minutes.
+        Keep creates with *gpu_num* GPUs or more from choosing *offer* for the next three minutes.
 
-        Forgets those whose time is over.
+        Deletes expired rows.
         """
         mode = offer.billing_mode.value
         async with self._database.connection() as connection:
@@ -51,7 +51,7 @@ class FailedOffers:
             await connection.execute(_FORGET, now - REMEMBERED_FOR)
 
     async def recent(self, now: datetime, within: timedelta = REMEMBERED_FOR) -> dict[Offer, int]:
-        """Every offer that failed *within* this time before *now*, and the fewest GPUs that were refused of it."""
+        """Every offer that failed *within* this time before *now*, with the fewest GPUs that were refused."""
         async with self._database.connection() as connection:
             rows = await connection.fetch(
                 "SELECT product_id, cluster_id, billing_mode, min(gpu_num) AS fewest FROM corral_shortages"

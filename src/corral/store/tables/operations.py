@@ -1,4 +1,4 @@
-"""The operations we remember: what was asked of an instance, and how far it is."""
+"""The operations: what was requested of an instance, and its progress."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ async def of_instance(connection: Connection, instance_id: InstanceId, limit: in
 
 
 async def of_many(connection: Connection, ids: Sequence[OperationId]) -> dict[OperationId, Operation]:
-    """Those of *ids* that exist."""
+    """The operations with these *ids*, by id."""
     rows = await connection.fetch(f"SELECT {COLUMNS} FROM corral_operations WHERE id = ANY($1)", list(ids))  # noqa: S608
     return {operation.id: operation for operation in map(operation_of, rows)}
 
@@ -86,7 +86,7 @@ def _row(operation: Operation) -> tuple[Any, ...]:
 
 
 def operation_of(row: Any) -> Operation:
-    """What a row tells."""
+    """The operation that *row* stores."""
     from_json = msgspec.json.decode
     return Operation(
         id=OperationId(row["id"]),

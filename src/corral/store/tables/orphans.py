@@ -1,4 +1,4 @@
-"""The orphans we know of: provider instances with our mark that belong to no record."""
+"""Orphans: provider instances with this installation's provider name that belong to no record."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ ON CONFLICT (provider_id) DO UPDATE
   SET status = excluded.status, kind = excluded.kind, last_seen_at = excluded.last_seen_at
 RETURNING provider_id, xmax = 0 AS is_new
 """
-# An adoption takes the row away and a claim keeps it: whichever comes first, the other finds out. The instance that a
-# second machine was made for has a record and a machine; a record without one may still get this machine.
+# An adoption deletes the row and a claim marks it, so the later of the two fails. The instance that a second machine
+# was made for has a record and a machine; a record without a machine may still get this one.
 _CLAIM = """
 UPDATE corral_orphans AS o SET asked_at = $2
 WHERE provider_id = $1
@@ -36,29 +36,29 @@ RETURNING provider_id
 
 
 async def note(connection: Connection, seen: Sequence[Orphan], now: datetime) -> set[ProviderId]:
-    """Remember those *seen* now; answers which are new."""
+    """Insert or update the orphans *seen* now; returns the ids of the new ones."""
     if not seen:
         return set()
-    ordered = sorted(seen, key=lambda orphan: orphan.provider_id)  # rows are locked in one order, whoever notes them
+    ordered = sorted(seen, key=lambda orphan: orphan.provider_id)  # one lock order for all processes
     rows = await connection.fetch(_NOTE, *(list(column) for column in zip(*map(_row, ordered), strict=True)), now)
     return {ProviderId(row["provider_id"]) for row in rows if row["is_new"]}
 
 
 async def forget_others(connection: Connection, seen: Sequence[Orphan]) -> None:
-    """Forget all but those *seen*: a complete listing shows no others."""
+    """Delete all but those *seen* in a complete listing."""
     await connection.execute(
         "DELETE FROM corral_orphans WHERE provider_id <> ALL ($1)", [orphan.provider_id for orphan in seen]
     )
 
 
 async def load_all(connection: Connection, limit: int = 1000) -> list[Orphan]:
-    """The longest known first."""
+    """All orphans, in the order of their first sighting."""
     rows = await connection.fetch("SELECT * FROM corral_orphans ORDER BY first_seen_at, provider_id LIMIT $1", limit)
     return [_orphan(row) for row in rows]
 
 
 async def is_noted(connection: Connection, provider_id: str) -> bool:
-    """Whether it is one of them."""
+    """Whether the machine is a known orphan."""
     found: bool = await connection.fetchval(
         "SELECT EXISTS (SELECT FROM corral_orphans WHERE provider_id = $1)", provider_id
     )
@@ -66,17 +66,17 @@ async def is_noted(connection: Connection, provider_id: str) -> bool:
 
 
 async def remember_price(connection: Connection, provider_id: ProviderId, micro_usd: int) -> None:
-    """What it costs an hour, now that it is known."""
+    """Store the price per hour of an orphan."""
     await connection.execute("UPDATE corral_orphans SET micro_usd = $2 WHERE provider_id = $1", provider_id, micro_usd)
 
 
 async def claim(connection: Connection, provider_id: ProviderId, now: datetime) -> bool:
-    """Take it for deletion; False when it belongs to somebody after all."""
+    """Mark an orphan for deletion; False when a record names the machine."""
     return await connection.fetchval(_CLAIM, provider_id, now) is not None
 
 
 async def release(connection: Connection, provider_id: str) -> bool:
-    """Give it up to be adopted, within that transaction; False when its deletion was asked for."""
+    """Delete the row because the machine is being adopted; False when the machine is marked for deletion."""
     row = await connection.fetchrow(
         "SELECT asked_at FROM corral_orphans WHERE provider_id = $1 FOR UPDATE", provider_id
     )

@@ -1,4 +1,4 @@
-"""How long instances took to become ready: what estimates are made from, and what people want to see of a fleet."""
+"""How long instances took to become ready; the source of estimates and of the fleet's charts."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ FROM corral_ready_times WHERE at > $1::timestamptz AND at <= $2::timestamptz GRO
 
 @dataclass(frozen=True, slots=True)
 class Quantiles:
-    """The time half of them took at most, and nine in ten; None while there are none."""
+    """The median and the 90th percentile; None while there are no times."""
 
     p50: timedelta | None
     p90: timedelta | None
@@ -42,13 +42,13 @@ class Quantiles:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadyTimes:
-    """How soon instances were ready."""
+    """Times to ready of some instances."""
 
     count: int
     whole: Quantiles
-    """From the wish to ready."""
+    """From the request to ready."""
     lag: Quantiles
-    """From the first sighting of it running to ready."""
+    """From the first sighting of the machine running to ready."""
 
 
 def add(product_name: str, operation: Operation, *, if_: str | None = None) -> Write:
@@ -72,14 +72,14 @@ async def usual_seconds(connection: Connection, product_name: str) -> float | No
 
 
 async def recent(connection: Connection, since: datetime) -> ReadyTimes:
-    """Those since then, at most the last thousand."""
+    """The times since then, at most the last thousand."""
     return _times(await connection.fetchrow(_RECENT, since))
 
 
 async def by_step(
     connection: Connection, *, after: datetime, until: datetime, step: timedelta
 ) -> dict[int, ReadyTimes]:
-    """Those of each step of that long between *after* and *until*, by its number from 1; none where there were none."""
+    """The times in each *step* between *after* and *until*, by step number from 1; empty steps are left out."""
     rows = await connection.fetch(_BY_STEP, after, until, step)
     return {row["step"]: _times(row) for row in rows}
 

@@ -1,4 +1,4 @@
-"""How many requests each caller made in its present window, of all processes together; the time is the database's."""
+"""Requests of each caller in its current window, counted by all processes; the time is the database's."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from corral.store.session.database import Connection
 _ADD = """
 INSERT INTO corral_request_counts AS c (caller, used, ends_at)
 SELECT caller, used, now() + $3::interval FROM unnest($1::text[], $2::bigint[]) AS n (caller, used)
-ORDER BY caller -- every process takes locks in one order, so that none waits in a circle
+ORDER BY caller -- one lock order for all processes, so that there is no deadlock
 ON CONFLICT (caller) DO UPDATE SET
     used = excluded.used + CASE WHEN c.ends_at > now() THEN c.used ELSE 0 END,
     ends_at = CASE WHEN c.ends_at > now() THEN least(c.ends_at, excluded.ends_at) ELSE excluded.ends_at END
@@ -20,7 +20,7 @@ RETURNING caller, used, extract(epoch FROM ends_at - now())::double precision AS
 
 
 class RequestCount(NamedTuple):
-    """One caller's requests in its present window."""
+    """One caller's requests in its current window."""
 
     caller: str
     used: int
