@@ -4,6 +4,8 @@
 SHELL := /bin/sh
 PYTHON ?=
 export PYTHON
+# Empty means off: without bytecode files every worker and command compiles what it imports, 8 s for each worker.
+export PYTHONDONTWRITEBYTECODE =
 
 BIN := .venv/bin
 LOCKS := pyproject.toml tools/setup.sh tools/system-certs.sh $(wildcard locks/*.txt)
