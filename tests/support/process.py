@@ -112,7 +112,8 @@ async def serving(
 async def quicken(data_dir: Path) -> None:
     """Make the simulated provider of a running service boot its machines at once."""
     address = (data_dir / "simulator" / "address").read_text().strip()
-    quick = {"boot_seconds": "0.1", "pull_seconds": "0.1"}
+    phases = ("boot", "pull", "start", "stop", "restart", "remove")
+    quick = {f"{phase}_seconds": "0.1" for phase in phases}
     async with aiohttp.ClientSession() as client, client.post(f"{address}/_sim/settings", json=quick) as response:
         assert response.status == 200, await response.text()
 
