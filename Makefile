@@ -31,9 +31,9 @@ check: lint ## lint, types, layers, then the unit, property and self-tests: unde
 	@PYTHONHASHSEED=0 $(BIN)/pytest -n 2 --dist worksteal --hypothesis-profile check tests/unit tests/property tests/selftest
 
 # A fixed hash seed, because the order of sets is chance too, and a history that fails should fail again.
-# More workers than two cores: tests of whole processes wait half of their time, and others can go on meanwhile.
+# More workers than two cores: tests of whole processes wait half of their time, and others run meanwhile.
 test: lint ## lint, types, layers, then every test
-	@PYTHONHASHSEED=0 $(BIN)/pytest -n 3 --dist worksteal
+	@PYTHONHASHSEED=0 $(BIN)/pytest -n 4 --dist worksteal
 
 lint: .venv/.dev ## ruff, mypy, pyright, import-linter
 	@$(BIN)/ruff format --check .

@@ -16,6 +16,7 @@ import asyncpg
 import pytest
 import structlog
 from hypothesis import settings as hypothesis_settings
+from support.schedule import Test, scheduled
 
 from corral.base.clock import SystemClock
 from corral.jobs.tables import install
@@ -26,9 +27,7 @@ from corral.store.session.database import Database
 
 TEMPLATE = "corral_template"
 ENOUGH_MEMORY_BYTES = 6 * 1024**3
-"""Each of three workers has a server with up to 1 GB of log, and services of single tests have their own."""
-LONG_SECONDS = 600.0
-"""What a test asks for that lasts minutes on a slow machine; there are a handful."""
+"""Each of four workers has a server with up to 1 GB of log, and services of single tests have their own."""
 
 hypothesis_settings.register_profile("ci", derandomize=True, deadline=None, print_blob=True)
 hypothesis_settings.register_profile("check", derandomize=True, deadline=None, print_blob=True, max_examples=20)
@@ -42,29 +41,14 @@ def pytest_configure() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-@pytest.hookimpl(trylast=True)  # after the tests were put in an order of chance
+@pytest.hookimpl(trylast=True)  # after pytest-randomly has shuffled the tests
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """
-    Put the longest tests at the head of each worker's share, which is a run of the list: one begun last ends alone.
-
-    The longest are those that ask for the most time.
-    """
+    """Put the tests in the order that keeps all workers busy to the end."""
     workers: int = getattr(config, "workerinput", {}).get("workercount", 1)
-    long = sorted((item for item in items if _patience(item) >= LONG_SECONDS), key=lambda i: (-_patience(i), i.nodeid))
-    rest = [item for item in items if _patience(item) < LONG_SECONDS]
-    size = len(items)
-    ordered: list[pytest.Item] = []
-    for worker in range(workers):
-        share = size // (workers - worker)  # as xdist divides
-        size -= share
-        own = long[worker::workers]
-        others = max(0, share - len(own))
-        ordered += [*own, *rest[:others]]
-        del rest[:others]
-    items[:] = [*ordered, *rest]
+    items[:] = [items[place] for place in scheduled([Test(item.nodeid, _limit(item)) for item in items], workers)]
 
 
-def _patience(item: pytest.Item) -> float:
+def _limit(item: pytest.Item) -> float:
     marker = item.get_closest_marker("timeout")
     return float(marker.args[0]) if marker is not None else 0.0
 

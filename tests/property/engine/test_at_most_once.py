@@ -60,7 +60,7 @@ async def _statement(server: DatabaseTarget, statement: str) -> None:
     await connection.close()
 
 
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1200)
 def test_no_history_bills_twice_loses_or_forgets(server: DatabaseTarget) -> None:
     """Judged by the simulator's ledger and by what was told, after every rule and at the end."""
     examples = settings().max_examples  # of the profile
