@@ -26,6 +26,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from pydantic import SecretStr
 from support.clocks import SteppedClock
 from support.process import Running, serving
+from support.rate_limit_store import MemoryRateLimitStore
 from support.service import Answer
 from support.upstream import upstream
 from support.waiting import until
@@ -34,7 +35,6 @@ from corral.app.runtime import probe_policy
 from corral.base.clock import SystemClock
 from corral.base.configuration import load
 from corral.base.telemetry import Metrics
-from corral.cloud.local_ledger import LocalLedger
 from corral.cloud.novita.account import opened_account
 from corral.domain.errors import CircuitOpenError, CloudError
 from corral.domain.health.checks import HealthCheckSpec
@@ -282,7 +282,7 @@ async def _pauses(
         settings,
         base_url="http://127.0.0.1:9",  # nobody listens there
         api_key=SecretStr(KEY),
-        ledger=LocalLedger(clock),
+        ledger=MemoryRateLimitStore(clock),
         clock=clock,
         metrics=metrics or Metrics(),
         jitter=lambda: 0.5,

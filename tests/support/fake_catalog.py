@@ -68,10 +68,7 @@ class FakeCatalog:
         """While it is not set, calls wait."""
         self.open.set()
 
-    async def products(
-        self, *, cluster_id: str | None, name: str | None, billing_mode: BillingMode
-    ) -> Sequence[Product]:
-        assert name is None, "the whole catalog of a cluster is read at once"
+    async def products(self, *, cluster_id: str | None, billing_mode: BillingMode) -> Sequence[Product]:
         await self._answer(f"products:{cluster_id}:{billing_mode}", cluster_id)
         if cluster_id is not None:
             return list(self.stock[cluster_id])

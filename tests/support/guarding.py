@@ -12,11 +12,11 @@ from corral.base.telemetry import Metrics
 from corral.cloud.breaker import Breaker
 from corral.cloud.exchange import Answer, Call
 from corral.cloud.guarded import GuardedExchange
-from corral.cloud.local_ledger import LocalLedger
 from corral.cloud.novita.client import NovitaCloud
 from corral.cloud.novita.http import HttpExchange
 from corral.cloud.throttle import Throttle
 from support.clocks import SteppedClock
+from support.rate_limit_store import MemoryRateLimitStore
 
 KEY = "sk-very-secret-key"
 
@@ -67,7 +67,7 @@ async def guarding(
         base_url=address, api_key=SecretStr(key), timeout_seconds=timeout_seconds, clock=clock
     ) as bare:
         counted = Counted(bare)
-        gate = Throttle(LocalLedger(clock), fixed=fixed, clock=clock, metrics=metrics)
+        gate = Throttle(MemoryRateLimitStore(clock), fixed=fixed, clock=clock, metrics=metrics)
         guard = GuardedExchange(
             counted,
             gate=gate,

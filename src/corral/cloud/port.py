@@ -54,9 +54,7 @@ class Listing:
 class Cloud(Protocol):
     """One provider account."""
 
-    async def products(
-        self, *, cluster_id: str | None, name: str | None, billing_mode: BillingMode
-    ) -> Sequence[Product]:
+    async def products(self, *, cluster_id: str | None, billing_mode: BillingMode) -> Sequence[Product]:
         """Products for sale, with their stock in *cluster_id* when it is given."""
         ...
 

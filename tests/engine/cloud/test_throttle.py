@@ -8,10 +8,10 @@ from typing import TypeVar
 
 import pytest
 from support.clocks import SteppedClock
+from support.rate_limit_store import MemoryRateLimitStore
 from support.waiting import until
 
 from corral.base.telemetry import Metrics
-from corral.cloud.local_ledger import LocalLedger
 from corral.cloud.throttle import (
     LOCAL_SECONDS,
     MOST_IN_FLIGHT,
@@ -27,7 +27,7 @@ from corral.store.tables.rate_limit import DatabaseRateLimitStore
 Result = TypeVar("Result")
 
 
-class CrankyLedger(LocalLedger):
+class UnreliableStore(MemoryRateLimitStore):
     """A ledger that goes away when told."""
 
     away = False
@@ -81,7 +81,7 @@ def clock() -> SteppedClock:
 
 async def test_a_create_overtakes_reads_that_came_before(clock: SteppedClock) -> None:
     """Within a process by the queue, against other processes by the reserve."""
-    crowd = Crowd(Throttle(LocalLedger(clock), fixed=10, clock=clock, metrics=Metrics()))
+    crowd = Crowd(Throttle(MemoryRateLimitStore(clock), fixed=10, clock=clock, metrics=Metrics()))
     for n in range(20):
         crowd.come(f"read {n}", change=False)
     await settle()
@@ -95,7 +95,7 @@ async def test_a_create_overtakes_reads_that_came_before(clock: SteppedClock) ->
 
 async def test_a_delete_is_sent_at_once_while_hundreds_of_creates_wait(clock: SteppedClock) -> None:
     """Creates never use the share that is kept for stops and deletes, and these go first when there is room."""
-    crowd = Crowd(Throttle(LocalLedger(clock), fixed=300, clock=clock, metrics=Metrics()))
+    crowd = Crowd(Throttle(MemoryRateLimitStore(clock), fixed=300, clock=clock, metrics=Metrics()))
     for n in range(800):
         crowd.come(f"create {n}", change=True)
     for _ in range(10):
@@ -121,7 +121,7 @@ async def test_a_delete_is_sent_at_once_while_hundreds_of_creates_wait(clock: St
 
 async def test_a_delete_is_sent_while_as_many_creates_as_may_be_are_under_way(clock: SteppedClock) -> None:
     """Creates that hang keep their places until their time-out; a delete has places of its own."""
-    crowd = Crowd(Throttle(LocalLedger(clock), fixed=100_000, clock=clock, metrics=Metrics()))
+    crowd = Crowd(Throttle(MemoryRateLimitStore(clock), fixed=100_000, clock=clock, metrics=Metrics()))
     for n in range(MOST_IN_FLIGHT + 50):
         crowd.come(f"create {n}", change=True)
     await settle()
@@ -136,7 +136,7 @@ async def test_a_delete_is_sent_while_as_many_creates_as_may_be_are_under_way(cl
 
 async def test_pages_of_a_list_and_other_reads_take_turns(clock: SteppedClock) -> None:
     """Who asks after one instance does not wait for all pages that were asked for before, nor they for ever."""
-    crowd = Crowd(Throttle(LocalLedger(clock), fixed=100, clock=clock, metrics=Metrics()))
+    crowd = Crowd(Throttle(MemoryRateLimitStore(clock), fixed=100, clock=clock, metrics=Metrics()))
     for n in range(10):
         crowd.come(f"first {n}", change=False, is_page=True)
     await settle()
@@ -154,7 +154,7 @@ async def test_pages_of_a_list_and_other_reads_take_turns(clock: SteppedClock) -
 
 async def test_reads_go_on_at_their_pace_as_time_passes(clock: SteppedClock) -> None:
     """A hundred a minute leave 66 for reads: ten at once, then one every second."""
-    crowd = Crowd(Throttle(LocalLedger(clock), fixed=100, clock=clock, metrics=Metrics()))
+    crowd = Crowd(Throttle(MemoryRateLimitStore(clock), fixed=100, clock=clock, metrics=Metrics()))
     for n in range(50):
         crowd.come(f"read {n}", change=False)
     await settle()
@@ -170,7 +170,7 @@ async def test_reads_go_on_at_their_pace_as_time_passes(clock: SteppedClock) -> 
 
 async def test_hanging_reads_do_not_keep_changes_back(clock: SteppedClock) -> None:
     """Only so many are under way at once, and some of those places are for changes."""
-    crowd = Crowd(Throttle(LocalLedger(clock), fixed=100_000, clock=clock, metrics=Metrics()))
+    crowd = Crowd(Throttle(MemoryRateLimitStore(clock), fixed=100_000, clock=clock, metrics=Metrics()))
     for n in range(200):
         crowd.come(f"read {n}", change=False)
     await settle()
@@ -190,7 +190,7 @@ async def test_hanging_reads_do_not_keep_changes_back(clock: SteppedClock) -> No
 
 async def test_patience_ends(clock: SteppedClock) -> None:
     """A caller is better told to come back than kept for an hour."""
-    crowd = Crowd(Throttle(LocalLedger(clock), fixed=1, clock=clock, metrics=Metrics()))
+    crowd = Crowd(Throttle(MemoryRateLimitStore(clock), fixed=1, clock=clock, metrics=Metrics()))
     for n in range(3):
         crowd.come(f"{n}", change=True)
     await settle()
@@ -202,7 +202,7 @@ async def test_patience_ends(clock: SteppedClock) -> None:
 
 async def test_who_leaves_the_queue_takes_no_place(clock: SteppedClock) -> None:
     """Also when it leaves in the very moment of its turn."""
-    gate = Throttle(LocalLedger(clock), fixed=100_000, clock=clock, metrics=Metrics())
+    gate = Throttle(MemoryRateLimitStore(clock), fixed=100_000, clock=clock, metrics=Metrics())
     crowd = Crowd(gate)
     for n in range(MOST_IN_FLIGHT * 3):
         crowd.come(f"{n}", change=True)
@@ -220,7 +220,7 @@ async def test_who_leaves_the_queue_takes_no_place(clock: SteppedClock) -> None:
 
 async def test_without_the_ledger_a_part_is_given_and_charged_later(clock: SteppedClock) -> None:
     """The database's absence must neither stop the creates nor let the limit be exceeded."""
-    ledger, metrics = CrankyLedger(clock), Metrics()
+    ledger, metrics = UnreliableStore(clock), Metrics()
     crowd = Crowd(Throttle(ledger, fixed=40, clock=clock, metrics=metrics))
     ledger.away = True
     for n in range(40):
@@ -242,7 +242,7 @@ async def test_without_the_ledger_a_part_is_given_and_charged_later(clock: Stepp
 
 async def test_a_ledger_that_was_away_for_a_moment_delays_nobody_for_long(clock: SteppedClock) -> None:
     """Our copy may be used up for a minute; the ledger is asked again after a few seconds, and has room."""
-    ledger = CrankyLedger(clock)
+    ledger = UnreliableStore(clock)
     crowd = Crowd(Throttle(ledger, fixed=100, clock=clock, metrics=Metrics()))
     for n in range(40):
         crowd.come(f"{n}", change=True)
@@ -262,11 +262,11 @@ async def test_a_ledger_that_was_away_for_a_moment_delays_nobody_for_long(clock:
 async def test_what_broke_reaches_those_who_wait(clock: SteppedClock) -> None:
     """A fault in the ledger is an error for the callers, not silence for ever."""
 
-    class BrokenLedger(LocalLedger):
+    class BrokenStore(MemoryRateLimitStore):
         async def revise(self, _change: Callable[[bytes | None, float], tuple[bytes, Result]]) -> Result:
             raise ZeroDivisionError
 
-    gate = Throttle(BrokenLedger(clock), fixed=40, clock=clock, metrics=Metrics())
+    gate = Throttle(BrokenStore(clock), fixed=40, clock=clock, metrics=Metrics())
     with pytest.raises(ZeroDivisionError):
         await gate.enter(change=False, patience_seconds=30)
 

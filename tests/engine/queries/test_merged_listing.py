@@ -11,6 +11,7 @@ from datetime import datetime
 
 from pydantic import SecretStr
 from support.describer import a_describer
+from support.rate_limit_store import MemoryRateLimitStore
 from support.waiting import until
 
 from corral.base.clock import SystemClock
@@ -18,7 +19,6 @@ from corral.base.settings import CacheSettings, ProviderSettings
 from corral.base.telemetry import Metrics
 from corral.cache.registry import CacheName, CacheRegistry
 from corral.cloud.breaker import BreakerState
-from corral.cloud.local_ledger import LocalLedger
 from corral.cloud.novita.account import GuardedCloud, opened_account
 from corral.domain.lifecycle.decide import Policy
 from corral.domain.observation.merge import Source
@@ -67,7 +67,7 @@ async def calling(database: Database, *, ttl_seconds: int, retries: int = 3) -> 
             ),
             base_url=sim.base_url,
             api_key=SecretStr("key"),
-            ledger=LocalLedger(clock),
+            ledger=MemoryRateLimitStore(clock),
             clock=clock,
             metrics=Metrics(),
             jitter=lambda: 0.5,

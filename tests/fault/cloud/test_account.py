@@ -9,12 +9,12 @@ import pytest
 from aiohttp import web
 from pydantic import SecretStr
 from support.racing import RacingClock
+from support.rate_limit_store import MemoryRateLimitStore
 from support.upstream import Answering, answering, never, upstream
 
 from corral.base.settings import ProviderSettings
 from corral.base.telemetry import Metrics
 from corral.cloud.breaker import BreakerState
-from corral.cloud.local_ledger import LocalLedger
 from corral.cloud.novita.account import GuardedCloud, opened_account
 from corral.cloud.port import Cloud
 from corral.domain.errors import CloudTransientError
@@ -28,7 +28,7 @@ async def account(answer: Answering, clock: RacingClock, **settings: object) -> 
             ProviderSettings.model_validate(settings),
             base_url=address,
             api_key=SecretStr("k"),
-            ledger=LocalLedger(clock),
+            ledger=MemoryRateLimitStore(clock),
             clock=clock,
             metrics=Metrics(),
             jitter=lambda: 0.5,

@@ -52,7 +52,7 @@ REQUEST = ProviderCreate(
     ),
 )
 CALLS: dict[str, Callable[[NovitaCloud], Awaitable[object]]] = {
-    "/v1/products": lambda cloud: cloud.products(cluster_id=None, name=None, billing_mode=BillingMode.SPOT),
+    "/v1/products": lambda cloud: cloud.products(cluster_id=None, billing_mode=BillingMode.SPOT),
     "/v1/clusters": lambda cloud: cloud.clusters(),
     "/v1/template?templateId=107672": lambda cloud: cloud.template("107672"),
     "/v1/templates?channel=official&pageNum=0&pageSize=5": lambda cloud: cloud.templates(TemplateChannel.OFFICIAL),

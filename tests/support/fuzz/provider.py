@@ -52,7 +52,7 @@ CALLS: Final[Mapping[str, Callable[[NovitaCloud], Awaitable[object]]]] = {
     "create": lambda cloud: cloud.create(REQUEST),
     "stop": lambda cloud: cloud.stop("ID"),
     "delete": lambda cloud: cloud.delete("ID"),
-    "products": lambda cloud: cloud.products(cluster_id=None, name=None, billing_mode=BillingMode.SPOT),
+    "products": lambda cloud: cloud.products(cluster_id=None, billing_mode=BillingMode.SPOT),
     "clusters": lambda cloud: cloud.clusters(),
     "template": lambda cloud: cloud.template("107672"),
     "templates": lambda cloud: cloud.templates(TemplateChannel.OFFICIAL),

@@ -49,16 +49,13 @@ class NovitaCloud:
         self._first_templates_page: int | None = None
         self._strange_words: set[str] = set()
 
-    async def products(
-        self, *, cluster_id: str | None, name: str | None, billing_mode: BillingMode
-    ) -> Sequence[Product]:
-        """Products for sale; *name* is matched loosely by the provider, so look at what comes."""
-        wanted = {"clusterId": cluster_id, "productName": name, "billingMethod": billing_mode.value}
+    async def products(self, *, cluster_id: str | None, billing_mode: BillingMode) -> Sequence[Product]:
+        """Products for sale, with their stock in *cluster_id* when it is given."""
+        wanted = {"clusterId": cluster_id, "billingMethod": billing_mode.value}
         call = _read_call(
             "products",
             "/v1/products",
             {key: value for key, value in wanted.items() if value},
-            about=name or "",
             missing_code="PRODUCT_NOT_FOUND",
             most_bytes=MOST_CATALOG_BYTES,
         )

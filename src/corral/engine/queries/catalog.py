@@ -227,7 +227,7 @@ class Catalog:
             self._ranked.clear()  # made from what is read again
 
         async def load() -> _Stock:
-            found = await self._cloud.products(cluster_id=cluster_id, name=None, billing_mode=mode)
+            found = await self._cloud.products(cluster_id=cluster_id, billing_mode=mode)
             return _Stock(products=tuple(found), read_at=self._clock.monotonic())
 
         return await self._stock.get(key, load)

@@ -1,4 +1,4 @@
-"""The budget's state in this process alone: for a program without a database, and for tests."""
+"""The rate limiter's state in memory, for tests without a database."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from corral.base.clock import Clock
 Result = TypeVar("Result")
 
 
-class LocalLedger:
-    """A BudgetLedger that nobody shares, by the process's own clock."""
+class MemoryRateLimitStore:
+    """A RateLimitStore that one process uses, by its own clock."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
