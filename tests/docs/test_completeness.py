@@ -14,6 +14,8 @@ from support import pages
 
 from corral.api.http.errors import STATUS_BY_CLASS, STATUS_BY_CODE
 from corral.api.openapi import errors
+from corral.app.bootstrap import pool_size
+from corral.app.role import Role
 from corral.base.configuration import load
 from corral.base.telemetry import LOG_EVENTS
 from corral.cli.main import cli
@@ -22,6 +24,7 @@ from corral.domain.events import EventType
 from corral.domain.lifecycle.tables import Action, Goal, Phase
 from corral.domain.observation.sighting import Sighting
 from corral.domain.operation import OperationKind, OperationStatus
+from corral.store.session.database import OWN_CONNECTIONS
 
 SOURCE = pages.ROOT / "src" / "corral"
 TELLS_CODES = ("domain", "engine", "api", "webhooks", "cache")
@@ -113,3 +116,14 @@ def _commands(group: Any, before: str = "") -> list[str]:
         inner = getattr(command, "commands", None)
         found += [f"{before}{name}"] if inner is None else _commands(command, f"{before}{name} ")
     return found
+
+
+def test_the_sessions_of_every_role_are_documented() -> None:
+    """An operator sizes `max_connections` by this table; too few, and a process gets no session."""
+    page = (pages.ROOT / "docs" / "how-to" / "replicas.md").read_text()
+    shown = re.findall(r"^\| `.*` (?:\(both\) )?\| .* \| (\d+) \|$", page, re.MULTILINE)
+    settings = load({"MAX_CONCURRENT_JOBS": "10"}).settings
+    opened = {role: pool_size(settings, role) + OWN_CONNECTIONS for role in Role}
+    opened[Role.API] -= 1  # it never leads
+
+    assert [int(number) for number in shown] == [opened[role] for role in (Role.API, Role.WORKER, Role.ALL)]

@@ -15,16 +15,17 @@ from corral.webhooks.guard import AddressGuard
 from corral.webhooks.sign import signing_key
 from support.describer import a_describer
 from support.event_env import EventEnv
+from support.runtime import unopened_sender
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 
 
 def outbox(room: EventEnv, sender: Sender | None = None) -> WebhookSender:
-    """The outbox as one process has it; without a *sender* it can only be looked at."""
+    """The outbox as one process has it; without a *sender* no job of it may run."""
     return WebhookSender(
         room.database,
         room.queue,
-        sender=sender,
+        sender=sender or unopened_sender(room.clock),
         describer=a_describer(room.database, room.clock),
         clock=room.clock,
         metrics=Metrics(),

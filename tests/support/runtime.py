@@ -46,6 +46,12 @@ def reachable() -> Reachability:
     )
 
 
+def unopened_sender(clock: Clock) -> Sender:
+    """A sender for code that sends nothing."""
+    guard = AddressGuard(clock=clock, allow_private=False)
+    return Sender(cast("Any", None), clock=clock, guard=guard, timeout_seconds=5, key=None)
+
+
 def idle_runtime(
     database: Database, cloud: Cloud, clock: Clock, *, settings: Settings | None = None, **parts: Any
 ) -> Runtime:
@@ -62,7 +68,7 @@ def idle_runtime(
         "cloud": cloud,
         "reachability": reachable,
         "prober": Prober(unopened, clock=clock, policy=_PROBES, resolver=unopened),
-        "sender": Sender(unopened, clock=clock, guard=guard, timeout_seconds=5, key=None),
+        "sender": unopened_sender(clock),
         "guard": guard,
         "last_listing_at": lambda: None,
         "jitter": lambda: 0.5,

@@ -36,10 +36,12 @@ from corral.store.tables import keys
 from corral.webhooks.slots import SEND_SLOTS
 
 API_CONNECTIONS = 10
+"""For requests. Creates share statements, so few are busy at a time; fewer, and slow reads make each other wait; more,
+and every process takes sessions of the server that others need."""
 SPARE_CONNECTIONS = 8
 """
 Beside one for each running job and send: the listeners and bookkeeping of both queues, the observer, the rate limit
-store and the dependency monitor.
+store and the dependency monitor. Fewer, and these wait for jobs to end; more only cost sessions.
 """
 
 OPEN_CONNECTIONS = 6
@@ -70,7 +72,7 @@ async def serve(
         await stack.enter_async_context(presence.kept())
         database = await Database.connect(
             target,
-            most_connections=_connections(settings, role),
+            most_connections=pool_size(settings, role),
             least_connections=OPEN_CONNECTIONS,
             application_name=presence.application_name,
         )
@@ -172,7 +174,12 @@ def _limits(settings: Settings) -> Limits:
     return Limits(connections=fd_limit.for_callers(descriptors, jobs=settings.jobs.max_concurrent, sends=SEND_SLOTS))
 
 
-def _connections(settings: Settings, role: Role) -> int:
+def pool_size(settings: Settings, role: Role) -> int:
+    """
+    The most connections of this process's pool; with `OWN_CONNECTIONS` the most sessions it opens.
+
+    A job that waits for a connection holds its place in the worker, so every job and send has one of its own.
+    """
     for_api = API_CONNECTIONS if role is not Role.WORKER else 0
     for_jobs = settings.jobs.max_concurrent + URGENT_PLACES + SEND_SLOTS if role is not Role.API else 0
     return for_api + for_jobs + SPARE_CONNECTIONS

@@ -46,18 +46,14 @@ _ENDS = {
 
 
 class WebhookSender:
-    """
-    Sends and shows the outbox; a process that only shows it has no *sender*.
-
-    *jitter* in [0, 1) decides the jitter.
-    """
+    """Sends and shows the outbox; *jitter* in [0, 1) varies the pauses between attempts."""
 
     def __init__(
         self,
         database: Database,
         queue: JobQueue,
         *,
-        sender: Sender | None,
+        sender: Sender,
         describer: InstanceDescriber,
         clock: Clock,
         metrics: Metrics,
@@ -83,7 +79,7 @@ class WebhookSender:
         instance_id = InstanceId(str(run.payload["instanceId"]))
         while (url := await self._next_url(instance_id)) is not None:
             try:
-                async with self._slots.slot(await self._sender_of().target(url)) as slot:
+                async with self._slots.slot(await self._sender.target(url)) as slot:
                     await self._send_to(url, instance_id, slot)
             except SlotsTakenError as busy:
                 raise RequeueError(busy.pause, str(busy)) from busy
@@ -144,11 +140,6 @@ class WebhookSender:
         async with self._database.connection() as connection:
             return await deliveries.page(connection, instance_id=instance_id, status=status, limit=limit, offset=offset)
 
-    def _sender_of(self) -> Sender:
-        if self._sender is None:
-            raise RuntimeError("this process has no sender: it must not run jobs")
-        return self._sender
-
     async def _send(self, connection: Connection, instance_id: InstanceId, pending: Pending, slot: Slot) -> None:
         """Make one attempt and remember it."""
         body = pending.body
@@ -157,7 +148,7 @@ class WebhookSender:
             await deliveries.keep_body(connection, pending.id, body)
         at = self._clock.now()
         slot.begin()
-        attempt = await self._sender_of().send(pending.url, body, message_id=pending.event_id)
+        attempt = await self._sender.send(pending.url, body, message_id=pending.event_id)
         slot.end(answered=attempt.status is not None or attempt.outcome is AttemptOutcome.FINAL)
         pause = None
         if attempt.outcome is AttemptOutcome.RETRY:

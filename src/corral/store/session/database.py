@@ -46,7 +46,7 @@ frozen server takes more than 10 s. Statements take milliseconds; the largest gr
 SWEEP_SECONDS: Final = 120.0
 """For statements that remove old rows, of which there may be millions; no request waits for them."""
 OWN_CONNECTIONS: Final = 3
-"""Beside the pool: one each to listen for notices, to report that the process lives, and to campaign for the lead."""
+"""Beside the pool (`pool_size` in `app/bootstrap.py`): one each for notifications, presence and leadership."""
 FULL_SECONDS: Final = 15.0
 """For how long after a statement met a full disk the database counts as down: reads and small writes still succeed, so
 a probe does not notice. Shorter, and health changes with every request; longer, and it lags once there is room."""
