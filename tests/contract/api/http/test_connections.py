@@ -85,21 +85,23 @@ async def test_trailers_do_not_become_headers(service: Service, trailer: bytes) 
 
 
 @pytest.mark.parametrize("trailer", [b"x: y\r\n", b"x" * 5000])
-async def test_endless_trailers_are_refused(service: Service, trailer: bytes) -> None:
-    """As many small ones, or as one that does not end."""
-    reader, writer = await asyncio.open_connection("127.0.0.1", service.port)
-    writer.write(CHUNKED)
-    ended = asyncio.create_task(reader.read())
+async def test_endless_trailers_are_refused(database: Database, trailer: bytes) -> None:
+    """As many small ones, or as one that does not end; long before the memory of all connections is used up."""
+    async with serving(database) as service:
+        reader, writer = await asyncio.open_connection("127.0.0.1", service.port)
+        writer.write(CHUNKED)
+        ended = asyncio.create_task(reader.read())
+        pieces = iter([trailer * (20_000 // len(trailer))] * 20)
 
-    async def send_more() -> bool:
-        if not ended.done():
-            writer.write(trailer * (20_000 // len(trailer)))
-        return ended.done()
+        async def send_more() -> bool:
+            if not ended.done():
+                writer.write(next(pieces, b""))
+            return ended.done()
 
-    await until(send_more, within=10, what="a refusal")
-    writer.close()
-    answer = b"" if ended.exception() else ended.result()
-    assert b"200 OK" not in answer
+        await until(send_more, within=5, what="a refusal")
+        writer.close()
+        answer = b"" if ended.exception() else ended.result()
+        assert b"200 OK" not in answer
 
 
 @pytest.mark.parametrize("header", [b"a:\r\n", b"x-padding: 0123456789\r\n"])
@@ -261,6 +263,24 @@ async def test_large_requests_are_refused_while_others_hold_the_memory(service: 
     assert any(end.startswith(b"HTTP/1.1 408 ") for end in ends)
 
 
+async def test_headers_count_as_memory_beyond_their_bytes(database: Database) -> None:
+    """A hundred empty ones are half a kilobyte on the wire and thirty in memory; a small request is always read."""
+    async with serving(database, limits=Limits(held_bytes=300_000)) as service:
+        held = [await asyncio.open_connection("127.0.0.1", service.port) for _ in range(20)]
+        for _, writer in held:
+            writer.write(ALIVE[:-2] + b"a:\r\n" * 99)
+        small = await service.ask("GET", "/health/live")
+        reader, writer = held[0]
+        writer.write(b"b")
+        answer = await reader.read()
+        for _, writer in held:
+            writer.close()
+
+    assert small.status == 200
+    assert statuses(answer) == [503]
+    assert b"TOO_MANY_CONNECTIONS" in answer
+
+
 def _is_waiting(reader: asyncio.StreamReader) -> bool:
     return not reader.at_eof()
 
@@ -275,6 +295,36 @@ async def test_a_client_that_never_reads_is_cut_off(database: Database) -> None:
             poller.register(client, select.POLLERR | select.POLLHUP)
 
             await until(partial(poller.poll, 0), within=20, what="the end of the connection")
+
+
+async def test_clients_that_never_read_share_a_limit() -> None:
+    """The one whose response exceeds it is cut off at once; the responses within it are sent in full."""
+    size = 16 * 2**20
+
+    async def large(_scope: Any, receive: Any, send: Any) -> None:
+        await receive()
+        headers = [(b"content-length", b"%d" % size)]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": bytes(size)})
+
+    listener = listen("127.0.0.1", 0)
+    server = HttpServer(large, listener, clock=SystemClock(), limits=Limits(unsent_bytes=size))
+    serving_task = asyncio.create_task(server.serve())
+    reader, writer = await asyncio.open_connection(*listener.getsockname())
+    writer.write(LAST)
+    head = await reader.readuntil(b"\r\n\r\n")
+    with socket.create_connection(listener.getsockname()) as client:
+        client.sendall(LAST)
+        poller = select.poll()
+        poller.register(client, select.POLLERR | select.POLLHUP)
+        await until(partial(poller.poll, 0), within=5, what="the end of the second connection")
+    body = await reader.read()
+    writer.close()
+    server.stop()
+    await serving_task
+
+    assert statuses(head) == [200]
+    assert len(body) == size
 
 
 @pytest.mark.parametrize("requests", [1, 2])
@@ -308,6 +358,13 @@ async def test_a_stream_ends_whose_client_leaves_or_never_reads(requests: int, *
         await until(lambda: told == ["http.disconnect"], within=5, what="the end of the stream")
     server.stop()
     await serving_task
+
+
+def test_a_client_that_stops_is_given_up_within_half_a_minute() -> None:
+    """Unless configured otherwise: before its request, between requests, or while a response is sent to it."""
+    usual = Limits()
+
+    assert max(usual.headers_within_seconds, usual.idle_seconds, usual.unsent_within_seconds) <= 30
 
 
 async def test_a_client_that_reads_slowly_gets_everything(service: Service) -> None:
