@@ -199,3 +199,15 @@ def test_a_clock_that_was_set_back_does_not_put_off_a_lookup() -> None:
     )
 
     assert [i.observation.unlisted_since is not None for i in looked(unlisted, [], after=100).changed] == [True]
+
+
+def test_a_clock_that_was_set_back_does_not_delay_the_end_of_a_restart() -> None:
+    """The restart seems to be requested after everything that is seen; it is not waited for."""
+    running = [shown("p1", Sighting.RUNNING)]
+    ahead, recent = [
+        replace(BORN, phase=Phase.RESTARTING, pending=replace(BORN.pending, sent_at=NOW + after))
+        for after in (timedelta(hours=1), timedelta(seconds=40))
+    ]
+
+    assert [i.observation.sighting for i in looked(ahead, running, after=0).changed] == [Sighting.RUNNING]
+    assert looked(recent, running, after=0).changed == ()

@@ -52,6 +52,8 @@ UNBORN = replace(
 )
 RUNNING = shown("p1", Sighting.RUNNING)
 AFTER = NOW + timedelta(seconds=1)
+AHEAD = NOW + timedelta(hours=2)
+"""Later than the listing's end: recorded before the clock was set back."""
 
 
 def merged(ours: Instance, *listed: ProviderInstance, complete: bool = True) -> Merged:
@@ -80,6 +82,7 @@ def merged(ours: Instance, *listed: ProviderInstance, complete: bool = True) -> 
          shown("p1", Sighting.EXITED), "local-newer", "starting"),
         ({"phase": Phase.EXITED, "observation": {"sighting": Sighting.EXITED, "sighted_at": AFTER}}, RUNNING,
          "local-newer", "exited"),
+        ({"observation": {"sighted_at": AHEAD}}, shown("p1", Sighting.EXITED), "novita-newer", "exited"),
         ({"observation": {"sighting": Sighting.ABSENT}, "phase": Phase.TERMINATED, "goal": Goal.GONE}, RUNNING,
          "conflicted", "deleting"),
         ({"observation": {"sighting": Sighting.ABSENT, "sighted_at": AFTER}, "phase": Phase.TERMINATED,
@@ -106,6 +109,7 @@ def test_what_both_know(ours: dict[str, Any], listed: ProviderInstance, consiste
         (OURS, True, "conflicted"),
         (OURS, False, "local-newer"),
         (replace(OURS, observation=replace(OURS.observation, sighted_at=AFTER)), True, "local-newer"),
+        (replace(OURS, observation=replace(OURS.observation, sighted_at=AHEAD)), True, "conflicted"),
         (
             replace(
                 OURS,
