@@ -9,7 +9,9 @@ import sys
 import time
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from datetime import timedelta
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 from support.cutting import cable
@@ -194,6 +196,28 @@ async def test_a_process_that_only_lost_its_connection_keeps_its_jobs(
 
     async with database.connection() as connection:
         assert await presence.workers_alive(connection) == 0
+
+
+@pytest.mark.parametrize(("silent", "alive"), [(10, 1), (30, 0)])
+async def test_a_worker_counts_as_alive_until_it_is_silent_for_too_long(
+    database: Database, silent: int, alive: int
+) -> None:
+    """A slow report is no reason to call the service unhealthy; a frozen process has lost its lead after thirty."""
+    async with database.connection() as connection:
+        await connection.execute(
+            "INSERT INTO corral_processes (id, role, place, seen_at) VALUES ($1, 'worker', '', now() - $2::interval)",
+            uuid4(),
+            timedelta(seconds=silent),
+        )
+
+        assert await presence.workers_alive(connection) == alive
+
+
+def test_a_frozen_process_is_replaced_within_thirty_seconds() -> None:
+    """Another process must have watched for as long, and notices at its next report, which may itself be slow."""
+    usual = PresenceTimeouts()
+
+    assert usual.silent_after + usual.beat + timedelta(seconds=presence.STATEMENT_SECONDS) < timedelta(seconds=30)
 
 
 async def test_every_session_asks_the_server_to_notice_a_dead_host(database: Database, target: DatabaseTarget) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import signal
+import socket
 from pathlib import Path
 
 import pytest
@@ -10,7 +12,9 @@ from support.process import Running, serving
 from support.waiting import until
 
 from corral.base.clock import SystemClock
-from corral.cloud.simulated import SimulatedProvider
+from corral.base.configuration import load
+from corral.cloud.simulated import API_PATH, SimulatedProvider, opened_provider
+from corral.domain.errors import SettingsError
 
 
 async def is_reached(service: Running) -> bool:
@@ -34,6 +38,25 @@ async def test_the_simulator_returns_when_its_owner_was_killed(short_dir: Path) 
     assert after == before, "addresses handed out stay true"
 
 
+async def test_a_simulator_starts_only_when_the_one_of_a_killed_owner_has_ended(short_dir: Path) -> None:
+    """It would find its port taken, and the account in use."""
+    directory = short_dir / "simulator"
+    directory.mkdir()
+    simulated = SimulatedProvider(short_dir, SystemClock())
+    with socket.create_server(("127.0.0.1", 0)) as former:
+        former.settimeout(5)
+        address = f"http://127.0.0.1:{former.getsockname()[1]}"
+        (directory / "address").write_text(address)
+        (directory / "port").write_text(address.rpartition(":")[2])
+        starting = asyncio.create_task(simulated.ensure())
+        visit, _ = await asyncio.to_thread(former.accept)
+        visit.close()
+    try:
+        assert await starting == address + API_PATH
+    finally:
+        await simulated.stop()
+
+
 async def test_the_simulator_sees_nothing_of_our_environment(short_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It needs no setting of the service, and a process listing may show its environment."""
     monkeypatch.setenv("WEBHOOK_SECRET", "a-secret-of-ours")
@@ -46,6 +69,15 @@ async def test_the_simulator_sees_nothing_of_our_environment(short_dir: Path, mo
         await simulated.stop()
 
     assert {line.split(b"=")[0] for line in environment.split(b"\0") if line} == {b"PATH", b"LC_ALL"}
+
+
+async def test_a_data_directory_that_cannot_hold_the_simulator_is_refused(tmp_path: Path) -> None:
+    """Also where DATABASE_URL is set, so that no database is kept there."""
+    (tmp_path / "file").touch()
+    settings = load({"CORRAL_DATA_DIR": str(tmp_path / "file" / "data")}).settings
+    with pytest.raises(SettingsError, match="/data cannot be used: Not a directory"):
+        async with opened_provider(settings, SystemClock()):
+            pass
 
 
 def _runs_for(process: Path, data_dir: Path) -> bool:
