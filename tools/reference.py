@@ -26,9 +26,9 @@ from corral.base.telemetry import LOG_EVENTS, MetricFamily, Metrics
 from corral.cache import metrics
 from corral.cli.exit_codes import MEANINGS
 from corral.cli.main import cli
-from corral.cli.next_steps import next_step
 from corral.domain.events import EventType
 from corral.domain.lifecycle.tables import Action, Goal, Phase, mermaid
+from corral.domain.next_steps import next_step
 from corral.domain.observation.sighting import Sighting
 from corral.domain.operation import OperationKind, OperationStatus
 from corral.engine.queries import fleet_gauges

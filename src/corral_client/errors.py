@@ -48,7 +48,8 @@ class CorralApiError(CorralError):
     A request that did not succeed.
 
     `code` is stable and meant for programs, `message` for people. `request_id` names the request in the service's log.
-    `retryable` says whether the same request may succeed later, `retry_after` in how many seconds.
+    `retryable` says whether the same request may succeed later, `retry_after` in how many seconds. `next_step` is what
+    a person can do about it, where the service knows.
     """
 
     def __init__(
@@ -62,6 +63,7 @@ class CorralApiError(CorralError):
         retryable: bool = False,
         retry_after: float | None = None,
         validation_errors: Sequence[FieldError] = (),
+        next_step: str | None = None,
     ) -> None:
         super().__init__(message)
         self.message = message
@@ -72,6 +74,7 @@ class CorralApiError(CorralError):
         self.retryable = retryable
         self.retry_after = retry_after
         self.validation_errors = tuple(validation_errors)
+        self.next_step = next_step
 
     def __str__(self) -> str:
         fields = "".join(f"; {error.field}: {error.message}" for error in self.validation_errors)
@@ -151,6 +154,7 @@ class _Body(msgspec.Struct, rename="camel"):
     retryable: bool | None = None
     retry_after: float | None = None
     validation_errors: list[FieldError] = []
+    next_step: str | None = None
 
 
 class _Envelope(msgspec.Struct):
@@ -182,6 +186,7 @@ def error_of(status: int, headers: Mapping[str, str], body: bytes) -> CorralApiE
         retryable=status in RETRYABLE_STATUSES if told.retryable is None else told.retryable,
         retry_after=_seconds(headers.get("Retry-After") if told.retry_after is None else told.retry_after),
         validation_errors=told.validation_errors,
+        next_step=told.next_step,
     )
 
 

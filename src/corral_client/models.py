@@ -16,6 +16,8 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
     code: str
     message: str
+    next_step: str | None = None
+    """What can be done about it; None from a service of an earlier release."""
 
 
 class PortMapping(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -139,6 +141,8 @@ class Instance(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     spot: Spot | None = None
     health_check: HealthCheck | None = None
     operation: OperationSummary | None = None
+    allowed_actions: list[str] = []
+    """The commands that would change it now: of start, stop, restart and delete."""
     placement: Placement = Placement()
 
     @property

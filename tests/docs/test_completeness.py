@@ -19,9 +19,9 @@ from corral.app.role import Role
 from corral.base.configuration import load
 from corral.base.telemetry import LOG_EVENTS
 from corral.cli.main import cli
-from corral.cli.next_steps import NEXT_STEPS
 from corral.domain.events import EventType
 from corral.domain.lifecycle.tables import Action, Goal, Phase
+from corral.domain.next_steps import NEXT_STEPS
 from corral.domain.observation.sighting import Sighting
 from corral.domain.operation import OperationKind, OperationStatus
 from corral.store.session.database import OWN_CONNECTIONS

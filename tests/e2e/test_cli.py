@@ -150,7 +150,7 @@ async def test_a_failure_is_told_with_what_to_do_next(shell: Shell) -> None:
     assert "PROVISIONING_FAILED" in errors
     assert "corral why inst_" in errors
     assert "manifest unknown" in why[1]
-    assert re.search(r"^you can +the provider could not make it run", why[1], re.MULTILINE)
+    assert re.search(r"^to do +The provider could not make it run", why[1], re.MULTILINE)
 
 
 async def test_a_create_waits_for_capacity_as_long_as_it_says(shell: Shell, corral: Running, short_dir: Path) -> None:

@@ -208,7 +208,8 @@ def _instance(number: int) -> dict[str, Any]:
         "estimatedReadyTime": None,
         "lastSeenAt": None,
         "stale": True,
-        "error": {"code": "STARTUP_FAILED", "message": HOSTILE},
+        "error": {"code": "STARTUP_FAILED", "message": HOSTILE, "nextStep": HOSTILE},
+        "allowedActions": ["start", "stop", "delete", HOSTILE],
         "healthCheck": None,
         "operation": None,
         "placement": {

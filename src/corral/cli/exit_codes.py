@@ -59,7 +59,8 @@ def explain(error: CorralError) -> str:
             return f"{len(error.ids)} instances are named {error.name!r}; use the id of the one you mean:{lines}"
         case CorralApiError():
             fields = "".join(f"\n  {told.field}: {told.message}" for told in error.validation_errors)
-            return f"{error.message}{fields}"
+            advice = "" if error.next_step is None else f"\n{error.next_step}"
+            return f"{error.message}{fields}{advice}"
         case InstanceFailed():
             return f"{error}\nMore: corral why {error.instance_id}"
         case WaitTimeout():

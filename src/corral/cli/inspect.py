@@ -12,7 +12,6 @@ import msgspec
 import typer
 
 from corral.base.clock import SystemClock
-from corral.cli.next_steps import next_step
 from corral.cli.options import DEFAULT_URL, Json, Named, Url, connect, offered_names
 from corral.cli.output import clock_time, expected, price, print_json, print_line, print_table
 from corral_client import Client, Event, Instance, Job, Operation
@@ -44,7 +43,7 @@ def why(named: Named, json: Json = False, url: Url = DEFAULT_URL) -> None:
         instance = client.instances.get(named)
         told = Why(
             instance=instance,
-            next_step=None if instance.error is None else next_step(instance.error.code),
+            next_step=None if instance.error is None else instance.error.next_step,
             operations=list(client.instances.operations(instance.id)),
             events=list(client.events.latest(LATEST, instance_id=instance.id)),
             due=sorted(_due(client, instance), key=lambda job: job.next_retry_at or job.created_at),
@@ -169,7 +168,7 @@ def _because(told: Why) -> list[tuple[str, str]]:
     elif instance.error is None and told.events:
         lines.append(("because", told.events[-1].reason))
     if told.next_step is not None:
-        lines.append(("you can", told.next_step))
+        lines.append(("to do", told.next_step))
     lines += [("next", line) for line in _next(told, SystemClock().now())]
     if placement.region is not None:
         lines.append(("placed", f"{placement.region}, {placement.product_id}, {price(placement.price)}"))

@@ -13,7 +13,7 @@ export async function request(path, { method = "GET", body, key } = {}) {
   if (key !== undefined) headers["idempotency-key"] = key;
   const answer = await send(path, { method, headers, body: body === undefined ? undefined : JSON.stringify(body), signal: AbortSignal.timeout(10000) });
   const result = await answer.json();
-  if (!answer.ok && result.error) throw Object.assign(new Error(messageOf(result.error)), { code: result.error.code });
+  if (!answer.ok && result.error) throw Object.assign(new Error(messageOf(result.error)), { code: result.error.code, nextStep: result.error.nextStep });
   return result;
 }
 

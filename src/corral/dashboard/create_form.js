@@ -3,7 +3,7 @@
 import { known } from "./fleet.js";
 import { newKey, request } from "./api.js";
 import { $, el, notice, perform, refuse, setText } from "./dom.js";
-import { NEXT_STEP, money } from "./format.js";
+import { money } from "./format.js";
 
 const order = $("order");
 let planned = null; // {body, key}: the request the plan is for, and its idempotency key; null while the form changes
@@ -70,7 +70,7 @@ async function showPlan() {
     $("plan").replaceChildren(...planNodes(found));
     $("create-go").disabled = !found.candidates.length;
   } catch (error) {
-    if (planned === mine) $("plan").replaceChildren(el("p", { className: "problem" }, `${error.message}. ${NEXT_STEP[error.code] ?? ""}`));
+    if (planned === mine) $("plan").replaceChildren(el("p", { className: "problem" }, `${error.message}. ${error.nextStep ?? ""}`));
   }
 }
 

@@ -2,7 +2,7 @@
 
 import { confirm } from "./actions.js";
 import { el, notice, setText, webAddress } from "./dom.js";
-import { COMING_UP, GOING, NEXT_STEP, allowed, clock, money, span, tone, words } from "./format.js";
+import { COMING_UP, GOING, clock, money, span, tone, words } from "./format.js";
 
 const VERBS = { start: "Start", restart: "Restart", stop: "Stop", delete: "Delete" };
 
@@ -41,9 +41,8 @@ export function showRow(row, data) {
   setText(row.price, data.price === null ? "price not known yet" : `${money(data.price)} per hour, ${data.billingMode === "spot" ? "spot" : "on demand"}`);
   setText(row.template, `template ${data.templateId}`);
   showAccess(row, data);
-  const may = allowed(data);
   for (const [verb, button] of Object.entries(row.verbs)) {
-    button.hidden = !may[verb];
+    button.hidden = !data.allowedActions.includes(verb);
     button.setAttribute("aria-label", `${VERBS[verb]} ${data.name}`);
   }
   row.track.replaceChildren(...steps(data));
@@ -68,8 +67,7 @@ function showAccess(row, data) {
 function showProblem(row, { error }) {
   row.problem.hidden = !error;
   if (!error) return;
-  const next = NEXT_STEP[error.code] ?? "Its events say more; delete it to stop paying.";
-  row.problem.replaceChildren(el("p", {}, el("code", {}, error.code), ` ${error.message}`), el("p", {}, el("b", {}, "Next: "), next));
+  row.problem.replaceChildren(el("p", {}, el("code", {}, error.code), ` ${error.message}`), el("p", {}, el("b", {}, "Next: "), error.nextStep));
 }
 
 export function showAge(row, data) {

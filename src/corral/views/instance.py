@@ -9,8 +9,10 @@ from datetime import datetime, timedelta
 from corral.domain.health.checks import EndpointHealth, HealthReport
 from corral.domain.instance import Failure, Instance, Placement
 from corral.domain.lifecycle import creation, release
+from corral.domain.lifecycle.allowed_actions import allowed_actions
 from corral.domain.lifecycle.decision import Policy
 from corral.domain.lifecycle.tables import COMING_UP, REACHABLE, Phase
+from corral.domain.next_steps import failure_next_step
 from corral.domain.observation.sighting import Endpoint, Sighting
 from corral.domain.observation.spot import Spot
 from corral.domain.operation import ENDED, InstanceWithOperation, Operation
@@ -100,6 +102,7 @@ class InstanceView:
             spot=None if instance.observation.spot is None else _spot(instance.observation.spot),
             health_check=None if instance.health is None else _health(instance.health, instance.phase),
             operation=None if known.operation is None else _summary(known.operation),
+            allowed_actions=allowed_actions(instance, known.operation),
             placement=_placement(instance),
         )
 
@@ -155,8 +158,13 @@ def _last_seen_at(instance: Instance, last_listing_at: datetime | None) -> datet
     return max(seen, last_listing_at)
 
 
+def error_details(code: str, message: str) -> ErrorDetails:
+    """A failure with *code*, and what can be done about it."""
+    return ErrorDetails(code=code, message=message, next_step=failure_next_step(code))
+
+
 def _error(failure: Failure | None) -> ErrorDetails | None:
-    return None if failure is None else ErrorDetails(code=failure.code, message=failure.message)
+    return None if failure is None else error_details(failure.code, failure.message)
 
 
 def _connection(instance: Instance) -> ConnectionDetails:

@@ -14,10 +14,9 @@ from corral.domain.observation.merge import Consistency, Merged, Source, foreign
 from corral.domain.observation.sighting import ProviderInstance
 from corral.domain.placement.catalog import BillingMode
 from corral.domain.timestamps import iso
-from corral.views.instance import InstanceView, port_mappings
+from corral.views.instance import InstanceView, error_details, port_mappings
 from corral.views.schemas import (
     ConnectionDetails,
-    ErrorDetails,
     InstanceDetails,
     PlacementDetails,
 )
@@ -207,11 +206,12 @@ def _foreign(view: InstanceView, seen: ProviderInstance, seen_at: str | None) ->
         estimated_ready_time=None,
         last_seen_at=seen_at,
         stale=False,
-        error=ErrorDetails(code="PROVISIONING_FAILED", message=seen.failure or "") if failed else None,
+        error=error_details("PROVISIONING_FAILED", seen.failure or "") if failed else None,
         reason=None,
         spot=None,
         health_check=None,
         operation=None,
+        allowed_actions=[],
         placement=PlacementDetails(region=seen.region, product_id=seen.product_id, price=None, tried=[]),
     )
 

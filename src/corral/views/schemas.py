@@ -16,11 +16,12 @@ Price = Annotated[float, Meta(description="USD per hour for the whole instance."
 Phases = Annotated[dict[str, str], Meta(description="When each step was reached; those ahead are left out.")]
 
 
-class ErrorDetails(msgspec.Struct):
+class ErrorDetails(msgspec.Struct, rename="camel"):
     """Why it failed."""
 
     code: Annotated[str, Meta(description="For programs; stable.")]
     message: Annotated[str, Meta(description="For people.")]
+    next_step: Annotated[str, Meta(description="What can be done about it, for people.")]
 
 
 class PortMapping(msgspec.Struct):
@@ -163,6 +164,10 @@ class InstanceDetails(msgspec.Struct, rename="camel"):
     spot: Annotated[SpotDetails | None, Meta(description="Of a spot instance, once the provider told of it.")]
     health_check: HealthCheck | None
     operation: OperationSummary | None
+    allowed_actions: Annotated[
+        list[OperationKind],
+        Meta(description="The commands that would change it now: of start, stop, restart and delete."),
+    ]
     placement: PlacementDetails
 
 

@@ -18,6 +18,7 @@ import msgspec
 
 from corral.api.http.context import RequestIds
 from corral.domain import errors
+from corral.domain.next_steps import next_step
 from corral.domain.timestamps import iso
 
 STATUS_BY_CLASS: Final[Mapping[type[errors.CorralError], HTTPStatus]] = {
@@ -83,6 +84,9 @@ def problem(error: Exception, ids: RequestIds, now: datetime, *, headers: Mappin
         "correlationId": ids.correlation_id,
         "retryable": known.retryable,
     }
+    advice = next_step(known.code)
+    if advice is not None:
+        body["nextStep"] = advice
     if isinstance(known, errors.SpecInvalidError):
         body["validationErrors"] = [_field(p) for p in known.problems]
     if known.details:

@@ -120,6 +120,11 @@ ERROR_SCHEMAS: Final[Mapping[str, Any]] = {
                 "description": "Seconds until then, also as the header `Retry-After`.",
                 "examples": [12],
             },
+            "nextStep": {
+                "type": "string",
+                "description": "What can be done about it, for people; left out where the message says it all.",
+                "examples": ["Top up the account at the provider, then create it again."],
+            },
             "validationErrors": {
                 "type": "array",
                 "items": {"$ref": "#/components/schemas/FieldProblem"},

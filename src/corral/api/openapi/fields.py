@@ -127,6 +127,11 @@ FIELDS: Final[Mapping[str, tuple[str, object]]] = {
     "estimatedReadyTime": ("When it is expected to be ready, estimated from earlier instances.", _TIME),
     "firstSeenAt": ("When the provider first listed it.", _TIME),
     "since": ("Since when.", _TIME),
+    "ErrorDetails.nextStep": (
+        "What can be done about it.",
+        "It is still watched and may yet come up; delete it to stop paying.",
+    ),
+    "allowedActions": ("The commands that would change it now.", ["stop", "restart", "delete"]),
     "nextStep": ("What Corral does next.", "the delete is sent again, at most 4 minutes apart"),
     "orphans": ("Provider instances under our provider name that no record accounts for.", None),
     "stuck": ("Instances without progress.", None),

@@ -19,6 +19,7 @@ from corral.domain.health.checks import EndpointHealth, HealthReport, ProbeFailu
 from corral.domain.health.network_faults import FaultCategory
 from corral.domain.instance import CreateWait, Failure, LoginMethods, ProviderId, RejectedCandidate
 from corral.domain.lifecycle.tables import Goal, Phase
+from corral.domain.next_steps import NEXT_STEPS
 from corral.domain.observation.sighting import Endpoint, Sighting
 from corral.domain.observation.spot import Spot
 from corral.domain.placement.catalog import BillingMode, PortKind
@@ -93,6 +94,7 @@ async def test_a_new_instance_is_shown_in_full(api: ServedApi) -> None:
             "status": "initiated",
             "phases": {"startRequested": NOW},
         },
+        "allowedActions": ["delete"],
         "placement": {"region": "CN-HK-01", "productId": "4090.16c62g", "price": 0.36, "tried": []},
     }
 
@@ -136,7 +138,10 @@ async def test_what_the_engine_learns_is_shown(api: ServedApi) -> None:
     assert (shown["id"], shown["novitaInstanceId"], shown["status"]) == (made["instanceId"], "p-1", "failed")
     assert shown["portMappings"] == [{"port": 8080, "endpoint": None, "type": "http"}]
     assert shown["connectionDetails"] == {"ssh": None, "jupyter": None, "webTerminal": None}
+    step = "It runs, but its ports did not respond in time"
+    assert shown["error"].pop("nextStep").startswith(step)
     assert shown["error"] == {"code": "HEALTH_CHECK_TIMEOUT", "message": "too slow"}
+    assert shown["allowedActions"] == ["stop", "delete"]  # its create is still recorded as under way
     assert shown["placement"]["tried"] == [
         {"region": "AS-SGP-02", "productId": "x", "price": 0.2, "reason": "out of stock", "billingMode": "spot"}
     ]
@@ -206,6 +211,7 @@ async def test_a_spot_notice_and_a_waiting_delete_are_shown(api: ServedApi) -> N
     shown = (await api.get("/api/instances/p-1")).json
 
     assert shown["spot"] == {"status": "notified", "reclaimAt": NOW, "noticedAt": NOW}
+    assert shown["error"].pop("nextStep").startswith("The provider did not carry out the call")
     assert shown["error"] == {"code": "NOVITA_API_ERROR", "message": "the provider refuses delete"}
     assert shown["reason"].startswith(
         "the provider refuses delete; the delete is sent again; the machine may be billed"
@@ -310,9 +316,24 @@ async def test_a_body_that_is_no_order_is_the_callers_error(api: ServedApi, body
 )
 async def test_what_cannot_be_had_is_a_404(api: ServedApi, fields: dict[str, object], code: str) -> None:
     """At once, and nothing is recorded."""
-    error_of(await api.request_create(**fields), 404, code)
+    error = error_of(await api.request_create(**fields), 404, code)
 
+    assert error["nextStep"] == NEXT_STEPS[code]
     assert (await api.get("/api/instances")).json["total"] == 0
+
+
+async def test_the_allowed_actions_follow_the_phase(api: ServedApi) -> None:
+    """A new instance can only be deleted, a ready one also stopped and restarted, a deleted one nothing more."""
+    made = (await api.request_create()).json["instanceId"]
+    shown = [(await api.get(f"/api/instances/{made}")).json["allowedActions"]]
+    async with api.env.database.connection() as connection:
+        await connection.execute("UPDATE corral_operations SET status = 'completed'")
+    await api.change(made, phase=Phase.READY, provider_id="p-1")
+    shown.append((await api.get("/api/instances/p-1")).json["allowedActions"])
+    await api.service.ask("DELETE", f"/api/instances/{made}")
+    shown.append((await api.get(f"/api/instances/{made}")).json["allowedActions"])
+
+    assert shown == [["delete"], ["stop", "restart", "delete"], []]
 
 
 async def test_a_product_that_is_sold_out_is_accepted_by_a_request_that_waits(api: ServedApi) -> None:
