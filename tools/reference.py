@@ -27,7 +27,8 @@ from corral.cache import metrics
 from corral.cli.exit_codes import MEANINGS
 from corral.cli.main import cli
 from corral.domain.events import EventType
-from corral.domain.lifecycle.tables import Action, Goal, Phase, mermaid
+from corral.domain.lifecycle.diagram import all_transitions, happy_path
+from corral.domain.lifecycle.tables import Action, Goal, Phase
 from corral.domain.next_steps import next_step
 from corral.domain.observation.sighting import Sighting
 from corral.domain.operation import OperationKind, OperationStatus
@@ -61,11 +62,10 @@ def lifecycle_page() -> str:
     ]
     return page(
         "The life of an instance",
-        "Drawn from the tables in `domain/lifecycle/tables.py`, which alone decide what follows what.",
+        "Drawn from the tables in `domain/lifecycle/tables.py`, which alone decide what may follow what.",
         [
-            "```mermaid",
-            mermaid(),
-            "```",
+            *["If nothing goes wrong:", "", "```mermaid", happy_path(), "```", ""],
+            *["Every transition; no other is ever recorded:", "", "```mermaid", all_transitions(), "```"],
             *(line for title, lead, enum in sections for line in ["", f"## {title}", "", lead, "", *_members(enum)]),
         ],
     )

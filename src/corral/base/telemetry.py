@@ -24,7 +24,7 @@ from pydantic import SecretStr
 
 from corral.base.log_writer import QueuedWriter
 from corral.domain.events import EventType
-from corral.domain.lifecycle.tables import FORESEEN, Action, Phase
+from corral.domain.lifecycle.tables import TRANSITIONS, Action, Phase
 from corral.domain.operation import OperationKind
 
 LOG_EVENTS: Final[dict[str, str]] = {
@@ -82,6 +82,8 @@ LOG_EVENTS: Final[dict[str, str]] = {
     "without a machine wait for the seconds named, because the provider's list may not show the latest machines.",
     "create.waits_for_listing": "Creates wait: no complete listing was compared since the start.",
     "instance.adopted_by_name": "An instance got a machine that was found by its name: lost, moved or newer.",
+    "instance.illegal_transition": "A mistake in Corral: a change of phase that the lifecycle does not have. It was "
+    "not recorded, nothing followed from it, and the instance is looked at again later.",
     "instance.going_in_circles": "One pass took more steps than it ever should; a mistake in the tables.",
     "listing.degraded": "The merged listing could not ask the provider; what is known is shown, with a warning.",
     "instance.stuck": "An instance makes no progress; `/api/orphans` tells why and what happens next.",
@@ -203,7 +205,7 @@ class Metrics:
         self.transitions = self._counter(
             "corral_transitions_total", "Changes of an instance's phase; `from` is empty for a new one.", "from", "to"
         )
-        for before, after in {("", Phase.CREATING), *FORESEEN}:
+        for before, after in {("", Phase.CREATING), *TRANSITIONS}:
             self.transitions.labels(before, after)
         self.events = self._counter("corral_events_total", "Events written to the log.", "event")
         for event in EventType:

@@ -20,6 +20,7 @@ Every error, grouped by what the caller may do next.
     │   ├─ StoreUnavailableError      it cannot be reached: retry later
     │   ├─ StoreNewerError            its schema is newer than this code: upgrade
     │   └─ StaleError                 the record changed meanwhile: discard the result, read again
+    ├─ IllegalTransitionError       a mistake in Corral: the change of phase was not written
     ├─ ShuttingDownError            this process is stopping: use another
     ├─ OverloadedError              too many connections to this process: retry later
     └─ SettingsError                the operator must change a setting
@@ -177,6 +178,10 @@ class StaleError(StoreError):
 
     code = "OPERATION_IN_PROGRESS"
     retryable = True
+
+
+class IllegalTransitionError(CorralError):
+    """A change of phase that the lifecycle does not have: a mistake in Corral. Nothing of the change was written."""
 
 
 class ShuttingDownError(CorralError):

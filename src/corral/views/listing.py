@@ -10,7 +10,8 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType, field
 
 from corral.domain.lifecycle.tables import Phase
-from corral.domain.observation.merge import Consistency, Merged, Source, foreign_phase
+from corral.domain.lifecycle.transitions import first_phase
+from corral.domain.observation.merge import Consistency, Merged, Source
 from corral.domain.observation.sighting import ProviderInstance
 from corral.domain.placement.catalog import BillingMode
 from corral.domain.timestamps import iso
@@ -182,7 +183,7 @@ def _with_provider_fields(listed: ListedInstance, seen: ProviderInstance) -> Lis
 
 def _foreign(view: InstanceView, seen: ProviderInstance, seen_at: str | None) -> InstanceDetails:
     """What is shown of an instance that only the provider has."""
-    phase = foreign_phase(seen)
+    phase = first_phase(seen)
     failed = phase is Phase.FAILED and seen.failure is not None
     return InstanceDetails(
         id=seen.id,

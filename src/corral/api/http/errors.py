@@ -40,6 +40,7 @@ STATUS_BY_CLASS: Final[Mapping[type[errors.CorralError], HTTPStatus]] = {
     errors.StoreUnavailableError: HTTPStatus.SERVICE_UNAVAILABLE,
     errors.StoreNewerError: HTTPStatus.SERVICE_UNAVAILABLE,
     errors.StaleError: HTTPStatus.CONFLICT,
+    errors.IllegalTransitionError: HTTPStatus.INTERNAL_SERVER_ERROR,
     errors.ShuttingDownError: HTTPStatus.SERVICE_UNAVAILABLE,
     errors.OverloadedError: HTTPStatus.SERVICE_UNAVAILABLE,
     errors.SettingsError: HTTPStatus.INTERNAL_SERVER_ERROR,

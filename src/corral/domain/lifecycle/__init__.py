@@ -1,7 +1,7 @@
 """
-What an instance may be, what follows from an observation, and what to do next. Pure.
+What an instance may be, what follows from an observation or a command, and what to do next. Pure.
 
-Called by the engine's commands and reconciler. Calls only other domain modules.
-Rule: a phase is chosen here and nowhere else.
-Start with `tables.py` (phases, actions and the two total tables), then `decide.py`.
+Called by the engine's commands, reconciler and observer. Calls only other domain modules.
+Rule: a phase is assigned here and nowhere else; every writer refuses a change that `tables.TRANSITIONS` does not hold.
+Start with `tables.py` (phases, actions, the tables), then `decide.py` (what next) and `transitions.py` (every change).
 """

@@ -14,8 +14,9 @@ from typing import Final
 
 from corral.domain.errors import GoalRefusedError
 from corral.domain.health.checks import HealthCheckSpec
-from corral.domain.instance import Instance, OperationId, PendingAction
-from corral.domain.lifecycle.tables import UP, Action, Goal, Phase
+from corral.domain.instance import Instance, OperationId
+from corral.domain.lifecycle.tables import UP, Goal, Phase
+from corral.domain.lifecycle.transitions import delete_requested, restart_requested, start_requested, stop_requested
 from corral.domain.observation.sighting import Sighting
 from corral.domain.operation import ENDED, STARTUPS, Operation, OperationKind
 
@@ -56,16 +57,24 @@ def apply_command(instance: Instance, current: Operation | None, asked: Command)
     """The instance once *asked* is wanted of it; raises GoalRefusedError when it cannot be, or not now."""
     if current is not None and current.status not in ENDED and current.kind not in _YIELDING[asked.kind]:
         raise _busy(instance, current)
+    ours = replace(
+        instance,
+        operation_id=asked.operation_id,
+        checks=_checks(instance, asked.terms),
+        webhook_url=asked.terms.webhook_url,
+    )
     match asked.kind:
         case OperationKind.START:
-            return _started(instance, asked)
+            _check_startable(instance)
+            return start_requested(ours, asked.at, asked.within)
         case OperationKind.RESTART:
-            return _restarted(instance, asked)
+            _check_restartable(instance)
+            return restart_requested(ours, asked.at, asked.within)
         case OperationKind.STOP:
-            return _stopped(instance, asked)
+            _check_stoppable(instance)
+            return stop_requested(ours, asked.at)
         case OperationKind.DELETE:
-            leaving = replace(_under(asked, instance), goal=Goal.GONE, phase=Phase.DELETING, deadline_at=None)
-            return replace(leaving, failure=instance.failure)
+            return delete_requested(ours, asked.at)
         case OperationKind.CREATE:  # pragma: no cover  # a create makes an instance; it is not asked of one
             raise ValueError(asked.kind)
 
@@ -78,73 +87,27 @@ def is_done_already(instance: Instance, kind: OperationKind) -> bool:
     return kind is OperationKind.STOP and (instance.phase is Phase.EXITED or stopping)
 
 
-def _started(instance: Instance, asked: Command) -> Instance:
+def _check_startable(instance: Instance) -> None:
     if not (instance.phase is Phase.EXITED or (instance.phase is Phase.FAILED and _exists(instance))):
         never = instance.phase is Phase.FAILED
         why = "the provider does not have it: create another" if never else "only a stopped or failed one can be"
         raise _refused("INSTANCE_NOT_STARTABLE", instance, "started", why)
-    return replace(
-        _under(asked, instance),
-        goal=Goal.RUNNING,
-        phase=Phase.STARTING,
-        deadline_at=asked.at + asked.within,
-        # A failed instance that runs needs no start call: it is only inspected again.
-        pending=PendingAction(
-            action=Action.START if instance.observation.sighting in {Sighting.EXITED, None} else None
-        ),
-        ready_at=None,
-        endpoints=(),
-        access=None,
-        health=None,
-        observation=replace(instance.observation, failure=None),
-    )
 
 
-def _restarted(instance: Instance, asked: Command) -> Instance:
+def _check_restartable(instance: Instance) -> None:
     runs = instance.phase in {Phase.RUNNING, Phase.HEALTH_CHECKING, Phase.READY}
     if not runs and not (instance.phase is Phase.FAILED and instance.observation.sighting is Sighting.RUNNING):
         why = "start it instead" if instance.phase is Phase.EXITED else "only a running one can be"
         raise _refused("INSTANCE_NOT_STARTABLE", instance, "restarted", why)
-    return replace(
-        _under(asked, instance),
-        goal=Goal.RUNNING,
-        phase=Phase.RESTARTING,
-        deadline_at=asked.at + asked.within,
-        pending=PendingAction(action=Action.RESTART),
-        health=None,
-    )
 
 
-def _stopped(instance: Instance, asked: Command) -> Instance:
-    failed = (
-        instance.phase is Phase.FAILED and _exists(instance) and instance.observation.sighting is not Sighting.EXITED
-    )
+def _check_stoppable(instance: Instance) -> None:
+    is_up = _exists(instance) and instance.observation.sighting is not Sighting.EXITED
+    failed = instance.phase is Phase.FAILED and is_up
     if not (instance.phase in UP or instance.phase is Phase.STOPPING or failed):
         creating = instance.phase is Phase.CREATING
         why = "there is nothing to stop yet; it can be deleted" if creating else "only a running one can be"
         raise _refused("INSTANCE_NOT_STOPPABLE", instance, "stopped", why)
-    in_flight = instance.pending.action is Action.START and instance.pending.sent_at is not None
-    return replace(
-        _under(asked, instance),
-        goal=Goal.STOPPED,
-        phase=Phase.STOPPING,
-        deadline_at=None,
-        # A start that may be under way makes the last sighting worthless: it must not pass for a stop.
-        observation=replace(instance.observation, sighting=None) if in_flight else instance.observation,
-    )
-
-
-def _under(asked: Command, instance: Instance) -> Instance:
-    """What every new operation clears of the one before."""
-    return replace(
-        instance,
-        operation_id=asked.operation_id,
-        phase_since=asked.at,
-        pending=PendingAction(),
-        failure=None,
-        checks=_checks(instance, asked.terms),
-        webhook_url=asked.terms.webhook_url,
-    )
 
 
 def _checks(instance: Instance, terms: CommandOptions) -> HealthCheckSpec | None:

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from corral.domain.backoff import delay
-from corral.domain.instance import CreateAttempt, CreateWait, Failure, Instance, Placement, ProviderId
+from corral.domain.instance import CreateAttempt, CreateWait, Failure, Instance, Placement
 from corral.domain.lifecycle.decision import Policy
 from corral.domain.lifecycle.tables import Goal, Phase
 from corral.domain.placement.rank import SHORT_FOR_NOW, Candidate, Ranking
@@ -39,8 +39,6 @@ FIRST_RETRY_SECONDS: Final = 5.0
 LAST_RETRY_SECONDS: Final = 60.0
 """Pauses between tries: the first, doubling to the last. Shorter, and creates that wait use up the rate limit; longer,
 and a machine that came free goes to somebody else."""
-_ONCE_CREATED = {Phase.CREATING: Phase.STARTING, Phase.TERMINATED: Phase.DELETING}
-"""The phases that an id from the provider ends; an instance that is to go, or failed, stays so."""
 
 
 def retried_until(instance: Instance, obstacle: Failure | CreateWait) -> datetime | None:
@@ -136,24 +134,6 @@ def not_created(instance: Instance) -> Instance:
 def in_doubt(instance: Instance, now: datetime) -> Instance:
     """The instance after a call that has ended and may have created a machine; the settle time starts."""
     return replace(instance, create=replace(instance.create, ended=True, doubted_at=now, listings_without=0))
-
-
-def created(instance: Instance, provider_id: str, now: datetime) -> Instance:
-    """The instance after the provider returned an id, whatever became of the record meanwhile."""
-    phase = _ONCE_CREATED.get(instance.phase, instance.phase)
-    deadline = instance.deadline_at
-    if instance.waiting is not None and deadline is not None:
-        deadline = max(deadline, now + CREATE_WITHIN)  # the wait is not taken from the time it needs to come up
-    return replace(
-        instance,
-        provider_id=ProviderId(provider_id),
-        create=replace(instance.create, sent_at=None),
-        phase=phase,
-        phase_since=instance.phase_since if phase is instance.phase else now,
-        started_at=now,
-        deadline_at=deadline,
-        waiting=None,
-    )
 
 
 def _placement(candidate: Candidate) -> Placement:

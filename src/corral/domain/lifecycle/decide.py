@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import datetime, timedelta
 
 from corral.domain.backoff import delay
 from corral.domain.health.rechecks import HEALTH_FAILURES, check_time, is_unhealthy, until_recheck
 from corral.domain.instance import CreateWait, Failure, Instance
 from corral.domain.lifecycle import release
+from corral.domain.lifecycle.absence import is_unfound, missing, unfound
 from corral.domain.lifecycle.creation import retried_until, waited_too_long
 from corral.domain.lifecycle.decision import Decision, Policy
+from corral.domain.lifecycle.pending import is_awaited
 from corral.domain.lifecycle.tables import AFTER_SIGHTING, COMING_UP, PLAN, UP, Action, Goal, Phase
-from corral.domain.observation.absence import is_unfound, missing, unfound
+from corral.domain.lifecycle.transitions import is_due
 from corral.domain.observation.sighting import Sighting
-from corral.domain.observation.spot import is_notice, is_taken, notice
+from corral.domain.observation.spot import is_taken, notice
 
-__all__ = ["Decision", "Policy", "decide", "recorded", "why"]
+__all__ = ["Decision", "Policy", "decide", "why"]
 
 TIMED_OUT = "STARTUP_TIMEOUT"
 FALLIBLE = COMING_UP | {Phase.STOPPING}
@@ -45,44 +46,10 @@ def decide(instance: Instance, now: datetime, policy: Policy) -> Decision:
     return _planned(instance, phase, now, policy)
 
 
-def recorded(instance: Instance, decision: Decision, now: datetime) -> Instance:
-    """The instance as it is once *decision* is written down; the caller's write raises the generation."""
-    if decision.action is Action.FIND and instance.create.doubted_at is None:
-        instance = replace(instance, create=replace(instance.create, doubted_at=now, listings_without=0))
-    if instance.goal is not Goal.GONE and is_notice(instance.observation.spot, instance.announced_spot):
-        instance = replace(instance, announced_spot=instance.observation.spot)
-    if decision.action is None and instance.create_in_doubt:  # settled: nothing was created, and nothing is tried again
-        instance = replace(instance, create=replace(instance.create, sent_at=None))
-    never_left = instance.pending.action is Action.START and not _happened(instance)
-    is_over = _happened(instance) or decision.phase not in {Phase.STARTING, Phase.RESTARTING}
-    if instance.pending.action is not None and is_over:
-        done = replace(instance.pending, action=None, attempts=0, refused=None)
-        instance = replace(instance, pending=done, started_at=instance.started_at if never_left else now)
-    if decision.phase is instance.phase:
-        return instance
-    late = instance.deadline_at is not None and now >= instance.deadline_at
-    healed = instance.phase is Phase.FAILED or late
-    return replace(
-        instance,
-        phase=decision.phase,
-        phase_since=now,
-        failure=decision.failure,
-        pending=replace(instance.pending, refused=None),
-        # Past its deadline and up all the same: from here on it takes the time it takes.
-        deadline_at=None if healed or not _is_due(instance, decision.phase) else instance.deadline_at,
-        stopped_at=now if decision.phase is Phase.EXITED and not never_left else instance.stopped_at,
-    )
-
-
 def why(before: Instance, after: Instance, decision: Decision) -> str:
     """The reason that the event of a decision tells."""
     announces = after.announced_spot is not before.announced_spot and after.phase is before.phase
     return notice(after.announced_spot) if announces and after.announced_spot is not None else decision.because
-
-
-def _is_due(instance: Instance, phase: Phase) -> bool:
-    """Whether its deadline counts in *phase*: also while the provider stops what is to come up."""
-    return phase in COMING_UP or (phase is Phase.STOPPING and instance.goal is Goal.RUNNING)
 
 
 def _why_stopped(instance: Instance, now: datetime) -> Failure | None:
@@ -95,7 +62,7 @@ def _why_stopped(instance: Instance, now: datetime) -> Failure | None:
         )
         return Failure(code="SPOT_RECLAIMED", message=message)
     never_up = instance.phase in COMING_UP and instance.ready_at is None
-    if never_up or (instance.deadline_at is not None and _is_due(instance, instance.phase)):
+    if never_up or (instance.deadline_at is not None and is_due(instance, instance.phase)):
         return Failure(code="STARTUP_FAILED", message="it stopped before it was ready; its disk is kept")
     return None
 
@@ -110,7 +77,9 @@ def _until_stopped(instance: Instance, now: datetime, policy: Policy) -> timedel
 def _after_sighting(instance: Instance, now: datetime, policy: Policy) -> Phase:
     leaving = instance.goal is Goal.GONE and instance.phase is not Phase.TERMINATED
     before = Phase.DELETING if leaving else instance.phase
-    if instance.observation.sighting is None or _waits(instance):
+    if before is Phase.CREATING:
+        before = Phase.STARTING  # it has a machine: the create is over, also if nothing was seen of it yet
+    if instance.observation.sighting is None or is_awaited(instance):
         return before
     if instance.goal is Goal.STOPPED and instance.observation.sighting is Sighting.EXITED:
         return Phase.EXITED
@@ -122,27 +91,6 @@ def _after_sighting(instance: Instance, now: datetime, policy: Policy) -> Phase:
     after = AFTER_SIGHTING[before][instance.observation.sighting]
     # What is to be stopped is stopping until it has, whatever it is seen doing, and again if it comes up by itself.
     return Phase.STOPPING if instance.goal is Goal.STOPPED and after in UP else after
-
-
-def _happened(instance: Instance) -> bool:
-    """
-    Whether what was seen since shows that what is owed was done, by us or by somebody else.
-
-    A machine that restarts may be seen running before and after; `survey.py` tells the two apart.
-    """
-    match instance.pending.action, instance.observation.sighting:
-        case (None, _) | (_, None | Sighting.ABSENT):
-            return False
-        case Action.START, sighting:
-            return sighting is not Sighting.EXITED
-        case _, sighting:
-            return sighting is not Sighting.RUNNING and instance.pending.sent_at is not None
-
-
-def _waits(instance: Instance) -> bool:
-    """Whether something is owed, and the machine is there to do it."""
-    is_there = instance.observation.sighting is not Sighting.ABSENT
-    return instance.pending.action is not None and is_there and not _happened(instance)
 
 
 def _heals(instance: Instance) -> bool:
@@ -169,7 +117,7 @@ def _failure(instance: Instance, now: datetime, *, came_up: bool) -> Failure | N
 
 def _given_up(instance: Instance, failure: Failure, policy: Policy) -> Decision:
     """It did not come up. What could not even be started or restarted is left as it was, for a start harms nothing."""
-    if failure.code != TIMED_OUT or not _waits(instance):
+    if failure.code != TIMED_OUT or not is_awaited(instance):
         again = policy.second_look if instance.observation.sighting is Sighting.RUNNING else None
         return Decision(phase=Phase.FAILED, action=None, because=failure.message, requeue_after=again, failure=failure)
     stopped = instance.pending.action is Action.START or instance.observation.sighting is Sighting.EXITED
@@ -211,7 +159,7 @@ def _wanted(instance: Instance, phase: Phase) -> Action | None:
     action = PLAN[phase][instance.goal]
     if phase is Phase.FAILED and instance.goal is Goal.RUNNING and is_unhealthy(instance):
         return Action.PROBE
-    if action in {Action.START, Action.RESTART} and not (instance.pending.action is action and _waits(instance)):
+    if action in {Action.START, Action.RESTART} and not (instance.pending.action is action and is_awaited(instance)):
         return None
     if phase is Phase.FAILED and not _second_chance(instance, action):
         return None
@@ -232,7 +180,7 @@ def _pause(instance: Instance, action: Action | None, now: datetime, policy: Pol
     match action:
         case Action.PROBE if instance.phase is Phase.FAILED:
             return until_recheck(instance, now, policy)
-        case None | Action.CREATE | Action.FIND | Action.INSPECT | Action.PROBE | Action.CONFIRM:
+        case None | Action.CREATE | Action.INSPECT | Action.PROBE | Action.CONFIRM:
             return timedelta(0)
         case Action.STOP | Action.DELETE:
             return release.pause(instance, now, unobserved=policy.repeat_after, longest=policy.repeat_at_last)
@@ -280,15 +228,20 @@ def _in_doubt(instance: Instance, now: datetime, policy: Policy, *, wanted: bool
     requeue_after = _until_settled(instance, now, policy)
     if not wanted or instance.deadline_at is None:
         phase = Phase.DELETING if instance.goal is Goal.GONE else instance.phase
-        return Decision(phase=phase, action=Action.FIND, because=because, requeue_after=requeue_after)
+        return Decision(phase=phase, action=None, because=because, requeue_after=requeue_after, is_in_doubt=True)
     if now >= instance.deadline_at:
         message = "could not be created in time; a create call may have happened, and its machine is still searched for"
         failure = Failure(code=TIMED_OUT, message=message)
         return Decision(
-            phase=Phase.FAILED, action=Action.FIND, because=message, requeue_after=requeue_after, failure=failure
+            phase=Phase.FAILED,
+            action=None,
+            because=message,
+            requeue_after=requeue_after,
+            failure=failure,
+            is_in_doubt=True,
         )
     requeue_after = min(requeue_after, instance.deadline_at - now)
-    return Decision(phase=instance.phase, action=Action.FIND, because=because, requeue_after=requeue_after)
+    return Decision(phase=instance.phase, action=None, because=because, requeue_after=requeue_after, is_in_doubt=True)
 
 
 def _settled(instance: Instance, now: datetime, policy: Policy) -> bool:

@@ -75,3 +75,5 @@ class Decision:
     requeue_after: timedelta | None
     """When to look again even if nothing is heard; None: only when something is."""
     failure: Failure | None = None
+    is_in_doubt: bool = False
+    """Whether a create call may have happened: none is sent before its machine shows or the doubt is settled."""

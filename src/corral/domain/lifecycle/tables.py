@@ -1,19 +1,18 @@
 """
-The life of one instance, as data.
+The life of one instance, as data: which phase may follow which is defined in this file and nowhere else.
 
-Rule 1: which phase may follow which is decided in this file and nowhere else.
-Rule 2: this file has no clock, no database, no provider, and never awaits.
+A *goal* is what the user wants. A *sighting* is what the provider says (`observation/sighting.py`). A *phase* is what
+Corral says; its values are the public statuses. `AFTER_SIGHTING` and `PLAN` are total: a new member of any enum fails
+the tests until its row is filled in. `TRANSITIONS` is exact: it holds the changes of phase that can happen, and no
+others; a test walks the lifecycle to prove it.
 
-Three words, never mixed. A *goal* is what the user wants. A *sighting* is what the provider says (`sighting.py`). A
-*phase* is what Corral says; its values are the public statuses. Facts cannot be refused, so both tables are total:
-every cell is a decision somebody made, and a new member of any enum fails the tests until its row is filled in.
-
-An ABSENT sighting reaches the first table only when it is confirmed, and an EXITED one of a machine that restarts only
-when it lasts; `decide.py` says when that is.
+An ABSENT sighting is looked up in `AFTER_SIGHTING` only after it was confirmed, and an EXITED one of a machine that
+restarts only if it lasts (`decide.py`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import Final
 
@@ -65,8 +64,6 @@ class Action(StrEnum):
 
     CREATE = "create"
     """Ask the provider for it: at most once for each name."""
-    FIND = "find"
-    """Wait for a create that may have happened to show, or for proof that it did not."""
     INSPECT = "inspect"
     """Look closely: endpoints and connection details are told only of a single instance."""
     PROBE = "probe"
@@ -110,7 +107,7 @@ PLAN: Final[dict[Phase, dict[Goal, Action | None]]] = {
     phase: dict(zip(Goal, row, strict=True))
     for phase, row in {
         #    want RUNNING    want STOPPED  want GONE
-        cr: (Action.CREATE,  Action.FIND,  Action.FIND),
+        cr: (Action.CREATE,  None,         None),
         st: (Action.START,   Action.STOP,  Action.DELETE),
         ru: (Action.INSPECT, Action.STOP,  Action.DELETE),
         hc: (Action.PROBE,   Action.STOP,  Action.DELETE),
@@ -140,35 +137,62 @@ UP: Final = (COMING_UP | {rd}) - {cr}
 """At the provider, and there to be used: what is to be stopped is none of these."""
 
 
-_BY_ITSELF: Final = {
+FIRST_PHASE: Final[Mapping[Sighting, Phase]] = dict(
+    #              ABSENT BOOTING RUNNING RESTARTING STOPPING EXITED REMOVING MIGRATING MOVING
+    zip(Sighting, (te,    st,     ru,     rs,        sp,      ex,    de,      mg,       st), strict=True)
+)  # fmt: skip
+"""The phase of an instance that is known from the provider alone."""
+
+_BY_CORRAL: Final[Mapping[tuple[Phase, Phase], str]] = {
     (cr, st): "created",
     (ru, hc): "endpoints known",
+    (fa, hc): "endpoints known, late",
     (hc, rd): "healthy",
-    (fa, rd): "healthy at last",
+    (fa, rd): "healthy, late",
     (hc, fa): "unhealthy for too long",
-    (cr, te): "not wanted, never created",
+    (cr, fa): "no offer, or not in time",
+    **{(before, fa): "not in time, or reported as failed" for before in (st, ru, rs, mg, sp)},
+    (de, te): "never created",
+    (te, de): "created after all",
     (st, ex): "could not be started",
     (rs, ru): "could not be restarted",
-    **{(before, st): "start asked for" for before in (ex, fa)},
-    **{(before, rs): "restart asked for" for before in (ru, hc, rd, fa)},
-    **{(before, sp): "stop asked for" for before in (st, ru, hc, rd, rs, mg, fa)},
-    **{(before, de): "delete asked for" for before in Phase if before not in {de, te}},
+    (fa, ex): "stopped at last",
+    (ex, sp): "came up although it is to be stopped",
+    **{(before, st): "start requested" for before in (ex, fa)},
+    **{(before, rs): "restart requested" for before in (ru, hc, rd, fa)},
+    **{(before, sp): "stop requested" for before in (st, ru, hc, rd, rs, mg, fa)},
+    **{(before, de): "delete requested" for before in Phase if before not in {de, te}},
 }
-"""Steps that no sighting causes."""
-
-FORESEEN: Final = frozenset(_BY_ITSELF) | {
-    (before, after) for before, row in AFTER_SIGHTING.items() for after in row.values() if after is not before
-}
-"""Every step from one phase to another that the tables know; a wish or a deadline may cause others."""
+"""Transitions that a command, a deadline or the engine causes, and why."""
 
 
-def mermaid() -> str:
-    """The machine as a Mermaid diagram; `docs/reference/lifecycle.md` is made from this."""
-    arrows: dict[tuple[Phase, Phase], list[str]] = {}
+def _transitions() -> dict[tuple[Phase, Phase], tuple[str, ...]]:
+    sightings: dict[tuple[Phase, Phase], list[str]] = {}
     for before, row in AFTER_SIGHTING.items():
         for sighting, after in row.items():
             if after is not before:
-                arrows.setdefault((before, after), []).append(sighting.value)
-    lines = [f"    {a} --> {b}: sees {', '.join(seen)}" for (a, b), seen in sorted(arrows.items())]
-    steps = [f"    {a} --> {b}: {why}" for (a, b), why in _BY_ITSELF.items()]
-    return "\n".join(["stateDiagram-v2", f"    [*] --> {cr}", *lines, *steps])
+                sightings.setdefault((before, after), []).append(sighting.value)
+    reasons: dict[tuple[Phase, Phase], tuple[str, ...]] = {}
+    for pair in ((before, after) for before in Phase for after in Phase):
+        by_corral = (_BY_CORRAL[pair],) if pair in _BY_CORRAL else ()
+        by_provider = (f"provider says {', '.join(sightings[pair])}",) if pair in sightings else ()
+        if by_corral or by_provider:
+            reasons[pair] = by_corral + by_provider
+    return reasons
+
+
+TRANSITIONS: Final[Mapping[tuple[Phase, Phase], tuple[str, ...]]] = _transitions()
+"""Every change of phase that there is, and why it happens. What is not in here is refused by every writer."""
+
+HAPPY_PATH: Final[Mapping[tuple[Phase, Phase], str]] = {
+    (cr, st): "created",
+    (st, ru): "provider says running",
+    (ru, hc): "endpoints known",
+    (hc, rd): "healthy",
+    (rd, sp): "stop requested",
+    (sp, ex): "provider says exited",
+    (ex, st): "start requested",
+    (rd, de): "delete requested",
+    (de, te): "provider says absent",
+}
+"""The transitions of an instance that comes up, is stopped and started again, and is deleted."""

@@ -25,7 +25,7 @@ from corral.domain.instance import (
     ProviderId,
 )
 from corral.domain.lifecycle.tables import COMING_UP, Goal, Phase
-from corral.domain.observation.merge import foreign_phase
+from corral.domain.lifecycle.transitions import first_phase
 from corral.domain.observation.sighting import ProviderInstance, Sighting
 from corral.domain.placement.catalog import BillingMode
 from corral.domain.requests.fields import LONGEST_NAME
@@ -58,7 +58,7 @@ def adopted(
 ) -> Instance:
     """The record of an instance found at the provider; it runs if it runs, and stays stopped if it is."""
     region, gpus, mode = seen.region or NOWHERE, seen.gpu_num or 1, billing_mode(seen)
-    phase = foreign_phase(seen)
+    phase = first_phase(seen)
     rising = phase in COMING_UP - {Phase.RUNNING}
     return Instance(
         id=instance_id,

@@ -31,27 +31,15 @@ from enum import StrEnum
 from typing import Final
 
 from corral.domain.instance import Instance, InstanceId, ProviderId
-from corral.domain.lifecycle.decide import Policy, decide, recorded
+from corral.domain.lifecycle.decide import Policy, decide
 from corral.domain.lifecycle.tables import COMING_UP, Goal, Phase
+from corral.domain.lifecycle.transitions import decided
 from corral.domain.observation.compare import compare
 from corral.domain.observation.observations import CLOCK_SKEW
 from corral.domain.observation.sighting import Endpoint, ProviderInstance, Sighting
 
 LEAVING: Final = frozenset({Sighting.REMOVING, Sighting.ABSENT})
 """What the provider says of an instance that goes, or is gone."""
-
-FOREIGN_PHASE: Final[Mapping[Sighting, Phase]] = {
-    Sighting.ABSENT: Phase.TERMINATED,
-    Sighting.BOOTING: Phase.STARTING,
-    Sighting.RUNNING: Phase.RUNNING,
-    Sighting.RESTARTING: Phase.RESTARTING,
-    Sighting.STOPPING: Phase.STOPPING,
-    Sighting.EXITED: Phase.EXITED,
-    Sighting.REMOVING: Phase.DELETING,
-    Sighting.MIGRATING: Phase.MIGRATING,
-    Sighting.MOVING: Phase.STARTING,
-}
-"""The phase of an instance that we know from the provider alone."""
 
 _FOLLOWED: Final[Mapping[Goal, frozenset[Sighting]]] = {
     Goal.GONE: LEAVING,
@@ -130,12 +118,6 @@ def merge(
     return sorted(found, key=_age, reverse=True)
 
 
-def foreign_phase(seen: ProviderInstance) -> Phase:
-    """The phase of an instance that we know from the provider alone."""
-    phase = FOREIGN_PHASE[seen.sighting]
-    return Phase.FAILED if seen.failure is not None and phase in COMING_UP else phase
-
-
 def _merged(
     local: Mapping[InstanceId, Instance], heard: ProviderListing, policy: Policy, installation: str
 ) -> list[Merged]:
@@ -182,7 +164,7 @@ def _listed(
     if (
         surveyed is not before or before.observation.sighted_at == heard.began
     ):  # this listing was recorded; a pass follows
-        shown = recorded(surveyed, decide(surveyed, heard.began, policy), heard.began)
+        shown = decided(surveyed, decide(surveyed, heard.began, policy), heard.began)
     if not _knows_better(before, heard):
         shown = _placed(replace(shown, endpoints=_ports(before, seen)), seen)
     return Merged(

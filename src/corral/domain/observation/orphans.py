@@ -14,9 +14,10 @@ from typing import Final
 from corral.domain.events import Change
 from corral.domain.instance import CreateRequest, Instance, InstanceId, OperationId, ProviderId
 from corral.domain.lifecycle.tables import Goal, Phase
+from corral.domain.lifecycle.transitions import first_phase
 from corral.domain.observation.adoption import NOWHERE, billing_mode
 from corral.domain.observation.matching import Unmatched, UnmatchedKind
-from corral.domain.observation.merge import LEAVING, foreign_phase
+from corral.domain.observation.merge import LEAVING
 from corral.domain.observation.provider_names import parse_provider_name
 from corral.domain.observation.sighting import ProviderInstance
 from corral.domain.placement.catalog import BillingMode
@@ -66,7 +67,7 @@ def orphan_of(found: Unmatched, now: datetime) -> Orphan:
         name=seen.name,
         made_for=mark.instance_id,
         kind=found.kind,
-        phase=foreign_phase(seen),
+        phase=first_phase(seen),
         region=seen.region,
         cluster_id=seen.cluster_id,
         product_id=seen.product_id,

@@ -18,6 +18,7 @@ from corral.domain.audit import AuditEntry
 from corral.domain.events import Change, Progress
 from corral.domain.instance import Instance, InstanceId, OperationId
 from corral.domain.lifecycle.commands import Command, CommandOptions, apply_command, is_done_already
+from corral.domain.lifecycle.transitions import check_transition
 from corral.domain.operation import ENDED, STARTUPS, Operation, OperationKind, OperationStatus, asked_for
 from corral.domain.timestamps import iso
 from corral.engine.commands.create import REMIND_AFTER
@@ -167,6 +168,7 @@ class ChangeInstance:
         now: datetime,
     ) -> None:
         after = accepted.instance
+        check_transition(before, after)
         if not await instances.update(after, wake_at=now + REMIND_AFTER).run(connection):
             raise instances.stale(before)
         if current is not None and current.status not in ENDED:

@@ -22,8 +22,8 @@ from corral.cache.registry import CacheName, CacheRegistry
 from corral.domain.audit import AuditEntry
 from corral.domain.events import Change
 from corral.domain.instance import CreateRequest, Instance, InstanceId, OperationId, Placement
-from corral.domain.lifecycle.creation import CREATE_WITHIN, expected_placement
-from corral.domain.lifecycle.tables import Goal, Phase
+from corral.domain.lifecycle.creation import expected_placement
+from corral.domain.lifecycle.transitions import requested
 from corral.domain.operation import Operation, OperationKind, asked_for
 from corral.domain.placement.rank import Ranking
 from corral.domain.requests.create import placement_request
@@ -137,17 +137,12 @@ class CreateInstance:
     def _retry_after(
         self, order: CreateRequest, placement: Placement, now: datetime, ready_at: datetime
     ) -> CreatedInstance:
-        wait = timedelta(seconds=order.wait_for_capacity_seconds or 0)
-        instance = Instance(
-            id=InstanceId(f"inst_{self._new_id()}"),
-            request=order,
-            goal=Goal.RUNNING,
-            phase=Phase.CREATING,
+        instance = requested(
+            order,
+            placement,
+            instance_id=InstanceId(f"inst_{self._new_id()}"),
             operation_id=OperationId(f"op_{self._new_id()}"),
-            created_at=now,
-            phase_since=now,
-            deadline_at=now + wait + CREATE_WITHIN,
-            placement=placement,
+            now=now,
         )
         asked = replace(asked_for(OperationKind.CREATE, instance, now), correlation_id=correlation_id())
         return CreatedInstance(instance=instance, operation=asked, estimated_ready_at=ready_at)

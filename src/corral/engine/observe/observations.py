@@ -14,9 +14,11 @@ from datetime import datetime
 from corral.base.clock import Clock
 from corral.base.telemetry import log
 from corral.cloud.port import Listing
+from corral.domain.errors import IllegalTransitionError
 from corral.domain.instance import Instance, InstanceId
-from corral.domain.lifecycle.decide import Policy, decide, recorded
+from corral.domain.lifecycle.decide import Policy, decide
 from corral.domain.lifecycle.tables import COMING_UP, ENDING, Phase
+from corral.domain.lifecycle.transitions import check_transition, decided
 from corral.domain.observation.compare import Comparison, compare, followed, found_unlisted, looked_up, marked, unnamed
 from corral.domain.observation.matching import GOING, Match, matched
 from corral.domain.observation.orphans import orphan_event, orphan_of
@@ -70,7 +72,7 @@ class Observations:
                 settle=self.policy.settle,
                 settled=() if settled is None else settled(watched.values()),
             )
-            await self._write(connection, found)
+            await self._write(connection, remembered, found)
             await self._note_orphans(connection, found, remembered)
             if complete:
                 await last_listing.remember(connection, self.clock.now())
@@ -86,7 +88,7 @@ class Observations:
                 return
             after = looked_up(known, seen, began=began, now=self.clock.now(), settle=self.policy.settle)
             if after is not known:
-                await self._write_changed(connection, [after])
+                await self._write_changed(connection, {known.id: known}, [after])
 
     async def record_named(self, instance: Instance, seen: ProviderInstance, *, began: datetime) -> None:
         """Record that a lookup of the name of a create in doubt found its machine."""
@@ -98,7 +100,7 @@ class Observations:
             for match in matches:
                 log.info("instance.adopted_by_name", instance_id=known.id, provider_id=seen.id, moved=False)
                 after = followed(match, began=began, now=self.clock.now(), settle=self.policy.settle)
-                await self._write_changed(connection, [after])
+                await self._write_changed(connection, {known.id: known}, [after])
 
     async def record_unnamed(self, instance: Instance, *, began: datetime) -> None:
         """Record that a lookup of the name of a create in doubt, after the settle time, found nothing."""
@@ -115,16 +117,21 @@ class Observations:
             if known is None or known.generation != match.record.generation:
                 return
             if old is not None and old.sighting not in GOING:
-                await self._write_changed(connection, [found_unlisted(known, now)])
+                await self._write_changed(connection, {known.id: known}, [found_unlisted(known, now)])
             elif await orphans.release(connection, match.seen.id):
                 log.warning("instance.adopted_by_name", instance_id=known.id, provider_id=match.seen.id, moved=True)
                 after = followed(match, began=began, now=now, settle=self.policy.settle)
-                await self._write_changed(connection, [after])
+                await self._write_changed(connection, {known.id: known}, [after])
 
     async def _write_changed(
-        self, connection: Connection, changed: Sequence[Instance], counted: Sequence[Instance] = ()
+        self,
+        connection: Connection,
+        before: Mapping[InstanceId, Instance],
+        changed: Sequence[Instance],
+        counted: Sequence[Instance] = (),
     ) -> None:
-        """Write both in one statement, which locks the rows in one order; give *changed* a pass where one is due."""
+        """Write both in one statement, which locks the rows in one order; enqueue jobs for *changed* that are due."""
+        changed = [i for i in changed if _is_legal(before[i.id], i)]
         if not changed and not counted:
             return
         now = self.clock.now()
@@ -136,7 +143,9 @@ class Observations:
         if wanted:
             await self.queue.add([_a_pass_over(i) for i in wanted]).run(connection)
 
-    async def _write(self, connection: Connection, found: Comparison) -> None:
+    async def _write(
+        self, connection: Connection, remembered: Mapping[InstanceId, Instance], found: Comparison
+    ) -> None:
         given = {match.record.id: match for match in found.matches}
         # A machine whose deletion was asked for is not adopted any more.
         refused = {key for key, match in given.items() if not await orphans.release(connection, match.seen.id)}
@@ -144,7 +153,7 @@ class Observations:
         for key, match in given.items():
             if key not in refused:
                 log.warning("instance.adopted_by_name", instance_id=key, provider_id=match.seen.id, moved=match.moved)
-        await self._write_changed(connection, changed, found.counted)
+        await self._write_changed(connection, remembered, changed, found.counted)
 
     async def _note_orphans(
         self, connection: Connection, found: Comparison, remembered: Mapping[InstanceId, Instance]
@@ -162,6 +171,16 @@ class Observations:
         )
         if found.trusted:
             await orphans.forget_others(connection, seen)
+
+
+def _is_legal(before: Instance, after: Instance) -> bool:
+    """Whether *after* may be written; a mistake in Corral is logged, and the other instances are written."""
+    try:
+        check_transition(before, after)
+    except IllegalTransitionError as error:
+        log.error("instance.illegal_transition", instance_id=before.id, why=error.message)
+        return False
+    return True
 
 
 async def unmatched_records(
@@ -186,7 +205,7 @@ def next_wake_at(instance: Instance, now: datetime, policy: Policy) -> datetime 
     if (
         decision.action is not None
         or decision.requeue_after is None
-        or recorded(instance, decision, now) is not instance
+        or decided(instance, decision, now) is not instance
     ):
         return None
     return now + decision.requeue_after

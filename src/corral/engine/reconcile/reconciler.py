@@ -16,17 +16,19 @@ import structlog
 
 from corral.base.clock import Clock
 from corral.base.telemetry import ActionEnd, Metrics, ReconcileEnd, log
-from corral.domain.errors import StaleError
+from corral.domain.errors import IllegalTransitionError, StaleError
 from corral.domain.instance import Instance, InstanceId
-from corral.domain.lifecycle.decide import decide, recorded, why
+from corral.domain.lifecycle.decide import decide, why
 from corral.domain.lifecycle.decision import Policy
 from corral.domain.lifecycle.tables import Action
+from corral.domain.lifecycle.transitions import decided
 from corral.domain.operation import Operation
 from corral.engine.reconcile.recorder import ReconcileContext, Recorder, Transition
 from corral.engine.reconcile.steps.dispatch import Steps
 from corral.jobs.registry import RELEASE, JobRun, JobType, Priority, RequeueError
 from corral.store.session import instance_lock
-from corral.store.session.database import Database
+from corral.store.session.database import Connection, Database
+from corral.store.tables import instances
 
 SOON = timedelta(seconds=10)
 """A look due sooner than this is the same job, later; one due after it is a reminder that the leader sweeps."""
@@ -77,8 +79,20 @@ class Reconciler:
                         await self._pass(hold, taken.instance)
                 except StaleError as error:
                     raise RequeueError(timedelta(0), error.message) from error
+                except IllegalTransitionError as error:
+                    await self._contain(connection, instance_id, error)
                 finally:
                     await instance_lock.give_back(connection, instance_id)
+
+    async def _contain(self, connection: Connection, instance_id: InstanceId, error: IllegalTransitionError) -> None:
+        """
+        Leave an instance as it is recorded after a mistake in the lifecycle, and look at it again later.
+
+        Nothing of the refused change was written and no action followed from it: the machine is neither deleted nor
+        forgotten. Failing the job instead would repeat the same mistake within seconds, and then drop the job.
+        """
+        log.error("instance.illegal_transition", why=error.message)
+        await instances.wake_by(connection, instance_id, self.clock.now() + self.policy.second_look)
 
     @contextmanager
     def _counted(self) -> Generator[None]:
@@ -103,7 +117,7 @@ class Reconciler:
         for _ in range(MOST_STEPS):
             now = self.clock.now()
             decision = decide(instance, now, self.policy)
-            after = recorded(instance, decision, now)
+            after = decided(instance, decision, now)
             step = None if after is instance else Transition(after, why(instance, after, decision))
             if decision.action is Action.INSPECT:
                 wake_at = None if decision.requeue_after is None else now + decision.requeue_after

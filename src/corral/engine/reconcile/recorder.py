@@ -10,6 +10,7 @@ from typing import Protocol
 from corral.base.telemetry import log
 from corral.domain.events import Change, Progress, starts_to_wait
 from corral.domain.instance import Instance
+from corral.domain.lifecycle.transitions import check_transition
 from corral.domain.operation import Operation, OperationStatus, advanced
 from corral.store.session.database import Connection
 from corral.store.sql.combined_statement import Write
@@ -72,10 +73,13 @@ class Recorder:
         """
         Replace *before* by the last of *steps* and tell of every phase on the way; answers the instance as written.
 
-        Raises StaleError, and has written nothing, when somebody else changed it since it was read.
+        Raises StaleError if another process changed it since it was read, and IllegalTransitionError if the lifecycle
+        has no such change of phase; then nothing was written.
         """
         wake_at = None if requeue_after is None else now + requeue_after
         befores = (before, *(step.after for step in steps))
+        for old, step in zip(befores, steps, strict=False):
+            check_transition(old, step.after)
         moves = [(old, step) for old, step in zip(befores, steps, strict=False) if _is_told(old, step.after)]
         update = instances.update(steps[-1].after, wake_at=wake_at)
         if not moves:  # one statement is a transaction by itself
@@ -90,9 +94,9 @@ class Recorder:
             raise instances.stale(before)
         hold.operation, hold.wake_at = operation, wake_at
         for change in changes:
-            old, new = (None if change.before is None else change.before.phase), change.after.phase
-            if old is not new:
-                log.info("instance.phase_changed", old=old, new=new, because=change.because)
+            left, entered = (None if change.before is None else change.before.phase), change.after.phase
+            if left is not entered:
+                log.info("instance.phase_changed", old=left, new=entered, because=change.because)
         return instances.updated(steps[-1].after)
 
 

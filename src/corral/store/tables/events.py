@@ -140,14 +140,14 @@ def _row(draft: EventDraft) -> tuple[Any, ...]:
 
 def _event(row: Any) -> Event:
     stored = _event_data.decode(row["data"])
-    before = row["previous_status"]
+    status, before = Phase(row["status"]), row["previous_status"]
     return Event(
         id=f"evt_{row['key'].hex}",
         seq=row["seq"],
         type=EventType(row["type"]),
         instance_id=InstanceId(row["instance_id"]),
         provider_id=None if stored.provider_id is None else ProviderId(stored.provider_id),
-        phase=Phase(row["status"]),
+        phase=status,
         previous_phase=None if before is None else Phase(before),
         operation_id=OperationId(row["operation_id"]),
         reason=row["reason"],

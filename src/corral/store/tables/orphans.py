@@ -102,12 +102,13 @@ def _row(orphan: Orphan) -> tuple[Any, ...]:
 
 
 def _orphan(row: Any) -> Orphan:
+    status = Phase(row["status"])
     return Orphan(
         provider_id=ProviderId(row["provider_id"]),
         name=row["name"],
         made_for=InstanceId(row["made_for"]),
         kind=UnmatchedKind(row["kind"]),
-        phase=Phase(row["status"]),
+        phase=status,
         region=row["region"],
         cluster_id=row["cluster_id"],
         product_id=row["product_id"],

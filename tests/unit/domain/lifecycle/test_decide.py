@@ -11,8 +11,9 @@ from support.known import FRESH, NOW
 from corral.domain.events import starts_to_wait
 from corral.domain.instance import CreateAttempt, Failure, InstanceId, Observation, ProviderId
 from corral.domain.lifecycle.creation import held_up, not_created
-from corral.domain.lifecycle.decide import Decision, Policy, decide, recorded
+from corral.domain.lifecycle.decide import Decision, Policy, decide
 from corral.domain.lifecycle.tables import AFTER_SIGHTING, PLAN, Action, Goal, Phase
+from corral.domain.lifecycle.transitions import decided
 from corral.domain.observation.provider_names import ProviderName, parse_provider_name, provider_name
 from corral.domain.observation.sighting import Sighting
 
@@ -56,16 +57,17 @@ def test_what_is_wanted_and_was_never_asked_for_is_created() -> None:
 
 @pytest.mark.parametrize(
     ("waited", "listings", "action"),
-    [(0, 0, Action.FIND), (59, 9, Action.FIND), (600, 1, Action.FIND), (60, 2, Action.CREATE)],
+    [(0, 0, None), (59, 9, None), (600, 1, None), (60, 2, Action.CREATE)],
 )
-def test_a_create_in_doubt_is_repeated_only_when_settled(waited: float, listings: int, action: Action) -> None:
+def test_a_create_in_doubt_is_repeated_only_when_settled(waited: float, listings: int, action: Action | None) -> None:
     """Both the time and the listings must have passed; either alone proves nothing."""
     doubtful = replace(
         FRESH,
         create=CreateAttempt(number=1, sent_at=NOW, doubted_at=NOW, listings_without=listings),
     )
 
-    assert decide(doubtful, NOW + seconds(waited), POLICY).action is action
+    decision = decide(doubtful, NOW + seconds(waited), POLICY)
+    assert (decision.action, decision.is_in_doubt) == (action, action is None)
 
 
 def test_a_call_that_was_not_carried_out_leaves_its_reason_and_no_pause() -> None:
@@ -103,14 +105,12 @@ def test_a_doubt_counts_from_when_the_call_was_over() -> None:
     )
     over = NOW + seconds(300)
     decision = decide(waited, over, POLICY)
-    doubted = recorded(waited, decision, over)
+    doubted = decided(waited, decision, over)
 
-    assert decision.action is Action.FIND
+    assert (decision.action, decision.is_in_doubt) == (None, True)
     assert (doubted.create.doubted_at, doubted.create.listings_without) == (over, 0)
-    assert (
-        decide(replace(doubted, create=replace(doubted.create, listings_without=2)), over + seconds(59), POLICY).action
-        is Action.FIND
-    )
+    listed = replace(doubted, create=replace(doubted.create, listings_without=2))
+    assert decide(listed, over + seconds(59), POLICY).is_in_doubt
 
 
 def test_deleting_a_create_in_doubt_first_finds_out() -> None:
@@ -125,7 +125,7 @@ def test_deleting_a_create_in_doubt_first_finds_out() -> None:
         create=replace(doubtful.create, doubted_at=NOW, listings_without=2),
     )
 
-    assert decide(doubtful, NOW, POLICY).action is Action.FIND
+    assert decide(doubtful, NOW, POLICY).is_in_doubt
     assert decide(doubtful, NOW, POLICY).phase is Phase.DELETING
     assert decide(settled, NOW + seconds(60), POLICY).phase is Phase.TERMINATED
 
@@ -137,8 +137,8 @@ def test_the_deadline_of_a_create_in_doubt_is_kept_and_its_name_searched_for() -
     )
     before, after = decide(doubtful, NOW, POLICY), decide(doubtful, NOW + seconds(30), POLICY)
 
-    assert (before.phase, before.action, before.requeue_after) == (Phase.CREATING, Action.FIND, seconds(30))
-    assert (after.phase, after.action) == (Phase.FAILED, Action.FIND)
+    assert (before.phase, before.is_in_doubt, before.requeue_after) == (Phase.CREATING, True, seconds(30))
+    assert (after.phase, after.is_in_doubt, before.action, after.action) == (Phase.FAILED, True, None, None)
     assert after.failure is not None
     assert after.failure.code == "STARTUP_TIMEOUT"
 
@@ -149,12 +149,12 @@ def test_a_doubt_that_is_settled_after_the_deadline_is_over() -> None:
         FRESH, create=CreateAttempt(number=1, sent_at=NOW, doubted_at=NOW), deadline_at=NOW + seconds(30)
     )
     late = NOW + seconds(90)
-    failed = recorded(doubtful, decide(doubtful, late, POLICY), late)
+    failed = decided(doubtful, decide(doubtful, late, POLICY), late)
     settled = replace(failed, create=replace(failed.create, listings_without=2))
 
     assert failed.create_in_doubt
-    assert not recorded(settled, decide(settled, late, POLICY), late).create_in_doubt
-    assert recorded(settled, decide(settled, late, POLICY), late).phase is Phase.FAILED
+    assert not decided(settled, decide(settled, late, POLICY), late).create_in_doubt
+    assert decided(settled, decide(settled, late, POLICY), late).phase is Phase.FAILED
 
 
 def test_deleting_what_was_never_asked_for_is_done_at_once() -> None:
@@ -225,7 +225,7 @@ def test_a_confirmed_absence_is_told_as_vanished() -> None:
 def test_past_its_deadline_it_is_failed_and_still_heals() -> None:
     """Late is not lost: if it comes up after all it goes on to become ready."""
     late = NOW + timedelta(minutes=21)
-    failed = recorded(BORN, decide(BORN, late, POLICY), late)
+    failed = decided(BORN, decide(BORN, late, POLICY), late)
     assert failed.phase is Phase.FAILED
     assert failed.failure is not None
     assert failed.failure.code == "STARTUP_TIMEOUT"
@@ -236,7 +236,7 @@ def test_past_its_deadline_it_is_failed_and_still_heals() -> None:
             failed.observation, sighting=Sighting.RUNNING, provider_status="running", sighted_at=late + seconds(1)
         ),
     )
-    healed = recorded(seen, decide(seen, late + seconds(1), POLICY), late + seconds(1))
+    healed = decided(seen, decide(seen, late + seconds(1), POLICY), late + seconds(1))
 
     assert (healed.phase, healed.failure, healed.deadline_at) == (Phase.RUNNING, None, None)
     assert decide(healed, late + seconds(2), POLICY).action is Action.INSPECT
@@ -249,7 +249,7 @@ def test_what_comes_up_past_its_deadline_is_not_failed_for_being_late() -> None:
         BORN,
         observation=replace(BORN.observation, sighting=Sighting.RUNNING, provider_status="running", sighted_at=late),
     )
-    up = recorded(seen, decide(seen, late, POLICY), late)
+    up = decided(seen, decide(seen, late, POLICY), late)
 
     assert (up.phase, up.deadline_at) == (Phase.RUNNING, None)
 
@@ -261,7 +261,7 @@ def test_a_failure_stands_until_there_is_news(word: Sighting) -> None:
         BORN,
         observation=replace(BORN.observation, sighting=word, sighted_at=NOW, failure="the host broke"),
     )
-    failed = recorded(broken, decide(broken, NOW, POLICY), NOW)
+    failed = decided(broken, decide(broken, NOW, POLICY), NOW)
     assert failed.phase is Phase.FAILED
 
     assert decide(failed, NOW + seconds(5), POLICY).phase is Phase.FAILED
@@ -318,7 +318,7 @@ def test_a_decision_that_changes_nothing_is_recorded_as_nothing() -> None:
     """The same phase keeps its hour."""
     same = Decision(phase=BORN.phase, action=None, because="", requeue_after=None)
 
-    assert recorded(BORN, same, NOW + seconds(5)) is BORN
+    assert decided(BORN, same, NOW + seconds(5)) is BORN
 
 
 def test_a_provider_name_tells_whose_it_is() -> None:

@@ -12,14 +12,13 @@ from support.sightings import shown
 
 from corral.domain.instance import CreateAttempt, Instance, Observation, Placement, ProviderId
 from corral.domain.lifecycle.decide import Policy
-from corral.domain.lifecycle.tables import Action, Goal, Phase
+from corral.domain.lifecycle.tables import FIRST_PHASE, Action, Goal, Phase
+from corral.domain.lifecycle.transitions import first_phase
 from corral.domain.observation.merge import (
-    FOREIGN_PHASE,
     Consistency,
     Merged,
     ProviderListing,
     Source,
-    foreign_phase,
     merge,
 )
 from corral.domain.observation.sighting import Endpoint, ProviderInstance, Sighting
@@ -180,11 +179,11 @@ def test_the_provider_wins_on_region_and_ports() -> None:
     assert (told_nothing.placement, told_nothing.endpoints) == (OURS.placement, (WEB,))
 
 
-def test_every_word_of_the_provider_has_a_status_for_strangers() -> None:
+def test_every_sighting_gives_a_first_phase() -> None:
     """A new sighting fails here until somebody decides."""
-    assert set(FOREIGN_PHASE) == set(Sighting)
-    assert foreign_phase(shown("p", Sighting.BOOTING, failure="no such image")) is Phase.FAILED
-    assert foreign_phase(shown("p", Sighting.EXITED, failure="was killed")) is Phase.EXITED
+    assert set(FIRST_PHASE) == set(Sighting)
+    assert first_phase(shown("p", Sighting.BOOTING, failure="no such image")) is Phase.FAILED
+    assert first_phase(shown("p", Sighting.EXITED, failure="was killed")) is Phase.EXITED
 
 
 def test_the_newest_comes_first_and_the_undated_last() -> None:

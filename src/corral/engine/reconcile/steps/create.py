@@ -23,6 +23,7 @@ from corral.domain.errors import (
     CloudShortageError,
     CloudTransientError,
     CloudUnknownError,
+    IllegalTransitionError,
     NotFoundError,
     StaleError,
     StoreUnavailableError,
@@ -32,7 +33,6 @@ from corral.domain.instance import Failure, Instance
 from corral.domain.lifecycle.creation import (
     NOT_CARRIED_OUT,
     NOT_LISTED,
-    created,
     held_up,
     in_doubt,
     intended,
@@ -44,7 +44,7 @@ from corral.domain.lifecycle.creation import (
 )
 from corral.domain.lifecycle.decide import Policy
 from corral.domain.lifecycle.refusals import Refusal, all_tried, nothing_left, refusal_of
-from corral.domain.lifecycle.tables import Phase
+from corral.domain.lifecycle.transitions import created, gave_up, with_provider_id
 from corral.domain.observation.provider_names import ProviderName
 from corral.domain.placement.catalog import Template
 from corral.domain.placement.pricing import usd_text
@@ -85,8 +85,11 @@ class CreateStep:
         """
         Try the offers in order until one is taken, none is left, or an answer is unclear; answers the instance then.
 
-        Raises CloudTransientError, with nothing in doubt, when the provider cannot be asked now.
+        Raises CloudTransientError, with nothing in doubt, when the provider cannot be asked now, and
+        IllegalTransitionError if the instance has a machine.
         """
+        if instance.provider_id is not None:
+            raise IllegalTransitionError(f"{instance.id} has a machine: none is created for it")
         if (waits := await self._held_by_gate(hold, instance)) is not None:
             return waits
         refused: dict[Offer, Refusal] = {}
@@ -281,6 +284,11 @@ class CreateStep:
             until_deadline = None if current.deadline_at is None else current.deadline_at - now
             try:
                 return await self.recorder.write(hold, current, step, now=now, requeue_after=until_deadline)
+            except IllegalTransitionError as error:
+                # A mistake in the lifecycle must not lose a machine: its id is recorded, and the phase stays.
+                log.error("instance.illegal_transition", instance_id=instance.id, why=error.message)
+                only_id = Transition(with_provider_id(current, provider_id, now), "created")
+                return await self.recorder.write(hold, current, only_id, now=now)
             except StaleError:
                 reread = await self._reread(hold, instance)
                 if reread is not None and reread.provider_id == provider_id:
@@ -313,5 +321,5 @@ class CreateStep:
 
     async def _fail(self, hold: ReconcileContext, instance: Instance, failure: Failure) -> Instance:
         now = self.clock.now()
-        failed = replace(instance, phase=Phase.FAILED, phase_since=now, failure=failure)
-        return await self.recorder.write(hold, instance, Transition(failed, failure.message), now=now)
+        failed = Transition(gave_up(instance, failure, now), failure.message)
+        return await self.recorder.write(hold, instance, failed, now=now)

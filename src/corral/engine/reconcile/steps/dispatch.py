@@ -23,6 +23,7 @@ from corral.domain.instance import Failure, Instance, LoginMethods
 from corral.domain.lifecycle import release
 from corral.domain.lifecycle.decision import Policy
 from corral.domain.lifecycle.tables import Action, Goal, Phase
+from corral.domain.lifecycle.transitions import endpoints_known, gave_up, healthy
 from corral.domain.observation.compare import found_unlisted
 from corral.domain.observation.observations import observed
 from corral.domain.observation.sighting import ProviderInstance, Sighting
@@ -56,8 +57,6 @@ class Steps:
         match action:
             case Action.CREATE:
                 return Outcome(instance=await self.create_step.create(hold, instance))
-            case Action.FIND:
-                return Outcome(instance=instance)  # the observer looks for the name in every listing
             case Action.INSPECT:
                 return await self.inspect(hold, instance)
             case Action.PROBE:
@@ -117,15 +116,7 @@ class Steps:
             written = await self._write(hold, instance, *steps)
             failed = written.phase is Phase.FAILED
             return Outcome(instance=written, requeue_after=self.policy.second_look if failed else self.policy.poll)
-        checking = replace(
-            known,
-            endpoints=seen.endpoints,
-            access=_ways(seen),
-            health=None,
-            failure=None,
-            phase=Phase.HEALTH_CHECKING,
-            phase_since=now,
-        )
+        checking = endpoints_known(known, seen.endpoints, _ways(seen), now)
         found = Transition(checking, "its endpoints are known")
         # The check that follows is the work of a job, which may be lost.
         checked_by = now + check_time(instance, self.policy)
@@ -146,10 +137,8 @@ class Steps:
         probed = replace(instance, health=report)
         match judge(report, instance.health_spec, now=now, jitter=self.jitter()):
             case Passed():
-                ready = replace(
-                    probed, phase=Phase.READY, phase_since=now, ready_at=instance.ready_at or now, deadline_at=None
-                )
-                return Outcome(instance=await self._write(hold, instance, Transition(ready, "healthy")))
+                ready = Transition(healthy(instance, report, now), "healthy")
+                return Outcome(instance=await self._write(hold, instance, ready))
             case CheckAgain() as again:
                 wake_at = now + again.after + check_time(instance, self.policy)
                 return Outcome(
@@ -163,8 +152,7 @@ class Steps:
         self, hold: ReconcileContext, instance: Instance, given_up: GivenUp, report: HealthReport | None = None
     ) -> Outcome:
         failure = Failure(code=given_up.code, message=given_up.message)
-        health = report or instance.health
-        failed = replace(instance, phase=Phase.FAILED, phase_since=self.clock.now(), failure=failure, health=health)
+        failed = gave_up(instance, failure, self.clock.now(), report)
         return Outcome(instance=await self._write(hold, instance, Transition(failed, failure.message)))
 
     async def _probe_late(self, hold: ReconcileContext, instance: Instance) -> Outcome:
@@ -182,15 +170,8 @@ class Steps:
         now = self.clock.now()
         probed = replace(instance, health=report, endpoints=endpoints, access=ways)
         if unmapped(endpoints, spec) is None and report.overall is OverallHealth.HEALTHY:
-            ready = replace(
-                probed,
-                phase=Phase.READY,
-                phase_since=now,
-                failure=None,
-                ready_at=instance.ready_at or now,
-                deadline_at=None,
-            )
-            return Outcome(instance=await self._write(hold, instance, Transition(ready, "healthy at last")))
+            ready = Transition(healthy(probed, report, now), "healthy at last")
+            return Outcome(instance=await self._write(hold, instance, ready))
         again = until_recheck(probed, now, self.policy)
         written = await self._write(hold, instance, Transition(probed, "still not healthy"), wake_at=now + again)
         return Outcome(instance=written, requeue_after=again)
