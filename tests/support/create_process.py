@@ -36,7 +36,7 @@ async def main(host: str, name: str, base_url: str, instance_id: str) -> None:
         run = JobRun(id=JobId(1), type="create_instance", payload={"instanceId": instance_id}, attempt=1)
         for _ in range(MOST_LOOKS):
             try:
-                await reconciler.look(run)
+                await reconciler.reconcile(run)
             except (CorralError, RequeueError):  # no listing was compared yet, or nothing was sent
                 await clock.sleep(0.1)
             else:

@@ -257,7 +257,7 @@ def _reconciler(
         recent_lookups=recent_lookups,
     )
     return Reconciler(
-        database=database, acts=steps, recorder=recorder, clock=clock, policy=policy, metrics=runtime.metrics
+        database=database, steps=steps, recorder=recorder, clock=clock, policy=policy, metrics=runtime.metrics
     )
 
 

@@ -1,4 +1,4 @@
-"""What comes of an action."""
+"""The result of a step."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from corral.domain.instance import Instance, ProviderId
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What came of an action."""
+    """The result of a step."""
 
     instance: Instance
     requeue_after: timedelta | None = None
-    """When to look again; None: decide anew at once if the instance changed, else wait to hear."""
+    """When to reconcile again; None: at once if the instance changed, else after the next observation."""
 
 
 def provider_id(instance: Instance) -> ProviderId:

@@ -1,8 +1,8 @@
 """
-One pass over one instance: read what is, decide, record, act; and again while something follows at once.
+One reconcile of one instance: read it, decide, record, act; repeated while something follows at once.
 
-A job says only "look at this instance now". So a lost, late or doubled job is harmless, and a pass after a crash is the
-same as any other.
+A job carries only the id of the instance. So a lost, late or doubled job is harmless, and a reconcile after a crash is
+the same as any other.
 """
 
 from __future__ import annotations
@@ -31,52 +31,52 @@ from corral.store.session.database import Connection, Database
 from corral.store.tables import instances
 
 SOON = timedelta(seconds=10)
-"""A look due sooner than this is the same job, later; one due after it is a reminder that the leader sweeps."""
+"""A reconcile due sooner than this is the same job, run again; a later one is started by the leader (`wake_at`)."""
 BUSY_PAUSE = timedelta(milliseconds=250)
 MOST_STEPS = 12
-"""More steps than this in one pass would be a circle."""
+"""More steps than this in one reconcile would be an endless loop."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reconciler:
-    """Makes what is come to what is wanted, one pass at a time."""
+    """Brings instances closer to their goals, one at a time."""
 
     database: Database
-    acts: Steps
+    steps: Steps
     recorder: Recorder
     clock: Clock
     policy: Policy
     metrics: Metrics = field(default_factory=Metrics)
 
     def job_types(self, retries: int) -> list[JobType]:
-        """The jobs that are passes; their names say why somebody asked for one."""
+        """The types of the jobs that reconcile; their names say why."""
         names = {
             "create_instance": Priority.HIGH,
             "monitor_instance": Priority.NORMAL,
             "monitor_startup": Priority.NORMAL,
             RELEASE: Priority.URGENT,
         }
-        return [JobType(name=n, handler=self.look, priority=p, retries=retries) for n, p in names.items()]
+        return [JobType(name=n, handler=self.reconcile, priority=p, retries=retries) for n, p in names.items()]
 
-    async def look(self, run: JobRun) -> None:
-        """Make one pass; raises LookAgainError to be called again soon."""
+    async def reconcile(self, run: JobRun) -> None:
+        """Reconcile the instance of a job once; raises RequeueError to be run again soon."""
         instance_id = InstanceId(str(run.payload["instanceId"]))
         with structlog.contextvars.bound_contextvars(instance_id=instance_id):
             async with self.database.connection() as connection:
                 taken = await instance_lock.take(connection, instance_id)
                 if taken is None:
                     self.metrics.passes.labels(ReconcileEnd.BUSY).inc()
-                    raise RequeueError(BUSY_PAUSE, "another pass has it")
+                    raise RequeueError(BUSY_PAUSE, "another worker reconciles it")
                 try:
                     with structlog.contextvars.bound_contextvars(**_log_fields(taken.operation)), self._counted():
-                        hold = ReconcileContext(
+                        context = ReconcileContext(
                             connection=connection,
                             operation=taken.operation,
                             wake_at=taken.wake_at,
                             server=taken.server,
                             urgent=run.first,
                         )
-                        await self._pass(hold, taken.instance)
+                        await self._reconcile(context, taken.instance)
                 except StaleError as error:
                     raise RequeueError(timedelta(0), error.message) from error
                 except IllegalTransitionError as error:
@@ -86,7 +86,7 @@ class Reconciler:
 
     async def _contain(self, connection: Connection, instance_id: InstanceId, error: IllegalTransitionError) -> None:
         """
-        Leave an instance as it is recorded after a mistake in the lifecycle, and look at it again later.
+        Leave an instance as it is recorded after a mistake in the lifecycle, and reconcile it again later.
 
         Nothing of the refused change was written and no action followed from it: the machine is neither deleted nor
         forgotten. Failing the job instead would repeat the same mistake within seconds, and then drop the job.
@@ -96,7 +96,7 @@ class Reconciler:
 
     @contextmanager
     def _counted(self) -> Generator[None]:
-        """Count a pass by how it ends."""
+        """Count a reconcile by how it ends."""
         began, end = self.clock.monotonic(), ReconcileEnd.FAILED
         try:
             yield
@@ -111,31 +111,29 @@ class Reconciler:
             self.metrics.passes.labels(end).inc()
             self.metrics.pass_seconds.observe(self.clock.monotonic() - began)
 
-    async def _pass(self, hold: ReconcileContext, instance: Instance | None) -> None:
+    async def _reconcile(self, context: ReconcileContext, instance: Instance | None) -> None:
         if instance is None:
             return
         for _ in range(MOST_STEPS):
             now = self.clock.now()
             decision = decide(instance, now, self.policy)
             after = decided(instance, decision, now)
-            step = None if after is instance else Transition(after, why(instance, after, decision))
+            entered = None if after is instance else Transition(after, why(instance, after, decision))
+            wake_at = None if decision.requeue_after is None else now + decision.requeue_after
             if decision.action is Action.INSPECT:
-                wake_at = None if decision.requeue_after is None else now + decision.requeue_after
                 with self._acting(decision.action):
-                    outcome = await self.acts.inspect(hold, instance, step, wake_at)
+                    outcome = await self.steps.inspect_step.inspect(context, instance, entered, wake_at)
             else:
-                if step is not None:
-                    instance = await self.recorder.write(
-                        hold, instance, step, now=now, requeue_after=decision.requeue_after
-                    )
-                elif decision.requeue_after is not None:
-                    await hold.wake_by(instance, now + decision.requeue_after)
+                if entered is not None:
+                    instance = await self.recorder.write(context, instance, entered, now=now, wake_at=wake_at)
+                elif wake_at is not None:
+                    await context.wake_by(instance, wake_at)
                 if decision.action is None:
                     return
                 with self._acting(decision.action):
-                    outcome = await self.acts.do(decision.action, hold, instance)
+                    outcome = await self.steps.do(decision.action, context, instance)
             if outcome.requeue_after is not None:
-                await self._come_back(hold, outcome.instance, outcome.requeue_after)
+                await self._requeue(context, outcome.instance, outcome.requeue_after)
                 return
             if outcome.instance.generation == instance.generation:
                 return
@@ -152,14 +150,14 @@ class Reconciler:
         finally:
             self.metrics.actions.labels(action, end).inc()
 
-    async def _come_back(self, hold: ReconcileContext, instance: Instance, after: timedelta) -> None:
+    async def _requeue(self, context: ReconcileContext, instance: Instance, after: timedelta) -> None:
         if after < SOON:
             raise RequeueError(after, f"still {instance.phase}")
-        await hold.wake_by(instance, self.clock.now() + after)
+        await context.wake_by(instance, self.clock.now() + after)
 
 
 def _log_fields(operation: Operation | None) -> dict[str, object]:
-    """What every log line of a pass carries: a reminder's pass too belongs to the request that asked for all this."""
+    """What every log line of a reconcile carries: the operation, and the request that caused it."""
     if operation is None:
         return {}
     fields: dict[str, object] = {"operation": operation.kind.value}

@@ -1,10 +1,10 @@
-"""Writing a change of an instance down: its row, its operation, its event and its follow-ups, in one transaction."""
+"""Recording a change of an instance: its row, its operation, its events and jobs, in one transaction."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Protocol
 
 from corral.base.telemetry import log
@@ -30,19 +30,19 @@ class Publisher(Protocol):
 
 @dataclass(slots=True, kw_only=True)
 class ReconcileContext:
-    """An instance in the hands of a pass: the connection that has its lock, and what the pass knows beside it."""
+    """What one reconcile works with: the connection that holds the instance's lock, and what was read with it."""
 
     connection: Connection
     operation: Operation | None
     wake_at: datetime | None
-    """When it is to be looked at in any case; one that is taken down meanwhile has become a pass."""
+    """When the instance is reconciled at the latest."""
     server: datetime | None = None
-    """When the database server of that connection was started: a restored one is started after its rows were made."""
+    """When the database server of that connection was started."""
     urgent: bool = False
-    """Whether others wait that came earlier."""
+    """Whether this reconcile was run before earlier jobs."""
 
     async def wake_by(self, instance: Instance, at: datetime) -> None:
-        """See to it that *instance* is looked at by *at*; an earlier reminder stands."""
+        """Make sure that *instance* is reconciled by *at*; an earlier time is kept."""
         if self.wake_at is None or self.wake_at > at:
             await instances.wake_by(self.connection, instance.id, at)
             self.wake_at = at
@@ -58,71 +58,72 @@ class Transition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recorder:
-    """Writes changes down."""
+    """Writes changes of instances."""
 
     event_publisher: Publisher
 
     async def write(
         self,
-        hold: ReconcileContext,
+        context: ReconcileContext,
         before: Instance,
-        *steps: Transition,
+        *transitions: Transition,
         now: datetime,
-        requeue_after: timedelta | None = None,
+        wake_at: datetime | None = None,
     ) -> Instance:
         """
-        Replace *before* by the last of *steps* and tell of every phase on the way; answers the instance as written.
+        Replace *before* by the last of *transitions*, with an event for each, and return the instance as written.
 
         Raises StaleError if another process changed it since it was read, and IllegalTransitionError if the lifecycle
         has no such change of phase; then nothing was written.
         """
-        wake_at = None if requeue_after is None else now + requeue_after
-        befores = (before, *(step.after for step in steps))
-        for old, step in zip(befores, steps, strict=False):
-            check_transition(old, step.after)
-        moves = [(old, step) for old, step in zip(befores, steps, strict=False) if _is_told(old, step.after)]
-        update = instances.update(steps[-1].after, wake_at=wake_at)
+        befores, last = (before, *(each.after for each in transitions)), transitions[-1].after
+        for old, transition in zip(befores, transitions, strict=False):
+            check_transition(old, transition.after)
+        moves = [(old, new) for old, new in zip(befores, transitions, strict=False) if _is_event(old, new.after)]
+        update = instances.update(last, wake_at=wake_at)
         if not moves:  # one statement is a transaction by itself
-            if not await update.run(hold.connection):
+            if not await update.run(context.connection):
                 raise instances.stale(before)
-            hold.wake_at = wake_at
-            return instances.updated(steps[-1].after)
-        # Whoever changes the operation changes the instance, too: if this write finds the instance as it was read, its
-        # operation is as it was read with it.
-        operation, following, changes = _following(moves, hold.operation, now, if_=update.name)
-        if not await self.event_publisher.write(hold.connection, [update, *following], changes):
+            context.wake_at = wake_at
+            return instances.updated(last)
+        # A change of the operation also changes its instance: if this write finds the instance as it was read, its
+        # operation is unchanged too.
+        operation, following, changes = _following(moves, context.operation, now, if_=update.name)
+        if not await self.event_publisher.write(context.connection, [update, *following], changes):
             raise instances.stale(before)
-        hold.operation, hold.wake_at = operation, wake_at
+        context.operation, context.wake_at = operation, wake_at
         for change in changes:
             left, entered = (None if change.before is None else change.before.phase), change.after.phase
             if left is not entered:
                 log.info("instance.phase_changed", old=left, new=entered, because=change.because)
-        return instances.updated(steps[-1].after)
+        return instances.updated(last)
 
 
 def _following(
     moves: Sequence[tuple[Instance, Transition]], operation: Operation | None, now: datetime, *, if_: str
 ) -> tuple[Operation | None, list[Write], list[Change]]:
-    """Their operation after *moves*; what is to be written with them, if *if_* is; and the news."""
+    """The operation after *moves*, the writes to combine with that named *if_*, and the changes to publish."""
     writes: list[Write] = []
     changes: list[Change] = []
     latest = operation
-    for old, step in moves:
+    for old, transition in moves:
         progress = None
         if latest is not None:
-            earlier, latest = latest, advanced(latest, step.after, now)
+            earlier, latest = latest, advanced(latest, transition.after, now)
             progress = Progress(before=earlier, after=latest)
             is_over = latest.status is OperationStatus.COMPLETED and earlier.status is not latest.status
             if is_over and latest.stamps.get("ready") == now:
-                writes.append(ready_times.add(step.after.request.product_name, latest, if_=if_))
-        changes.append(Change(before=old, after=step.after, because=step.because, at=now, progress=progress))
+                writes.append(ready_times.add(transition.after.request.product_name, latest, if_=if_))
+        changes.append(
+            Change(before=old, after=transition.after, because=transition.because, at=now, progress=progress)
+        )
     if latest is not None and latest is not operation:
         writes.append(operations.update(latest, if_=if_))
     return latest, writes, changes
 
 
-def _is_told(before: Instance, after: Instance) -> bool:
-    """Whether a change is worth an event: another phase, news of what was asked, a reclaim notice, a new wait."""
+def _is_event(before: Instance, after: Instance) -> bool:
+    """Whether a change causes an event: another phase, progress of the pending action, a reclaim notice, a new wait."""
     return (
         before.phase is not after.phase
         or before.pending.action is not after.pending.action

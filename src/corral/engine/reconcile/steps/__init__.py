@@ -1,7 +1,7 @@
 """
-What a reconcile does about an instance, one module an action.
+The actions of a reconcile, one module each: create, start, inspect, probe, confirm, stop and delete.
 
-Called by the reconciler with a ReconcileContext. Calls the provider, the prober and the recorder.
-Rule: a step records what came of it; it never chooses a phase by itself.
-Start with `dispatch.py`.
+Called by the reconciler through `dispatch.py`. Calls the provider, the prober and the recorder.
+Rule: a step changes an instance only by a transition of the domain, and returns it as recorded.
+Start with `dispatch.py`; `create.py` sends create calls and `create_outcome.py` records them.
 """

@@ -1,9 +1,8 @@
 """
-Starting and restarting what exists.
+Starting and restarting an instance that exists.
 
-That it is owed, and that it is about to be asked for, is recorded before it is asked for; only a sighting shows that it
-happened. A start may be repeated: one that runs already is not harmed. A restart may not, so one in doubt is given time
-to show. Neither ever deletes or moves anything.
+The intent is recorded before the call; only an observation shows that it happened. A start may be repeated, because it
+does not harm an instance that runs. A restart may not, so the settle time passes before one in doubt is sent again.
 """
 
 from __future__ import annotations
@@ -21,8 +20,9 @@ from corral.domain.errors import (
     CloudTransientError,
     CloudUnknownError,
 )
-from corral.domain.instance import Failure, Instance
-from corral.domain.lifecycle.decide import Policy
+from corral.domain.instance import Failure, Instance, PendingAction
+from corral.domain.lifecycle.decision import Policy
+from corral.domain.lifecycle.tables import Action
 from corral.engine.reconcile.outcome import Outcome, provider_id
 from corral.engine.reconcile.recorder import ReconcileContext, Recorder, Transition
 
@@ -33,61 +33,50 @@ NO_GPU: Final = "its host has no free GPU now: start it again later, or create a
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartStep:
-    """Asks the provider to start and to restart."""
+    """Sends starts and restarts."""
 
     cloud: Cloud
     recorder: Recorder
     clock: Clock
     policy: Policy
 
-    async def start(self, hold: ReconcileContext, instance: Instance) -> Outcome:
-        """Ask for a start; may raise CloudTransientError, when it certainly was not asked for."""
-        asked = await self._about_to_ask(hold, instance)
+    async def start(self, context: ReconcileContext, instance: Instance) -> Outcome:
+        """Send a start; raises CloudTransientError if it was certainly not carried out."""
+        asked = await self._about_to_ask(context, instance)
         try:
             await self.cloud.start(provider_id(instance))
         except CloudError as error:
-            return await self._not_done(hold, asked, error)
-        return await self._answered(hold, asked, asked)
+            return await self._not_done(context, asked, error)
+        return await self._answered(context, asked, asked.pending.action)
 
-    async def restart(self, hold: ReconcileContext, instance: Instance) -> Outcome:
-        """Ask for a restart; what was seen before says nothing from here on."""
-        asked = await self._about_to_ask(
-            hold, replace(instance, observation=replace(instance.observation, sighting=None))
-        )
+    async def restart(self, context: ReconcileContext, instance: Instance) -> Outcome:
+        """Send a restart; earlier observations no longer count."""
+        unseen = replace(instance, observation=replace(instance.observation, sighting=None))
+        asked = await self._about_to_ask(context, unseen)
         try:
             await self.cloud.restart(provider_id(instance))
         except CloudError as error:
-            return await self._not_done(hold, asked, error)
-        return await self._answered(hold, asked, replace(asked, pending=replace(asked.pending, action=None)))
+            return await self._not_done(context, asked, error)
+        return await self._answered(context, asked, action=None)
 
-    async def _about_to_ask(self, hold: ReconcileContext, instance: Instance) -> Instance:
+    async def _about_to_ask(self, context: ReconcileContext, instance: Instance) -> Instance:
         now = self.clock.now()
-        asking = replace(
-            instance,
-            pending=replace(instance.pending, sent_at=now, attempts=instance.pending.attempts + 1),
-        )
-        return await self.recorder.write(
-            hold, instance, Transition(asking, "about to ask"), now=now, requeue_after=self.policy.settle
-        )
+        pending = replace(instance.pending, sent_at=now, attempts=instance.pending.attempts + 1)
+        asking = Transition(replace(instance, pending=pending), "about to ask")
+        return await self.recorder.write(context, instance, asking, now=now, wake_at=now + self.policy.settle)
 
-    async def _answered(self, hold: ReconcileContext, asked: Instance, done: Instance) -> Outcome:
-        agreed = Transition(
-            replace(done, pending=replace(done.pending, refused=None)), "the provider was asked, and agreed"
-        )
-        written = await self._write(hold, asked, agreed)
+    async def _answered(self, context: ReconcileContext, asked: Instance, action: Action | None) -> Outcome:
+        pending = replace(asked.pending, action=action, refused=None)
+        written = await self._write(context, asked, pending, "the provider was asked, and agreed")
         return Outcome(instance=written, requeue_after=self.policy.settle)
 
-    async def _not_done(self, hold: ReconcileContext, asked: Instance, error: CloudError) -> Outcome:
+    async def _not_done(self, context: ReconcileContext, asked: Instance, error: CloudError) -> Outcome:
         match error:
             case CloudUnknownError():
                 log.info("instance.ask_in_doubt", why=error.message)
                 return Outcome(instance=asked, requeue_after=self.policy.settle)
             case CloudTransientError():
-                await self._write(
-                    hold,
-                    asked,
-                    Transition(replace(asked, pending=replace(asked.pending, sent_at=None)), "could not be asked"),
-                )
+                await self._write(context, asked, replace(asked.pending, sent_at=None), "could not be asked")
                 raise error
             case CloudRefusedError() if error.code in OF_ACCOUNT:
                 refused = Failure(code=error.code, message=error.message)
@@ -96,10 +85,11 @@ class StartStep:
             case _:
                 refused = Failure(code="STARTUP_FAILED", message=error.message)
         log.info("instance.start_refused", why=error.message)
-        written = await self._write(
-            hold, asked, Transition(replace(asked, pending=replace(asked.pending, refused=refused)), refused.message)
-        )
-        return Outcome(instance=written)
+        pending = replace(asked.pending, refused=refused)
+        return Outcome(instance=await self._write(context, asked, pending, refused.message))
 
-    async def _write(self, hold: ReconcileContext, before: Instance, step: Transition) -> Instance:
-        return await self.recorder.write(hold, before, step, now=self.clock.now())
+    async def _write(
+        self, context: ReconcileContext, before: Instance, pending: PendingAction, because: str
+    ) -> Instance:
+        after = Transition(replace(before, pending=pending), because)
+        return await self.recorder.write(context, before, after, now=self.clock.now())

@@ -1,0 +1,88 @@
+"""Checking the endpoints of an instance that runs, and of one that failed its health checks and may answer by now."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import timedelta
+
+from corral.base.clock import Clock
+from corral.base.telemetry import log
+from corral.cloud.port import Cloud
+from corral.domain.errors import CloudError
+from corral.domain.health.checks import CheckAgain, GivenUp, HealthReport, OverallHealth, Passed, judge, unmapped
+from corral.domain.health.rechecks import check_time, until_recheck
+from corral.domain.instance import Failure, Instance
+from corral.domain.lifecycle.decision import Policy
+from corral.domain.lifecycle.transitions import gave_up, healthy
+from corral.domain.observation.sighting import Sighting
+from corral.engine.reconcile.outcome import Outcome, provider_id
+from corral.engine.reconcile.recorder import ReconcileContext, Recorder, Transition
+from corral.engine.reconcile.steps.inspect import login_methods
+from corral.health.probe import Prober
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProbeStep:
+    """Makes health checks and records what they showed."""
+
+    cloud: Cloud
+    prober: Prober
+    recorder: Recorder
+    clock: Clock
+    policy: Policy
+    jitter: Callable[[], float]
+
+    async def probe(self, context: ReconcileContext, instance: Instance) -> Outcome:
+        """Check every endpoint once and record the result; an urgent reconcile gives up on endpoints that are slow."""
+        unusable = unmapped(instance.endpoints, instance.health_spec)
+        if unusable is not None:
+            return await self._fail(context, instance, unusable)
+        try:
+            async with asyncio.timeout(self.policy.hurry.total_seconds() if context.urgent else None):
+                report = await self.prober.check(instance.endpoints, instance.health_spec, previous=instance.health)
+        except TimeoutError:
+            return Outcome(instance=instance, requeue_after=timedelta(0))
+        now = self.clock.now()
+        match judge(report, instance.health_spec, now=now, jitter=self.jitter()):
+            case Passed():
+                ready = Transition(healthy(instance, report, now), "healthy")
+                return Outcome(instance=await self.recorder.write(context, instance, ready, now=now))
+            case CheckAgain() as again:
+                unhealthy = Transition(replace(instance, health=report), "not healthy yet")
+                wake_at = now + again.after + check_time(instance, self.policy)
+                written = await self.recorder.write(context, instance, unhealthy, now=now, wake_at=wake_at)
+                return Outcome(instance=written, requeue_after=again.after)
+            case GivenUp() as given_up:
+                return await self._fail(context, instance, given_up, report)
+
+    async def probe_failed(self, context: ReconcileContext, instance: Instance) -> Outcome:
+        """Check once more an instance that failed its health checks and runs; it becomes ready if it is healthy."""
+        endpoints, access = instance.endpoints, instance.access
+        try:
+            seen = await self.cloud.instance(provider_id(instance))
+        except CloudError as error:
+            log.info("instance.look_refused", why=error.message)
+        else:
+            if seen is not None and seen.sighting is Sighting.RUNNING:
+                endpoints, access = seen.endpoints, login_methods(seen) or access
+        spec = instance.health_spec
+        report = await self.prober.check(endpoints, spec, previous=instance.health)
+        now = self.clock.now()
+        probed = replace(instance, health=report, endpoints=endpoints, access=access)
+        if unmapped(endpoints, spec) is None and report.overall is OverallHealth.HEALTHY:
+            ready = Transition(healthy(probed, report, now), "healthy at last")
+            return Outcome(instance=await self.recorder.write(context, instance, ready, now=now))
+        again = until_recheck(probed, now, self.policy)
+        unhealthy = Transition(probed, "still not healthy")
+        written = await self.recorder.write(context, instance, unhealthy, now=now, wake_at=now + again)
+        return Outcome(instance=written, requeue_after=again)
+
+    async def _fail(
+        self, context: ReconcileContext, instance: Instance, given_up: GivenUp, report: HealthReport | None = None
+    ) -> Outcome:
+        now = self.clock.now()
+        failure = Failure(code=given_up.code, message=given_up.message)
+        failed = Transition(gave_up(instance, failure, now, report), failure.message)
+        return Outcome(instance=await self.recorder.write(context, instance, failed, now=now))

@@ -1,0 +1,88 @@
+"""Sending a stop or delete. Only a later observation shows whether it had an effect (`lifecycle/release.py`)."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from corral.base.clock import Clock
+from corral.base.telemetry import log
+from corral.cloud.port import Cloud
+from corral.domain.errors import CloudError, CloudTransientError, CloudUnknownError, StaleError
+from corral.domain.instance import Failure, Instance
+from corral.domain.lifecycle import release
+from corral.domain.lifecycle.decision import Policy
+from corral.engine.reconcile.outcome import Outcome, provider_id
+from corral.engine.reconcile.recorder import ReconcileContext, Recorder, Transition
+from corral.store.tables import instances
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StopDeleteStep:
+    """Sends stops and deletes, and records how each call ended."""
+
+    cloud: Cloud
+    recorder: Recorder
+    clock: Clock
+    policy: Policy
+
+    async def stop(self, context: ReconcileContext, instance: Instance) -> Outcome:
+        """Send a stop; raises CloudTransientError if it was certainly not carried out."""
+        return await self._send(context, instance, self.cloud.stop)
+
+    async def delete(self, context: ReconcileContext, instance: Instance) -> Outcome:
+        """Send a delete; raises CloudTransientError if it was certainly not carried out."""
+        return await self._send(context, instance, self.cloud.delete)
+
+    async def _send(
+        self, context: ReconcileContext, instance: Instance, call: Callable[[str], Awaitable[bool | None]]
+    ) -> Outcome:
+        """
+        Record that *call* is about to be sent, send it, and record how it ended.
+
+        After a call that was certainly not carried out, the record is as before, with the reason.
+        """
+        sent = await self._write(context, instance, release.sending(instance, self.clock.now()), "about to ask")
+        refused: Failure | None = None
+        is_accepted = False
+        try:
+            is_accepted = bool(await call(provider_id(instance)))
+        except CloudTransientError as error:
+            why = Failure(code=error.code, message=error.message)
+            await self._end(context, sent, lambda known: release.not_sent(known, instance, why), error.message)
+            if error.retry_after_seconds is None:
+                error.retry_after_seconds = self.policy.poll.total_seconds()
+            raise
+        except CloudUnknownError as error:
+            log.info("instance.ask_in_doubt", instance_id=instance.id, why=error.message)
+        except CloudError as error:
+            # Sent again for as long as it takes: a machine that cannot be deleted is a bill that must be seen.
+            log.error("instance.ask_refused", instance_id=instance.id, why=error.message)
+            refused = Failure(code=error.code, message=error.message)
+        now = self.clock.now()
+        because = "the provider was asked" if refused is None else refused.message
+
+        def answered(known: Instance) -> Instance:
+            return release.answered(known, now, refused, is_accepted=is_accepted)
+
+        ended = await self._end(context, sent, answered, because)
+        return Outcome(instance=ended, requeue_after=self.policy.repeat_after)
+
+    async def _end(
+        self, context: ReconcileContext, sent: Instance, end: Callable[[Instance], Instance], because: str
+    ) -> Instance:
+        """Record how the call ended, also if an observation was recorded during the call."""
+        try:
+            return await self._write(context, sent, end(sent), because)
+        except StaleError:
+            known = await instances.load(context.connection, sent.id)
+            if known is None or known.operation_id != sent.operation_id:
+                raise
+            if known.pending.sent_at != sent.pending.sent_at:
+                raise
+            return await self._write(context, known, end(known), because)
+
+    async def _write(self, context: ReconcileContext, before: Instance, after: Instance, because: str) -> Instance:
+        now = self.clock.now()
+        wake_at = now + self.policy.repeat_after
+        return await self.recorder.write(context, before, Transition(after, because), now=now, wake_at=wake_at)
