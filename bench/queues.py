@@ -16,9 +16,9 @@ from pgqueuer.queries import Queries
 
 from bench.environment import Environment
 from corral.base.telemetry import Metrics
+from corral.jobs.pgqueuer_adapter import install
 from corral.jobs.queue import JobQueue, NewJob
 from corral.jobs.registry import JobRun, JobType, Registry
-from corral.jobs.tables import install
 from corral.jobs.worker import Worker
 from corral.store.server.migrate import migrate
 from corral.store.session.database import Database

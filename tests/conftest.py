@@ -19,7 +19,7 @@ from hypothesis import settings as hypothesis_settings
 from support.schedule import Test, scheduled
 
 from corral.base.clock import SystemClock
-from corral.jobs.tables import install
+from corral.jobs.pgqueuer_adapter import install
 from corral.store.server.embedded import EmbeddedServer
 from corral.store.server.migrate import migrate
 from corral.store.server.target import DatabaseTarget

@@ -41,8 +41,8 @@ from corral.domain.health.checks import HealthCheckSpec
 from corral.domain.observation.sighting import Endpoint
 from corral.domain.placement.catalog import PortKind
 from corral.health.probe import Prober
+from corral.jobs.pgqueuer_adapter import install, queries_of
 from corral.jobs.registry import JobPool
-from corral.jobs.tables import install, queries_of
 from corral.store.server.migrate import migrate
 from corral.store.server.target import DatabaseTarget
 from novitasim.testing import Simulated, start_simulator

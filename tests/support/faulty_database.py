@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any, cast
 
-from corral.jobs.tables import QUEUE
+from corral.jobs.pgqueuer_adapter import QUEUE
 from corral.store.session.database import Connection, Database, Pool
 from support.script import Script
 

@@ -29,15 +29,15 @@ from support.patience import SHORT
 
 async def main(host: str, name: str, instance: str) -> None:
     target, clock = DatabaseTarget(host=host, user=SUPERUSER, database=name), SystemClock()
-    presence = Presence(target, clock, role="worker", release=release, patience=SHORT)
+    presence = Presence(target, clock, role="worker", release=release, timeouts=SHORT)
     leadership = Leadership(target, clock, matter="test", application_name=presence.application_name)
-    async with presence.kept():
+    async with presence.reporting():
         database = await Database.connect(target, most_connections=8, application_name=presence.application_name)
 
         async def deed(_run: JobRun) -> None:
             async with database.connection() as connection:
-                assert await instance_lock.take(connection, InstanceId(instance)) is not None
-                async with leadership.won():
+                assert await instance_lock.acquire(connection, InstanceId(instance)) is not None
+                async with leadership.leading():
                     _say("leading")
                     await _lead(leadership, clock)
 

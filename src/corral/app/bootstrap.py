@@ -68,8 +68,8 @@ async def serve(
         listener = stack.enter_context(contextlib.closing(listen(settings.http.host, settings.http.port)))
         target, embedded = await stack.enter_async_context(opened_database(settings, clock))
         await migrate_database(target)
-        presence = Presence(target, clock, role=role.value, release=release, seats=settings.jobs.max_concurrent)
-        await stack.enter_async_context(presence.kept())
+        presence = Presence(target, clock, role=role.value, release=release, places=settings.jobs.max_concurrent)
+        await stack.enter_async_context(presence.reporting())
         database = await Database.connect(
             target,
             most_connections=pool_size(settings, role),

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager, contextmanager
 from corral.base.clock import Clock
 from corral.base.settings import Settings
 from corral.domain.errors import SettingsError
-from corral.jobs import tables
+from corral.jobs import pgqueuer_adapter
 from corral.store.server.embedded import EmbeddedServer
 from corral.store.server.migrate import Migration, migrate
 from corral.store.server.server_check import check_server
@@ -17,7 +17,7 @@ from corral.store.server.target import DatabaseTarget
 
 async def migrate_database(target: DatabaseTarget) -> list[Migration]:
     """Bring the schema up to date; answers what was applied."""
-    return await migrate(target, first=tables.install)
+    return await migrate(target, first=pgqueuer_adapter.install)
 
 
 @asynccontextmanager

@@ -22,7 +22,7 @@ from corral.domain.errors import GoalRefusedError
 from corral.engine.recovery import archive
 from corral.engine.recovery.archive import ArchiveImport, Header, OnProgress
 from corral.engine.recovery.rebuild import Rebuilder, RebuildPlan
-from corral.jobs import tables
+from corral.jobs import pgqueuer_adapter
 from corral.store.server.cluster_location import locate
 from corral.store.server.migrate import migrate, migrations, report
 from corral.store.server.target import DatabaseTarget
@@ -91,7 +91,7 @@ async def rebuild(settings: Settings, *, installation: str | None, dry_run: bool
             new_id=engine.runtime.new_id,
             health=order_defaults(settings).health,
         )
-        plan = await rebuilding.look(installation)
+        plan = await rebuilding.plan(installation)
         if not dry_run:
             async with database.transaction() as connection:
                 await rebuilding.record(connection, plan)
@@ -104,7 +104,7 @@ async def _prepare(target: DatabaseTarget, schema: int) -> None:
     steps = migrations()
     is_new = len((await report(target)).missing) == len(steps)
     chosen = [step for step in steps if step.number <= schema] if is_new else steps
-    await migrate(target, first=tables.install, steps=chosen)
+    await migrate(target, first=pgqueuer_adapter.install, steps=chosen)
 
 
 @asynccontextmanager

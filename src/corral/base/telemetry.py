@@ -193,7 +193,7 @@ class Metrics:
         self.webhook_seconds = self._histogram("corral_webhook_attempt_seconds", "Time a receiver took to answer.")
         self.audit_unwritten = self._counter(
             "corral_audit_unwritten_total",
-            "Calls missing in the audit log: `unmatched_records` were too many a minute, or writing `failed`.",
+            "Requests missing in the audit log: beyond the limit of unknown callers (`strangers`), or `failed`.",
             "reason",
         )
         self.log_lines_dropped = self._counter(

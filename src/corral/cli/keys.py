@@ -35,7 +35,7 @@ def create(
     from corral.engine.auth import api_keys  # noqa: PLC0415  # half a second that other commands need not wait
 
     key, text = _with_database(
-        lambda database: api_keys.issue(database, name=name, access=role, now=SystemClock().now())
+        lambda database: api_keys.create_key(database, name=name, access=role, now=SystemClock().now())
     )
     if json:
         print_json({**_described(key), "key": text})
@@ -49,7 +49,7 @@ def list_keys(json: Json = False) -> None:
     """List every key: its role, its first characters, and when it was last used."""
     from corral.engine.auth import api_keys  # noqa: PLC0415  # as above
 
-    found = _with_database(api_keys.listed)
+    found = _with_database(api_keys.list_keys)
     if json:
         print_json([_described(key) for key in found])
         return
@@ -73,7 +73,7 @@ def revoke(named: Annotated[str, typer.Argument(metavar="ID|NAME", help="Id or n
     """End a key: every process refuses it at once, for good."""
     from corral.engine.auth import api_keys  # noqa: PLC0415  # as above
 
-    key = _with_database(lambda database: api_keys.withdraw(database, named=named, now=SystemClock().now()))
+    key = _with_database(lambda database: api_keys.revoke_key(database, named=named, now=SystemClock().now()))
     print_line(f"{key.id} ({key.name}) is revoked")
 
 

@@ -24,8 +24,8 @@ from corral.domain.backoff import delay
 from corral.domain.errors import CloudTransientError, StoreUnavailableError
 from corral.jobs.adaptive_semaphore import AdaptiveSemaphore
 from corral.jobs.pause import Pause
+from corral.jobs.pgqueuer_adapter import RequeueRequested
 from corral.jobs.registry import CORRELATION, JobId, JobRun, JobType, Priority, RequeueError
-from corral.jobs.tables import RequeueRequested
 
 FIRST_RETRY_SECONDS = 0.1
 LAST_RETRY_SECONDS = 300.0
@@ -36,8 +36,8 @@ OUTAGE_PAUSE_SECONDS = 5.0
 class RunningJobs:
     """The handlers running now: so many at once, and called off together at the end."""
 
-    def __init__(self, seats: AdaptiveSemaphore, pause: Pause | None = None) -> None:
-        self._seats = seats
+    def __init__(self, places: AdaptiveSemaphore, pause: Pause | None = None) -> None:
+        self._places = places
         self._pause = pause or Pause()
         self._tasks: set[asyncio.Task[object]] = set()
         self._abandoned = False
@@ -50,13 +50,13 @@ class RunningJobs:
         return len(self._tasks)
 
     @asynccontextmanager
-    async def seat(self, task: asyncio.Task[object], *, is_urgent: bool) -> AsyncGenerator[None]:
+    async def place(self, task: asyncio.Task[object], *, is_urgent: bool) -> AsyncGenerator[None]:
         """Hold one of the places for *task*, which must be the current one; raises Postponed when called off."""
         if self._abandoned:
             raise RequeueRequested(timedelta(0), "its worker is stopping")
         self._tasks.add(task)
         try:
-            async with self._seats.place(is_urgent=is_urgent):
+            async with self._places.place(is_urgent=is_urgent):
                 if self._pause.is_on:
                     raise RequeueRequested(timedelta(0), "processing is paused")
                 yield
@@ -99,22 +99,22 @@ class Executor(AbstractEntrypointExecutor):
         began = self._clock.monotonic()
         with structlog.contextvars.bound_contextvars(**_log_fields(run)):
             try:
-                async with self._running.seat(task, is_urgent=job.priority >= Priority.URGENT):
+                async with self._running.place(task, is_urgent=job.priority >= Priority.URGENT):
                     await self._type.handler(run)
             except Exception as error:
-                verdict = self._verdict(run, error)
+                outcome_error = self._error_for_pgqueuer(run, error)
                 outcome = (
                     "failed"
-                    if verdict is error
+                    if outcome_error is error
                     else "postponed"
-                    if isinstance(verdict, RequeueRequested)
+                    if isinstance(outcome_error, RequeueRequested)
                     else "retried"
                 )
                 self._count(outcome, began)
-                raise verdict from error
+                raise outcome_error from error
             self._count("completed", began)
 
-    def _verdict(self, run: JobRun, error: Exception) -> Exception:
+    def _error_for_pgqueuer(self, run: JobRun, error: Exception) -> Exception:
         """What is to become of the job: put back free of charge, tried again, or (the error itself) failed for good."""
         match error:
             case RequeueRequested():

@@ -17,10 +17,10 @@ import msgspec
 
 from corral.base.telemetry import correlation_id
 from corral.domain.audit import AuditEntry
-from corral.jobs import pause, views
+from corral.jobs import pause, statements
 from corral.jobs.pause import PauseState
+from corral.jobs.pgqueuer_adapter import LOG, QUEUE
 from corral.jobs.registry import CORRELATION, JobId, JobPool, Payload, Priority, Registry
-from corral.jobs.tables import LOG, QUEUE
 from corral.store.session.database import SWEEP_SECONDS, Database
 from corral.store.sql.bulk_insert import BulkInsert
 from corral.store.sql.combined_statement import Write
@@ -154,20 +154,20 @@ class JobQueue:
         )
         async with self._database.connection() as connection:
             rows = await connection.fetch(
-                views.LIST, None, type, word, priority, instance_id, limit, offset, self._main_types()
+                statements.LIST, None, type, word, priority, instance_id, limit, offset, self._main_types()
             )
         return [self._view(row) for row in rows]
 
     async def get(self, job_id: JobId) -> JobView | None:
         """One job, whatever became of it, until it is cleaned up."""
         async with self._database.connection() as connection:
-            rows = await connection.fetch(views.LIST, job_id, None, None, None, None, 1, 0, self._main_types())
+            rows = await connection.fetch(statements.LIST, job_id, None, None, None, None, 1, 0, self._main_types())
         return self._view(rows[0]) if rows else None
 
     async def stats(self) -> QueueStats:
         """Counts over all jobs, and how late the queue runs."""
         async with self._database.connection() as connection:
-            rows = await connection.fetch(views.STATS, self._main_types())
+            rows = await connection.fetch(statements.STATS, self._main_types())
             now = await connection.fetchval("SELECT now()")
         by_status, by_type = dict.fromkeys(JobStatus, 0), dict[str, int]()
         for row in rows:
@@ -180,7 +180,7 @@ class JobQueue:
     async def backlog(self) -> Backlog:
         """What is not finished; unlike `stats` it costs the same however many have finished."""
         async with self._database.connection() as connection:
-            rows = await connection.fetch(views.BACKLOG, self._main_types())
+            rows = await connection.fetch(statements.BACKLOG, self._main_types())
         by_status = dict.fromkeys(_STATUSES.values(), 0) | {_STATUSES[row["status"]]: row["jobs"] for row in rows}
         return Backlog(by_status=by_status, oldest_pending_age=next((r["age"] for r in rows if r["age"]), None))
 

@@ -8,7 +8,7 @@ from uuid import UUID
 
 import asyncpg
 
-from corral.jobs.tables import CHANNEL, QUEUE, WAKE
+from corral.jobs.pgqueuer_adapter import CHANNEL, QUEUE, WAKE
 from corral.store.session.database import Connection
 
 _RELEASE: Final = f"""

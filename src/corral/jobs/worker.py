@@ -25,9 +25,9 @@ from corral.domain.errors import StoreUnavailableError
 from corral.jobs.adaptive_semaphore import URGENT_PLACES, AdaptiveSemaphore
 from corral.jobs.execution import Executor, RunningJobs
 from corral.jobs.pause import Pause
+from corral.jobs.pgqueuer_adapter import CHANNEL, CorralQueries, queries_of_pool
 from corral.jobs.queue import JobQueue, NewJob
 from corral.jobs.registry import JobPool, JobType, Priority, Registry
-from corral.jobs.tables import CHANNEL, CorralQueries, queries_of_pool
 from corral.jobs.takeover import release
 from corral.store.session.database import Database
 

@@ -47,7 +47,7 @@ class Attempt:
     duration_ms: int
     error: str | None
     """Why it was not delivered: a category and a sentence, neither with any part of the URL."""
-    wished: timedelta | None = None
+    retry_after: timedelta | None = None
     """How long the receiver asks us to wait (`Retry-After` in seconds)."""
 
 
@@ -101,7 +101,7 @@ class Sender:
         if fault is not None:
             return self._failed(began, f"address_refused: {fault}", AttemptOutcome.FINAL)
         try:
-            status, wished = await self._post(url, body, message_id)
+            status, retry_after = await self._post(url, body, message_id)
         except EXCHANGE_ERRORS as error:
             return self._failed(began, _reason(error), AttemptOutcome.RETRY)
         outcome = outcome_of(status)
@@ -112,7 +112,7 @@ class Sender:
             error=None
             if outcome is AttemptOutcome.DELIVERED
             else f"{status_category(status)}: answered with status {status}",
-            wished=wished,
+            retry_after=retry_after,
         )
 
     async def _post(self, url: str, body: bytes, message_id: str) -> tuple[int, timedelta | None]:

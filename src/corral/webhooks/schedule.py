@@ -22,7 +22,7 @@ receiver loses events; longer, and later events of the same instance wait behind
 SPREAD = 0.2
 """Share by which pauses vary, so that the events of an outage do not all come back in the same second."""
 
-LONGEST_WISH = timedelta(hours=1)
+LONGEST_RETRY_AFTER = timedelta(hours=1)
 """How long a receiver may ask us to wait (`Retry-After`); more would outlast the delivery itself."""
 
 _PATIENCE_STATUSES = (408, 425, 429)
@@ -51,14 +51,14 @@ def outcome_of(status: int) -> AttemptOutcome:
     return AttemptOutcome.RETRY
 
 
-def next_delay(attempt: int, *, jitter: float, wished: timedelta | None = None) -> timedelta | None:
+def next_delay(attempt: int, *, jitter: float, retry_after: timedelta | None = None) -> timedelta | None:
     """
     How long to wait after attempt number *attempt*, the first being 1; None when it was the last.
 
-    *jitter* in [0, 1) decides the jitter; *wished* is what the receiver asked for, obeyed within reason.
+    *jitter* in [0, 1) decides the jitter; *retry_after* is what the receiver asked for, obeyed within reason.
     """
     if attempt >= MOST_TRIES:
         return None
     pause = delay(attempt, first=FIRST_PAUSE_SECONDS, most=LONGEST_PAUSE_SECONDS, factor=PAUSE_GROWTH)
     ours = timedelta(seconds=jittered(pause, spread=SPREAD, jitter=jitter))
-    return max(ours, min(wished or timedelta(0), LONGEST_WISH))
+    return max(ours, min(retry_after or timedelta(0), LONGEST_RETRY_AFTER))

@@ -13,7 +13,7 @@ from corral.base.settings import CacheSettings
 from corral.cache.registry import CacheName, CacheRegistry
 from corral.domain.access import SHOWN, Access
 from corral.domain.errors import GoalRefusedError, NotFoundError, SettingsError, StoreUnavailableError
-from corral.engine.auth.api_keys import ApiKeys, issue, listed, withdraw
+from corral.engine.auth.api_keys import ApiKeys, create_key, list_keys, revoke_key
 from corral.engine.queries.cache_invalidation import CacheInvalidation
 from corral.store.server.target import DatabaseTarget
 from corral.store.session.database import Database
@@ -37,7 +37,7 @@ def ring(database: Database, book: CacheRegistry, clock: SteppedClock) -> ApiKey
 
 async def test_a_key_is_recognised_and_stored_nowhere(database: Database, ring: ApiKeys, clock: SteppedClock) -> None:
     """Who reads the whole database cannot call."""
-    key, text = await issue(database, name="ci", access=Access.OPERATOR, now=clock.now())
+    key, text = await create_key(database, name="ci", access=Access.OPERATOR, now=clock.now())
     found = await ring.find(text)
     async with database.connection() as connection:
         tables = await connection.fetch("SELECT relname FROM pg_class WHERE relkind = 'r' AND relname LIKE 'corral%'")
@@ -57,7 +57,7 @@ async def test_a_thousand_requests_cost_one_query(
     database: Database, ring: ApiKeys, book: CacheRegistry, clock: SteppedClock
 ) -> None:
     """Also when most of them carry a wrong key."""
-    _, text = await issue(database, name="ci", access=Access.VIEWER, now=clock.now())
+    _, text = await create_key(database, name="ci", access=Access.VIEWER, now=clock.now())
     found = [await ring.find(text if number % 10 == 0 else f"corral_{number}") for number in range(1000)]
 
     assert len([one for one in found if one is not None]) == 100
@@ -75,9 +75,9 @@ async def test_a_revoked_key_is_refused_by_another_process(target: DatabaseTarge
     ring = ApiKeys(database, book, clock)
     elsewhere = await Database.connect(target, most_connections=1)
 
-    _, text = await issue(elsewhere, name="ci", access=Access.VIEWER, now=clock.now())
+    _, text = await create_key(elsewhere, name="ci", access=Access.VIEWER, now=clock.now())
     assert await ring.find(text) is not None
-    await withdraw(elsewhere, named="ci", now=clock.now())
+    await revoke_key(elsewhere, named="ci", now=clock.now())
 
     async def refused() -> bool:
         return await ring.find(text) is None
@@ -91,9 +91,9 @@ async def test_a_process_that_hears_nothing_forgets_within_seconds(
     database: Database, ring: ApiKeys, clock: SteppedClock
 ) -> None:
     """The cache's time is the last resort."""
-    _, text = await issue(database, name="ci", access=Access.VIEWER, now=clock.now())
+    _, text = await create_key(database, name="ci", access=Access.VIEWER, now=clock.now())
     assert await ring.find(text) is not None
-    await withdraw(database, named="ci", now=clock.now())
+    await revoke_key(database, named="ci", now=clock.now())
     clock.advance(10)
 
     assert await ring.find(text) is None
@@ -101,7 +101,7 @@ async def test_a_process_that_hears_nothing_forgets_within_seconds(
 
 async def test_nobody_is_believed_without_a_database(database: Database, ring: ApiKeys, clock: SteppedClock) -> None:
     """Once the time of what is held is over, it is not known whether a key still counts."""
-    _, text = await issue(database, name="ci", access=Access.VIEWER, now=clock.now())
+    _, text = await create_key(database, name="ci", access=Access.VIEWER, now=clock.now())
     assert await ring.find(text) is not None
     database.pool.terminate()
     assert await ring.find(text) is not None
@@ -113,14 +113,14 @@ async def test_nobody_is_believed_without_a_database(database: Database, ring: A
 
 async def test_a_name_is_one_key_at_a_time(database: Database, clock: SteppedClock) -> None:
     """So that a name in the audit log means one of them; after a revocation it may be used again."""
-    first, _ = await issue(database, name="ci", access=Access.VIEWER, now=clock.now())
+    first, _ = await create_key(database, name="ci", access=Access.VIEWER, now=clock.now())
     with pytest.raises(GoalRefusedError, match="there is a key named 'ci'"):
-        await issue(database, name="ci", access=Access.ADMIN, now=clock.now())
-    await withdraw(database, named=first.id, now=clock.now())
+        await create_key(database, name="ci", access=Access.ADMIN, now=clock.now())
+    await revoke_key(database, named=first.id, now=clock.now())
     clock.advance(1)
-    second, _ = await issue(database, name="ci", access=Access.ADMIN, now=clock.now())
+    second, _ = await create_key(database, name="ci", access=Access.ADMIN, now=clock.now())
 
-    assert [(key.id, key.revoked_at is None) for key in await listed(database)] == [
+    assert [(key.id, key.revoked_at is None) for key in await list_keys(database)] == [
         (first.id, False),
         (second.id, True),
     ]
@@ -130,20 +130,20 @@ async def test_a_name_is_one_key_at_a_time(database: Database, clock: SteppedClo
 async def test_revoking_what_is_not_there_is_told(database: Database, clock: SteppedClock, named: str) -> None:
     """Also what no key could be called."""
     with pytest.raises(NotFoundError, match="no key in use is called"):
-        await withdraw(database, named=named, now=clock.now())
+        await revoke_key(database, named=named, now=clock.now())
 
 
 async def test_a_bad_name_is_told(database: Database, clock: SteppedClock) -> None:
     """With what is accepted."""
     with pytest.raises(SettingsError, match="cannot name a key"):
-        await issue(database, name="two words", access=Access.ADMIN, now=clock.now())
+        await create_key(database, name="two words", access=Access.ADMIN, now=clock.now())
 
 
 async def test_the_last_use_is_noted_and_never_goes_back(
     database: Database, ring: ApiKeys, clock: SteppedClock
 ) -> None:
     """However many processes note it in whatever order."""
-    _, text = await issue(database, name="ci", access=Access.VIEWER, now=clock.now())
+    _, text = await create_key(database, name="ci", access=Access.VIEWER, now=clock.now())
     other = ApiKeys(database, CacheRegistry(CacheSettings(), clock), clock)
     await other.find(text)
     clock.advance(5)
@@ -152,7 +152,7 @@ async def test_the_last_use_is_noted_and_never_goes_back(
     await ring.note_uses()
     await other.note_uses()
 
-    assert [key.last_used_at for key in await listed(database)] == [used_at]
+    assert [key.last_used_at for key in await list_keys(database)] == [used_at]
 
 
 async def test_a_revocation_is_on_disk_before_it_is_reported(database: Database, clock: SteppedClock) -> None:
@@ -167,8 +167,8 @@ async def test_a_revocation_is_on_disk_before_it_is_reported(database: Database,
             CREATE CONSTRAINT TRIGGER note AFTER INSERT OR UPDATE ON corral_keys DEFERRABLE INITIALLY DEFERRED
             FOR EACH ROW EXECUTE FUNCTION note();
         """)
-    key, _ = await issue(database, name="ci", access=Access.VIEWER, now=clock.now())
-    await withdraw(database, named=key.id, now=clock.now())
+    key, _ = await create_key(database, name="ci", access=Access.VIEWER, now=clock.now())
+    await revoke_key(database, named=key.id, now=clock.now())
     async with database.connection() as connection:
         settings = await connection.fetch("SELECT setting FROM commits")
 

@@ -14,9 +14,9 @@ from support.waiting import until
 from corral.base.clock import SystemClock
 from corral.base.telemetry import Metrics
 from corral.domain.errors import CloudTransientError
+from corral.jobs.pgqueuer_adapter import ListenFirstDriver
 from corral.jobs.queue import JobQueue, JobStatus, NewJob
 from corral.jobs.registry import Handler, JobRun, JobType, Priority, Registry, RequeueError
-from corral.jobs.tables import ListenFirstDriver
 from corral.jobs.worker import Worker
 from corral.store.session.database import Database
 

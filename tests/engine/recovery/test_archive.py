@@ -18,7 +18,7 @@ from corral.domain.errors import GoalRefusedError, MalformedError
 from corral.domain.instance import InstanceId
 from corral.domain.lifecycle.tables import Phase
 from corral.engine.auth import api_keys
-from corral.jobs import tables
+from corral.jobs import pgqueuer_adapter
 from corral.store.server.migrate import migrate, migrations, report
 from corral.store.server.target import DatabaseTarget
 from corral.store.session.database import Database
@@ -60,7 +60,7 @@ async def engine(database: Database, target: DatabaseTarget) -> AsyncGenerator[S
         await engine.request_delete(gone)
         await engine.until(gone, Phase.TERMINATED)
         await engine.request_create()
-        await api_keys.issue(database, name="ops", access=Access.ADMIN, now=engine.clock.now())
+        await api_keys.create_key(database, name="ops", access=Access.ADMIN, now=engine.clock.now())
         async with database.connection() as connection:
             await connection.execute(OTHER_ROWS)
         yield engine
@@ -241,7 +241,9 @@ async def test_an_empty_file_is_no_export(empty: DatabaseTarget) -> None:
 async def test_an_older_schema_is_read_as_it_was_and_then_brought_up_to_date(server: DatabaseTarget) -> None:
     """A backup outlives upgrades: what later migrations do to rows is done to these too."""
     async with another(server, migrated=False) as old, another(server, migrated=False) as new:
-        await migrate(old, first=tables.install, steps=[step for step in migrations() if step.number <= BEFORE_PRICES])
+        await migrate(
+            old, first=pgqueuer_adapter.install, steps=[step for step in migrations() if step.number <= BEFORE_PRICES]
+        )
         connection = await asyncpg.connect(**old.arguments())
         await connection.execute(OLD_INSTANCE)
         await connection.close()

@@ -62,7 +62,7 @@ def rebuilding(engine: SteppedEngine, database: Database) -> Rebuilder:
 
 async def rebuild(engine: SteppedEngine, database: Database, wished: str | None = None) -> RebuildPlan:
     at_work = rebuilding(engine, database)
-    picture = await at_work.look(wished)
+    picture = await at_work.plan(wished)
     async with database.transaction() as connection:
         await at_work.record(connection, picture)
     return picture
@@ -168,4 +168,4 @@ async def test_half_a_list_is_not_taken_for_all(engine: SteppedEngine) -> None:
     ) as exchange:
         at_work = replace(rebuilding(engine, engine.database), cloud=ShortSighted(exchange))
         with pytest.raises(CloudTransientError, match="could not be read to its end"):
-            await at_work.look(None)
+            await at_work.plan(None)

@@ -9,7 +9,7 @@ import asyncpg
 import pytest
 
 from corral.domain.errors import StoreNewerError, StoreUnavailableError
-from corral.jobs.tables import install
+from corral.jobs.pgqueuer_adapter import install
 from corral.store.server.migrate import Migration, migrate, migrations
 from corral.store.server.target import DatabaseTarget
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncpg
 import pytest
 
-from corral.jobs.tables import install
+from corral.jobs.pgqueuer_adapter import install
 from corral.store.server.migrate import Migration, migrate, migrations
 from corral.store.server.target import DatabaseTarget
 

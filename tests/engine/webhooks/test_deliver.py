@@ -83,7 +83,7 @@ async def test_the_status_alone_decides(answer: bytes, outcome: AttemptOutcome, 
 
 
 @pytest.mark.parametrize(
-    ("text", "wished"),
+    ("text", "retry_after"),
     [
         ("120", timedelta(minutes=2)),
         ("0", timedelta(0)),
@@ -93,9 +93,9 @@ async def test_the_status_alone_decides(answer: bytes, outcome: AttemptOutcome, 
         ("١٢", None),
     ],
 )
-async def test_a_receiver_may_ask_for_patience(text: str, wished: timedelta | None) -> None:
+async def test_a_receiver_may_ask_for_patience(text: str, retry_after: timedelta | None) -> None:
     """Seconds only; nonsense is nothing."""
-    assert wished == (await answered(http_answer(429, Retry_After=text))).wished
+    assert retry_after == (await answered(http_answer(429, Retry_After=text))).retry_after
 
 
 async def test_a_redirect_is_not_followed() -> None:

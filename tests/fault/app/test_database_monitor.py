@@ -19,9 +19,9 @@ from corral.cloud.breaker import BreakerState
 from corral.cloud.guarded import Reachability
 from corral.domain.timestamps import iso
 from corral.jobs.pause import Pause
+from corral.jobs.pgqueuer_adapter import install
 from corral.jobs.queue import JobQueue
 from corral.jobs.registry import Registry
-from corral.jobs.tables import install
 from corral.store.server import cluster_location
 from corral.store.server.embedded import EmbeddedServer
 from corral.store.server.migrate import migrate

@@ -89,9 +89,9 @@ async def queue(database: Database, registry: Registry) -> JobQueue:
 async def _is_free(database: Database) -> bool:
     """Whether nobody holds the instance's lock."""
     async with database.connection() as connection:
-        taken = await instance_lock.take(connection, INSTANCE)
+        taken = await instance_lock.acquire(connection, INSTANCE)
         if taken is not None:
-            await instance_lock.give_back(connection, INSTANCE)
+            await instance_lock.release(connection, INSTANCE)
     return taken is not None
 
 
@@ -104,12 +104,12 @@ async def test_a_frozen_process_loses_its_lead_its_jobs_and_its_locks(
 ) -> None:
     """SIGSTOP keeps every session open, so without a limit no other process would ever lead."""
     clock = SystemClock()
-    presence = Presence(target, clock, role="worker", release=release, patience=SHORT)
+    presence = Presence(target, clock, role="worker", release=release, timeouts=SHORT)
     leadership = Leadership(target, clock, matter="test")
     async with member(target) as other:
         assert not await _is_free(database)
         other.send_signal(signal.SIGSTOP)
-        async with presence.kept(), asyncio.timeout(10), leadership.won():
+        async with presence.reporting(), asyncio.timeout(10), leadership.leading():
             assert await _is_pending(queue)
             await until(lambda: _is_free(database), within=2, what="the instance's lock being free")
 
@@ -124,21 +124,21 @@ async def test_a_process_cut_off_without_a_word_loses_its_lead_and_its_locks(
 ) -> None:
     """A host that lost power sends no FIN: for the server its sessions go on."""
     clock = SystemClock()
-    presence = Presence(target, clock, role="worker", release=release, patience=SHORT)
+    presence = Presence(target, clock, role="worker", release=release, timeouts=SHORT)
     ours = Leadership(target, clock, matter="test")
     is_taken_over = False
     async with cable(target) as line:
-        cut_off = Presence(line.target, clock, role="worker", release=release, patience=SHORT)
+        cut_off = Presence(line.target, clock, role="worker", release=release, timeouts=SHORT)
         name = cut_off.application_name
         theirs = Leadership(line.target, clock, matter="test", application_name=name, check_seconds=0.5)
         pool = await Database.connect(line.target, most_connections=2, application_name=name)
         with pytest.raises(StoreUnavailableError):
-            async with cut_off.kept(), theirs.won(), pool.transaction() as held:
-                assert await instance_lock.take(held, INSTANCE) is not None
+            async with cut_off.reporting(), theirs.leading(), pool.transaction() as held:
+                assert await instance_lock.acquire(held, INSTANCE) is not None
                 await held.execute("UPDATE corral_last_look SET at = now()")
                 line.cut()
 
-                async with presence.kept(), asyncio.timeout(10), ours.won():
+                async with presence.reporting(), asyncio.timeout(10), ours.leading():
                     await until(lambda: _is_free(database), within=2, what="the instance's lock being free")
                     async with database.connection() as connection:
                         # The row that the open transaction had locked.
@@ -160,7 +160,7 @@ async def test_jobs_of_a_killed_process_go_on_within_five_seconds(
         other.kill()
         await other.wait()
     began = time.monotonic()
-    async with Presence(target, SystemClock(), role="worker", release=release, patience=patience).kept():
+    async with Presence(target, SystemClock(), role="worker", release=release, timeouts=patience).reporting():
         worker = Worker(database, registry, queue, clock=SystemClock(), metrics=Metrics(), concurrency=1)
         working = asyncio.create_task(worker.run())
 
@@ -178,9 +178,9 @@ async def test_a_process_that_only_lost_its_connection_keeps_its_jobs(
     database: Database, target: DatabaseTarget, queue: JobQueue
 ) -> None:
     """It reports again at once on a new one; its jobs still run."""
-    first = Presence(target, SystemClock(), role="worker", release=release, patience=SHORT)
-    second = Presence(target, SystemClock(), role="worker", release=release, patience=SHORT)
-    async with first.kept(), second.kept(), database.connection() as connection:
+    first = Presence(target, SystemClock(), role="worker", release=release, timeouts=SHORT)
+    second = Presence(target, SystemClock(), role="worker", release=release, timeouts=SHORT)
+    async with first.reporting(), second.reporting(), database.connection() as connection:
         await connection.execute("UPDATE corral_pgqueuer SET status = 'picked', queue_manager_id = $1", first.id)
         for _ in range(3):
             await connection.execute(

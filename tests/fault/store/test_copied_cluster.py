@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from corral.base.clock import SystemClock
-from corral.jobs.tables import install
+from corral.jobs.pgqueuer_adapter import install
 from corral.store.server.cluster_location import locate
 from corral.store.server.embedded import EmbeddedServer
 from corral.store.server.migrate import migrate

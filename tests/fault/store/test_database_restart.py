@@ -14,9 +14,9 @@ from support.waiting import until
 from corral.base.clock import SystemClock
 from corral.base.telemetry import Metrics
 from corral.domain.errors import StoreUnavailableError
+from corral.jobs.pgqueuer_adapter import install
 from corral.jobs.queue import JobQueue, JobStatus, NewJob
 from corral.jobs.registry import JobRun, JobType, Registry
-from corral.jobs.tables import install
 from corral.jobs.worker import Worker
 from corral.store.server.cluster_location import locate
 from corral.store.server.embedded import EmbeddedServer

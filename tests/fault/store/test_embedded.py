@@ -269,7 +269,7 @@ def test_root_does_not_replace_the_database_of_a_user(short_dir: Path, monkeypat
     monkeypatch.setattr(os, "geteuid", lambda: 0)
 
     with pytest.raises(SettingsError, match="belongs to the account"):
-        cluster_location.settle(data_dir)
+        cluster_location.choose_location(data_dir)
     assert [path.name for path in data_dir.iterdir()] == ["postgres"]
 
 

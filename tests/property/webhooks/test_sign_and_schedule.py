@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from standardwebhooks import Webhook, WebhookVerificationError
 
 from corral.base.clock import SystemClock
-from corral.webhooks.schedule import LONGEST_WISH, MOST_TRIES, AttemptOutcome, next_delay, outcome_of
+from corral.webhooks.schedule import LONGEST_RETRY_AFTER, MOST_TRIES, AttemptOutcome, next_delay, outcome_of
 from corral.webhooks.sign import headers, signing_key
 
 TEXTS = st.text(st.characters(codec="utf-8"), max_size=200)
@@ -62,14 +62,14 @@ def test_eight_tries_take_about_an_hour(rolls: list[float]) -> None:
     assert all(earlier < later * 1.1 for earlier, later in itertools.pairwise(taken))
 
 
-@given(attempt=st.integers(1, MOST_TRIES - 1), jitter=ROLLS, wished=st.timedeltas(timedelta(0), timedelta(days=9)))
-def test_a_receiver_may_ask_for_patience_within_reason(attempt: int, jitter: float, wished: timedelta) -> None:
+@given(attempt=st.integers(1, MOST_TRIES - 1), jitter=ROLLS, retry_after=st.timedeltas(timedelta(0), timedelta(days=9)))
+def test_a_receiver_may_ask_for_patience_within_reason(attempt: int, jitter: float, retry_after: timedelta) -> None:
     """Never sooner than our own pause, never later than an hour for the asking."""
     ours = next_delay(attempt, jitter=jitter)
-    pause = next_delay(attempt, jitter=jitter, wished=wished)
+    pause = next_delay(attempt, jitter=jitter, retry_after=retry_after)
 
     assert ours is not None
-    assert pause == max(ours, min(wished, LONGEST_WISH))
+    assert pause == max(ours, min(retry_after, LONGEST_RETRY_AFTER))
 
 
 @given(status=st.integers(100, 999))

@@ -70,7 +70,7 @@ class ApiKeys:
             return await keys.in_use(connection)
 
 
-async def issue(database: Database, *, name: str, access: Access, now: datetime) -> tuple[ApiKey, str]:
+async def create_key(database: Database, *, name: str, access: Access, now: datetime) -> tuple[ApiKey, str]:
     """Make a key; answers what is known of it, and the key itself, which nobody can ask for again."""
     if not is_key_name(name):
         raise SettingsError(f"{name[:80]!r} cannot name a key: use 1 to 64 letters, digits, '_', '-', '.' and '@'")
@@ -84,7 +84,7 @@ async def issue(database: Database, *, name: str, access: Access, now: datetime)
     return key, text
 
 
-async def withdraw(database: Database, *, named: str, now: datetime) -> ApiKey:
+async def revoke_key(database: Database, *, named: str, now: datetime) -> ApiKey:
     """End the key whose id or name is *named*; every process refuses it from here on."""
     async with database.transaction() as connection:
         key = await keys.revoke(connection, named, now) if is_id(named) else None
@@ -95,7 +95,7 @@ async def withdraw(database: Database, *, named: str, now: datetime) -> ApiKey:
     return key
 
 
-async def listed(database: Database) -> list[ApiKey]:
+async def list_keys(database: Database) -> list[ApiKey]:
     """All keys, also the revoked, oldest first."""
     async with database.connection() as connection:
         return await keys.load_all(connection)

@@ -23,7 +23,7 @@ from corral.store.session.database import Database
 from corral.store.tables import audit
 
 KEPT_FOR: Final = timedelta(days=90)
-STRANGERS_A_MINUTE: Final = 600
+UNKNOWN_CALLER_LINES_A_MINUTE: Final = 600
 """Of one process: enough to see who tries what, and at most some 200 MB a day."""
 
 
@@ -35,7 +35,7 @@ class AuditLog:
         self._clock = clock
         self._metrics = metrics
         self._entries = Batcher[AuditEntry, None](self._write)
-        self._strangers = RateLimit(most=STRANGERS_A_MINUTE, window_seconds=60)
+        self._strangers = RateLimit(most=UNKNOWN_CALLER_LINES_A_MINUTE, window_seconds=60)
 
     async def record(self, entry: AuditEntry) -> None:
         """Write *entry*; returns when it is committed or the attempt failed."""

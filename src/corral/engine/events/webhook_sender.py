@@ -152,7 +152,7 @@ class WebhookSender:
         slot.end(answered=attempt.status is not None or attempt.outcome is AttemptOutcome.FINAL)
         pause = None
         if attempt.outcome is AttemptOutcome.RETRY:
-            pause = next_delay(pending.tries + 1, jitter=self._roll(), wished=attempt.wished)
+            pause = next_delay(pending.tries + 1, jitter=self._roll(), retry_after=attempt.retry_after)
         status = _ENDS[attempt.outcome] if pause is None else DeliveryStatus.PENDING
         await deliveries.record(
             connection,

@@ -121,7 +121,7 @@ class Observer:
         """Look for ever, whenever this process leads."""
         while True:
             try:
-                async with self.leadership.won():
+                async with self.leadership.leading():
                     log.info("observer.leading")
                     await self._lead()
             except StoreUnavailableError:

@@ -63,7 +63,7 @@ class Reconciler:
         instance_id = InstanceId(str(run.payload["instanceId"]))
         with structlog.contextvars.bound_contextvars(instance_id=instance_id):
             async with self.database.connection() as connection:
-                taken = await instance_lock.take(connection, instance_id)
+                taken = await instance_lock.acquire(connection, instance_id)
                 if taken is None:
                     self.metrics.passes.labels(ReconcileEnd.BUSY).inc()
                     raise RequeueError(BUSY_PAUSE, "another worker reconciles it")
@@ -82,7 +82,7 @@ class Reconciler:
                 except IllegalTransitionError as error:
                     await self._contain(connection, instance_id, error)
                 finally:
-                    await instance_lock.give_back(connection, instance_id)
+                    await instance_lock.release(connection, instance_id)
 
     async def _contain(self, connection: Connection, instance_id: InstanceId, error: IllegalTransitionError) -> None:
         """

@@ -71,7 +71,7 @@ class Rebuilder:
     health: HealthCheckSpec
     """How machines are checked from here on; what their orders said is lost."""
 
-    async def look(self, wished: str | None) -> RebuildPlan:
+    async def plan(self, installation: str | None) -> RebuildPlan:
         """
         What there is to rebuild; changes nothing.
 
@@ -83,10 +83,10 @@ class Rebuilder:
             raise CloudTransientError("the provider's list could not be read to its end; nothing was done, try again")
         marks = installations(listing.instances)
         async with self.database.connection() as connection:
-            claim = InstallationRecord(
+            record = InstallationRecord(
                 own=await installation_id.load(connection), is_blank=await instances.none_yet(connection)
             )
-            chosen = choose(claim, marks, wished)
+            chosen = choose(record, marks, installation)
             ids = {mark.instance_id for mark, _ in marked(listing.instances, chosen)}
             remembered = await instances.by_ids(connection, sorted(ids), sorted(s.id for s in listing.instances))
             doomed = {o.provider_id for o in await orphans.load_all(connection) if o.asked_at is not None}

@@ -44,7 +44,7 @@ def locate(data_dir: Path) -> Path:
     return Path(pointer.read_text().strip()) if pointer.exists() else data_dir.absolute() / "postgres"
 
 
-def settle(data_dir: Path) -> ClusterLocation:
+def choose_location(data_dir: Path) -> ClusterLocation:
     """
     Choose (and create, but for the cluster itself) the premises for *data_dir*.
 

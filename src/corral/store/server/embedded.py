@@ -24,7 +24,7 @@ from corral.base.file_lock import FileLock
 from corral.base.telemetry import log
 from corral.domain.errors import StoreUnavailableError
 from corral.store.server import cluster_files, pid_file
-from corral.store.server.cluster_location import ClusterLocation, locate, settle
+from corral.store.server.cluster_location import ClusterLocation, choose_location, locate
 from corral.store.server.target import DatabaseTarget
 
 START_WITHIN_SECONDS: Final = 60.0
@@ -77,7 +77,7 @@ class EmbeddedServer:
         deadline = self._clock.monotonic() + START_WITHIN_SECONDS
         while self._clock.monotonic() < deadline:
             if self._owns():
-                return await self._start(settle(self._data_dir), deadline)
+                return await self._start(choose_location(self._data_dir), deadline)
             cluster = locate(self._data_dir)
             if pid_file.is_accepting(cluster):
                 return _target(cluster)
@@ -119,7 +119,7 @@ class EmbeddedServer:
 
     def _owns(self) -> bool:
         if not self._data_dir.exists():
-            settle(self._data_dir)
+            choose_location(self._data_dir)
         return self._ownership.claim()
 
     async def _start(self, location: ClusterLocation, deadline: float) -> DatabaseTarget:

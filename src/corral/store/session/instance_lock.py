@@ -20,7 +20,7 @@ from corral.store.sql.instance_codec import instance_of
 from corral.store.tables import operations
 
 _OPERATION = ", ".join(f"o.{column}" for column in operations.COLUMNS.split(", "))
-_TAKE = f"""
+_ACQUIRE = f"""
 WITH lock AS MATERIALIZED (SELECT pg_try_advisory_lock(hashtextextended($1, 0)) AS ours)
 SELECT lock.ours, pg_postmaster_start_time() AS server, i.record, i.generation, i.look_at, {_OPERATION}
 FROM lock
@@ -41,13 +41,13 @@ class LockedInstance:
     """When the database server was started."""
 
 
-async def take(connection: Connection, instance_id: InstanceId) -> LockedInstance | None:
+async def acquire(connection: Connection, instance_id: InstanceId) -> LockedInstance | None:
     """
     Take the lock and read the instance with its operation; None when another pass has it.
 
     What is read may be from just before the lock was ours, and then the first write is stale.
     """
-    row = await connection.fetchrow(_TAKE, instance_id)
+    row = await connection.fetchrow(_ACQUIRE, instance_id)
     if not row["ours"]:
         return None
     try:
@@ -58,10 +58,10 @@ async def take(connection: Connection, instance_id: InstanceId) -> LockedInstanc
             server=row["server"],
         )
     except BaseException:  # an unreadable record must not stay locked for as long as the connection lives
-        await give_back(connection, instance_id)
+        await release(connection, instance_id)
         raise
 
 
-async def give_back(connection: Connection, instance_id: InstanceId) -> None:
+async def release(connection: Connection, instance_id: InstanceId) -> None:
     """Give the lock back."""
     await connection.execute("SELECT pg_advisory_unlock(hashtextextended($1, 0))", instance_id)

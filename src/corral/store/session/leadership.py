@@ -48,7 +48,7 @@ class Leadership:
         self._one_at_a_time = asyncio.Lock()
 
     @asynccontextmanager
-    async def won(self) -> AsyncGenerator[None]:
+    async def leading(self) -> AsyncGenerator[None]:
         """Wait until we lead, and lead until the end of the block; raises StoreUnavailableError without a database."""
         with driver_errors():
             connection = await asyncpg.connect(

@@ -93,17 +93,17 @@ class Presence:
         *,
         role: str,
         release: Release,
-        seats: int = 0,
+        places: int = 0,
         process_id: UUID | None = None,
-        patience: PresenceTimeouts | None = None,
+        timeouts: PresenceTimeouts | None = None,
     ) -> None:
         self.id = process_id or uuid4()
         self._target = target
         self._clock = clock
         self._role = role
         self._release = release
-        self._seats = seats
-        self._patience = patience or PresenceTimeouts()
+        self._places = places
+        self._timeouts = timeouts or PresenceTimeouts()
         self._place = f"{socket.gethostname()}:{os.getpid()}"
         self._is_known = asyncio.Event()
 
@@ -113,7 +113,7 @@ class Presence:
         return session_name(self.id)
 
     @asynccontextmanager
-    async def kept(self) -> AsyncGenerator[None]:
+    async def reporting(self) -> AsyncGenerator[None]:
         """Report for as long as this is open; begins when the first report was made, or cannot be made soon."""
         reporting = asyncio.create_task(self._report_for_ever())
         try:
@@ -133,7 +133,7 @@ class Presence:
                 if self._is_known.is_set():
                     log.warning("process.unreported", reason=repr(error))
                 self._is_known.clear()
-            await self._clock.sleep(self._patience.beat.total_seconds() / 2)
+            await self._clock.sleep(self._timeouts.beat.total_seconds() / 2)
 
     @asynccontextmanager
     async def _session(self) -> AsyncGenerator[asyncpg.Connection]:
@@ -160,20 +160,20 @@ class Presence:
             # An earlier session of ours may still hold the lock, if the server has not noticed its end.
             is_claimed = is_claimed or bool(await connection.fetchval(_CLAIM, self.id))
             (beat,) = await connection.fetch(
-                _BEAT, self.id, self._role, self._place, self._patience.gone_after, self._seats
+                _BEAT, self.id, self._role, self._place, self._timeouts.gone_after, self._places
             )
             self._is_known.set()
             gap = beat["gap"]
-            steady = steady + gap if gap is not None and gap < 3 * self._patience.beat else timedelta(0)
-            if beat["others_are_late"] and steady >= self._patience.gone_after:
+            steady = steady + gap if gap is not None and gap < 3 * self._timeouts.beat else timedelta(0)
+            if beat["others_are_late"] and steady >= self._timeouts.gone_after:
                 await self._take_over(connection, steady)
-            await self._clock.sleep(self._patience.beat.total_seconds())
+            await self._clock.sleep(self._timeouts.beat.total_seconds())
 
     async def _take_over(self, connection: asyncpg.Connection, steady: timedelta) -> None:
         """End what is left of processes that stopped, if we have watched for long enough to tell."""
-        silent_after = self._patience.silent_after
+        silent_after = self._timeouts.silent_after
         async with connection.transaction():
-            late = await connection.fetch(_LATE, self.id, self._patience.gone_after)
+            late = await connection.fetch(_LATE, self.id, self._timeouts.gone_after)
             lost = [
                 row
                 for row in late

@@ -20,8 +20,8 @@ from corral.cache.registry import CacheRegistry
 from corral.domain.access import LOCAL, Access
 from corral.domain.audit import AuditEntry
 from corral.engine.auth import audit_log
-from corral.engine.auth.api_keys import issue
-from corral.engine.auth.audit_log import KEPT_FOR, STRANGERS_A_MINUTE, AuditLog
+from corral.engine.auth.api_keys import create_key
+from corral.engine.auth.audit_log import KEPT_FOR, UNKNOWN_CALLER_LINES_A_MINUTE, AuditLog
 from corral.engine.queries.cache_invalidation import CacheInvalidation
 from corral.jobs.registry import JobId, JobRun
 from corral.store.session.database import Database
@@ -38,7 +38,7 @@ async def lines(service: Service, query: str = "", **headers: str) -> list[dict[
 
 async def test_a_change_tells_who_what_where_and_how_it_ended(database: Database) -> None:
     """By the time the answer is there, its line is too; nothing of the body or the query is in it."""
-    key, text = await issue(database, name="ci", access=Access.OPERATOR, now=SystemClock().now())
+    key, text = await create_key(database, name="ci", access=Access.OPERATOR, now=SystemClock().now())
     sent = {"X-API-Key": text, "X-Request-ID": "order-7"}
     async with opened_front(database) as api:
         ask = api.service.ask
@@ -71,8 +71,8 @@ async def test_a_change_tells_who_what_where_and_how_it_ended(database: Database
 
 async def test_refused_calls_are_told_too(database: Database) -> None:
     """By whoever refuses: the route's role, the key, the edge, the framework."""
-    _, text = await issue(database, name="eye", access=Access.VIEWER, now=SystemClock().now())
-    _, boss = await issue(database, name="boss", access=Access.ADMIN, now=SystemClock().now())
+    _, text = await create_key(database, name="eye", access=Access.VIEWER, now=SystemClock().now())
+    _, boss = await create_key(database, name="boss", access=Access.ADMIN, now=SystemClock().now())
     async with serving(database, local_only=False) as service:
         await service.ask("POST", "/api/jobs/cleanup")
         await service.ask("POST", "/api/jobs/cleanup", headers={"X-API-Key": "wrong"})
@@ -125,14 +125,14 @@ async def test_strangers_write_only_so_many_lines(database: Database) -> None:
     """The rest is counted; callers who are known are always told of."""
     clock, metrics = SteppedClock(), Metrics()
     trail = AuditLog(database, clock, metrics)
-    await asyncio.gather(*(trail.record(an_entry("/x", known=False)) for _ in range(STRANGERS_A_MINUTE + 7)))
+    await asyncio.gather(*(trail.record(an_entry("/x", known=False)) for _ in range(UNKNOWN_CALLER_LINES_A_MINUTE + 7)))
     await trail.record(an_entry("/known"))
     clock.advance(60)
     await trail.record(an_entry("/later", known=False))
     async with database.connection() as connection:
         kept = await connection.fetchval("SELECT count(*) FROM corral_audit")
 
-    assert kept == STRANGERS_A_MINUTE + 2
+    assert kept == UNKNOWN_CALLER_LINES_A_MINUTE + 2
     assert metrics.registry.get_sample_value("corral_audit_unwritten_total", {"reason": "strangers"}) == 7
 
 

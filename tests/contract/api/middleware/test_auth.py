@@ -15,13 +15,13 @@ from corral.base.clock import SystemClock
 from corral.domain.access import LOCAL, Access
 from corral.domain.errors import ForbiddenError
 from corral.domain.rate_limit import RateLimit
-from corral.engine.auth.api_keys import issue
+from corral.engine.auth.api_keys import create_key
 from corral.store.session.database import Database
 
 
 async def made(database: Database, access: Access) -> dict[str, str]:
     """The header of a new key."""
-    _, text = await issue(database, name=access.value, access=access, now=SystemClock().now())
+    _, text = await create_key(database, name=access.value, access=access, now=SystemClock().now())
     return {"Authorization": f"Bearer {text}"}
 
 
@@ -193,7 +193,7 @@ async def test_a_refusal_can_be_read_by_a_page_of_an_allowed_origin(public: Serv
 async def test_a_stored_answer_is_not_shown_to_whoever_knows_its_key(database: Database) -> None:
     """An idempotency key is not a secret; neither a viewer nor another operator gets what it was used for."""
     viewer, operator = await made(database, Access.VIEWER), await made(database, Access.OPERATOR)
-    _, text = await issue(database, name="other", access=Access.OPERATOR, now=SystemClock().now())
+    _, text = await create_key(database, name="other", access=Access.OPERATOR, now=SystemClock().now())
     other, once = {"X-API-Key": text}, {"Idempotency-Key": "order-1"}
     async with opened_front(database) as api:
         first, again, seen, taken = [

@@ -14,7 +14,7 @@ from support.service import Answer, Service
 
 from corral.base.clock import SystemClock
 from corral.domain.access import Access
-from corral.engine.auth.api_keys import issue
+from corral.engine.auth.api_keys import create_key
 from corral.store.session.database import Database
 
 PLAIN: Final = "/api/instances"
@@ -65,7 +65,7 @@ async def test_a_query_does_not_change_the_response(api: ServedApi, body: bytes)
 async def test_a_query_does_not_change_who_may_create(api: ServedApi, database: Database) -> None:
     """A viewer and an unknown key are refused; an operator is not."""
     now = SystemClock().now()
-    keys = {each.value: (await issue(database, name=each.value, access=each, now=now))[1] for each in Access}
+    keys = {each.value: (await create_key(database, name=each.value, access=each, now=now))[1] for each in Access}
     keys["unknown"] = "corral_unknown"
     found: dict[str, int] = {}
     for name, key in keys.items():

@@ -21,7 +21,7 @@ from corral.base.telemetry import Metrics
 from corral.cache.registry import CacheName
 from corral.domain.access import Access
 from corral.domain.lifecycle.tables import Phase
-from corral.engine.auth.api_keys import issue, withdraw
+from corral.engine.auth.api_keys import create_key, revoke_key
 from corral.engine.events.stream import GREETING, HEARTBEAT_SECONDS, LEISURE_SECONDS, TOGETHER, EventStream
 from corral.store.server.target import DatabaseTarget
 from corral.store.session.database import Database
@@ -232,7 +232,9 @@ async def test_streams_end_when_the_service_stops(env: CommandEnv) -> None:
 async def test_a_stream_ends_within_a_heartbeat_of_the_revocation_of_its_key(env: CommandEnv) -> None:
     """Other streams go on."""
     now = SystemClock().now()
-    keys = [(await issue(env.room.database, name=name, access=Access.VIEWER, now=now))[1] for name in ("one", "two")]
+    keys = [
+        (await create_key(env.room.database, name=name, access=Access.VIEWER, now=now))[1] for name in ("one", "two")
+    ]
     async with (
         listening(env.service.address, headers={"X-API-Key": keys[0]}) as revoked,
         listening(env.service.address, headers={"X-API-Key": keys[1]}) as other,
@@ -242,7 +244,7 @@ async def test_a_stream_ends_within_a_heartbeat_of_the_revocation_of_its_key(env
         env.clock.advance(HEARTBEAT_SECONDS)
         assert [await each.block() for each in (revoked, other, local)] == [[": heartbeat"]] * 3
 
-        await withdraw(env.room.database, named="one", now=now)
+        await revoke_key(env.room.database, named="one", now=now)
         env.service.engine.caches.book.clear(CacheName.API_KEYS)
         env.clock.advance(HEARTBEAT_SECONDS)
 

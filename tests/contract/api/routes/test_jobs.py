@@ -6,14 +6,14 @@ from support.service import error_of, serving
 
 from corral.base.clock import SystemClock
 from corral.domain.access import Access
-from corral.engine.auth.api_keys import issue
+from corral.engine.auth.api_keys import create_key
 from corral.store.session.database import Database
 
 
 async def test_an_admin_pauses_and_resumes_and_the_audit_log_says_so(database: Database) -> None:
     """Only an admin: while it lasts, nothing is created, stopped or deleted."""
-    _, eye = await issue(database, name="eye", access=Access.OPERATOR, now=SystemClock().now())
-    _, boss = await issue(database, name="boss", access=Access.ADMIN, now=SystemClock().now())
+    _, eye = await create_key(database, name="eye", access=Access.OPERATOR, now=SystemClock().now())
+    _, boss = await create_key(database, name="boss", access=Access.ADMIN, now=SystemClock().now())
     admin = {"X-API-Key": boss}
     async with serving(database, local_only=False) as service:
         error_of(await service.ask("POST", "/api/jobs/pause", headers={"X-API-Key": eye}), 403, "FORBIDDEN")

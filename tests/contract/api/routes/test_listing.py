@@ -15,7 +15,7 @@ from corral.cache.registry import CacheName
 from corral.domain.access import Access
 from corral.domain.lifecycle.tables import Phase
 from corral.domain.observation.sighting import Sighting
-from corral.engine.auth.api_keys import issue
+from corral.engine.auth.api_keys import create_key
 from corral.store.session.database import Database
 from corral.store.tables import instances
 
@@ -205,7 +205,7 @@ async def test_what_was_seen_is_recorded_on_demand(served: ServedApiWithProvider
 async def test_recording_takes_an_operator(served: ServedApiWithProvider, database: Database) -> None:
     """It is a GET that writes; a viewer may look, and no more."""
     keys = [
-        (await issue(database, name=access.value, access=access, now=served.api.env.clock.now()))[1]
+        (await create_key(database, name=access.value, access=access, now=served.api.env.clock.now()))[1]
         for access in (Access.VIEWER, Access.OPERATOR)
     ]
     statuses = [

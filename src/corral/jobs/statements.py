@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from corral.jobs.pgqueuer_adapter import LOG, QUEUE
 from corral.jobs.registry import Priority
-from corral.jobs.tables import LOG, QUEUE
 
 
 def _status(main_types: str) -> str:
