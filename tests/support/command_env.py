@@ -17,8 +17,8 @@ from corral.engine.commands.idempotent import IdempotentRequest
 from corral.store.session.database import Database
 from corral.store.tables.idempotency import KeyRow
 from support.audit_lines import LINE
+from support.catalog_provider import CatalogProvider
 from support.clocks import SteppedClock
-from support.fake_catalog import FakeCatalog
 from support.runtime import idle_runtime
 
 
@@ -34,8 +34,8 @@ class CommandEnv:
     def __init__(self, database: Database, *, cloud: Cloud | None = None, **parts: Any) -> None:
         self.database = database
         self.clock = SteppedClock()
-        self.stub_catalog = FakeCatalog()
-        self.engine = build_engine(idle_runtime(database, cloud or self.stub_catalog, self.clock, **parts))
+        self.provider = CatalogProvider(self.clock)
+        self.engine = build_engine(idle_runtime(database, cloud or self.provider, self.clock, **parts))
         self.caches = self.engine.caches.book
         self.registry = self.engine.registry
         self.queue = self.engine.queue

@@ -74,10 +74,10 @@ async def test_a_wish_is_an_instance_an_operation_an_event_and_a_job(env: Comman
 
 async def test_product_and_template_are_looked_up_at_the_same_time(env: CommandEnv) -> None:
     """One slow answer is waited for, not two."""
-    env.stub_catalog.open.clear()
+    env.provider.open.clear()
     request_create = asyncio.create_task(env.commands.create(a_create_request()))
-    await until(lambda: {"clusters", "template"} <= set(env.stub_catalog.calls))
-    env.stub_catalog.open.set()
+    await until(lambda: {"clusters", "template"} <= set(env.provider.calls))
+    env.provider.open.set()
 
     assert isinstance(await request_create, CreatedInstance)
 

@@ -6,8 +6,8 @@ import asyncio
 from dataclasses import replace
 
 import pytest
+from support.catalog_provider import RTX_3090, RTX_4090, RTX_4090_HF, TEMPLATE, CatalogProvider
 from support.clocks import SteppedClock
-from support.fake_catalog import RTX_4090, TEMPLATE, FakeCatalog
 
 from corral.base.settings import CacheSettings
 from corral.cache.registry import CacheName, CacheRegistry
@@ -26,10 +26,10 @@ class Market:
 
     def __init__(self, database: Database) -> None:
         self.clock = SteppedClock()
-        self.stub_catalog = FakeCatalog()
+        self.provider = CatalogProvider(self.clock)
         self.caches = CacheRegistry(CacheSettings(), self.clock)
         self.catalog = Catalog(
-            self.stub_catalog,
+            self.provider,
             self.caches,
             FailedOffers(database),
             self.clock,
@@ -52,18 +52,18 @@ def chosen(ranking: Ranking) -> list[tuple[str, str]]:
 
 async def test_regions_are_asked_at_once_and_each_only_once(market: Market) -> None:
     """Wishes for other products of the same clusters need no call at all."""
-    market.stub_catalog.open.clear()
+    market.provider.open.clear()
     requested = [
         market.request_create(),
         market.request_create(gpu_num=2),
         market.request_create("RTX 4090 24GB (High frequency)"),
     ] * 5
     asked = [asyncio.create_task(market.catalog.candidates(request_create)) for request_create in requested]
-    market.stub_catalog.open.set()
+    market.provider.open.set()
     first, *_ = await asyncio.gather(*asked)
 
     assert chosen(first) == [("CN-HK-01", "4090.16c62g"), ("AS-SGP-02", "4090.16c62g")]
-    assert market.stub_catalog.calls == {
+    assert market.provider.calls == {
         "clusters": 1,
         "products:as-sgp-2:spot": 1,
         "products:cn-hongkong-1:spot": 1,
@@ -76,7 +76,7 @@ async def test_a_ranking_is_no_younger_than_the_products_it_was_made_from(market
     await market.catalog.products(region="CN-HK-01", billing_mode=BillingMode.SPOT)
     market.clock.advance(200)
     await market.catalog.candidates(market.request_create())
-    market.stub_catalog.stock["cn-hongkong-1"] = [replace(RTX_4090, id="fresh")]
+    market.provider.sell(replace(RTX_4090, id="fresh"), RTX_4090_HF)
     market.clock.advance(99)
     assert chosen(await market.catalog.candidates(market.request_create()))[0] == ("CN-HK-01", "4090.16c62g")
     assert market.caches[CacheName.OPTIMAL_PRODUCTS].stats().hits == 1
@@ -110,11 +110,9 @@ async def test_what_another_process_notes_counts_at_once_where_it_matters(market
 
 async def test_what_is_read_again_counts_for_everybody(market: Market) -> None:
     """A request is not refused for want of stock that another was just shown."""
-    full = {cluster: list(shelf) for cluster, shelf in market.stub_catalog.stock.items()}
-    for shelf in market.stub_catalog.stock.values():
-        shelf[0] = replace(RTX_4090, available=False)
+    market.provider.set_stock(0)
     assert not (await market.catalog.plan(market.request_create())).candidates
-    market.stub_catalog.stock.update(full)
+    market.provider.set_stock(None)
     market.clock.advance(21)
 
     assert (await market.catalog.plan(market.request_create(), max_age_seconds=20)).candidates
@@ -134,8 +132,7 @@ async def test_an_unknown_product_is_told_with_what_may_have_been_meant(market: 
 
 async def test_a_known_product_nobody_has_is_told_with_all_that_was_tried(market: Market) -> None:
     """Out of stock is not the same as unknown, also when the regions asked do not list it at all."""
-    for shelf in market.stub_catalog.stock.values():
-        shelf[0] = replace(RTX_4090, available=False)
+    market.provider.set_stock(0)
     with pytest.raises(NotFoundError, match="no RTX 4090 24GB can be had for spot in CN-HK-01") as caught:
         await market.catalog.candidates(market.request_create())
 
@@ -146,16 +143,21 @@ async def test_a_known_product_nobody_has_is_told_with_all_that_was_tried(market
             "productId": "4090.16c62g",
             "billingMode": "spot",
             "pricePerGpu": 0.18,
-            "reason": reason,
-            "message": f"4090.16c62g is {message} {region}",
+            "reason": "out_of_stock",
+            "message": f"4090.16c62g is out of stock in {region}",
         }
-        for region, reason, message in [
-            ("CN-HK-01", "out_of_stock", "out of stock in"),
-            ("AS-SGP-02", "out_of_stock", "out of stock in"),
-            ("AS-IN-01", "not_in_region", "not sold in"),
-        ]
+        for region in ("CN-HK-01", "AS-SGP-02")
+    ] + [
+        {
+            "region": "AS-IN-01",
+            "productId": None,
+            "billingMode": "spot",
+            "pricePerGpu": None,
+            "reason": "no_such_product",
+            "message": "nothing called 'RTX 4090 24GB' is listed in AS-IN-01 for spot",
+        }
     ]
-    market.stub_catalog.stock["as-in-1"] = []
+    market.provider.sell(RTX_3090)
     elsewhere = PlacementRequest(product_name="rtx 3090 24gb", regions=("AS-IN-01",))
     market.caches.clear()
     assert (await market.catalog.plan(elsewhere)).candidates == ()
@@ -163,22 +165,22 @@ async def test_a_known_product_nobody_has_is_told_with_all_that_was_tried(market
 
 async def test_one_region_that_cannot_be_asked_does_not_spoil_the_others(market: Market) -> None:
     """It is told as rejected, and asked again the next time."""
-    market.stub_catalog.trouble["cn-hongkong-1"] = CloudTransientError("time-out")
+    market.provider.trouble["cn-hongkong-1"] = CloudTransientError("time-out")
     ranking = await market.catalog.candidates(market.request_create())
 
     assert chosen(ranking) == [("AS-SGP-02", "4090.16c62g")]
     assert ranking.rejected[0].reason is Reason.REGION_UNREACHABLE
-    market.stub_catalog.trouble.clear()
+    market.provider.trouble.clear()
     assert chosen(await market.catalog.candidates(market.request_create()))[0][0] == "CN-HK-01"
 
 
 async def test_a_provider_that_cannot_be_asked_is_not_an_empty_one(market: Market) -> None:
     """Nothing found among the regions that answered proves nothing about those that did not."""
-    market.stub_catalog.trouble = {"cn-hongkong-1": CloudTransientError("time-out")}
+    market.provider.trouble = {"cn-hongkong-1": CloudTransientError("time-out")}
     with pytest.raises(CloudTransientError, match="time-out"):
         await market.catalog.plan(market.request_create("Voodoo2"))
 
-    market.stub_catalog.trouble = {None: CloudTransientError("down")}
+    market.provider.trouble = {None: CloudTransientError("down")}
     market.caches.clear()
     with pytest.raises(CloudTransientError, match="down"):
         await market.catalog.plan(market.request_create())
@@ -217,10 +219,10 @@ async def test_an_unknown_region_is_told_with_those_there_are(market: Market) ->
 async def test_a_template_is_remembered_for_ten_minutes(market: Market) -> None:
     """One that is missing or cannot be used is not."""
     assert await market.catalog.template(TEMPLATE.id) is await market.catalog.template(TEMPLATE.id)
-    assert market.stub_catalog.calls["template"] == 1
+    assert market.provider.calls["template"] == 1
     market.clock.advance(600)
     await market.catalog.template(TEMPLATE.id)
-    assert market.stub_catalog.calls["template"] == 2
+    assert market.provider.calls["template"] == 2
     with pytest.raises(NotFoundError) as missing:
         await market.catalog.template("1")
     assert missing.value.code == "TEMPLATE_NOT_FOUND"
@@ -233,7 +235,7 @@ async def test_registry_logins_are_never_remembered(market: Market) -> None:
     """A password that lives in no cache cannot leak from one."""
     for _ in range(2):
         assert (await market.catalog.credentials("auth-1")).username == "robot"
-    assert market.stub_catalog.calls["credentials"] == 2
+    assert market.provider.calls["registry_auths"] == 2
     assert all(cache.stats().size == 0 for _, cache in market.caches)
     with pytest.raises(NotFoundError) as missing:
         await market.catalog.credentials("auth-2")

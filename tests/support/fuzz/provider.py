@@ -25,10 +25,17 @@ from corral.cloud.port import Credentials, Listing, ProviderCreate
 from corral.domain.errors import CloudError
 from corral.domain.observation.provider_names import parse_provider_name, provider_name
 from corral.domain.observation.sighting import ProviderInstance
-from corral.domain.placement.catalog import BillingMode, TemplateChannel
+from corral.domain.placement.catalog import (
+    BillingMode,
+    EnvironmentVariable,
+    PortKind,
+    Template,
+    TemplateChannel,
+    TemplatePort,
+    TemplateTool,
+)
 from corral.health.target import http_url, tcp_place
 from support.clocks import SteppedClock
-from support.fake_catalog import TEMPLATE
 from support.fuzz.laws import hidden, is_told_well, keeps
 from support.fuzz.target import headed, status_in
 
@@ -44,7 +51,18 @@ REQUEST: Final = ProviderCreate(
     gpu_num=1,
     rootfs_gb=60,
     billing_mode=BillingMode.ON_DEMAND,
-    template=TEMPLATE,
+    template=Template(
+        id="204511",
+        name="acme-app",
+        image="docker.io/acme/app:1.2",
+        image_auth_id="auth-1",
+        ports=(TemplatePort(port=8080, kind=PortKind.HTTP),),
+        envs=(EnvironmentVariable(key="TOKEN", value="do-not-tell"),),
+        tools=(TemplateTool(name="Jupyter", port=8888, kind=PortKind.HTTP),),
+        start_command="",
+        entrypoint="",
+        min_cuda_version="12.4",
+    ),
 )
 CALLS: Final[Mapping[str, Callable[[NovitaCloud], Awaitable[object]]]] = {
     "instances": lambda cloud: cloud.instances(),

@@ -106,9 +106,9 @@ async def test_a_caller_that_never_heard_the_answer_gets_it_later(api: ServedApi
 
 async def test_a_failure_of_ours_may_be_tried_again(api: ServedApi) -> None:
     """With the same key, and then it happens."""
-    api.env.stub_catalog.trouble[None] = CircuitOpenError("the provider is failing")
+    api.env.provider.trouble[None] = CircuitOpenError("the provider is failing")
     error_of(await request_create(api), 503, "CIRCUIT_BREAKER_OPEN")
-    api.env.stub_catalog.trouble.clear()
+    api.env.provider.trouble.clear()
     answer = await request_create(api)
 
     assert (answer.status, is_replayed(answer)) == (201, False)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from urllib.parse import quote
 
 import pytest
+from support.catalog_provider import RTX_4090, CatalogProvider
 from support.clocks import SteppedClock
-from support.fake_catalog import RTX_4090, FakeCatalog
 from support.service import Service, error_of, serving
 from support.waiting import until
 
@@ -25,17 +25,18 @@ class Counter:
     """A served catalog and what stands behind it."""
 
     service: Service
-    stub_catalog: FakeCatalog
+    provider: CatalogProvider
     book: CacheRegistry
     clock: SteppedClock
 
 
 @pytest.fixture
 async def counter(database: Database) -> AsyncGenerator[Counter]:
-    clock, stub_catalog = SteppedClock(), FakeCatalog()
-    async with serving(database, cloud=stub_catalog, clock=clock) as service:
+    clock = SteppedClock()
+    provider = CatalogProvider(clock)
+    async with serving(database, cloud=provider, clock=clock) as service:
         book = service.engine.caches.book
-        yield Counter(service=service, stub_catalog=stub_catalog, book=book, clock=clock)
+        yield Counter(service=service, provider=provider, book=book, clock=clock)
 
 
 async def test_templates_are_listed_own_first_and_remembered(counter: Counter) -> None:
@@ -44,35 +45,37 @@ async def test_templates_are_listed_own_first_and_remembered(counter: Counter) -
     second = (await counter.service.ask("GET", "/api/templates")).json
 
     assert [(t["name"], t["channel"]) for t in first["templates"]] == [
-        ("Acme", "private"),
-        ("zoo", "private"),
+        ("acme-app", "private"),
+        ("Zoo", "private"),
         ("pytorch", "official"),
     ]
-    assert first["templates"][2] == {"id": "t-pytorch", "name": "pytorch", "image": "pytorch:1", "channel": "official"}
+    assert first["templates"][2] == {"id": "107672", "name": "pytorch", "image": "pytorch:1", "channel": "official"}
     assert second == first
-    assert counter.stub_catalog.calls == {"templates:private": 1, "templates:official": 1}
+    assert counter.provider.calls == {"templates:private": 1, "templates:official": 1}
 
 
 async def test_two_hundred_callers_of_a_cold_cache_make_one_call(counter: Counter) -> None:
     """The provider is asked once, whoever comes while it thinks."""
-    counter.stub_catalog.open.clear()
+    counter.provider.open.clear()
     asked = [asyncio.create_task(counter.service.ask("GET", "/api/products")) for _ in range(200)]
     await until(lambda: counter.book[CacheName.PRODUCTS].stats().misses >= 50)  # the client has 100 connections
-    counter.stub_catalog.open.set()
+    counter.provider.open.set()
     answers = await asyncio.gather(*asked)
 
     assert {answer.status for answer in answers} == {200}
     assert len({answer.body for answer in answers}) == 1
-    assert counter.stub_catalog.calls == {"products:None:spot": 1}
+    assert counter.provider.calls == {"products:None:spot": 1}
 
 
 async def test_products_come_cheapest_first_and_can_be_narrowed(counter: Counter) -> None:
     """By part of the name, by region, by billing mode."""
     everything = (await counter.service.ask("GET", "/api/products")).json
+    on_demand = (await counter.service.ask("GET", "/api/products?billingMode=onDemand")).json
     narrowed = (await counter.service.ask("GET", "/api/products?name=3090&region=as-sgp-02&billingMode=onDemand")).json
     elsewhere = (await counter.service.ask("GET", "/api/products?region=AS-IN-01")).json
 
-    assert [p["pricePerGpu"] for p in everything["products"]] == [0.18, 0.35, None]
+    assert [p["pricePerGpu"] for p in everything["products"]] == [0.18, 0.35]
+    assert [p["pricePerGpu"] for p in on_demand["products"]] == [0.21, 0.35, 0.35]
     assert everything["products"][0] == {
         "id": "4090.16c62g",
         "name": "RTX 4090 24GB",
@@ -85,7 +88,7 @@ async def test_products_come_cheapest_first_and_can_be_narrowed(counter: Counter
         "onDemandPricePerGpu": 0.35,
     }
     assert {key: everything[key] for key in ("total", "region", "billingMode")} == {
-        "total": 3,
+        "total": 2,
         "region": None,
         "billingMode": "spot",
     }
@@ -95,7 +98,7 @@ async def test_products_come_cheapest_first_and_can_be_narrowed(counter: Counter
 
 async def test_the_optimal_product_comes_with_all_that_was_considered(counter: Counter) -> None:
     """Prices are for the whole instance and for one GPU."""
-    counter.stub_catalog.stock["as-sgp-2"][0] = replace(RTX_4090, available=False)
+    counter.provider.set_stock(0, RTX_4090, "as-sgp-2")
     query = "name=rtx%204090%2024gb&region=AS-SGP-02&gpuNum=2&maxPrice=0.18"
     answer = await counter.service.ask("GET", f"/api/products/optimal?{query}")
 
@@ -159,7 +162,7 @@ async def test_a_bad_question_is_refused_before_anybody_is_asked(counter: Counte
     error = error_of(await counter.service.ask("GET", f"/api/products/optimal?{query}"), 400, "VALIDATION_ERROR")
 
     assert [problem["field"] for problem in error["validationErrors"]] == [field]
-    assert not counter.stub_catalog.calls
+    assert not counter.provider.calls
 
 
 async def test_a_template_is_shown_without_the_values_of_its_variables(counter: Counter) -> None:
@@ -184,7 +187,7 @@ async def test_a_template_is_shown_without_the_values_of_its_variables(counter: 
 
 async def test_an_unreachable_provider_is_told_as_such(counter: Counter) -> None:
     """The caller may come back; nothing is made up."""
-    counter.stub_catalog.trouble[None] = CircuitOpenError("the provider keeps failing", retry_after_seconds=5)
+    counter.provider.trouble[None] = CircuitOpenError("the provider keeps failing", retry_after_seconds=5)
     answer = await counter.service.ask("GET", "/api/products")
 
     assert error_of(answer, 503, "CIRCUIT_BREAKER_OPEN")["retryAfter"] == 5

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -282,7 +281,7 @@ async def test_all_bad_fields_are_told_at_once_before_anybody_is_asked(api: Serv
         ("webhookUrl", "INVALID_WEBHOOK_URL", None),
     }
     assert b"secret" not in answer.body
-    assert not api.env.stub_catalog.calls
+    assert not api.env.provider.calls
 
 
 @pytest.mark.parametrize(
@@ -338,8 +337,7 @@ async def test_the_allowed_actions_follow_the_phase(api: ServedApi) -> None:
 
 async def test_a_product_that_is_sold_out_is_accepted_by_a_request_that_waits(api: ServedApi) -> None:
     """And says where it would go; without a wait, or with 0, it is a 404."""
-    for shelf in api.env.stub_catalog.stock.values():
-        shelf[0] = replace(shelf[0], available=False)
+    api.env.provider.set_stock(0)
     for fields in ({}, {"waitForCapacity": 0}):
         error_of(await api.request_create(**fields), 404, "NO_OPTIMAL_PRODUCT_ANY_REGION")
     accepted = await api.request_create(waitForCapacity="2h")
@@ -365,7 +363,7 @@ async def test_what_it_waits_for_is_shown_while_it_is_not_created(api: ServedApi
 
 async def test_an_unreachable_provider_is_told_and_nothing_is_recorded(api: ServedApi) -> None:
     """The caller may ask again."""
-    api.env.stub_catalog.trouble[None] = CircuitOpenError("the provider is failing", retry_after_seconds=5)
+    api.env.provider.trouble[None] = CircuitOpenError("the provider is failing", retry_after_seconds=5)
     error = error_of(await api.request_create(), 503, "CIRCUIT_BREAKER_OPEN")
 
     assert error["retryable"]
@@ -388,7 +386,8 @@ async def test_a_dry_run_shows_the_plan_and_does_nothing(api: ServedApi) -> None
         ("AS-SGP-02", 0.36),
         ("CN-HK-01", 0.36),
     ]
-    assert [(offer["region"], offer["reason"]) for offer in answer.json["rejected"]] == [("AS-IN-01", "not_in_region")]
+    rejected = [(offer["region"], offer["reason"]) for offer in answer.json["rejected"]]
+    assert rejected == [("AS-IN-01", "no_such_product")]
     error_of(wrong, 400, "VALIDATION_ERROR")
     error_of(await api.service.ask("POST", "/api/instances?dryRun=perhaps", json=WISH), 400, "VALIDATION_ERROR")
     assert set((await api.env.counts()).values()) == {0}
