@@ -1,4 +1,4 @@
-"""The command `novitasim`: run the simulator until it is told to stop."""
+"""The command `novitasim`: run the simulator until a signal ends it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from novitasim.server.serving import Options, listen
 from novitasim.settings import SettingError
 from novitasim.world.journal import JournalError
 
-_LOOK_SECONDS = 0.5  # how soon the end of the parent is noticed
+_CHECK_SECONDS = 0.5  # how soon the end of the parent is noticed
 
 
 def main(argv: list[str] | None = None) -> None:
@@ -35,7 +35,7 @@ def _parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("--host", default="127.0.0.1", help="address to listen on (127.0.0.1)")
     add("--port", type=int, default=8790, help="port to listen on; 0 takes a free one (8790)")
-    add("--state", type=Path, help="file that keeps the world across restarts (default: none, it is forgotten)")
+    add("--state", type=Path, help="file that keeps the world across restarts (default: none, the world is lost)")
     add("--clock", choices=("real", "stepped"), default="real", help="stepped stands still until POST /_sim/advance")
     add("--speed", type=float, default=1.0, help="how much faster than real time the real clock runs (1)")
     add("--boot-seconds", help="toCreate and creating together: seconds or a range such as 1-3 (0.5-1)")
@@ -85,7 +85,7 @@ async def _run(arguments: argparse.Namespace, options: Options) -> None:
         if arguments.exit_with_parent:
             _watch_stdin(loop, ended)
             watch = loop.create_task(_watch_parent(os.getppid(), ended))
-        _tell(arguments, listening.root_url)
+        _announce(arguments, listening.root_url)
         await ended.wait()
         if watch is not None:
             watch.cancel()
@@ -93,27 +93,27 @@ async def _run(arguments: argparse.Namespace, options: Options) -> None:
 
 async def _watch_parent(parent: int, ended: asyncio.Event) -> None:
     while os.getppid() == parent:
-        await pause(_LOOK_SECONDS)
+        await pause(_CHECK_SECONDS)
     ended.set()
 
 
 def _watch_stdin(loop: asyncio.AbstractEventLoop, ended: asyncio.Event) -> None:
-    """A pipe that closes is a parent that left; a terminal or a file says nothing."""
+    """End when a piped stdin closes, because the parent has ended; a terminal or file is ignored."""
     stdin = 0
     if not stat.S_ISFIFO(os.fstat(stdin).st_mode):
         return
 
-    def look() -> None:
+    def check() -> None:
         if not os.read(stdin, 4096):
             loop.remove_reader(stdin)
             ended.set()
 
-    loop.add_reader(stdin, look)
+    loop.add_reader(stdin, check)
 
 
-def _tell(arguments: argparse.Namespace, url: str) -> None:
+def _announce(arguments: argparse.Namespace, url: str) -> None:
     if arguments.ready_file:
-        # Renamed into place, so that whoever waits for the file never reads half a line.
+        # Renamed into place, so that a reader that waits for the file never reads half a line.
         fresh = arguments.ready_file.with_name(f"{arguments.ready_file.name}.new")
         fresh.write_text(f"{url}\n")
         fresh.replace(arguments.ready_file)

@@ -2,7 +2,7 @@
 What a setting accepts: readers that turn text or JSON into a value, or refuse it.
 
 Each reader takes both forms, because a setting arrives from the command line (text) and over HTTP (JSON). A reader
-raises ValueError; whoever called it knows the setting's name and says what is accepted.
+raises ValueError; its caller knows the setting's name and says what is accepted.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Accepts:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A duration in seconds that is drawn anew each time: fixed when both ends are equal."""
+    """A duration in seconds that is drawn each time; fixed when both ends are equal."""
 
     low: float
     high: float

@@ -1,7 +1,7 @@
 """
 The tables of docs/simulator.md, made from the code they describe.
 
-`python -m novitasim.reference docs/simulator.md` writes them anew between the page's markers; a test fails when the
+`python -m novitasim.reference docs/simulator.md` rewrites them between the page's markers; a test fails when the
 page and the code differ.
 """
 
@@ -38,7 +38,7 @@ def tables() -> dict[str, str]:
 
 
 def renewed(page: str) -> str:
-    """The page with every generated part made anew; raises ValueError if a marker is missing."""
+    """The page with every generated part replaced; raises ValueError if a marker is missing."""
     for name, table in tables().items():
         begin, end = f"<!-- {name} -->\n", f"<!-- end {name} -->\n"
         if begin not in page or end not in page:

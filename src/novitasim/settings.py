@@ -1,7 +1,7 @@
 """
 Everything about the provider that is a guess, a choice or a mood: one field each, with its meaning.
 
-The fact sheet marks what nobody outside the provider knows. Each such point is a setting here and the default is the
+The fact sheet marks what is not known outside the provider. Each such point is a setting here and the default is the
 likeliest reading, so that a client can be tried against every reading. Settings are values: changing one makes a new
 `Settings`. Start with `--quirk name=value`, or send `POST /_sim/settings`.
 """
@@ -157,25 +157,27 @@ class Settings:
     migrate_keeps_spot: bool = _setting(True, yes_no(), "a migrated spot instance stays spot, else it is onDemand")
     spot_end: str = _setting("exited", choice("exited", "removed"), "where a reclaimed spot instance ends")
     spot_reclaim_time: str = _setting(
-        "deadline", choice("deadline", "notice"), "what spotReclaimTime says: when it will end, or when it was told"
+        "deadline",
+        choice("deadline", "notice"),
+        "what spotReclaimTime says: when it ends, or when notice was given",
     )
     spot_notice_seconds: float = _setting(3600.0, seconds(), "from notice to reclaim")
     spot_life_seconds: Span = _setting(
-        Span(0.0, 0.0), span(), "from running to notice for every spot instance; 0 = only when told"
+        Span(0.0, 0.0), span(), "from running to notice for every spot instance; 0 = only by a fault"
     )
     start_after_reclaim: str = _setting("allowed", choice("allowed", "refused"), "start of a reclaimed spot instance")
 
-    # Guests
+    # Workloads
     guest_mode: str = _setting(
         "shared",
         choice("shared", "own_port", "localhost", "realistic", "off"),
         "how endpoints look and whether they answer",
     )
-    guest: str = _setting("healthy", text(_GUEST_WORDS, _GUEST), "how guests answer unless SIM_GUEST or a rule says so")
+    guest: str = _setting("healthy", text(_GUEST_WORDS, _GUEST), "how workloads answer without SIM_GUEST or a rule")
     guest_rules: str = _setting(
         "",
         text("REGEX=BEHAVIOUR, several joined by ;", rf"|.+=({_GUEST})(;.+=({_GUEST}))*"),
-        "how guests answer by instance name; the first that matches counts",
+        "how workloads answer by instance name; the first that matches counts",
     )
 
 

@@ -97,11 +97,11 @@ class Simulated:
         self.simulator.set_stock(product_id, cluster_id, gpus)
 
     def ledger(self, pattern: str | None = None) -> Ledger:
-        """Who was billed; *pattern* groups names into wishes by its one group."""
+        """The bills; the one group of *pattern* groups instance names into create requests."""
         return self.simulator.ledger(pattern)
 
     def billed_at_once(self, name: str) -> int:
-        """The most instances, of those whose name matches wholly, that were ever billed at the same instant."""
+        """The most instances with a fully matching name that were ever billed at the same instant."""
         whole = re.compile(name)
         bills = (bill for bill in self.ledger().bills if whole.fullmatch(bill.name))
         return at_once(period for bill in bills for period in bill.periods)
@@ -111,7 +111,7 @@ class Simulated:
         return self.simulator.calls.report()
 
     def instances(self, name: str = "") -> list[Instance]:
-        """The instances that exist (also hidden ones) and whose name matches."""
+        """The existing instances (also hidden ones) with a matching name."""
         now = self.now()
         return [
             instance

@@ -16,7 +16,7 @@ from novitasim.world.timeline import Status
 _BASE = "/gpu-instance/openapi/v1"
 _ACCOUNT = "/openapi/v1"
 _MIN_STORAGE_GB, _MAX_STORAGE_GB = 10, 1_000_000
-# What the balance call shows of an account whose money never ends.
+# What the balance call shows for an account with unlimited money.
 _ENDLESS_USD = 10_000
 _MOST_SAMPLES = 1000
 _DEFAULT_INTERVAL = 15
@@ -28,7 +28,7 @@ def auths(call: Call) -> Reply:
 
 
 def auth_save(call: Call) -> Reply:
-    """POST /repository/auth/save. It does not tell the id: list to find it."""
+    """POST /repository/auth/save. The response has no id: list to find it."""
     name, username = text(call.body, "name", low=1, high=500), text(call.body, "username", low=1, high=511)
     password = text(call.body, "password", low=1, high=1024)
     seq = call.world.number()

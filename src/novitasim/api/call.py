@@ -25,7 +25,7 @@ _encode = msgspec.json.Encoder().encode
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What is sent back; *instance_id* says whom the call was about, for faults that strike it."""
+    """A response; *instance_id* names the instance of the call, for faults that apply to it."""
 
     content: bytes
     status: int = 200
@@ -58,7 +58,7 @@ class RenderCache:
         return self._print(key, world, instance, now, shown)
 
     def forget(self) -> None:
-        """Print everything anew: addresses may have changed."""
+        """Drop everything: addresses may have changed."""
         self._prints.clear()
 
     def _print(self, key: tuple[bool, str], world: World, instance: Instance, now: float, shown: wire.Json) -> bytes:
@@ -74,7 +74,7 @@ class Call:
     world: World
     now: float
     endpoints: Endpoints
-    press: RenderCache
+    cache: RenderCache
     query: Mapping[str, str] = field(default_factory=dict)
     body: Body = field(default_factory=dict)
 

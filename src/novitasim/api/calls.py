@@ -1,5 +1,5 @@
 """
-Who called how often: counts by call and status, the busiest minute, and the rate limit.
+Call counts by call and status, the busiest minute, and the rate limit.
 
 Minutes slide: the busiest one is the largest number of calls in any 60 seconds, which is what a budget promises.
 """

@@ -103,7 +103,7 @@ def envs(body: Body) -> tuple[Env, ...]:
 
 
 def read(body: Body, settings: Settings) -> Order:
-    """The order that a create body stands for."""
+    """The order that a create body describes."""
     kind = text(body, "kind", low=1, high=255)
     if kind not in _KINDS:
         raise invalid("invalid kind: must be gpu or cpu")

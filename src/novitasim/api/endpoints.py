@@ -1,7 +1,7 @@
 """
 The addresses under which an instance's ports are reached, in the provider's own style.
 
-These names look real and lead nowhere. `guests.py` gives addresses that answer; both have the same shape for the
+These names look real and lead nowhere. `workloads.py` gives addresses that answer; both have the same shape for the
 renderer.
 """
 
@@ -17,7 +17,7 @@ _FIRST_TCP_PORT, _TCP_PORTS = 30_000, 30_000
 
 
 class Endpoints(Protocol):
-    """Whoever knows where a port is reached."""
+    """Maps ports of instances to addresses."""
 
     def address(self, instance: Instance, port: Port) -> str:
         """The endpoint of a port: a URL for http, host:port for tcp."""

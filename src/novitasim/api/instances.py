@@ -27,7 +27,7 @@ def create(call: Call) -> Reply:
 def get(call: Call) -> Reply:
     """GET /gpu/instance."""
     instance = call.world.find(call.query.get("instanceId", ""), call.now)
-    return Reply(call.press.detailed(call.world, instance, call.now, call.endpoints), instance_id=instance.id)
+    return Reply(call.cache.detailed(call.world, instance, call.now, call.endpoints), instance_id=instance.id)
 
 
 def list_all(call: Call) -> Reply:
@@ -50,7 +50,7 @@ def list_all(call: Call) -> Reply:
         shown, total = found[part.first : part.first + part.count], len(found)
     else:
         shown, total = call.world.listed_slice(part.first, part.count)
-    prints = (call.press.listed(call.world, instance, as_of, call.endpoints) for instance in shown)
+    prints = (call.cache.listed(call.world, instance, as_of, call.endpoints) for instance in shown)
     return Reply(b'{"instances":[' + b",".join(prints) + b'],"total":%d}' % total)
 
 

@@ -138,10 +138,10 @@ def _times(instance: Instance, now: float) -> Json:
 
 def _spot(world: World, instance: Instance, now: float) -> Json:
     step = instance.spot_step(now)
-    told = instance.spot_deadline()
+    deadline = instance.spot_deadline()
     reclaim = "0"
-    if told is not None and told[0] <= now:
-        reclaim = unix(told[1] if world.settings.spot_reclaim_time == "deadline" else told[0])
+    if deadline is not None and deadline[0] <= now:
+        reclaim = unix(deadline[1] if world.settings.spot_reclaim_time == "deadline" else deadline[0])
     return {"spotStatus": step.status.value if step else "", "spotReclaimTime": reclaim}
 
 

@@ -118,7 +118,7 @@ def storage(world: World, item: Storage) -> Json:
 
 
 def network(world: World, item: Network) -> Json:
-    """A private network and who is in it."""
+    """A private network and its instances."""
     members = [instance for instance in world.instances.values() if instance.order.network_id == item.id]
     return {
         "Id": item.id,

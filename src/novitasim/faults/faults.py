@@ -1,9 +1,9 @@
 """
-Ways in which the provider fails, by name, and when each strikes.
+Ways in which the provider fails, by name, and when each applies.
 
-Which faults strike a call is a pure function of the rules, the facts of the call and the dice; carrying them out is
-the server's work (`misdeeds.py`) or, for what happens to an instance, the world's (`tenure.py`). Of the faults that end
-a call at most one strikes; latency and harm to an instance may come with it.
+Which faults apply to a call is a pure function of the rules, the facts of the call and the dice. `injection.py` carries
+them out on the connection, `world/spot.py` on an instance. At most one fault that ends a call applies; latency and harm
+to an instance may come with it.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ MEANING: Mapping[Fault, str] = {
     Fault.VANISH: "the instance is denied: for `seconds` and still billed, or for good if 0",
     Fault.STATUS_ERROR: "the instance gets a statusError with `message` after `seconds` (0) and stays where it is",
     Fault.FREEZE: "the instance is `freezing` for `seconds` (30), then as before; still billed",
-    Fault.SPOT_NOTICE: "the spot instance is told that its machine goes in `seconds` (setting spot_notice_seconds)",
+    Fault.SPOT_NOTICE: "the spot instance gets notice: its machine is reclaimed in `seconds` (spot_notice_seconds)",
     Fault.SPOT_RECLAIM: "the spot instance's machine is taken back",
 }
 

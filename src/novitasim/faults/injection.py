@@ -35,7 +35,7 @@ _FRONT_PAGE = (
 
 
 class DroppedResponse(web.Response):
-    """Stands for no answer at all: the connection is gone and nothing may be written."""
+    """No response: the connection is closed and nothing may be written."""
 
     async def prepare(self, request: web.BaseRequest) -> None:
         """Write nothing."""

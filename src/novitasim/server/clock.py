@@ -1,9 +1,8 @@
 """
-Time, as the simulated provider lives it. The only file that reads a clock or waits.
+The simulated provider's time. The only file that reads a clock or waits.
 
-Two clocks: one runs with the machine (perhaps faster), one stands still until it is told to move. Both only ever go
-forward, and both can be started at a given instant, so that a world read back from its file does not fall into its own
-past.
+Two clocks: one runs with the machine (perhaps faster), one moves only when `advance` is called. Both only move forward,
+and both can start at a given instant, so that a world read from its file does not return to its own past.
 """
 
 from __future__ import annotations
@@ -14,14 +13,14 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """What the simulator may ask of time."""
+    """What the simulator needs of a clock."""
 
     def now(self) -> float:
         """The simulated instant, in unix seconds."""
         ...
 
     def watch(self) -> float:
-        """Unix seconds by a client's own watch: what rate limits, call counts and Retry-After are measured by."""
+        """Unix seconds by the client's clock, by which rate limits, call counts and Retry-After are measured."""
         ...
 
     def advance(self, seconds: float) -> None:
@@ -43,16 +42,16 @@ class RunningClock:
         return self._start + (time.monotonic() - self._began) * self._speed
 
     def watch(self) -> float:
-        """Real time, whatever the speed: the client's watch is not sped up."""
+        """Real time at any speed: the client's clock is not accelerated."""
         return self._wall + time.monotonic() - self._began
 
     def advance(self, seconds: float) -> None:
-        """Jump forward; the clock then runs on from there."""
+        """Jump forward; the clock then continues from there."""
         self._start += max(0.0, seconds)
 
 
 class SteppedClock:
-    """Stands still between calls of `advance`, so that a test decides what happens before what."""
+    """Moves only on `advance`, so that a test decides the order of events."""
 
     # 2026-10-01T00:00:00Z: any recent instant would do; a fixed one makes stepped runs repeatable.
     EPOCH = 1_790_812_800.0
@@ -65,7 +64,7 @@ class SteppedClock:
         return self._now
 
     def watch(self) -> float:
-        """The simulated instant too: a client under test is stepped together with us."""
+        """The simulated instant too: a client under test is stepped together with the simulator."""
         return self._now
 
     def advance(self, seconds: float) -> None:
@@ -74,5 +73,5 @@ class SteppedClock:
 
 
 async def pause(seconds: float) -> None:
-    """Wait *seconds* of real time: for faults that a client feels on its own watch, such as latency."""
+    """Wait *seconds* of real time: for faults that a client measures by its own clock, such as latency."""
     await asyncio.sleep(seconds)  # noqa: TID251  # the one place

@@ -1,5 +1,5 @@
 """
-The calls under /_sim: for whoever runs the simulator, not for the provider's customers.
+The control routes under /_sim, for the operator of the simulator. The provider has no such routes.
 
 Outside the bearer keys, for loopback only, and not for pages of another origin: they can read everything and end the
 world. A body must be application/json, which a page of another origin cannot send without asking first.
@@ -91,7 +91,7 @@ class Control:
         return {"now": self._simulator.advance(seconds)}
 
     async def ledger(self, request: web.Request) -> object:
-        """GET /_sim/ledger?pattern=REGEX: the bills, and who was billed twice at a time."""
+        """GET /_sim/ledger?pattern=REGEX: the bills, and the create requests that were billed twice at a time."""
         read = self._simulator.ledger(request.query.get("pattern"))
         return {
             "now": self._simulator.now(),

@@ -45,7 +45,7 @@ class Provider:
         self._route = route
 
     async def serve(self, request: web.Request) -> web.StreamResponse:
-        """Answer, or fail as told."""
+        """Answer, or fail as a fault rule says."""
         calls, endpoint = self._simulator.calls, self._route.endpoint
         calls.arrived(endpoint, self._simulator.clock.watch())
         content = await request.read() if request.can_read_body else b""

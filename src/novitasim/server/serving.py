@@ -20,7 +20,7 @@ from novitasim.world.world import World
 # Bodies of the provider's calls are small; a template's readme is the largest part (100 KiB).
 _MOST_BODY_BYTES = 4 * 1024 * 1024
 
-# Twice as long as a simulator needs to notice that its parent is gone, and to end.
+# Twice as long as a simulator needs to notice that its parent has ended, and to end.
 _LOCK_TRIES, _LOCK_WAIT_SECONDS = 40, 0.05
 
 
@@ -50,7 +50,7 @@ def build(options: Options) -> Simulator:
     """The simulator, its world read back from the state file if there is one; raises SettingError, JournalError."""
     world = World(seed=options.seed)
     known_until = Journal(options.state).load(world) if options.state else 0.0
-    # What this start asks for counts more than what an earlier run was told.
+    # Options of this start override settings that an earlier run stored.
     world.settings = settings.changed(world.settings, options.quirks)
     clock: Clock = SteppedClock(start=known_until or None)
     if options.clock == "real":
@@ -69,10 +69,10 @@ async def listen(options: Options) -> AsyncGenerator[Listening]:
             closing.callback((await _locked(options.state)).release)
         simulator = build(options)
         closing.callback(simulator.close)
-        guests = Workloads(simulator)
-        closing.push_async_callback(guests.stop)
-        await guests.start()
-        simulator.endpoints = guests
+        workloads = Workloads(simulator)
+        closing.push_async_callback(workloads.stop)
+        await workloads.start()
+        simulator.endpoints = workloads
         app = web.Application(client_max_size=_MOST_BODY_BYTES)
         server.add_routes(app, simulator)
         control.add_routes(app, simulator)
@@ -84,7 +84,7 @@ async def listen(options: Options) -> AsyncGenerator[Listening]:
 
 
 async def _locked(state: Path) -> Lock:
-    """The state file for ourselves; a predecessor that is just ending is waited for."""
+    """An exclusive lock on the state file; waits for a predecessor that is just ending."""
     lock = Lock(state)
     for _ in range(_LOCK_TRIES):
         if lock.take():

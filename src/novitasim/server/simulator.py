@@ -1,5 +1,5 @@
 """
-The simulator without HTTP: a world, its clock, its file, its faults and its tally, and what may be done to them.
+The simulator without HTTP: a world, its clock, its file, its faults and its call counts, and the operations on them.
 
 The provider's calls (`server.py`), the control calls (`control.py`) and tests (`testing.py`) all act through this one
 object, so that each change is settled, recorded on disk and visible to the next call.
@@ -34,13 +34,13 @@ _GONE = frozenset({Status.REMOVED})
 
 
 class Simulator:
-    """One provider; `keys` empty means that any key will do."""
+    """One provider; empty `keys` accept any key."""
 
     def __init__(self, world: World, clock: Clock, *, keys: frozenset[str] = frozenset()) -> None:
         self.world = world
         self.clock = clock
         self.keys = keys
-        self.press = RenderCache()
+        self.cache = RenderCache()
         self.calls = Calls()
         self.rules: list[Rule] = []
         self.endpoints: Endpoints = RealisticEndpoints()
@@ -53,7 +53,7 @@ class Simulator:
         self._journal.begin(self.world, self.clock.now())
 
     def now(self) -> float:
-        """The present instant, with everything due having happened."""
+        """The present instant, after applying everything that is due."""
         now = self.clock.now()
         self.world.settle(now)
         return now
@@ -61,25 +61,25 @@ class Simulator:
     def call(self, query: dict[str, str], body: dict[str, object]) -> Call:
         """A call as of now."""
         return Call(
-            world=self.world, now=self.now(), endpoints=self.endpoints, press=self.press, query=query, body=body
+            world=self.world, now=self.now(), endpoints=self.endpoints, cache=self.cache, query=query, body=body
         )
 
     def record(self) -> None:
-        """Put what changed on disk."""
+        """Append the changes to the journal."""
         if self._journal is not None:
             self._journal.write(self.world, self.clock.now())
         else:
-            self.world.news.clear()
+            self.world.changes.clear()
 
     def struck(self, facts: faults.Facts) -> list[Rule]:
-        """The faults that strike a call; rules that are used up are gone."""
+        """The faults that apply to a call; removes rules that are used up."""
         if not self.rules:
             return []
         hit, self.rules = faults.strike(self.rules, facts, self._dice.random)
         return hit
 
     def harm(self, rule: Rule, answer: Reply) -> None:
-        """Do to the instance that a call was about what the rule says."""
+        """Apply the rule to the instance that the call named."""
         instance = self.world.instances.get(answer.instance_id or "")
         if instance is not None:
             self.world.put(self._harmed(rule, instance), self.now())
@@ -107,15 +107,15 @@ class Simulator:
     def advance(self, seconds: float) -> float:
         """Move time forward; returns the new instant."""
         self.clock.advance(seconds)
-        self.world.news.append(("clock", None))
+        self.world.changes.append(("clock", None))
         now = self.now()
         self.record()
         return now
 
     def change_settings(self, raw: dict[str, object]) -> None:
-        """Put settings in; raises SettingError and changes nothing if one is wrong."""
+        """Apply settings; raises SettingError and changes nothing if one is wrong."""
         self.world.change_settings(raw, self.now())
-        self.press.forget()
+        self.cache.forget()
         self.record()
 
     def set_stock(self, product_id: str, cluster_id: str, gpus: int | None) -> None:
@@ -125,32 +125,32 @@ class Simulator:
         self.world.set_stock(StockSet(product_id, cluster_id, gpus))
         self.record()
 
-    def open_doors(self, doors: dict[str, int]) -> None:
-        """Remember the ports that guests are reached on."""
-        self.world.doors = doors
-        self.world.news.append(("doors", doors))
+    def remember_ports(self, ports: dict[str, int]) -> None:
+        """Store the loopback ports of the workloads, so that a restart opens the same ones."""
+        self.world.workload_ports = ports
+        self.world.changes.append(("ports", ports))
         self.record()
 
     def ledger(self, pattern: str | None = None) -> ledger.Ledger:
-        """Who was billed so far; *pattern* groups names into wishes by its one group."""
+        """The bills so far; the one group of *pattern* groups instance names into create requests."""
         now = self.now()
         return ledger.read(self.world.instances.values(), now, pattern)
 
     def reset(self) -> None:
-        """Begin again: no instances, the seeded holdings, no faults, no counts; settings stay as they are."""
+        """Start over: no instances, faults or counts, the seeded templates and credentials; settings stay."""
         seed, settings = self.world.seed, self.world.settings
-        # Serial numbers go on, so that no id of the forgotten world comes again.
-        last, doors = self.world.seq, self.world.doors
+        # Serial numbers continue, so that no id of the old world is used again.
+        last, ports = self.world.seq, self.world.workload_ports
         self.world = World(seed=seed, settings=settings)
-        self.world.seq, self.world.doors = last, doors
+        self.world.seq, self.world.workload_ports = last, ports
         self.rules = []
         self.calls = Calls()
-        self.press.forget()
+        self.cache.forget()
         if self._journal is not None:
             self._journal.begin(self.world, self.clock.now())
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Write what is left and close the file."""
         if self._journal is not None:
             self.record()
             self._journal.close()

@@ -1,5 +1,5 @@
 """
-How a guest answers: the program inside an instance, as far as a health check can see it.
+How the program inside an instance answers a health check.
 
 A pure function of the behaviour and of how long the instance has been running.
 """
@@ -20,7 +20,7 @@ _BAD_GATEWAY = (
 )
 _LOGIN = "<html><head><title>Sign in</title></head><body><form>Password <input type=password></form></body></html>"
 _HELLO = "<html><head><title>Ready</title></head><body><h1>It works</h1></body></html>"
-# A page that speaks about bad gateways without being one: long, so that no short error page is meant.
+# A page that mentions bad gateways without being an error page: long, as error pages are short.
 _LONG = (
     "<html><head><title>Operations handbook</title></head><body>"
     + "<p>When a reader sees a bad gateway or service unavailable page, look at the upstream first.</p>" * 400
@@ -51,7 +51,7 @@ class Workload:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """An HTTP answer of a guest, or of the proxy in front of it."""
+    """An HTTP response of a workload, or of the proxy in front of it."""
 
     status: int
     html: str
@@ -63,18 +63,18 @@ BAD_GATEWAY = Page(_BAD, _BAD_GATEWAY)
 def workload_of(instance: Instance, settings: Settings) -> Workload:
     """The behaviour of an instance: its SIM_GUEST, else the first rule its name matches, else the setting."""
     for env in instance.order.envs:
-        if env.key == ENV and (told := _read(env.value)) is not None:
-            return told
+        if env.key == ENV and (found := _read(env.value)) is not None:
+            return found
     for rule in filter(None, settings.guest_rules.split(";")):
         pattern, _, words = rule.rpartition("=")
-        if re.search(pattern, instance.order.name) and (told := _read(words)) is not None:
-            return told
+        if re.search(pattern, instance.order.name) and (found := _read(words)) is not None:
+            return found
     return _read(settings.guest) or Workload("healthy")
 
 
-def page(guest: Workload, running_for: float) -> Page | None:
+def page(workload: Workload, running_for: float) -> Page | None:
     """What a web port answers after so many seconds; None if it never does."""
-    match guest.kind:
+    match workload.kind:
         case "hang" | "refused":
             return None
         case "login":
@@ -83,10 +83,10 @@ def page(guest: Workload, running_for: float) -> Page | None:
             return Page(_OK, _BAD_GATEWAY)
         case "long_page":
             return Page(_OK, _LONG)
-        case "slow" if running_for < guest.number:
+        case "slow" if running_for < workload.number:
             return BAD_GATEWAY
         case "status":
-            return Page(int(guest.number), f"<html><body>{int(guest.number)}</body></html>")
+            return Page(int(workload.number), f"<html><body>{int(workload.number)}</body></html>")
         case _:
             return Page(_OK, _HELLO)
 

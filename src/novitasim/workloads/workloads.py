@@ -1,10 +1,10 @@
 """
-The programs inside instances: web pages and ssh banners on loopback ports that really answer.
+The programs inside instances: web pages and ssh banners on loopback ports.
 
 Ten thousand instances must not need ten thousand sockets. In the mode `shared` all web ports are paths of one listener,
-which plays the provider's proxy, and all tcp ports are one other listener; whoever builds a URL from an endpoint must
-append to it. In `localhost` the same listener tells guests apart by host name (`ID-PORT.localhost`), which is closer to
-the provider but not resolved everywhere. `own_port` opens a port per endpoint when it is first shown. `realistic` and
+which acts as the provider's proxy, and all tcp ports are one other listener; a client must append to an endpoint's URL.
+In `localhost` the same listener distinguishes workloads by host name (`ID-PORT.localhost`), which is closer to the
+provider but not resolved everywhere. `own_port` opens a port per endpoint when it is first shown. `realistic` and
 `off` give the provider's own names, which lead nowhere.
 """
 
@@ -35,7 +35,7 @@ _TOKEN = re.compile(r"([0-9a-f]+)(?:r(\d+))?")
 
 
 class Workloads:
-    """All guests of one simulator; also the addresses under which they are reached."""
+    """All workloads of one simulator, and their addresses."""
 
     def __init__(self, simulator: Simulator) -> None:
         self._simulator = simulator
@@ -54,11 +54,11 @@ class Workloads:
     async def start(self) -> None:
         """Open the shared listeners."""
         await self._runner.setup()
-        doors = self._simulator.world.doors
-        self._web_port = await self._listen_web(_bound(doors.get("web", 0)))
-        self._tcp_port = await self._listen_tcp(_bound(doors.get("tcp", 0)))
-        self._simulator.open_doors({"web": self._web_port, "tcp": self._tcp_port})
-        # Bound and not listening: whoever connects is refused, and nobody else can take the port.
+        ports = self._simulator.world.workload_ports
+        self._web_port = await self._listen_web(_bound(ports.get("web", 0)))
+        self._tcp_port = await self._listen_tcp(_bound(ports.get("tcp", 0)))
+        self._simulator.remember_ports({"web": self._web_port, "tcp": self._tcp_port})
+        # Bound and not listening: connections are refused, and no other program can take the port.
         self._closed.bind((_HOST, 0))
 
     async def stop(self) -> None:
@@ -110,14 +110,14 @@ class Workloads:
         stale = self._simulator.world.settings.endpoint_changes_on_start and starts != instance.starts
         if instance.status(now) is not Status.RUNNING or stale or instance.vanished(now):
             return self._down(request)
-        guest = behaviour.workload_of(instance, self._simulator.world.settings)
-        page = behaviour.page(guest, now - instance.last(Status.RUNNING, now))
+        workload = behaviour.workload_of(instance, self._simulator.world.settings)
+        page = behaviour.page(workload, now - instance.last(Status.RUNNING, now))
         if page is None:
             return await self._hang(request)
         return web.Response(status=page.status, text=page.html, content_type="text/html")
 
     def _addressed(self, request: web.Request) -> tuple[str, str]:
-        """(token, port) of the guest that a request is for, by port, by host name or by path."""
+        """(token, port) of the workload that a request is for, by port, by host name or by path."""
         transport = request.transport
         own = self._owners.get(transport.get_extra_info("sockname")[1]) if transport else None
         if own is not None:
@@ -162,7 +162,7 @@ class Workloads:
         task.add_done_callback(self._opening.discard)
 
     async def _close_unused(self) -> int:
-        """Close the ports of instances that are no more; returns how many."""
+        """Close the ports of removed instances; returns how many."""
         now, instances = self._simulator.now(), self._simulator.world.instances
         unused = [key for key in self._owned if key[0] not in instances or instances[key[0]].removed_at() <= now]
         for key in unused:

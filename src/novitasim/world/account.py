@@ -2,7 +2,7 @@
 What an account keeps besides instances: templates, registry credentials, storages, networks and jobs.
 
 The seeded templates are the ones a demo and a tutorial need: official ones with web ports, some that misbehave, and a
-private one whose image needs credentials. Template ids are numeric text, as the provider's are.
+private one with an image that needs credentials. Template ids are numeric text, as the provider's are.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from novitasim.world.instance import Env, Port
 
 # Images under this name are private: an instance of one fails to pull without credentials that the account keeps.
 PRIVATE_REGISTRY = "registry.example.com/"
-# An image whose name contains this does not exist.
+# An image with this in its name does not exist.
 BROKEN_IMAGE = "broken"
 
 

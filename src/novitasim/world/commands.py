@@ -167,7 +167,7 @@ def edit(
 
 
 def _going(instance: Instance, now: float, future: Course) -> Instance:
-    """The instance with its future replaced; a failure or the end of a spot tenure that lay ahead is off."""
+    """The instance with its future replaced; a planned failure or spot reclaim is cancelled."""
     return dataclasses.replace(
         instance,
         course=(*timeline.past(instance.course, now), *future),

@@ -1,7 +1,7 @@
 """
 One instance: what was ordered, and the course it takes. A value; every change makes a new one.
 
-Whatever depends on time is asked with `now`. `steady_until` says how long an answer stays true, so that whoever renders
+Whatever depends on time is asked with `now`. `steady_until` says how long an answer stays true, so that a renderer
 an instance may keep the result.
 """
 
@@ -92,7 +92,7 @@ class Instance:
     starts: int = 1
 
     def step(self, now: float) -> Step:
-        """Where its course stands; before its birth it counts as just born."""
+        """Its step of the timeline; before its creation the first step."""
         for step in reversed(self.course):
             if step.at <= now:
                 return step
@@ -107,12 +107,12 @@ class Instance:
         return MachineShare.NOTHING if self.vanished(now) else self.step(now).claim
 
     def spot_step(self, now: float) -> SpotStep | None:
-        """How secure its place is, if it is a spot instance."""
+        """Its spot status, if it is a spot instance."""
         seen = [step for step in self.spot if step.at <= now]
         return seen[-1] if seen else None
 
     def spot_deadline(self) -> tuple[float, float] | None:
-        """(noticed, reclaimed) if it was or will be told to go."""
+        """(noticed, reclaimed) if the provider reclaimed or will reclaim its machine."""
         at = {step.status: step.at for step in self.spot}
         if SpotStatus.NOTIFIED not in at:
             return None

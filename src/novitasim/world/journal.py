@@ -1,9 +1,9 @@
 """
 The world on disk: one line of JSON per change, appended before the call is answered.
 
-So an instance whose creation was answered is never forgotten, even by SIGKILL; a power cut may lose the last lines,
+So an instance is never lost after its creation was answered, even by SIGKILL; a power cut may lose the last lines,
 because nothing is flushed to the disk itself. On start the lines are read (the last one for a thing counts), and the
-file is written anew without what is out of date. Faults and call counts are not kept.
+file is rewritten without outdated lines. Faults and call counts are not kept.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ class JournalError(Exception):
 
 
 class Lock:
-    """Keeps a second simulator from the same file. A killed process holds nothing."""
+    """Prevents a second simulator on the same file. The lock of a killed process is free."""
 
     def __init__(self, path: Path) -> None:
         self._path = path.with_name(f"{path.name}.lock")
         self._file: IO[bytes] | None = None
 
     def take(self) -> bool:
-        """Try to have the file for ourselves."""
+        """Try to lock the file; returns whether that succeeded."""
         self._path.parent.mkdir(parents=True, exist_ok=True)
         file = self._path.open("ab")
         try:
@@ -51,7 +51,7 @@ class Lock:
         return True
 
     def release(self) -> None:
-        """Let others have it."""
+        """Unlock the file."""
         if self._file is not None:
             self._file.close()
             self._file = None
@@ -77,7 +77,7 @@ class Journal:
         self._lines = 0
 
     def load(self, world: World) -> float:
-        """Bring the world back; returns the last instant that it knew (0 for a new one)."""
+        """Restore the world from the file; returns its last instant (0 for a new one)."""
         if not self._path.exists():
             return 0.0
         latest = 0.0
@@ -94,11 +94,11 @@ class Journal:
                 raise JournalError(f"{self._path}, line {number}: {error}") from error
             latest = max(latest, line.at)
             world.seq = max(world.seq, line.seq)
-        world.news.clear()
+        world.changes.clear()
         return latest
 
     def begin(self, world: World, now: float) -> None:
-        """Write the file anew, with what is true now, and keep it open for what follows."""
+        """Rewrite the file with the present world, and keep it open for further changes."""
         self.close()
         self._path.parent.mkdir(parents=True, exist_ok=True)
         fresh = self._path.with_name(f"{self._path.name}.new")
@@ -112,19 +112,19 @@ class Journal:
         self._lines = len(things)
 
     def write(self, world: World, now: float) -> None:
-        """Append the world's news; after this returns, the process may be killed."""
-        if self._file is None or not world.news:
-            world.news.clear()
+        """Append the world's changes; after this returns, the process may be killed."""
+        if self._file is None or not world.changes:
+            world.changes.clear()
             return
-        news = b"".join(_line(world, now, kind, value) for kind, value in world.news)
-        self._file.write(news)
-        self._lines += len(world.news)
-        world.news.clear()
+        lines = b"".join(_line(world, now, kind, value) for kind, value in world.changes)
+        self._file.write(lines)
+        self._lines += len(world.changes)
+        world.changes.clear()
         if self._lines > len(world.instances) + _SLACK_LINES:
             self.begin(world, now)
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         if self._file is not None:
             with contextlib.suppress(OSError):
                 self._file.close()
@@ -137,12 +137,12 @@ def _line(world: World, now: float, kind: str, value: object) -> bytes:
 
 def _all(world: World) -> list[tuple[str, object]]:
     things: list[tuple[str, object]] = [("clock", None), ("settings", settings.overrides(world.settings))]
-    things.append(("doors", world.doors))
+    things.append(("ports", world.workload_ports))
     things += [("stock", StockSet(*place, gpus)) for place, gpus in world.stock.overrides.items()]
     fresh = World()
     things += [("template_gone", Removed(key)) for key in fresh.templates if key not in world.templates]
     things += [("auth_gone", Removed(key)) for key in fresh.auths if key not in world.auths]
-    things += [(kind, thing) for kind, (shelf, _) in _shelves(world).items() for thing in shelf.values()]
+    things += [(kind, thing) for kind, (table, _) in _tables(world).items() for thing in table.values()]
     things += [("instance", instance) for instance in world.instances.values()]
     return things
 
@@ -155,19 +155,19 @@ def _restore(world: World, line: _Line) -> None:
             world.settings = settings.changed(world.settings, _value(line, dict[str, object]))
         case "stock":
             world.set_stock(_value(line, StockSet))
-        case "doors":
-            world.doors = _value(line, dict[str, int])
+        case "ports" | "doors":  # "doors": written by earlier versions
+            world.workload_ports = _value(line, dict[str, int])
         case "instance":
-            world.put(_value(line, Instance), line.at, told=False)
+            world.put(_value(line, Instance), line.at, record=False)
         case _ if line.kind.endswith("_gone"):
-            _shelves(world)[line.kind.removesuffix("_gone")][0].pop(_value(line, Removed).id, None)
+            _tables(world)[line.kind.removesuffix("_gone")][0].pop(_value(line, Removed).id, None)
         case _:
-            shelf, kind = _shelves(world)[line.kind]
+            table, kind = _tables(world)[line.kind]
             thing = _value(line, kind)
-            shelf[thing.id] = thing
+            table[thing.id] = thing
 
 
-def _shelves(world: World) -> dict[str, tuple[dict[str, Any], type[Any]]]:
+def _tables(world: World) -> dict[str, tuple[dict[str, Any], type[Any]]]:
     return {
         "template": (world.templates, Template),
         "auth": (world.auths, RegistryAuth),

@@ -1,9 +1,9 @@
 """
-Who was billed, when, for how much, and whether twice: the judge of a client's promises.
+Which instances were billed, when, for how much, and whether twice. Tests judge a client by it.
 
-Read from the instances' courses, whose past never changes. A *wish* is what a client's user asked for once; instances
-are grouped into wishes by their name, or by the one group of a regular expression over the name. Two instances of one
-wish that are billed at the same instant are money spent twice.
+Read from the instances' timelines; their past never changes. A *request* is one create request of a client's user:
+instances are grouped into requests by their name, or by the one group of a regular expression over the name. Two
+instances of one request that are billed at the same instant are money spent twice.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Bill:
 
     id: str
     name: str
-    wish: str
+    request: str
     product_id: str
     cluster_id: str
     billing_mode: str
@@ -40,7 +40,7 @@ class Bill:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ledger:
-    """All bills, and for each wish the most instances that were ever billed at once."""
+    """All bills, and for each request the most instances that were ever billed at once."""
 
     bills: tuple[Bill, ...]
     at_once: dict[str, int]
@@ -50,17 +50,17 @@ class Ledger:
 
     @property
     def most_at_once(self) -> int:
-        """The worst of all wishes: above 1, somebody paid twice."""
+        """The maximum over all requests: above 1, a user paid twice."""
         return max(self.at_once.values(), default=0)
 
     @property
     def twice(self) -> dict[str, int]:
-        """The wishes that were billed more than once at a time."""
-        return {wish: count for wish, count in self.at_once.items() if count > 1}
+        """The requests that were billed more than once at a time."""
+        return {request: count for request, count in self.at_once.items() if count > 1}
 
 
 def periods(instance: Instance, now: float) -> tuple[Interval, ...]:
-    """The billed stretches of an instance's life up to *now*, joined where they touch."""
+    """The billed periods of an instance up to *now*, joined where they touch."""
     end = instance.hidden_from if instance.hidden_until == NEVER else NEVER
     found: list[Interval] = []
     steps = instance.course
@@ -79,7 +79,7 @@ def periods(instance: Instance, now: float) -> tuple[Interval, ...]:
 
 
 def at_once(stretches: Iterable[Interval]) -> int:
-    """The most stretches that share an instant; one that begins as another ends does not overlap it."""
+    """The most periods that share an instant; one that begins as another ends does not overlap it."""
     edges = sorted((at, delta) for begin, end in stretches for at, delta in ((begin, 1), (end, -1)))
     now = most = 0
     for _, delta in edges:
@@ -89,12 +89,12 @@ def at_once(stretches: Iterable[Interval]) -> int:
 
 
 def usd(seconds: float, rate_e5: int) -> float:
-    """Money for *seconds* at an hourly rate, to the millionth."""
+    """US dollars for *seconds* at an hourly rate, rounded to the millionth."""
     return round(seconds * rate_e5 / _E5_SECONDS, 6)
 
 
 def spent(instances: Iterable[Instance], now: float) -> float:
-    """Money spent on all of them."""
+    """US dollars spent on all *instances*."""
     return sum(
         usd(sum(end - begin for begin, end in periods(instance, now)), instance.rate_e5) for instance in instances
     )
@@ -102,27 +102,27 @@ def spent(instances: Iterable[Instance], now: float) -> float:
 
 def read(instances: Iterable[Instance], now: float, pattern: str | None = None) -> Ledger:
     """The ledger of *instances*; raises ValueError unless *pattern* is a regular expression with one group."""
-    wish_of = _grouping(pattern)
-    bills = tuple(_bill(instance, now, wish_of(instance.order.name)) for instance in instances)
+    request_of = _grouping(pattern)
+    bills = tuple(_bill(instance, now, request_of(instance.order.name)) for instance in instances)
     stretches: defaultdict[str, list[Interval]] = defaultdict(list)
     for bill in bills:
-        stretches[bill.wish].extend(bill.periods)
+        stretches[bill.request].extend(bill.periods)
     return Ledger(
         bills=bills,
-        at_once={wish: at_once(of_wish) for wish, of_wish in stretches.items()},
+        at_once={request: at_once(of_request) for request, of_request in stretches.items()},
         seconds=round(sum(bill.seconds for bill in bills), 6),
         usd=round(sum(bill.usd for bill in bills), 6),
         billed_now=sum(bill.billed_now for bill in bills),
     )
 
 
-def _bill(instance: Instance, now: float, wish: str) -> Bill:
+def _bill(instance: Instance, now: float, request: str) -> Bill:
     billed = periods(instance, now)
     seconds = sum(end - begin for begin, end in billed)
     return Bill(
         id=instance.id,
         name=instance.order.name,
-        wish=wish,
+        request=request,
         product_id=instance.order.product_id,
         cluster_id=instance.order.cluster_id,
         billing_mode=instance.order.billing_mode,
@@ -151,5 +151,5 @@ def _grouping(pattern: str | None) -> _Grouping:
     except re.error as error:
         raise ValueError(f"{pattern!r} is not a regular expression: {error}") from error
     if compiled.groups != 1:
-        raise ValueError(f"{pattern!r} must have exactly one group, the wish")
+        raise ValueError(f"{pattern!r} must have exactly one group, the request")
     return _Grouping(compiled)

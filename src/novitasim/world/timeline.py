@@ -1,9 +1,8 @@
 """
-The course of an instance: which status it has from when, written ahead of time.
+The timeline of an instance: which status it has from when, planned ahead.
 
-A command (create, stop, ...) cuts off what had been going to happen and writes the new future at once, as steps with
-instants. So nothing needs to tick: what an instance *is* follows from its course and the present instant, however many
-instances there are. The past of a course is never changed, which makes it the ledger's evidence.
+A command (create, stop, ...) replaces the planned steps by new ones at once. So nothing needs to tick: the state of an
+instance follows from its timeline and the present instant. The past of a timeline never changes; the ledger reads it.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from typing import NamedTuple
 
 
 class Status(StrEnum):
-    """The provider's words, all of them."""
+    """Every status of the provider."""
 
     PENDING = "pending"
     TO_CREATE = "toCreate"
@@ -45,7 +44,7 @@ class MachineShare(StrEnum):
 
 
 class SpotStatus(StrEnum):
-    """What the provider says of a spot instance's tenure."""
+    """What the provider reports about the machine of a spot instance."""
 
     RUNNING = "running"
     NOTIFIED = "notified"
@@ -62,7 +61,7 @@ class Step(NamedTuple):
 
 
 class SpotStep(NamedTuple):
-    """From *at* on, this tenure."""
+    """From *at* on, this spot status."""
 
     at: float
     status: SpotStatus

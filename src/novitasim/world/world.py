@@ -1,11 +1,11 @@
 """
-The provider's world: what exists, who holds which GPU, and what the list shows. No I/O, and time is an argument.
+The provider's world: what exists, which instance holds which GPU, and what the list shows. No I/O; time is an argument.
 
-Instances carry their own future (`life.py`), so reading one costs the same however many there are. Only sums over many
-(stock, the order of the list) are kept up to date, by an agenda of instants at which an instance may begin or cease to
-count. `settle(now)` works through what is due; call it before anything else with the same `now`.
+Instances carry their own future (`timeline.py`), so reading one costs the same for any number of instances. Only sums
+over many (stock, the order of the list) are kept up to date, by an agenda of instants at which an instance may start
+or stop to count. `settle(now)` applies what is due; call it before anything else with the same `now`.
 
-Every change is noted in `news` as (kind, thing), for whoever keeps the world on disk.
+Every change is appended to `changes` as (kind, value); the journal writes them to disk.
 """
 
 from __future__ import annotations
@@ -26,7 +26,6 @@ from novitasim.world.instance import NEVER, Instance
 from novitasim.world.stock import Place, Stock
 from novitasim.world.timeline import MachineShare
 
-Holding = Template | RegistryAuth | Storage | Network | Job
 _Kept = TypeVar("_Kept", Template, RegistryAuth, Storage, Network, Job)
 
 # Created templates are numbered from here, well above the seeded ones.
@@ -35,14 +34,14 @@ _FIRST_TEMPLATE = 300_000
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Removed:
-    """News that a holding was deleted."""
+    """A part of the account was deleted."""
 
     id: str
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class StockSet:
-    """News that the stock of a place was fixed by hand (or, with None, given back to the settings)."""
+    """The stock of a place was fixed (or, with None, follows the settings again)."""
 
     product_id: str
     cluster_id: str
@@ -50,7 +49,7 @@ class StockSet:
 
 
 class World:
-    """All of it. Deterministic: the same seed, calls and instants give the same world."""
+    """The whole account. Deterministic: the same seed, calls and instants give the same world."""
 
     def __init__(self, *, seed: int = 1, settings: Settings | None = None) -> None:
         self.seed = seed
@@ -64,13 +63,13 @@ class World:
         self.networks: dict[str, Network] = {}
         self.jobs: dict[str, Job] = {}
         self.seq = 0
-        # The loopback ports that guests were last reached on, so that endpoints outlive a restart of the simulator.
-        self.doors: dict[str, int] = {}
-        self.news: list[tuple[str, object]] = []
+        # The loopback ports of the workloads, so that endpoints survive a restart of the simulator.
+        self.workload_ports: dict[str, int] = {}
+        self.changes: list[tuple[str, object]] = []
         self._ids: dict[int, str] = {}
         self._names: dict[int, str] = {}
         self._listed: list[int] = []
-        self._holding: dict[int, tuple[Place, int]] = {}
+        self._held: dict[int, tuple[Place, int]] = {}
         self._agenda: list[tuple[float, int]] = []
 
     def number(self) -> int:
@@ -91,24 +90,24 @@ class World:
         return Random(f"{self.seed}/{seq}/{purpose}")  # noqa: S311  # repeatable on purpose
 
     def settle(self, now: float) -> None:
-        """Let everything that is due by *now* have happened."""
+        """Apply everything that is due by *now*."""
         while self._agenda and self._agenda[0][0] <= now:
             _, seq = heapq.heappop(self._agenda)
             self._count(self.instances[self._ids[seq]], now)
 
-    def put(self, instance: Instance, now: float, *, told: bool = True) -> Instance:
-        """Keep *instance* as it is now, and count it anew."""
+    def put(self, instance: Instance, now: float, *, record: bool = True) -> Instance:
+        """Store *instance* and update the stock and the list; *record* appends it to `changes`."""
         self.instances[instance.id] = instance
         self._ids[instance.seq] = instance.id
         self._names[instance.seq] = instance.order.name.lower()
         self.seq = max(self.seq, instance.seq)
         self._count(instance, now)
-        if told:
-            self.news.append(("instance", instance))
+        if record:
+            self.changes.append(("instance", instance))
         return instance
 
     def find(self, instance_id: str, now: float) -> Instance:
-        """The instance, if the provider admits that it exists; raises RefusalError if not."""
+        """The instance, if the provider shows it; raises RefusalError otherwise."""
         instance = self.instances.get(instance_id)
         if (
             instance is None
@@ -131,7 +130,7 @@ class World:
         return [self.instances[self._ids[seq]] for seq in order if wanted in names[seq]]
 
     def distorted(self, as_of: float, name: str = "") -> list[Instance]:
-        """What a list that lies (`list_shows`, `list_age_seconds`) shows of names that contain *name*, in its order."""
+        """What a wrong list (`list_shows`, `list_age_seconds`) shows of names that contain *name*, in its order."""
         if self.settings.list_shows == "nothing":
             return []
         then = [self.instances[self._ids[seq]] for seq in sorted(self._ids) if name.lower() in self._names[seq]]
@@ -150,38 +149,38 @@ class World:
         return [self.instances[self._ids[seq]] for seq in part], total
 
     def left(self, place: Place, now: float) -> int:
-        """GPUs that can still be had in a place; none where the product is not sold."""
+        """GPUs left in a place; 0 where the product is not sold."""
         product = self.catalog.products.get(place[0])
         if product is None or place[1] not in product.clusters:
             return 0
         return self.stock.left(place, now, base=self.settings.stock, weather=self.settings.weather)
 
     def set_stock(self, change: StockSet) -> None:
-        """Fix the stock of a place, or give it back to the settings."""
+        """Fix the stock of a place, or let it follow the settings again."""
         place = (change.product_id, change.cluster_id)
         if change.gpus is None:
             self.stock.overrides.pop(place, None)
         else:
             self.stock.overrides[place] = change.gpus
-        self.news.append(("stock", change))
+        self.changes.append(("stock", change))
 
     def change_settings(self, raw: dict[str, object], now: float) -> None:
-        """Put settings in; raises SettingError and changes nothing if one is wrong."""
+        """Apply settings; raises SettingError and changes nothing if one is wrong."""
         self.settings = settings.changed(self.settings, raw)
-        self.news.append(("settings", raw))
+        self.changes.append(("settings", raw))
         for instance in self.instances.values():
             self._count(instance, now)
 
-    def keep(self, kind: str, shelf: dict[str, _Kept], thing: _Kept) -> _Kept:
-        """Put a holding on its shelf."""
-        shelf[thing.id] = thing
-        self.news.append((kind, thing))
+    def keep(self, kind: str, table: dict[str, _Kept], thing: _Kept) -> _Kept:
+        """Store a part of the account in its table."""
+        table[thing.id] = thing
+        self.changes.append((kind, thing))
         return thing
 
-    def discard(self, kind: str, shelf: dict[str, _Kept], thing_id: str) -> None:
-        """Take a holding from its shelf."""
-        del shelf[thing_id]
-        self.news.append((f"{kind}_gone", Removed(thing_id)))
+    def discard(self, kind: str, table: dict[str, _Kept], thing_id: str) -> None:
+        """Delete a part of the account from its table."""
+        del table[thing_id]
+        self.changes.append((f"{kind}_gone", Removed(thing_id)))
 
     def _count(self, instance: Instance, now: float) -> None:
         self._count_stock(instance, now)
@@ -193,15 +192,15 @@ class World:
         order = instance.order
         holds = order.kind == "gpu" and instance.claim(now) is not MachineShare.NOTHING
         wanted = ((order.product_id, order.cluster_id), order.gpus) if holds else None
-        held = self._holding.get(instance.seq)
+        held = self._held.get(instance.seq)
         if held == wanted:
             return
         if held is not None:
             self.stock.hold(held[0], -held[1])
-            del self._holding[instance.seq]
+            del self._held[instance.seq]
         if wanted is not None:
             self.stock.hold(*wanted)
-            self._holding[instance.seq] = wanted
+            self._held[instance.seq] = wanted
 
     def _count_listed(self, instance: Instance, now: float) -> None:
         shown = self._is_listed(instance, now)

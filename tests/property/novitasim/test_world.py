@@ -172,7 +172,7 @@ def test_pages_part_the_list_for_any_size_and_base(
     paged: list[str] = []
     for number in range(base, base + 60):
         query = {"pageSize": str(size), "pageNum": str(number), "name": fuzzy}
-        call = Call(world=world, now=now, endpoints=RealisticEndpoints(), press=RenderCache(), query=query)
+        call = Call(world=world, now=now, endpoints=RealisticEndpoints(), cache=RenderCache(), query=query)
         page = _ids(list_all(call).content)
         assert len(page) <= (min(size, cap) if cap else size)
         paged += page
