@@ -6,13 +6,13 @@ What can go wrong, one class for each thing a caller may want to do about it.
     │   ├─ Invalid           400, 405, 413, 415   the request must change; see `validation_errors`
     │   ├─ Unauthorised      401, 403             the key is missing, wrong or may not do this
     │   ├─ NotFound          404                  no such instance, product, template, …
-    │   ├─ Conflict          409                  not now, or not like this; `details` says what stands against it
+    │   ├─ Conflict          409                  not now, or not like this; `details` says what prevents it
     │   │   └─ Ambiguous                          several live instances have that name; see `ids`
     │   ├─ RateLimited       429                  too often; see `retry_after`
     │   ├─ ServerError       5xx                  not the caller's fault
     │   └─ ConnectionFailed  no answer            unreachable, cut off or too slow; `status` is 0
     ├─ InstanceFailed                             the instance that was waited for will not become ready
-    └─ WaitTimeout                                it may still become ready; the work goes on
+    └─ WaitTimeout                                it may still become ready; the work continues
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ import msgspec
 from corral_client.models import Instance
 
 UNREADABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-"""What reading an answer raises when it is none of Corral's."""
+"""What decoding a response raises when it does not come from Corral."""
 RETRYABLE_STATUSES: Final = frozenset({429, 502, 503, 504})
-"""Of answers that do not say so themselves, such as a proxy's."""
+"""For responses without `retryable`, such as a proxy's."""
 
 
 class FieldError(msgspec.Struct, frozen=True, kw_only=True):
@@ -91,7 +91,7 @@ class Unauthorised(CorralApiError):
 
 
 class NotFound(CorralApiError):
-    """There is no such thing."""
+    """No such instance, product, template or route."""
 
 
 class Conflict(CorralApiError):
@@ -99,7 +99,7 @@ class Conflict(CorralApiError):
 
 
 class Ambiguous(Conflict):
-    """Several live instances have that name; `instances` are they, `ids` their ids."""
+    """Several live instances have that name; see `instances` and `ids`."""
 
     def __init__(self, name: str, instances: Sequence[Instance]) -> None:
         ids = [instance.id for instance in instances]
@@ -138,7 +138,7 @@ class InstanceFailed(CorralError):
 
 
 class WaitTimeout(CorralError, TimeoutError):
-    """What was waited for did not happen in time; it may still, because the work goes on."""
+    """The wait ended before its aim was reached; the work continues."""
 
     def __init__(self, instance_id: str, *, status: str, timeout: float) -> None:
         super().__init__(f"{instance_id} is still {status} after {timeout:g} s")
@@ -171,28 +171,28 @@ _BY_STATUS: Final[Mapping[int, type[CorralApiError]]] = {
 
 
 def error_of(status: int, headers: Mapping[str, str], body: bytes) -> CorralApiError:
-    """The error that an answer with *status* tells of, whoever sent it."""
+    """The error for a response with *status*, of Corral or of a proxy."""
     try:
-        told = msgspec.json.decode(body, type=_Envelope).error
+        found = msgspec.json.decode(body, type=_Envelope).error
     except UNREADABLE:
-        told = _Body(code=f"HTTP_{status}", message=f"the answer was HTTP {status} without an explanation")
+        found = _Body(code=f"HTTP_{status}", message=f"the answer was HTTP {status} without an explanation")
     kind = _BY_STATUS.get(status, ServerError if status >= 500 else Invalid)  # noqa: PLR2004
     return kind(
-        told.message,
-        code=told.code,
+        found.message,
+        code=found.code,
         status=status,
-        request_id=told.request_id or headers.get("X-Request-ID"),
-        details=told.details,
-        retryable=status in RETRYABLE_STATUSES if told.retryable is None else told.retryable,
-        retry_after=_seconds(headers.get("Retry-After") if told.retry_after is None else told.retry_after),
-        validation_errors=told.validation_errors,
-        next_step=told.next_step,
+        request_id=found.request_id or headers.get("X-Request-ID"),
+        details=found.details,
+        retryable=status in RETRYABLE_STATUSES if found.retryable is None else found.retryable,
+        retry_after=_seconds(headers.get("Retry-After") if found.retry_after is None else found.retry_after),
+        validation_errors=found.validation_errors,
+        next_step=found.next_step,
     )
 
 
-def _seconds(said: str | float | None) -> float | None:
-    """Seconds to wait; the form with a date is not one that Corral sends."""
+def _seconds(value: str | float | None) -> float | None:
+    """Seconds to wait; Corral does not send the form with a date."""
     try:
-        return None if said is None else max(0.0, float(said))
+        return None if value is None else max(0.0, float(value))
     except ValueError:
         return None

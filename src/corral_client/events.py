@@ -1,4 +1,4 @@
-"""The log of everything that happened, page by page or as it happens."""
+"""The event log, page by page or as events happen."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from corral_client.sse import Decoder
 from corral_client.transport import Transport, delay
 
 PATIENCE_SECONDS: Final = 60.0
-"""How long a stream or a wait goes on without reaching the service: a restart takes seconds, a mistake for ever."""
+"""How long a stream or a wait retries without reaching the service: a restart takes seconds."""
 PAGE: Final = 500
 
 
@@ -100,9 +100,9 @@ class AsyncEvents:
 
 
 def read_event(data: str) -> Event:
-    """The event that a message of the stream tells; raises ServerError when it is none of Corral's."""
+    """The event in a message of the stream; raises ServerError if it does not come from Corral."""
     try:
         return msgspec.json.decode(data, type=Event)
     except UNREADABLE as problem:
-        message = f"the stream told something that is not from Corral: {problem}"
+        message = f"the stream sent something that is not from Corral: {problem}"
         raise ServerError(message, code="UNREADABLE_ANSWER") from problem

@@ -39,7 +39,7 @@ class AsyncInstances:
 
     async def create(self, *, idempotency_key: str | None = None, **order: Unpack[Order]) -> AsyncInstanceHandle:
         """
-        Order an instance; returns as soon as the wish is recorded, long before the machine is ready.
+        Order an instance; returns as soon as the request is recorded, long before the machine is ready.
 
         However often the connection fails meanwhile, one instance is made. A program that may be restarted passes its
         own *idempotency_key*, and gets the same instance again within 24 hours.
@@ -142,8 +142,8 @@ class AsyncInstances:
             True
         """
         found = await self.get(named)
-        told = await self._transport.act("DELETE", Action, _path(found.id), key=idempotency_key)
-        return AsyncInstanceHandle(self, found.id, action=told)
+        receipt = await self._transport.act("DELETE", Action, _path(found.id), key=idempotency_key)
+        return AsyncInstanceHandle(self, found.id, action=receipt)
 
     async def operations(self, named: str) -> Sequence[Operation]:
         """What was asked of an instance, newest first."""
@@ -151,7 +151,7 @@ class AsyncInstances:
         return (await self._transport.get(OperationList, f"{_path(found.id)}/operations")).operations
 
     def handle(self, instance_id: str) -> AsyncInstanceHandle:
-        """A handle of an instance whose id is known; nothing is asked."""
+        """A handle of an instance by its id; sends no request."""
         return AsyncInstanceHandle(self, instance_id)
 
     async def watch(
@@ -204,8 +204,8 @@ class AsyncInstances:
         self, verb: str, named: str, key: str | None, terms: Mapping[str, object]
     ) -> AsyncInstanceHandle:
         found = await self.get(named)
-        told = await self._transport.act("POST", Action, f"{_path(found.id)}/{verb}", body=terms, key=key)
-        return AsyncInstanceHandle(self, found.id, action=told)
+        receipt = await self._transport.act("POST", Action, f"{_path(found.id)}/{verb}", body=terms, key=key)
+        return AsyncInstanceHandle(self, found.id, action=receipt)
 
     async def _by_id(self, instance_id: str) -> Instance:
         return await self._transport.get(Instance, _path(instance_id))
@@ -215,7 +215,7 @@ class AsyncInstances:
 
 
 class AsyncInstanceHandle:
-    """One instance; `created` or `action` is the receipt of what was asked last, if this handle came from asking."""
+    """One instance; `created` or `action` is the receipt of the command that returned this handle, if one did."""
 
     def __init__(
         self,

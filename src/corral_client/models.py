@@ -1,4 +1,4 @@
-"""What the service tells, typed. Fields a newer service adds are ignored; words it adds to a choice pass as text."""
+"""Responses of the service, typed. Fields of a newer service are ignored; new values of a choice pass as text."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 
 GONE: Final = frozenset({"deleting", "terminated"})
-"""Statuses of an instance that is wanted no more."""
+"""Statuses of an instance that is being deleted or is deleted."""
 
 
 class Failure(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -29,7 +29,7 @@ class PortMapping(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class ConnectionDetails(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """Ways for a person to get in."""
+    """How a person connects: ssh and web addresses."""
 
     ssh: str | None = None
     jupyter: str | None = None
@@ -37,7 +37,7 @@ class ConnectionDetails(msgspec.Struct, frozen=True, kw_only=True, rename="camel
 
 
 class CheckError(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What a check ran into."""
+    """Why a check failed."""
 
     category: str
     message: str
@@ -104,7 +104,7 @@ class Placement(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class Spot(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """How a spot offer stands; `reclaim_at` says when the machine is taken back, once there is a notice."""
+    """The state of a spot machine; `reclaim_at` is when the provider reclaims it, once there is a notice."""
 
     status: str
     reclaim_at: datetime | None = None
@@ -153,7 +153,7 @@ class Instance(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
     @property
     def is_gone(self) -> bool:
-        """Whether the provider has confirmed that it exists no more."""
+        """Whether the provider has confirmed the deletion."""
         return self.status == "terminated"
 
 

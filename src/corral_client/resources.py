@@ -31,7 +31,7 @@ class AsyncProducts:
     async def list(
         self, *, name: str | None = None, region: str | None = None, billing_mode: BillingMode = "spot"
     ) -> list[Product]:
-        """Products whose name contains *name*, cheapest first."""
+        """Products with *name* in their name, cheapest first."""
         query = {"name": name, "region": region, "billingMode": billing_mode}
         return (await self._transport.get(ProductList, "/api/products", query)).products
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import msgspec
 
 _MOST_DIGITS = 9
-"""Of milliseconds: eleven days; who asks for more is not taken at their word."""
+"""Of milliseconds: eleven days; a longer retry time is ignored."""
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True):

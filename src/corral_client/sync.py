@@ -78,7 +78,7 @@ class Products:
         self, *, name: str | None = None, region: str | None = None, billing_mode: BillingMode = "spot"
     ) -> list[Product]:
         """
-        Products whose name contains *name*, cheapest first.
+        Products with *name* in their name, cheapest first.
 
             >>> client.products.list(name="4090", region="CN-HK-01")[0].spot_price_per_gpu
             0.18

@@ -22,7 +22,7 @@ class Instances:
 
     def create(self, *, idempotency_key: str | None = None, **order: Unpack[Order]) -> InstanceHandle:
         """
-        Order an instance; returns as soon as the wish is recorded, long before the machine is ready.
+        Order an instance; returns as soon as the request is recorded, long before the machine is ready.
 
             >>> order = dict(name="notebook", product_name="RTX 4090 24GB", template_id="107672")
             >>> job = client.instances.create(**order)
@@ -118,7 +118,7 @@ class Instances:
 
     def handle(self, instance_id: str) -> InstanceHandle:
         """
-        A handle of an instance whose id is known; nothing is asked.
+        A handle of an instance by its id; sends no request.
 
             >>> instance_id = client.instances.get("train").id  # or from your own records
             >>> client.instances.handle(instance_id).get().name
@@ -189,7 +189,7 @@ class Instances:
 
 
 class InstanceHandle:
-    """One instance; `created` or `action` is the receipt of what was asked last, if this handle came from asking."""
+    """One instance; `created` or `action` is the receipt of the command that returned this handle, if one did."""
 
     def __init__(
         self,

@@ -1,5 +1,5 @@
 """
-One request after another until there is an answer.
+Requests with retries.
 
 A request is repeated when nothing came back, or when the answer says that the same request may succeed later. That is
 safe for every method: a POST or DELETE carries an `Idempotency-Key` made before its first attempt, so a repetition of
@@ -31,7 +31,7 @@ from corral_client.errors import (
 )
 
 LONGEST_RETRY_AFTER: Final = 60.0
-"""Seconds; a service that asks for more is not waited for, because the caller may have something better to do."""
+"""Seconds; a longer Retry-After is raised to the caller instead of waited for."""
 FIRST_DELAY: Final = 0.25
 LONGEST_DELAY: Final = 8.0
 SILENCE_SECONDS: Final = 45.0
@@ -43,16 +43,16 @@ Query = Mapping[str, str | int | float | bool | None]
 
 async def pause(seconds: float) -> None:
     """Sleep."""
-    await asyncio.sleep(seconds)  # noqa: TID251  # the service's clock is not ours
+    await asyncio.sleep(seconds)  # noqa: TID251  # this package has no Clock
 
 
 def delay(attempt: int) -> float:
-    """Seconds before repetition number *attempt* (from 0), when nobody said how long: doubling, with chance."""
+    """Seconds before retry number *attempt* (from 0) without a Retry-After: doubling, with jitter."""
     return random.uniform(0.5, 1.0) * min(LONGEST_DELAY, FIRST_DELAY * 2.0**attempt)  # noqa: S311  # no secret
 
 
 class Transport:
-    """The way to one service. Made anywhere; used in one event loop."""
+    """The connections to one service. Made anywhere; used in one event loop."""
 
     def __init__(
         self,
@@ -79,13 +79,13 @@ class Transport:
             self._session = None
 
     async def get(self, kind: type[T], path: str, query: Query | None = None, *, also: tuple[int, ...] = ()) -> T:
-        """Read; *also* are statuses whose body is an answer, not an error."""
+        """Read; a status in *also* has a result in its body, not an error."""
         return await self._insist("GET", kind, path, query=query, also=also)
 
     async def act(
         self, method: str, kind: type[T], path: str, *, query: Query | None = None, body: object = None, key: str | None
     ) -> T:
-        """Change something, once, however often it must be asked; *key* is the caller's idempotency key, if any."""
+        """Send a change; retries have the same idempotency key, *key* or a random one, so it happens once."""
         if key is not None and not _can_be_sent(key):
             raise Invalid("an idempotency key has printable ASCII characters only", code="VALIDATION_ERROR")
         headers = {"Idempotency-Key": key or f"sdk-{secrets.token_hex(16)}"}
@@ -158,7 +158,7 @@ class Transport:
 
     @contextlib.contextmanager
     def _told(self) -> Any:
-        """Tell whatever keeps an answer from coming as a ConnectionFailed."""
+        """Raise every connection error as ConnectionFailed."""
         try:
             yield
         except TimeoutError as error:

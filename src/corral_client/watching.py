@@ -1,8 +1,8 @@
 """
 Waiting for an instance.
 
-The event stream says *when* to look, and the instance itself is the truth: so nothing is missed when the stream is
-lost, late or refused, only learnt a few seconds later.
+The event stream says *when* to read the instance again; the instance itself is what counts. So nothing is missed when
+the stream is lost, late or refused, only noticed a few seconds later.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from corral_client.errors import CorralApiError, InstanceFailed, WaitTimeout
 from corral_client.events import PATIENCE_SECONDS, AsyncEvents
 from corral_client.models import GONE, Event, Instance, Progress
 
-LOOK_SECONDS: Final = 5.0
-"""Between looks when the stream is silent; it may be lost without our knowing."""
+READ_SECONDS: Final = 5.0
+"""Between reads when the stream is silent; it may be lost without an error."""
 POLL_SECONDS: Final = 1.5
-"""Between looks without a stream."""
+"""Between reads without a stream."""
 
 
 class Aim(StrEnum):
@@ -32,8 +32,8 @@ class Aim(StrEnum):
     GONE = "gone"
 
 
-class _News:
-    """What the stream told since the last look."""
+class _LatestEvent:
+    """The latest event of the stream, and whether one arrived since the last read."""
 
     def __init__(self) -> None:
         self.arrived = asyncio.Event()
@@ -48,37 +48,37 @@ class _News:
 
 
 async def watch(
-    look: Callable[[str], Awaitable[Instance]],
+    read: Callable[[str], Awaitable[Instance]],
     events: AsyncEvents,
     first: Instance,
     *,
     aim: Aim,
     timeout: float | None,
 ) -> AsyncGenerator[Progress]:
-    """Progress of *first*, at once and with every change, until it is where *aim* says."""
+    """Yield the progress of *first*, at once and with every change, until it has reached *aim*."""
     begun_at = reached_at = time.monotonic()
-    news, instance, told = _News(), first, None
-    listening = asyncio.create_task(news.listen(events, first.id))
+    stream, instance, shown = _LatestEvent(), first, None
+    listening = asyncio.create_task(stream.listen(events, first.id))
     try:
         while True:
-            progress = Progress(instance=instance, reason=_reason(news.latest, instance))
+            progress = Progress(instance=instance, reason=_reason(stream.latest, instance))
             seen = (instance.status, progress.reason, _checks(instance))
-            if seen != told:
-                told = seen
+            if seen != shown:
+                shown = seen
                 yield progress
             if _is_there(instance, aim):
                 return
-            patience = POLL_SECONDS if listening.done() else LOOK_SECONDS
+            patience = POLL_SECONDS if listening.done() else READ_SECONDS
             if timeout is not None:
                 left = begun_at + timeout - time.monotonic()
                 if left <= 0:
                     raise WaitTimeout(instance.id, status=instance.status, timeout=timeout)
                 patience = min(patience, left)
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(news.arrived.wait(), patience)
-            news.arrived.clear()  # before the look: what happens after it must cause another
+                await asyncio.wait_for(stream.arrived.wait(), patience)
+            stream.arrived.clear()  # before the read: an event that arrives after it must cause another
             try:
-                instance, reached_at = await look(instance.id), time.monotonic()
+                instance, reached_at = await read(instance.id), time.monotonic()
             except CorralApiError as error:
                 if not error.retryable or time.monotonic() - reached_at > PATIENCE_SECONDS:
                     raise
@@ -86,7 +86,7 @@ async def watch(
         listening.cancel()
         await asyncio.wait([listening])
         if not listening.cancelled():
-            listening.exception()  # a stream that was refused is no loss: the looks went on
+            listening.exception()  # a refused stream is no loss: reads continued without it
 
 
 def _is_there(instance: Instance, aim: Aim) -> bool:
@@ -95,7 +95,7 @@ def _is_there(instance: Instance, aim: Aim) -> bool:
     if instance.status == "failed":
         raise _failed(instance, "STARTUP_FAILED", "it did not come up")
     if instance.status in GONE:
-        message = "it was deleted while it was waited for"
+        message = "it was deleted during the wait"
         raise InstanceFailed(instance.id, code="INSTANCE_DELETED", message=message, status=instance.status)
     if aim is Aim.STOPPED:
         return instance.status == "exited"
@@ -105,7 +105,7 @@ def _is_there(instance: Instance, aim: Aim) -> bool:
 
 
 def _failed(instance: Instance, code: str, message: str) -> InstanceFailed:
-    """In the instance's own words where it has some: a start that failed leaves it stopped, with the reason."""
+    """With the instance's own error where it has one: a failed start leaves it stopped, with the reason."""
     error = instance.error
     return InstanceFailed(
         instance.id,
@@ -121,5 +121,5 @@ def _checks(instance: Instance) -> tuple[tuple[int, str], ...]:
 
 
 def _reason(latest: Event | None, instance: Instance) -> str | None:
-    """Why the instance is where it is; an event that is older or newer than the look does not say."""
+    """The reason of the latest event, if that event is about the instance's present status."""
     return latest.reason if latest is not None and latest.status == instance.status else None

@@ -39,5 +39,5 @@ def test_a_pause_of_absurd_length_is_not_taken_at_its_word(digits: int) -> None:
 @pytest.mark.parametrize("data", ["", "{}", "<html>", "[" * 3000])
 def test_a_message_that_is_no_event_is_told_as_an_error_of_ours(data: str) -> None:
     """Who follows events catches `CorralError`, and nothing of the library that reads JSON."""
-    with pytest.raises(ServerError, match="UNREADABLE_ANSWER: the stream told something that is not from Corral"):
+    with pytest.raises(ServerError, match="UNREADABLE_ANSWER: the stream sent something that is not from Corral"):
         read_event(data)
