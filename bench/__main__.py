@@ -16,7 +16,7 @@ from bench.comparison import Comparison, hold
 from bench.environment import Environment, laid_out
 from bench.figures import Row, table
 from bench.machine import described, load_average
-from corral.base.telemetry import configure_logging
+from corral.base.log import configure_logging
 
 TOPICS: Mapping[str, Callable[[Environment], AbstractAsyncContextManager[list[Comparison]]]] = {
     "jobs": jobs.contests,

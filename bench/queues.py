@@ -15,7 +15,7 @@ from pgqueuer.qm import QueueManager
 from pgqueuer.queries import Queries
 
 from bench.environment import Environment
-from corral.base.telemetry import Metrics
+from corral.base.metrics import Metrics
 from corral.jobs.pgqueuer_adapter import install
 from corral.jobs.queue import JobQueue, NewJob
 from corral.jobs.registry import JobRun, JobType, Registry

@@ -22,7 +22,8 @@ from error_words import ANSWERS, FAILURES, FIELDS
 from layout import page
 
 from corral.base.configuration import load
-from corral.base.telemetry import LOG_EVENTS, MetricFamily, Metrics
+from corral.base.log import LOG_EVENTS
+from corral.base.metrics import MetricFamily, Metrics
 from corral.cache import metrics
 from corral.cli.exit_codes import MEANINGS
 from corral.cli.main import cli

@@ -9,17 +9,7 @@ from urllib.parse import quote
 
 from corral_client.errors import Ambiguous, NotFound
 from corral_client.events import AsyncEvents
-from corral_client.models import (
-    GONE,
-    Action,
-    Created,
-    Instance,
-    InstancePage,
-    Operation,
-    OperationList,
-    Plan,
-    Progress,
-)
+from corral_client.models import GONE, Action, Created, Instance, InstancePage, Operation, OperationList, Plan, Progress
 from corral_client.orders import Order, StartTerms
 from corral_client.transport import Transport
 from corral_client.watching import Aim, watch

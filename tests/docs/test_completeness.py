@@ -17,7 +17,7 @@ from corral.api.openapi import errors
 from corral.app.bootstrap import pool_size
 from corral.app.role import Role
 from corral.base.configuration import load
-from corral.base.telemetry import LOG_EVENTS
+from corral.base.log import LOG_EVENTS
 from corral.cli.main import cli
 from corral.domain.events import EventType
 from corral.domain.lifecycle.tables import Action, Goal, Phase

@@ -34,7 +34,7 @@ from support.waiting import until
 from corral.app.runtime import probe_policy
 from corral.base.clock import SystemClock
 from corral.base.configuration import load
-from corral.base.telemetry import Metrics
+from corral.base.metrics import Metrics
 from corral.cloud.novita.account import opened_account
 from corral.domain.errors import CircuitOpenError, CloudError
 from corral.domain.health.checks import HealthCheckSpec

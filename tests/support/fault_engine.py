@@ -18,8 +18,8 @@ from typing import Any, cast
 import msgspec
 
 from corral.app.engine import build_engine
+from corral.base.metrics import Metrics
 from corral.base.settings import Settings
-from corral.base.telemetry import Metrics
 from corral.cloud.novita.client import NovitaCloud
 from corral.domain.backoff import delay
 from corral.domain.errors import CloudTransientError, CorralError, GoalRefusedError, StoreUnavailableError

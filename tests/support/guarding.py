@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from pydantic import SecretStr
 
-from corral.base.telemetry import Metrics
+from corral.base.metrics import Metrics
 from corral.cloud.breaker import Breaker
 from corral.cloud.exchange import Answer, Call
 from corral.cloud.guarded import GuardedExchange

@@ -11,7 +11,7 @@ import asyncio
 import sys
 
 from corral.base.clock import SystemClock
-from corral.base.telemetry import Metrics
+from corral.base.metrics import Metrics
 from corral.domain.errors import StoreUnavailableError
 from corral.domain.instance import InstanceId
 from corral.jobs.queue import JobQueue

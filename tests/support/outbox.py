@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from datetime import timedelta
 
-from corral.base.telemetry import Metrics
+from corral.base.metrics import Metrics
 from corral.engine.events.publisher import SEND_WEBHOOK
 from corral.engine.events.webhook_sender import WebhookSender
 from corral.jobs.registry import JobId, JobRun, RequeueError

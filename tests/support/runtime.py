@@ -9,8 +9,8 @@ from typing import Any, cast
 from corral.app.runtime import Runtime
 from corral.base.clock import Clock
 from corral.base.configuration import load
+from corral.base.metrics import Metrics
 from corral.base.settings import Settings
-from corral.base.telemetry import Metrics
 from corral.cloud.breaker import BreakerState
 from corral.cloud.guarded import Reachability
 from corral.cloud.port import Cloud

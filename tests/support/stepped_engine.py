@@ -18,7 +18,7 @@ import msgspec
 from pydantic import SecretStr
 
 from corral.app.engine import Engine, build_engine
-from corral.base.telemetry import Metrics
+from corral.base.metrics import Metrics
 from corral.cloud.novita.client import NovitaCloud
 from corral.cloud.novita.http import HttpExchange
 from corral.cloud.port import Cloud

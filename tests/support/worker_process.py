@@ -7,7 +7,7 @@ import sys
 from datetime import timedelta
 
 from corral.base.clock import SystemClock
-from corral.base.telemetry import Metrics
+from corral.base.metrics import Metrics
 from corral.jobs.queue import JobQueue
 from corral.jobs.registry import JobRun, JobType, Registry
 from corral.jobs.worker import Worker

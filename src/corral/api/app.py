@@ -48,7 +48,8 @@ from corral.api.routes import (
     webhooks,
 )
 from corral.base.clock import Clock
-from corral.base.telemetry import Metrics, log
+from corral.base.log import log
+from corral.base.metrics import Metrics
 from corral.domain import errors
 from corral.domain.rate_limit import RateLimit
 from corral.engine.auth.api_keys import ApiKeys

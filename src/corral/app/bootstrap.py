@@ -21,9 +21,10 @@ from corral.app.role import Role
 from corral.app.runtime import open_runtime
 from corral.base import fd_limit
 from corral.base.clock import SharedClock
+from corral.base.log import log
+from corral.base.metrics import Metrics
 from corral.base.settings import HttpSettings, Settings
 from corral.base.supervision import BackgroundTask
-from corral.base.telemetry import Metrics, log
 from corral.cache.metrics import CacheCollector
 from corral.domain.errors import SettingsError
 from corral.jobs.adaptive_semaphore import URGENT_PLACES

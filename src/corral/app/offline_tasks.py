@@ -16,8 +16,8 @@ from corral.app.engine import build_engine
 from corral.app.jobs import import_queue
 from corral.app.runtime import open_runtime
 from corral.base.clock import SystemClock
+from corral.base.metrics import Metrics
 from corral.base.settings import Settings
-from corral.base.telemetry import Metrics
 from corral.domain.errors import GoalRefusedError
 from corral.engine.recovery import archive
 from corral.engine.recovery.archive import ArchiveImport, Header, OnProgress

@@ -16,8 +16,9 @@ from datetime import datetime, timedelta
 from corral.api.http.process_health import ProcessHealth
 from corral.api.http.server import HttpServer
 from corral.base.clock import Clock, SharedClock
+from corral.base.log import log
+from corral.base.metrics import Metrics
 from corral.base.supervision import BackgroundTask, supervise
-from corral.base.telemetry import Metrics, log
 from corral.cloud.guarded import Reachability
 from corral.cloud.simulated import SimulatedProvider
 from corral.domain.errors import CloudTransientError, StoreUnavailableError

@@ -10,8 +10,8 @@ from datetime import datetime
 from urllib.parse import urlsplit
 
 from corral.base.clock import Clock
+from corral.base.metrics import Metrics
 from corral.base.settings import Settings
-from corral.base.telemetry import Metrics
 from corral.cloud.guarded import Reachability
 from corral.cloud.novita.account import opened_account
 from corral.cloud.port import Cloud

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from corral.base.clock import Clock
-from corral.base.telemetry import log
+from corral.base.log import log
 from corral.domain.backoff import delay
 
 FIRST_PAUSE_SECONDS: Final = 0.5

@@ -8,7 +8,7 @@ from typing import Final
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from corral.base.telemetry import MetricFamily, blank
+from corral.base.metrics import MetricFamily, blank
 from corral.cache.registry import CacheRegistry
 
 FAMILIES: Final = (

@@ -38,10 +38,10 @@ def _dotenv(file: Path) -> str:
 
 
 def configure_logging(level: str, *, queued: bool = False) -> QueuedWriter | None:
-    """Log from *level* on; *queued* for a service, see `telemetry.configure_logging`."""
-    from corral.base import telemetry  # noqa: PLC0415  # see above
+    """Log from *level* on; *queued* for a service, see `log.configure_logging`."""
+    from corral.base import log  # noqa: PLC0415  # see above
 
-    return telemetry.configure_logging(level, queued=queued)
+    return log.configure_logging(level, queued=queued)
 
 
 def open_standard_streams() -> None:

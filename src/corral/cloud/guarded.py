@@ -14,7 +14,8 @@ from datetime import datetime
 from typing import Final
 
 from corral.base.clock import Clock
-from corral.base.telemetry import Metrics, log
+from corral.base.log import log
+from corral.base.metrics import Metrics
 from corral.cloud.breaker import Breaker, BreakerState, Ticket
 from corral.cloud.exchange import Answer, Call, CallOutcome, Exchange, FaultError
 from corral.cloud.throttle import Throttle

@@ -19,8 +19,8 @@ from pydantic import SecretStr
 
 from corral.base.clock import Clock
 from corral.base.file_lock import FileLock
+from corral.base.log import log
 from corral.base.settings import Settings
-from corral.base.telemetry import log
 from corral.domain.errors import CloudTransientError, SettingsError
 
 API_KEY = "simulated"

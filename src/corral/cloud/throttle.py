@@ -22,7 +22,8 @@ from enum import Enum, auto
 from typing import Final, TypeVar
 
 from corral.base.clock import Clock, is_set_within
-from corral.base.telemetry import Metrics, log
+from corral.base.log import log
+from corral.base.metrics import Metrics
 from corral.cloud import rate_limiter
 from corral.cloud.rate_limiter import Grant, RateLimiter, RateLimiterState, RateLimitStore
 from corral.domain.errors import CloudTransientError, StoreError

@@ -19,7 +19,8 @@ from pgqueuer.executors import AbstractEntrypointExecutor, EntrypointExecutorPar
 from pgqueuer.models import Context, Job
 
 from corral.base.clock import Clock
-from corral.base.telemetry import Metrics, log
+from corral.base.log import log
+from corral.base.metrics import Metrics
 from corral.domain.backoff import delay
 from corral.domain.errors import CloudTransientError, StoreUnavailableError
 from corral.jobs.adaptive_semaphore import AdaptiveSemaphore

@@ -24,7 +24,7 @@ from pgqueuer.ports.driver import Driver, NotifyCallback
 from pgqueuer.ports.repository import EntrypointExecutionParameter
 from pgqueuer.queries import Queries
 
-from corral.base.telemetry import log
+from corral.base.log import log
 from corral.jobs.pause import Pause
 from corral.jobs.registry import Priority
 from corral.store.session.database import UNREACHABLE, Connection, Pool

@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from corral.base.telemetry import correlation_id
+from corral.base.log import correlation_id
 from corral.domain.audit import AuditEntry
 from corral.jobs import pause, statements
 from corral.jobs.pause import PauseState

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from corral.base.clock import Clock
-from corral.base.telemetry import log
+from corral.base.log import log
 from corral.jobs.queue import JobQueue
 from corral.jobs.registry import JobRun, JobType, Priority
 from corral.store.session.database import Database

@@ -18,8 +18,9 @@ from pgqueuer.domain.types import QueueManagerId
 from pgqueuer.qm import QueueManager
 
 from corral.base.clock import Clock, is_set_within
+from corral.base.log import log
+from corral.base.metrics import Metrics
 from corral.base.supervision import BackgroundTask, supervise
-from corral.base.telemetry import Metrics, log
 from corral.domain.backoff import delay
 from corral.domain.errors import StoreUnavailableError
 from corral.jobs.adaptive_semaphore import URGENT_PLACES, AdaptiveSemaphore

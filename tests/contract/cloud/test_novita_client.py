@@ -14,7 +14,7 @@ import pytest
 from support.guarding import KEY, Guarding, guarding
 from support.racing import RacingClock
 
-from corral.base.telemetry import configure_logging
+from corral.base.log import configure_logging
 from corral.cloud.port import Credentials, ProviderCreate
 from corral.domain.errors import (
     CloudError,

@@ -11,7 +11,7 @@ from support.clocks import SteppedClock
 from support.rate_limit_store import MemoryRateLimitStore
 from support.waiting import until
 
-from corral.base.telemetry import Metrics
+from corral.base.metrics import Metrics
 from corral.cloud.throttle import (
     LOCAL_SECONDS,
     MOST_IN_FLIGHT,

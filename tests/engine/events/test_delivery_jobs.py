@@ -13,7 +13,7 @@ from support.receiver import Receiver
 from support.waiting import until
 
 from corral.base.clock import SystemClock
-from corral.base.telemetry import Metrics
+from corral.base.metrics import Metrics
 from corral.domain.events import Change
 from corral.engine.events.publisher import SEND_WEBHOOK, EventPublisher
 from corral.engine.maintenance.delivery_retention import sweep

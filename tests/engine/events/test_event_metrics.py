@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator
 import pytest
 from support.stepped_engine import SteppedEngine, stepped_engine
 
-from corral.base.telemetry import ReconcileEnd
+from corral.base.metrics import ReconcileEnd
 from corral.domain.events import EventType
 from corral.domain.lifecycle.tables import Action, Phase
 from corral.store.server.target import DatabaseTarget

@@ -9,7 +9,7 @@ from support.audit_lines import LINE, line_of
 from support.waiting import until
 
 from corral.base.clock import SystemClock
-from corral.base.telemetry import Metrics
+from corral.base.metrics import Metrics
 from corral.jobs.pause import Pause, PauseState
 from corral.jobs.queue import JobQueue, JobStatus, NewJob
 from corral.jobs.registry import JobRun, JobType, Registry

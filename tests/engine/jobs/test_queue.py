@@ -12,7 +12,7 @@ from support.audit_lines import LINE
 from support.waiting import until
 
 from corral.base.clock import SystemClock
-from corral.base.telemetry import Metrics
+from corral.base.metrics import Metrics
 from corral.domain.errors import CloudTransientError
 from corral.jobs.pgqueuer_adapter import ListenFirstDriver
 from corral.jobs.queue import JobQueue, JobStatus, NewJob

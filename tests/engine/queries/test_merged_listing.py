@@ -15,8 +15,8 @@ from support.rate_limit_store import MemoryRateLimitStore
 from support.waiting import until
 
 from corral.base.clock import SystemClock
+from corral.base.metrics import Metrics
 from corral.base.settings import CacheSettings, ProviderSettings
-from corral.base.telemetry import Metrics
 from corral.cache.registry import CacheName, CacheRegistry
 from corral.cloud.breaker import BreakerState
 from corral.cloud.novita.account import GuardedCloud, opened_account

@@ -14,7 +14,7 @@ from support.waiting import until
 from corral.api.http.process_health import ProcessHealth
 from corral.app.process import DependencyMonitor
 from corral.base.clock import SystemClock
-from corral.base.telemetry import Metrics
+from corral.base.metrics import Metrics
 from corral.cloud.breaker import BreakerState
 from corral.cloud.guarded import Reachability
 from corral.domain.timestamps import iso

@@ -19,7 +19,7 @@ from support.patience import SHORT
 from support.waiting import until
 
 from corral.base.clock import SystemClock
-from corral.base.telemetry import Metrics
+from corral.base.metrics import Metrics
 from corral.domain.errors import StoreUnavailableError
 from corral.domain.instance import InstanceId
 from corral.jobs.queue import JobQueue, JobStatus, NewJob

@@ -12,8 +12,8 @@ from support.racing import RacingClock
 from support.rate_limit_store import MemoryRateLimitStore
 from support.upstream import Answering, answering, never, upstream
 
+from corral.base.metrics import Metrics
 from corral.base.settings import ProviderSettings
-from corral.base.telemetry import Metrics
 from corral.cloud.breaker import BreakerState
 from corral.cloud.novita.account import GuardedCloud, opened_account
 from corral.cloud.port import Cloud

@@ -18,7 +18,7 @@ from support.clocks import SteppedClock
 from support.upstream import Answering, answering, never, upstream
 
 from corral import __version__
-from corral.base.telemetry import configure_logging
+from corral.base.log import configure_logging
 from corral.cloud.exchange import MEBIBYTE, Call, CallOutcome, FaultError
 from corral.cloud.novita import wire
 from corral.cloud.novita.faults import error_for

@@ -12,7 +12,7 @@ import pytest
 from support.waiting import until
 
 from corral.base.clock import SystemClock
-from corral.base.telemetry import Metrics
+from corral.base.metrics import Metrics
 from corral.domain.errors import StoreUnavailableError
 from corral.jobs.pgqueuer_adapter import install
 from corral.jobs.queue import JobQueue, JobStatus, NewJob

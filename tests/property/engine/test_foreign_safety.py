@@ -26,7 +26,7 @@ from support.runtime import settings_of
 
 from corral.app.engine import build_engine
 from corral.cloud.exchange import Call
-from corral.cloud.novita import wire
+from corral.cloud.novita import values, wire
 from corral.domain.errors import CallerError
 from corral.domain.observation.adoption import Adoption
 from corral.domain.observation.provider_names import parse_provider_name
@@ -80,7 +80,7 @@ class History:
     async def stranger(self, name: str) -> str:
         body = msgspec.json.encode(PLAIN | {"name": name})
         call = Call(endpoint="create", method="POST", path="/v1/gpu/instance/create", body=body)
-        return wire.text((await self.engine.exchange.ask(call, wire.Created)).id)
+        return values.text((await self.engine.exchange.ask(call, wire.Created)).id)
 
     async def do(self, act: str, adoptable: list[str]) -> None:
         engine = self.engine

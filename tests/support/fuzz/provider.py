@@ -20,7 +20,7 @@ from corral.cloud.novita import faults, http
 from corral.cloud.novita.client import NovitaCloud
 from corral.cloud.novita.paging import MOST_PAGES
 from corral.cloud.novita.translate import MOST_LABEL_LENGTH, MOST_PARTS
-from corral.cloud.novita.wire import MOST_ID_LENGTH
+from corral.cloud.novita.values import MOST_ID_LENGTH
 from corral.cloud.port import Credentials, Listing, ProviderCreate
 from corral.domain.errors import CloudError
 from corral.domain.observation.provider_names import parse_provider_name, provider_name

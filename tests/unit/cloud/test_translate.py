@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import msgspec
 import pytest
 
-from corral.cloud.novita import translate, wire
+from corral.cloud.novita import translate, values, wire
 from corral.domain.observation.sighting import Connection, Endpoint, ProviderInstance, Sighting
 from corral.domain.placement.catalog import BillingMode, PortKind, Product
 
@@ -150,7 +150,7 @@ def test_a_product_s_regions_and_a_template_s_ports_may_be_anything() -> None:
 
     assert found is not None
     assert found.regions == ()
-    assert wire.wholes(msgspec.Raw(b'["\xff"]')) == [None]
+    assert values.wholes(msgspec.Raw(b'["\xff"]')) == [None]
 
 
 def test_an_instance_without_an_id_is_none() -> None:

@@ -6,7 +6,7 @@ from typing import Final
 
 from corral.api.http.limits import Limits
 from corral.base.clock import Clock
-from corral.base.telemetry import log
+from corral.base.log import log
 
 SILENT_SECONDS: Final = 10.0
 """Between two words about being full."""

@@ -31,7 +31,8 @@ from corral.api.middleware.auth import CHANGING, Authenticator
 from corral.api.middleware.rate_limit import RequestLimit, exceeded
 from corral.api.middleware.security import security_headers
 from corral.base.clock import Clock
-from corral.base.telemetry import Metrics, is_debugging, log
+from corral.base.log import is_debugging, log
+from corral.base.metrics import Metrics
 from corral.domain.errors import CorralError, ForbiddenError, MalformedError, ShuttingDownError
 from corral.domain.rate_limit import RateLimitState
 from corral.engine.auth.audit_log import AuditLog

@@ -15,7 +15,7 @@ from corral import __version__
 from corral.api.http.process_health import ProcessHealth
 from corral.api.middleware.auth import OPEN, VIEWER
 from corral.base.clock import Clock
-from corral.base.telemetry import Metrics
+from corral.base.metrics import Metrics
 from corral.domain.timestamps import iso
 from corral.engine.queries.fleet_gauges import FleetGauges
 

@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager
 from pydantic import SecretStr
 
 from corral.base.clock import Clock
+from corral.base.metrics import Metrics
 from corral.base.settings import ProviderSettings
-from corral.base.telemetry import Metrics
 from corral.cloud.breaker import Breaker, default_threshold
 from corral.cloud.guarded import GuardedExchange, Reachability
 from corral.cloud.novita.client import NovitaCloud

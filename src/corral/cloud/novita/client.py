@@ -15,9 +15,9 @@ from typing import Final
 
 import msgspec
 
-from corral.base.telemetry import log
+from corral.base.log import log
 from corral.cloud.exchange import MEBIBYTE, Answer, Call, CallOutcome, Exchange, FaultError
-from corral.cloud.novita import templates, translate, wire
+from corral.cloud.novita import templates, translate, values, wire
 from corral.cloud.novita.faults import error_for
 from corral.cloud.novita.paging import PAGE_SIZE, Page, read_all
 from corral.cloud.port import BeforeSend, Credentials, Listing, ProviderCreate
@@ -93,8 +93,8 @@ class NovitaCloud:
         call = _read_call("registry_auths", "/v1/repository/auths", {}, most_bytes=MOST_CATALOG_BYTES)
         answer = await self._ask(call, wire.RegistryAuths)
         for auth in answer.data or []:
-            if wire.text(auth.id) == auth_id:
-                return Credentials(username=wire.text(auth.username), password=str(auth.password or ""))
+            if values.text(auth.id) == auth_id:
+                return Credentials(username=values.text(auth.username), password=str(auth.password or ""))
         return None
 
     async def create(self, order: ProviderCreate, *, before_send: BeforeSend | None = None) -> str:
@@ -109,7 +109,7 @@ class NovitaCloud:
             before_send=before_send,
         )
         answer = await self._ask(call, wire.Created)
-        found = wire.identity(answer.id)
+        found = values.identity(answer.id)
         if not found:
             raise error_for(FaultError(CallOutcome.MAY_HAVE_HAPPENED, "an answer without an id"), call)
         return found
@@ -201,7 +201,7 @@ class NovitaCloud:
             is_page=True,
         )
         answer = await self._ask(call, wire.Instances)
-        total = wire.total(answer.total)
+        total = values.total(answer.total)
         if answer.instances is None and total is None:
             # An object with neither is not an empty account; taking it for one would make everything vanish.
             raise error_for(FaultError(CallOutcome.MAY_HAVE_HAPPENED, "an answer without instances"), call)
@@ -223,8 +223,8 @@ class NovitaCloud:
         answer = await self._ask(
             _read_call("templates", "/v1/templates", query, most_bytes=MOST_CATALOG_BYTES), wire.Templates
         )
-        items = tuple((wire.text(seen.id), templates.listed(seen, channel)) for seen in answer.template or [])
-        return Page(items=items, total=wire.total(answer.total))
+        items = tuple((values.text(seen.id), templates.listed(seen, channel)) for seen in answer.template or [])
+        return Page(items=items, total=values.total(answer.total))
 
     async def _ask(self, call: Call, answer: type[Answer]) -> Answer:
         try:

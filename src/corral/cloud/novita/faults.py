@@ -17,7 +17,7 @@ import aiohttp
 import msgspec
 
 from corral.cloud.exchange import Call, CallOutcome, FaultError
-from corral.cloud.novita import wire
+from corral.cloud.novita import values, wire
 from corral.domain.errors import (
     CloudError,
     CloudRefusedError,
@@ -159,8 +159,8 @@ def refusal(status: int, body: bytes, *, retry_after: str | None, now: datetime)
         return FaultError(
             _fate_by_front(status), f"HTTP {status} without its error shape", status=status, retry_after_seconds=pause
         )
-    reason = wire.text(problem.reason)
-    message = wire.text(problem.message)
+    reason = values.text(problem.reason)
+    message = values.text(problem.message)
     outcome = _outcome_of(status, reason, message.lower(), is_its_own=bool(reason) or problem.code is not None)
     shown = reason if _WORD.fullmatch(reason) else ""
     if outcome in {CallOutcome.GONE, CallOutcome.NEVER_WILL} and any(
@@ -187,7 +187,7 @@ def retry_after_seconds(value: str | None, now: datetime) -> float | None:
     """The pause that a Retry-After header asks for, in seconds or as a date; None when it says nothing sensible."""
     if not value:
         return None
-    seconds = wire.number(value)
+    seconds = values.number(value)
     if seconds is None:
         try:
             until = parsedate_to_datetime(value)

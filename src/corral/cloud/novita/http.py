@@ -20,7 +20,7 @@ from pydantic import SecretStr
 
 from corral import __version__
 from corral.base.clock import Clock
-from corral.base.telemetry import log
+from corral.base.log import log
 from corral.cloud.exchange import Answer, Call, FaultError
 from corral.cloud.novita import faults, wire
 from corral.cloud.throttle import MOST_IN_FLIGHT, URGENT_IN_FLIGHT

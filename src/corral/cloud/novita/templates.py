@@ -12,7 +12,7 @@ from typing import Final, TypeGuard
 
 import msgspec
 
-from corral.cloud.novita import wire
+from corral.cloud.novita import values, wire
 from corral.cloud.port import ProviderCreate
 from corral.domain.errors import CloudRefusedError
 from corral.domain.placement.catalog import (
@@ -42,20 +42,20 @@ LONGEST_QUOTE: Final = 64
 def template(seen: wire.Template, template_id: str) -> Template:
     """The template; raises CloudRefusedError INVALID_TEMPLATE that says everything wrong with it."""
     problems: list[str] = []
-    image = wire.text(seen.image)
+    image = values.text(seen.image)
     if not image:
         problems.append("it has no image")
     found = Template(
-        id=wire.identity(seen.id) or template_id,
-        name=wire.text(seen.name),
+        id=values.identity(seen.id) or template_id,
+        name=values.text(seen.name),
         image=image,
-        image_auth_id=wire.text(seen.image_auth) or None,
+        image_auth_id=values.text(seen.image_auth) or None,
         ports=tuple(_ports(seen.ports or [], problems)),
         envs=tuple(_envs(seen.envs or [], problems)),
         tools=tuple(_tools(seen.tools or [], problems)),
-        start_command=wire.text(seen.start_command),
-        entrypoint=wire.text(seen.entrypoint),
-        min_cuda_version=wire.text(seen.min_cuda_version),
+        start_command=values.text(seen.start_command),
+        entrypoint=values.text(seen.entrypoint),
+        min_cuda_version=values.text(seen.min_cuda_version),
     )
     exposed = [*(str(port.port) for port in found.ports), *(f"{tool.port} ({tool.name})" for tool in found.tools)]
     if len(exposed) > MOST_PORTS:
@@ -74,10 +74,10 @@ def template(seen: wire.Template, template_id: str) -> Template:
 
 def listed(seen: wire.ListedTemplate, channel: TemplateChannel) -> TemplateSummary | None:
     """The template as a list shows it; None for one without an id, or that is not for instances."""
-    found = wire.identity(seen.id)
-    if not found or wire.text(seen.type) not in {"", "instance"}:
+    found = values.identity(seen.id)
+    if not found or values.text(seen.type) not in {"", "instance"}:
         return None
-    return TemplateSummary(id=found, name=wire.text(seen.name), image=wire.text(seen.image), channel=channel)
+    return TemplateSummary(id=found, name=values.text(seen.name), image=values.text(seen.image), channel=channel)
 
 
 def order_body(order: ProviderCreate) -> bytes:
@@ -111,7 +111,7 @@ def _ports(groups: Sequence[wire.TemplatePorts], problems: list[str]) -> list[Te
     found: list[TemplatePort] = []
     for group in groups:
         kind = _kind(group.type, "a port", problems)
-        usable = [port for port in wire.wholes(group.ports) if _is_usable(port, "port", problems)]
+        usable = [port for port in values.wholes(group.ports) if _is_usable(port, "port", problems)]
         if kind is not None:
             found += [TemplatePort(port=port, kind=kind) for port in usable]
     return found
@@ -120,8 +120,8 @@ def _ports(groups: Sequence[wire.TemplatePorts], problems: list[str]) -> list[Te
 def _tools(tools: Sequence[wire.Tool], problems: list[str]) -> list[TemplateTool]:
     found: list[TemplateTool] = []
     for tool in tools:
-        name = wire.text(tool.name)
-        port = wire.whole(tool.port)
+        name = values.text(tool.name)
+        port = values.whole(tool.port)
         shown = f"tool {name[:LONGEST_QUOTE]!r}"
         kind = _kind(tool.type, shown, problems)
         if _is_usable(port, f"port of {shown}", problems) and kind is not None:
@@ -134,9 +134,9 @@ def _envs(envs: Sequence[wire.Env], problems: list[str]) -> list[EnvironmentVari
     if len(envs) > MOST_ENVS:
         problems.append(f"it has {len(envs)} environment variables, and {MOST_ENVS} are allowed")
     for place, env in enumerate(envs, start=1):
-        key = wire.text(env.key)
+        key = values.text(env.key)
         # The value is taken as it stands: spaces around it may be meant.
-        value = env.value if isinstance(env.value, str) else wire.text(env.value)
+        value = env.value if isinstance(env.value, str) else values.text(env.value)
         if isinstance(env.value, bool):
             value = str(env.value).lower()
         if not key or "=" in key or "\0" in key or len(key) > LONGEST_ENV_KEY:
@@ -148,11 +148,11 @@ def _envs(envs: Sequence[wire.Env], problems: list[str]) -> list[EnvironmentVari
     return found
 
 
-def _kind(word: wire.Scalar, whose: str, problems: list[str]) -> PortKind | None:
+def _kind(word: values.Scalar, whose: str, problems: list[str]) -> PortKind | None:
     try:
-        return PortKind(wire.text(word).lower())
+        return PortKind(values.text(word).lower())
     except ValueError:
-        problems.append(f"{whose} has the type {wire.text(word)[:20]!r}, which is not one of {', '.join(PortKind)}")
+        problems.append(f"{whose} has the type {values.text(word)[:20]!r}, which is not one of {', '.join(PortKind)}")
         return None
 
 

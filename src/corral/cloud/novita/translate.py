@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Final
 
-from corral.cloud.novita import wire
+from corral.cloud.novita import values, wire
 from corral.domain.observation.sighting import Connection, Endpoint, ProviderInstance, Sighting
 from corral.domain.placement.catalog import BillingMode, Cluster, PortKind, Product
 
@@ -70,7 +70,7 @@ def is_known(word: str) -> bool:
 
 def instance(seen: wire.Instance, *, detailed: bool) -> ProviderInstance | None:
     """One instance; None without an id. Ways in are read only from a *detailed* look, which alone has them."""
-    found = wire.identity(seen.id)
+    found = values.identity(seen.id)
     if not found:
         return None
     word = _label(seen.status)
@@ -83,10 +83,10 @@ def instance(seen: wire.Instance, *, detailed: bool) -> ProviderInstance | None:
         cluster_name=_label(seen.cluster_name) or None,
         product_id=_label(seen.product_id) or None,
         product_name=_label(seen.product_name) or None,
-        gpu_num=wire.whole(seen.gpu_num),
-        cpu_num=wire.whole(seen.cpu_num),
-        memory_gb=wire.whole(seen.memory),
-        rootfs_gb=wire.whole(seen.rootfs_size),
+        gpu_num=values.whole(seen.gpu_num),
+        cpu_num=values.whole(seen.cpu_num),
+        memory_gb=values.whole(seen.memory),
+        rootfs_gb=values.whole(seen.rootfs_size),
         image=_label(seen.image_url) or None,
         billing_mode=_label(seen.billing_mode) or None,
         endpoints=_endpoints(seen),
@@ -98,10 +98,10 @@ def instance(seen: wire.Instance, *, detailed: bool) -> ProviderInstance | None:
         started_at=instant(seen.last_started_at),
         stopped_at=instant(seen.last_stopped_at),
         ends_at=instant(seen.end_time),
-        env_names=tuple(key for env in wire.many(seen.envs, wire.Env)[:MOST_PARTS] if (key := _label(env.key))),
+        env_names=tuple(key for env in values.many(seen.envs, wire.Env)[:MOST_PARTS] if (key := _label(env.key))),
         volume_mounts=tuple(
             path
-            for mount in wire.many(seen.volume_mounts, wire.VolumeMount)[:MOST_PARTS]
+            for mount in values.many(seen.volume_mounts, wire.VolumeMount)[:MOST_PARTS]
             if (path := _label(mount.mount_path))
         ),
         kind=_label(seen.kind) or None,
@@ -110,17 +110,17 @@ def instance(seen: wire.Instance, *, detailed: bool) -> ProviderInstance | None:
 
 def product(seen: wire.Product) -> Product | None:
     """One product; None without an id."""
-    found = wire.identity(seen.id)
+    found = values.identity(seen.id)
     if not found:
         return None
-    ways = set(wire.texts(seen.billing_methods))
+    ways = set(values.texts(seen.billing_methods))
     return Product(
         id=found,
         name=_label(seen.name),
-        cpu_per_gpu=wire.whole(seen.cpu_per_gpu) or 0,
-        memory_gb_per_gpu=wire.whole(seen.memory_per_gpu) or 0,
-        available=wire.flag(seen.available_deploy),
-        regions=tuple(wire.texts(seen.regions)),
+        cpu_per_gpu=values.whole(seen.cpu_per_gpu) or 0,
+        memory_gb_per_gpu=values.whole(seen.memory_per_gpu) or 0,
+        available=values.flag(seen.available_deploy),
+        regions=tuple(values.texts(seen.regions)),
         spot_micro_usd=_price(seen.spot_price) if not ways or BillingMode.SPOT in ways else None,
         on_demand_micro_usd=_price(seen.price) if not ways or BillingMode.ON_DEMAND in ways else None,
     )
@@ -128,13 +128,13 @@ def product(seen: wire.Product) -> Product | None:
 
 def cluster(seen: wire.Cluster) -> Cluster | None:
     """One cluster; None without an id. One without a name goes by its id."""
-    found = wire.identity(seen.id)
+    found = values.identity(seen.id)
     return Cluster(id=found, name=_label(seen.name) or found) if found else None
 
 
-def instant(seconds: wire.Scalar) -> datetime | None:
+def instant(seconds: values.Scalar) -> datetime | None:
     """The instant of a unix time; None for "0" (never), "-1" (no end) and what is no time at all."""
-    found = wire.number(seconds)
+    found = values.number(seconds)
     if found is None or found <= 0:
         return None
     try:
@@ -143,21 +143,21 @@ def instant(seconds: wire.Scalar) -> datetime | None:
         return None
 
 
-def _label(value: wire.Scalar) -> str:
-    return wire.text(value)[:MOST_LABEL_LENGTH]
+def _label(value: values.Scalar) -> str:
+    return values.text(value)[:MOST_LABEL_LENGTH]
 
 
-def _price(units: wire.Scalar) -> int | None:
+def _price(units: values.Scalar) -> int | None:
     """Micro-USD; None for what costs nothing, because nothing is given away: zero means not sold so."""
-    found = (wire.number(units) or 0) * MICRO_USD_PER_PRICE_UNIT
+    found = (values.number(units) or 0) * MICRO_USD_PER_PRICE_UNIT
     return round(found) or None if 0 < found <= MOST_MICRO_USD else None
 
 
 def _endpoints(seen: wire.Instance) -> tuple[Endpoint, ...]:
     return tuple(
-        Endpoint(port=port, kind=_kind(wire.text(mapping.type)), address=_label(mapping.endpoint) or None)
-        for mapping in wire.many(seen.port_mappings, wire.PortMapping)[:MOST_PARTS]
-        if (port := wire.whole(mapping.port)) is not None
+        Endpoint(port=port, kind=_kind(values.text(mapping.type)), address=_label(mapping.endpoint) or None)
+        for mapping in values.many(seen.port_mappings, wire.PortMapping)[:MOST_PARTS]
+        if (port := values.whole(mapping.port)) is not None
     )
 
 
@@ -170,9 +170,9 @@ def _kind(word: str) -> PortKind:
 
 
 def _connection(seen: wire.Instance) -> Connection:
-    ssh = wire.one(seen.ssh, wire.ConnectComponent)
-    jupyter = wire.one(seen.jupyter, wire.ConnectComponent)
-    terminal = wire.one(seen.web_terminal, wire.ConnectComponent)
+    ssh = values.one(seen.ssh, wire.ConnectComponent)
+    jupyter = values.one(seen.jupyter, wire.ConnectComponent)
+    terminal = values.one(seen.web_terminal, wire.ConnectComponent)
     return Connection(
         ssh_command=_if_running(ssh, ssh.ssh_command),
         ssh_password=_if_running(ssh, ssh.password),
@@ -181,13 +181,13 @@ def _connection(seen: wire.Instance) -> Connection:
     )
 
 
-def _if_running(component: wire.ConnectComponent, value: wire.Scalar) -> str | None:
+def _if_running(component: wire.ConnectComponent, value: values.Scalar) -> str | None:
     """A way in that the provider says is shut is none; where it does not say, it is taken to be open."""
-    shut = component.is_running is not None and not wire.flag(component.is_running)
+    shut = component.is_running is not None and not values.flag(component.is_running)
     return None if shut else _label(value) or None
 
 
 def _failure(seen: wire.Instance) -> str | None:
-    error = wire.one(seen.status_error, wire.StatusError)
-    parts = [part for part in (wire.text(error.state), wire.text(error.message)) if part]
+    error = values.one(seen.status_error, wire.StatusError)
+    parts = [part for part in (values.text(error.state), values.text(error.message)) if part]
     return ": ".join(parts)[:MOST_FAILURE_LENGTH] or None

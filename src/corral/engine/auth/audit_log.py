@@ -13,7 +13,8 @@ from datetime import timedelta
 from typing import Final
 
 from corral.base.clock import Clock
-from corral.base.telemetry import Metrics, log
+from corral.base.log import log
+from corral.base.metrics import Metrics
 from corral.domain.audit import AuditEntry, AuditLine
 from corral.domain.rate_limit import RateLimit
 from corral.engine.batcher import Batcher

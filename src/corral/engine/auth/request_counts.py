@@ -11,7 +11,7 @@ from datetime import timedelta
 from typing import Final
 
 from corral.base.clock import Clock
-from corral.base.telemetry import log
+from corral.base.log import log
 from corral.domain.errors import StoreUnavailableError
 from corral.domain.rate_limit import RateLimit
 from corral.store.session.database import Database

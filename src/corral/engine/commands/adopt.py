@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from corral.base.clock import Clock
-from corral.base.telemetry import correlation_id
+from corral.base.log import correlation_id
 from corral.cache.registry import CacheName, CacheRegistry
 from corral.cloud.port import Cloud
 from corral.domain.audit import AuditEntry

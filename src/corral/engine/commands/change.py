@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from corral.base.clock import Clock
-from corral.base.telemetry import correlation_id
+from corral.base.log import correlation_id
 from corral.cache.registry import CacheName, CacheRegistry
 from corral.domain.audit import AuditEntry
 from corral.domain.events import Change, Progress

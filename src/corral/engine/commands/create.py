@@ -17,7 +17,7 @@ from typing import Final, overload
 import structlog
 
 from corral.base.clock import Clock
-from corral.base.telemetry import correlation_id
+from corral.base.log import correlation_id
 from corral.cache.registry import CacheName, CacheRegistry
 from corral.domain.audit import AuditEntry
 from corral.domain.events import Change

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from corral.base.telemetry import Metrics
+from corral.base.metrics import Metrics
 from corral.domain.events import Change, EventDraft, Progress
 from corral.domain.operation import OperationStatus
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from corral.base.telemetry import Metrics
+from corral.base.metrics import Metrics
 from corral.domain.events import Change, EventDraft, EventType, event_drafts
 from corral.domain.instance import InstanceId
 from corral.domain.operation import Operation

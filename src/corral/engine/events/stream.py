@@ -18,7 +18,8 @@ from typing import Final, NamedTuple
 import msgspec
 
 from corral.base.clock import Clock, is_set_within
-from corral.base.telemetry import Metrics, log
+from corral.base.log import log
+from corral.base.metrics import Metrics
 from corral.domain.errors import StoreUnavailableError
 from corral.engine.events.log import EventLog
 from corral.store.session.notifications import Notifications

@@ -16,7 +16,8 @@ from collections.abc import Callable
 from datetime import timedelta
 
 from corral.base.clock import Clock
-from corral.base.telemetry import Metrics, log
+from corral.base.log import log
+from corral.base.metrics import Metrics
 from corral.domain.audit import AuditEntry
 from corral.domain.delivery import Delivery, DeliveryAttempt, DeliveryId, DeliveryStatus
 from corral.domain.errors import NotFoundError

@@ -11,7 +11,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from corral.base.clock import Clock
-from corral.base.telemetry import log
+from corral.base.log import log
 from corral.engine.events.publisher import SEND_WEBHOOK
 from corral.jobs.queue import JobQueue, NewJob
 from corral.jobs.registry import JobRun, JobType, Priority

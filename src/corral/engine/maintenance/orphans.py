@@ -18,7 +18,7 @@ from datetime import timedelta
 from typing import Literal
 
 from corral.base.clock import Clock
-from corral.base.telemetry import log
+from corral.base.log import log
 from corral.cloud.port import Cloud
 from corral.domain.errors import CloudError
 from corral.domain.observation.orphans import Orphan, may_delete, orphan_event

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from corral.base.clock import Clock
-from corral.base.telemetry import log
+from corral.base.log import log
 from corral.domain.instance import InstanceId
 from corral.domain.lifecycle.tables import IN_MOTION
 from corral.domain.observation.stuck import SHORTEST, Stuck, stuck

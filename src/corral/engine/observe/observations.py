@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from corral.base.clock import Clock
-from corral.base.telemetry import log
+from corral.base.log import log
 from corral.cloud.port import Listing
 from corral.domain.errors import IllegalTransitionError
 from corral.domain.instance import Instance, InstanceId

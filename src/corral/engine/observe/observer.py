@@ -14,7 +14,8 @@ from datetime import datetime, timedelta
 from functools import partial
 
 from corral.base.clock import Clock
-from corral.base.telemetry import ListingEnd, Metrics, log
+from corral.base.log import log
+from corral.base.metrics import ListingEnd, Metrics
 from corral.cloud.port import Cloud, Listing
 from corral.domain.errors import CloudError, StoreUnavailableError
 from corral.domain.lifecycle.decide import Policy

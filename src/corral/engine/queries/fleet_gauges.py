@@ -9,7 +9,7 @@ from typing import Final
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from corral.base.telemetry import MetricFamily, blank
+from corral.base.metrics import MetricFamily, blank
 from corral.domain.errors import StoreUnavailableError
 from corral.domain.placement.pricing import usd
 from corral.engine.queries.fleet import Fleet, FleetNumbers

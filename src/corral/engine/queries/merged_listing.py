@@ -22,7 +22,7 @@ from typing import Final
 import msgspec
 
 from corral.base.clock import Clock
-from corral.base.telemetry import log
+from corral.base.log import log
 from corral.cache.cache import Cache
 from corral.cache.registry import CacheName, CacheRegistry
 from corral.cloud.port import Cloud, Listing

@@ -24,7 +24,7 @@ from datetime import datetime
 from typing import Final
 
 from corral.base.clock import Clock
-from corral.base.telemetry import log
+from corral.base.log import log
 from corral.domain.errors import CloudTransientError
 from corral.domain.instance import InstanceId
 from corral.domain.lifecycle.decide import Policy

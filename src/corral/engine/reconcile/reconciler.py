@@ -15,7 +15,8 @@ from datetime import timedelta
 import structlog
 
 from corral.base.clock import Clock
-from corral.base.telemetry import ActionEnd, Metrics, ReconcileEnd, log
+from corral.base.log import log
+from corral.base.metrics import ActionEnd, Metrics, ReconcileEnd
 from corral.domain.errors import IllegalTransitionError, StaleError
 from corral.domain.instance import Instance, InstanceId
 from corral.domain.lifecycle.decide import decide, why

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
-from corral.base.telemetry import log
+from corral.base.log import log
 from corral.domain.events import Change, Progress, starts_to_wait
 from corral.domain.instance import Instance
 from corral.domain.lifecycle.transitions import check_transition

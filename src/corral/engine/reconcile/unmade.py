@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from corral.base.clock import Clock
-from corral.base.telemetry import log
+from corral.base.log import log
 from corral.cloud.port import Cloud
 from corral.domain.errors import CloudError
 from corral.domain.instance import Instance

@@ -21,7 +21,7 @@ from typing import Final
 
 from corral.base.clock import Clock
 from corral.base.file_lock import FileLock
-from corral.base.telemetry import log
+from corral.base.log import log
 from corral.domain.errors import StoreUnavailableError
 from corral.store.server import cluster_files, pid_file
 from corral.store.server.cluster_location import ClusterLocation, choose_location, locate

@@ -17,7 +17,7 @@ from importlib import resources
 
 import asyncpg
 
-from corral.base.telemetry import log
+from corral.base.log import log
 from corral.domain.errors import StoreNewerError
 from corral.store.server.target import DatabaseTarget
 from corral.store.session.database import CONNECT_TIMEOUT_SECONDS, driver_errors

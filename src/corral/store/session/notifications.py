@@ -19,7 +19,7 @@ from typing import Final
 import asyncpg
 
 from corral.base.clock import Clock, is_set_within
-from corral.base.telemetry import log
+from corral.base.log import log
 from corral.domain.backoff import delay
 from corral.store.server.target import DatabaseTarget
 from corral.store.session.connections import prepare

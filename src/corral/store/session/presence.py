@@ -26,7 +26,7 @@ from uuid import UUID, uuid4
 import asyncpg
 
 from corral.base.clock import Clock, is_set_within
-from corral.base.telemetry import log
+from corral.base.log import log
 from corral.store.server.target import DatabaseTarget
 from corral.store.session.connections import prepare
 from corral.store.session.database import CONNECT_TIMEOUT_SECONDS, Connection

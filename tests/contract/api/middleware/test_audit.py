@@ -15,7 +15,7 @@ from support.service import Service, serving
 
 from corral.base.clock import SystemClock
 from corral.base.configuration import load
-from corral.base.telemetry import Metrics
+from corral.base.metrics import Metrics
 from corral.cache.registry import CacheRegistry
 from corral.domain.access import LOCAL, Access
 from corral.domain.audit import AuditEntry

@@ -13,7 +13,8 @@ from support.stepped_engine import stepped_engine
 from support.waiting import until
 
 from corral.base.clock import SystemClock
-from corral.base.telemetry import Metrics, log
+from corral.base.log import log
+from corral.base.metrics import Metrics
 from corral.jobs.queue import JobQueue, JobStatus, NewJob
 from corral.jobs.registry import JobRun, JobType, Registry
 from corral.jobs.worker import Worker

@@ -17,7 +17,7 @@ from support.service import Service, error_of, serving
 from support.waiting import until
 
 from corral.base.clock import SystemClock
-from corral.base.telemetry import Metrics
+from corral.base.metrics import Metrics
 from corral.cache.registry import CacheName
 from corral.domain.access import Access
 from corral.domain.lifecycle.tables import Phase

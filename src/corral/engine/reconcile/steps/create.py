@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from corral.base.clock import Clock
-from corral.base.telemetry import log
+from corral.base.log import log
 from corral.cloud.port import Cloud, Credentials
 from corral.domain.errors import (
     CloudRefusedError,

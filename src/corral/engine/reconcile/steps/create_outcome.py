@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from corral.base.clock import Clock
-from corral.base.telemetry import log
+from corral.base.log import log
 from corral.domain.errors import CloudTransientError, IllegalTransitionError, StaleError, StoreUnavailableError
 from corral.domain.events import starts_to_wait
 from corral.domain.instance import Failure, Instance

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from corral.base.clock import Clock
-from corral.base.telemetry import log
+from corral.base.log import log
 from corral.cloud.port import Cloud
 from corral.domain.errors import CloudError, CloudRefusedError
 from corral.domain.health.rechecks import check_time

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from corral.base.clock import Clock
-from corral.base.telemetry import log
+from corral.base.log import log
 from corral.cloud.port import Cloud
 from corral.domain.errors import CloudError, CloudTransientError, CloudUnknownError, StaleError
 from corral.domain.instance import Failure, Instance

@@ -12,7 +12,7 @@ import pytest
 from pydantic import SecretStr
 
 import corral
-from corral.base.telemetry import LOG_EVENTS, configure_logging, log
+from corral.base.log import LOG_EVENTS, configure_logging, log
 
 SOURCE = Path(corral.__file__).parent
 

@@ -1,0 +1,181 @@
+"""The metrics that one process counts; a registry is passed around, so that two services in one test stay apart."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final, Literal
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+
+from corral.domain.events import EventType
+from corral.domain.lifecycle.tables import TRANSITIONS, Action, Phase
+from corral.domain.operation import OperationKind
+
+READY_BUCKETS: Final = (5.0, 10.0, 20.0, 30.0, 45.0, 60.0, 90.0, 120.0, 180.0, 240.0, 300.0, 600.0, 1200.0)
+LAG_BUCKETS: Final = (0.1, 0.25, 0.5, 1.0, 2.0, 3.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0)
+
+
+class ReconcileEnd(StrEnum):
+    """How a pass over an instance ended."""
+
+    SETTLED = "settled"
+    """Nothing more to do now."""
+    AGAIN = "again"
+    """To be looked at again soon."""
+    BUSY = "busy"
+    """Another pass had it."""
+    STALE = "stale"
+    """Somebody else changed it meanwhile."""
+    FAILED = "failed"
+    """An error, ours or the provider's; it is tried again."""
+
+
+class ActionEnd(StrEnum):
+    """How an action ended."""
+
+    OK = "ok"
+    FAILED = "failed"
+
+
+class ListingEnd(StrEnum):
+    """How a listing of the account ended."""
+
+    COMPLETE = "complete"
+    PARTIAL = "partial"
+    """Some pages could not be read, or changed while they were."""
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class MetricFamily:
+    """One metric, as the reference page lists it."""
+
+    name: str
+    kind: Literal["counter", "gauge", "histogram"]
+    meaning: str
+    labels: tuple[str, ...] = ()
+
+
+def blank(family: MetricFamily) -> CounterMetricFamily | GaugeMetricFamily:
+    """*family* without numbers, for those who fill it when asked."""
+    kind = CounterMetricFamily if family.kind == "counter" else GaugeMetricFamily
+    return kind(family.name, family.meaning, labels=family.labels)
+
+
+class Metrics:
+    """
+    The numbers one process counts. What is true of the whole fleet is not among them: `engine/queries/fleet_gauges.py`.
+
+    Labels are words of our own tables, never ids. Those known from the beginning are there from the beginning: a graph
+    of something that never happened shows zero, not a gap.
+    """
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self.families: list[MetricFamily] = []
+        self._request_counters: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
+        self._count_service()
+        self._count_life()
+        self._count_provider()
+
+    def _count_service(self) -> None:
+        self.requests = self._counter("corral_http_requests_total", "Requests answered.", "method", "route", "status")
+        self.request_seconds = self._histogram("corral_http_request_seconds", "Time to answer a request.", "route")
+        self.event_streams = self._gauge("corral_event_streams", "Clients that follow the event stream.")
+        self.jobs = self._counter("corral_jobs_total", "Job runs by how they ended.", "type", "outcome")
+        self.jobs_paused = self._gauge("corral_jobs_paused", "1 while the processing of jobs is paused.")
+        self.job_seconds = self._histogram("corral_job_seconds", "Time one job run took.", "type")
+        self.webhook_attempts = self._counter(
+            "corral_webhook_attempts_total", "Webhook messages sent, by what came of it.", "fate"
+        )
+        self.webhook_seconds = self._histogram("corral_webhook_attempt_seconds", "Time a receiver took to answer.")
+        self.audit_unwritten = self._counter(
+            "corral_audit_unwritten_total",
+            "Requests missing in the audit log: beyond the limit of unknown callers (`strangers`), or `failed`.",
+            "reason",
+        )
+        self.log_lines_dropped = self._counter(
+            "corral_log_lines_dropped_total", "Lines of the log dropped because standard output was not read."
+        )
+        self.database_up = self._gauge("corral_database_up", "1 when the database answers.")
+
+    def _count_life(self) -> None:
+        self.transitions = self._counter(
+            "corral_transitions_total", "Changes of an instance's phase; `from` is empty for a new one.", "from", "to"
+        )
+        for before, after in {("", Phase.CREATING), *TRANSITIONS}:
+            self.transitions.labels(before, after)
+        self.events = self._counter("corral_events_total", "Events written to the log.", "event")
+        for event in EventType:
+            self.events.labels(event)
+        self.passes = self._counter("corral_passes_total", "Passes over an instance, by how they ended.", "outcome")
+        for end in ReconcileEnd:
+            self.passes.labels(end)
+        self.pass_seconds = self._histogram("corral_pass_seconds", "Time one pass took, its calls included.")
+        self.actions = self._counter("corral_actions_total", "Actions taken, by how they ended.", "action", "outcome")
+        for action in Action:
+            for outcome in ActionEnd:
+                self.actions.labels(action, outcome)
+        self.ready_seconds = self._histogram(
+            "corral_time_to_ready_seconds", "From the wish to ready.", "kind", buckets=READY_BUCKETS
+        )
+        self.ready_lag_seconds = self._histogram(
+            "corral_readiness_lag_seconds",
+            "From the provider's first word that an instance runs to ready.",
+            "kind",
+            buckets=LAG_BUCKETS,
+        )
+        for kind in (OperationKind.CREATE, OperationKind.START, OperationKind.RESTART):
+            self.ready_seconds.labels(kind)
+            self.ready_lag_seconds.labels(kind)
+
+    def _count_provider(self) -> None:
+        self.provider_calls = self._counter(
+            "corral_provider_calls_total", "Requests sent to the provider, by how they ended.", "endpoint", "outcome"
+        )
+        self.provider_call_seconds = self._histogram(
+            "corral_provider_call_seconds", "Time the provider took to answer.", "endpoint"
+        )
+        self.provider_retries = self._counter("corral_provider_retries_total", "Requests repeated.", "endpoint")
+        self.provider_permits_unshared = self._counter(
+            "corral_provider_permits_unshared_total",
+            "Calls allowed without asking the shared budget, because it could not be reached.",
+        )
+        self.provider_permits_refused = self._counter(
+            "corral_provider_permits_refused_total", "Calls given up because the budget had no room for too long."
+        )
+        self.provider_breaker = self._gauge(
+            "corral_provider_breaker_state", "1 for the present state of this process's circuit breaker.", "state"
+        )
+        self.looks = self._counter(
+            "corral_looks_total", "Listings of the whole account by this process, by how they ended.", "outcome"
+        )
+        for word in ListingEnd:
+            self.looks.labels(word)
+        self.look_seconds = self._histogram("corral_look_seconds", "Time one listing of the whole account took.")
+
+    def _counter(self, name: str, meaning: str, *labels: str) -> Counter:
+        self.families.append(MetricFamily(name, "counter", meaning, labels))
+        return Counter(name, meaning, labels, registry=self.registry)
+
+    def _gauge(self, name: str, meaning: str, *labels: str) -> Gauge:
+        self.families.append(MetricFamily(name, "gauge", meaning, labels))
+        return Gauge(name, meaning, labels, registry=self.registry)
+
+    def _histogram(
+        self, name: str, meaning: str, *labels: str, buckets: tuple[float, ...] = Histogram.DEFAULT_BUCKETS
+    ) -> Histogram:
+        self.families.append(MetricFamily(name, "histogram", meaning, labels))
+        return Histogram(name, meaning, labels, registry=self.registry, buckets=buckets)
+
+    def count_request(self, method: str, route: str, status: int, seconds: float) -> None:
+        """Count one answered request; looking its counters up by label every time would cost more than counting."""
+        key = (method, route, status)
+        counters = self._request_counters.get(key)
+        if counters is None:
+            counters = self.requests.labels(method, route, str(status)), self.request_seconds.labels(route)
+            self._request_counters[key] = counters
+        counters[0].inc()
+        counters[1].observe(seconds)
