@@ -129,7 +129,7 @@ def build_engine(runtime: Runtime) -> Engine:
         installation=installation,
         new_id=runtime.new_id,
     )
-    gate, recent_lookups = CreateGate(clock, policy, place=runtime.place), RecentLookups()
+    gate, recent_lookups = CreateGate(clock, policy, place=runtime.place), RecentLookups(clock)
     engine = Engine(
         runtime=runtime,
         registry=registry,

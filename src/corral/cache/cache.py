@@ -54,14 +54,30 @@ class _Entry(Generic[V]):
     expires_at: float
 
 
-class Cache(Generic[V]):
-    """Values by key, each for *ttl_seconds*, at most *most_entries*; the least recently used goes first."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SizeLimit(Generic[V]):
+    """A bound on the sizes of all values of a cache together."""
 
-    def __init__(self, *, ttl_seconds: float, most_entries: int, clock: Clock) -> None:
+    most: int
+    size_of: Callable[[V], int]
+
+
+class Cache(Generic[V]):
+    """
+    Values by key, each for *ttl_seconds*, at most *most_entries*; the least recently used goes first.
+
+    With *size_limit*, entries also go when their sizes together exceed it.
+    """
+
+    def __init__(
+        self, *, ttl_seconds: float, most_entries: int, clock: Clock, size_limit: SizeLimit[V] | None = None
+    ) -> None:
         if most_entries < 1:
             raise ValueError(f"a cache holds at least one entry, not {most_entries}")
         self.ttl_seconds = ttl_seconds
         self._most_entries = most_entries
+        self._size_limit = size_limit
+        self._size = 0
         self._clock = clock
         self._entries: OrderedDict[str, _Entry[V]] = OrderedDict()
         self._flights: dict[str, asyncio.Task[V]] = {}
@@ -113,7 +129,7 @@ class Cache(Generic[V]):
         self._disown(key)
         held = self._fresh(key) is not None
         if held:
-            del self._entries[key]
+            self._remove(key)
             self._deletes += 1
         return held
 
@@ -123,6 +139,7 @@ class Cache(Generic[V]):
             self._disown(key)
         removed = len(self._entries)
         self._entries.clear()
+        self._size = 0
         self._deletes += removed
         return removed
 
@@ -192,15 +209,26 @@ class Cache(Generic[V]):
         expires_at = min(since + self.ttl_seconds, float("inf") if until is None else until)
         if expires_at <= self._clock.monotonic():
             return
+        if key in self._entries:
+            self._remove(key)
         self._entries[key] = _Entry(value, expires_at)
-        self._entries.move_to_end(key)
+        self._size += self._size_of(value)
         self._sets += 1
-        if len(self._entries) > self._most_entries:
+        while len(self._entries) > self._most_entries or self._is_too_large():
             self._evict(next(iter(self._entries)))
 
+    def _is_too_large(self) -> bool:
+        return self._size_limit is not None and self._size > self._size_limit.most
+
+    def _size_of(self, value: V) -> int:
+        return 0 if self._size_limit is None else self._size_limit.size_of(value)
+
     def _evict(self, key: str) -> None:
-        del self._entries[key]
+        self._remove(key)
         self._evictions += 1
+
+    def _remove(self, key: str) -> None:
+        self._size -= self._size_of(self._entries.pop(key).value)
 
 
 def _note_failure(flight: asyncio.Task[V]) -> None:

@@ -12,13 +12,14 @@ import asyncio
 import contextlib
 import re
 import socket
-from dataclasses import dataclass
+from functools import partial
 
 from aiohttp.abc import AbstractResolver
 from yarl import URL
 
 from corral.base.clock import Clock
 from corral.base.network_errors import REFUSED
+from corral.cache.cache import Cache
 from corral.domain.errors import FieldProblem
 from corral.outbound.addresses import read_address
 from corral.outbound.policy import AddressPolicy, PinnedResolver
@@ -51,22 +52,17 @@ _HOST_NAME = re.compile(
 _NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
 
 
-@dataclass(frozen=True, slots=True)
-class _Lookup:
-    until: float
-    task: asyncio.Task[bool]
-
-
 class AddressGuard(AddressPolicy):
     """Says where webhooks may go; one for the whole process. *resolver* replaces the system's name lookups."""
 
     def __init__(self, *, clock: Clock, allow_private: bool, resolver: AbstractResolver | None = None) -> None:
         super().__init__(allow_private=allow_private)
-        self._clock = clock
         # Names in new requests are anything a caller writes: they must not delay the lookups of messages.
         self._checking = resolver or ThreadedResolver(threads=CHECKING_THREADS)
         self._sending = resolver or ThreadedResolver()
-        self._lookups: dict[str, _Lookup] = {}
+        self._admitted: Cache[bool] = Cache(
+            ttl_seconds=LOOKUP_MEMORY_SECONDS, most_entries=LOOKUPS_REMEMBERED, clock=clock
+        )
 
     def pinned_resolver(self) -> PinnedResolver:
         """A resolver for a connector."""
@@ -135,16 +131,9 @@ class AddressGuard(AddressPolicy):
         """False when *host* certainly has no allowed address; True when it has, and when nobody knows."""
         if self.allow_private or read_address(host) is not None:
             return True
-        now = self._clock.monotonic()
-        known = self._lookups.get(host)
-        if known is None or known.until <= now:
-            known = _Lookup(now + LOOKUP_MEMORY_SECONDS, asyncio.create_task(self._look_up(host)))
-            self._lookups.pop(host, None)
-            self._lookups[host] = known
-            if len(self._lookups) > LOOKUPS_REMEMBERED:
-                del self._lookups[next(iter(self._lookups))]
         try:
-            return await asyncio.wait_for(asyncio.shield(known.task), LOOKUP_PATIENCE_SECONDS)
+            async with asyncio.timeout(LOOKUP_PATIENCE_SECONDS):
+                return await self._admitted.get(host, partial(self._look_up, host))
         except TimeoutError:
             return True
 

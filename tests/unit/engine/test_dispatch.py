@@ -16,6 +16,9 @@ def test_every_action_has_a_step() -> None:
     """A new action fails here until it has one; INSPECT is done by the reconciler through `inspect_step`."""
     parts: dict[str, Any] = {"cloud": NONE, "recorder": NONE, "clock": NONE, "policy": NONE}
     create_step = CreateStep(database=NONE, catalog=NONE, gate=NONE, unmade=NONE, installation="", **parts)
-    steps = Steps(create_step=create_step, start_step=StartStep(**parts), prober=NONE, jitter=NONE, **parts)
+    start_step = StartStep(**parts)
+    steps = Steps(
+        create_step=create_step, start_step=start_step, prober=NONE, jitter=NONE, recent_lookups=NONE, **parts
+    )
 
     assert set(steps.by_action) == set(Action) - {Action.INSPECT}

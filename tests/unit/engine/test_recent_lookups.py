@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 
+from support.clocks import SteppedClock
 from support.known import FRESH as WISHED
 from support.known import NOW
 from support.sightings import shown
@@ -25,7 +26,7 @@ UP = replace(
 
 def test_what_was_seen_serves_one_pass() -> None:
     """The next one, which finds that something was missing in it, asks anew."""
-    recent_lookups = RecentLookups()
+    recent_lookups = RecentLookups(SteppedClock())
     recent_lookups.keep(SEEN, NOW)
 
     assert [recent_lookups.take(UP, NOW), recent_lookups.take(UP, NOW)] == [SEEN, None]
@@ -42,7 +43,7 @@ def test_what_is_old_or_not_what_the_record_tells_of_serves_nobody() -> None:
         (replace(UP, provider_id=ProviderId("p2")), NOW),
         (replace(UP, provider_id=None), NOW),
     ):
-        recent_lookups = RecentLookups()
+        recent_lookups = RecentLookups(SteppedClock())
         recent_lookups.keep(SEEN, NOW)
 
         assert recent_lookups.take(instance, now) is None
@@ -50,7 +51,7 @@ def test_what_is_old_or_not_what_the_record_tells_of_serves_nobody() -> None:
 
 def test_it_keeps_few_and_no_password() -> None:
     """Nobody may come for them."""
-    recent_lookups = RecentLookups()
+    recent_lookups = RecentLookups(SteppedClock())
     recent_lookups.keep(SEEN, NOW)
     for number in range(MOST):
         recent_lookups.keep(shown(f"q{number}", Sighting.RUNNING), NOW)

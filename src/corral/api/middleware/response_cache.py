@@ -9,7 +9,6 @@ depends on the clock, such as `stale`. Who may not read an instance is refused b
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from corral.api.http.context import context_of
 from corral.api.middleware.auth import check
 from corral.base.clock import Clock
+from corral.cache.cache import Cache, SizeLimit
 from corral.store.session.notifications import Notifications
 from corral.store.tables import events, instances
 
@@ -26,10 +26,11 @@ if TYPE_CHECKING:
 
 KEPT_SECONDS: Final = 1.0
 MOST_BYTES: Final = 8 * 2**20
-"""In all: a page of a hundred instances has some hundred thousand."""
+"""Of all bodies together; a page of a hundred instances has some hundred thousand. Fewer, and long pages push each
+other out within the second; more only costs memory."""
+MOST_RESPONSES: Final = 10_000
+"""More different addresses than one process serves in a second."""
 ROUTES: Final = frozenset({"/api/instances", "/api/instances/{instance_id}"})
-
-Address = tuple[str, bytes]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,48 +45,36 @@ class CachedResponse:
 
 
 class ResponseCache:
-    """What was answered within the last second."""
+    """Responses of the last second, by path and query."""
 
     def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-        self._kept: OrderedDict[Address, tuple[CachedResponse, float]] = OrderedDict()
-        self._bytes = 0
+        self._responses: Cache[CachedResponse] = Cache(
+            ttl_seconds=KEPT_SECONDS,
+            most_entries=MOST_RESPONSES,
+            size_limit=SizeLimit(most=MOST_BYTES, size_of=lambda response: len(response.body)),
+            clock=clock,
+        )
         self.changes = 0
-        """How often everything was forgotten: an answer begun before the last time may be old."""
+        """How often everything was dropped: a response begun before the last time may be old."""
 
     def listen(self, notices: Notifications) -> None:
-        """Forget whenever an instance changes, and when that may have been missed."""
+        """Drop everything whenever an instance changes, and when a notification may have been missed."""
         for topic in (instances.TOPIC, events.TOPIC):
             notices.subscribe(topic, lambda _key: self.forget())
         notices.on_gap(self.forget)
 
     def forget(self) -> None:
-        """Something changed."""
+        """Drop everything, because something changed."""
         self.changes += 1
-        self._kept.clear()
-        self._bytes = 0
+        self._responses.clear()
 
-    def get(self, address: Address) -> CachedResponse | None:
-        """What was answered there."""
-        kept = self._kept.get(address)
-        return kept[0] if kept is not None and kept[1] > self._clock.monotonic() else None
+    def get(self, address: str) -> CachedResponse | None:
+        """The response sent for *address* within the last second."""
+        return self._responses.peek(address)
 
-    def keep(self, address: Address, answer: CachedResponse) -> None:
-        """Keep an answer, and let the oldest go."""
-        self._drop(address)
-        now = self._clock.monotonic()
-        self._kept[address] = (answer, now + KEPT_SECONDS)
-        self._bytes += len(answer.body)
-        while self._kept:
-            oldest = next(iter(self._kept))
-            if self._bytes <= MOST_BYTES and self._kept[oldest][1] > now:
-                return
-            self._drop(oldest)
-
-    def _drop(self, address: Address) -> None:
-        gone = self._kept.pop(address, None)
-        if gone is not None:
-            self._bytes -= len(gone[0].body)
+    def keep(self, address: str, response: CachedResponse) -> None:
+        """Keep *response*; the oldest go when there are too many."""
+        self._responses.put(address, response)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +93,7 @@ class ResponseCacheMiddleware:
         if not self._is_kept(request):
             await self.app(scope, receive, send)
             return
-        address = (request["path"], request["query_string"])
+        address = f"{request['path']}?{request['query_string'].decode('latin-1')}"
         kept = self.answers.get(address)
         if kept is None:
             hearing = _Hearing(self.answers, request, send)
@@ -156,7 +145,7 @@ class _Hearing:
             self._body = heard["body"]
         await self._send(message)
 
-    def keep(self, address: Address) -> None:
+    def keep(self, address: str) -> None:
         """Keep what was heard, if it is whole, of a route that is kept, and nothing changed meanwhile."""
         route = self._request.get("path_template")
         if self._headers is None or self._body is None or route not in ROUTES or self._changes != self._answers.changes:

@@ -66,7 +66,7 @@ class Observer:
     calls_per_minute: Callable[[], int]
     on_listing: Callable[[Listing, datetime], None] = _no_one
     """Who else wants to know what was listed, and when that reading began."""
-    recent_lookups: RecentLookups = field(default_factory=RecentLookups)
+    recent_lookups: RecentLookups
     """Where passes of this process find what was seen of single instances."""
     metrics: Metrics = field(default_factory=Metrics)
     _pages: int = field(default=1, init=False)

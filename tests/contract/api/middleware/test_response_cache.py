@@ -139,7 +139,7 @@ async def test_nobody_is_shown_what_was_answered_to_somebody_else(database: Data
     """A kept answer has the same door as the route."""
     async with desk_of(database, local_only=False) as env:
         needs = CachedResponse(route="/api/instances/{instance_id}", needs=VIEWER, headers=(), body=b"{}")
-        env.answers.keep((PATH, b""), needs)
+        env.answers.keep(f"{PATH}?", needs)
 
         error_of(await env.service.ask("GET", PATH), 401, "UNAUTHORIZED")
 
@@ -149,8 +149,18 @@ def test_memory_is_bounded() -> None:
     answers = ResponseCache(SteppedClock())
     for number in range(5):
         answers.keep(
-            (PATH, b"%d" % number),
+            f"{PATH}?{number}",
             CachedResponse(route="", needs=VIEWER, headers=(), body=b"x" * (MOST_BYTES // 2 - 1)),
         )
 
-    assert [answers.get((PATH, b"%d" % number)) is not None for number in range(5)] == [False] * 3 + [True] * 2
+    assert [answers.get(f"{PATH}?{number}") is not None for number in range(5)] == [False] * 3 + [True] * 2
+
+
+def test_a_replaced_response_does_not_count_twice() -> None:
+    """The size of the one before is subtracted, so nothing else is pushed out."""
+    answers = ResponseCache(SteppedClock())
+    half = CachedResponse(route="", needs=VIEWER, headers=(), body=b"x" * (MOST_BYTES // 2))
+    for address in ("first", "second", "second", "second"):
+        answers.keep(address, half)
+
+    assert [answers.get(address) for address in ("first", "second")] == [half, half]

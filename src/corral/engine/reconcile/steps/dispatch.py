@@ -41,7 +41,7 @@ class Steps:
     clock: Clock
     policy: Policy
     jitter: Callable[[], float]
-    recent_lookups: RecentLookups = field(default_factory=RecentLookups)
+    recent_lookups: RecentLookups
     """Lookups that the observer of this process just made."""
     inspect_step: InspectStep = field(init=False)
     by_action: dict[Action, Step] = field(init=False)
