@@ -10,23 +10,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from typing import Final
 
 from corral.domain.errors import GoalRefusedError
 from corral.domain.health.checks import HealthCheckSpec
 from corral.domain.instance import Instance, OperationId
-from corral.domain.lifecycle.tables import UP, Goal, Phase
+from corral.domain.lifecycle.allowed_actions import is_blocked, is_restartable, is_startable, is_stoppable
+from corral.domain.lifecycle.tables import Phase
 from corral.domain.lifecycle.transitions import delete_requested, restart_requested, start_requested, stop_requested
-from corral.domain.observation.sighting import Sighting
-from corral.domain.operation import ENDED, STARTUPS, Operation, OperationKind
-
-_YIELDING: Final = {
-    OperationKind.START: frozenset[OperationKind](),
-    OperationKind.RESTART: frozenset[OperationKind](),
-    OperationKind.STOP: STARTUPS,
-    OperationKind.DELETE: frozenset(OperationKind),
-}
-"""Which operations under way give way to which."""
+from corral.domain.operation import STARTUPS, Operation, OperationKind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +46,7 @@ class Command:
 
 def apply_command(instance: Instance, current: Operation | None, asked: Command) -> Instance:
     """The instance once *asked* is wanted of it; raises GoalRefusedError when it cannot be, or not now."""
-    if current is not None and current.status not in ENDED and current.kind not in _YIELDING[asked.kind]:
+    if current is not None and is_blocked(asked.kind, current):
         raise _busy(instance, current)
     ours = replace(
         instance,
@@ -79,32 +70,21 @@ def apply_command(instance: Instance, current: Operation | None, asked: Command)
             raise ValueError(asked.kind)
 
 
-def is_done_already(instance: Instance, kind: OperationKind) -> bool:
-    """Whether *kind* is wanted of *instance* already, or done, so that nothing is to be recorded."""
-    if kind is OperationKind.DELETE:
-        return instance.goal is Goal.GONE
-    stopping = instance.phase is Phase.STOPPING and instance.goal is Goal.STOPPED
-    return kind is OperationKind.STOP and (instance.phase is Phase.EXITED or stopping)
-
-
 def _check_startable(instance: Instance) -> None:
-    if not (instance.phase is Phase.EXITED or (instance.phase is Phase.FAILED and _exists(instance))):
+    if not is_startable(instance):
         never = instance.phase is Phase.FAILED
         why = "the provider does not have it: create another" if never else "only a stopped or failed one can be"
         raise _refused("INSTANCE_NOT_STARTABLE", instance, "started", why)
 
 
 def _check_restartable(instance: Instance) -> None:
-    runs = instance.phase in {Phase.RUNNING, Phase.HEALTH_CHECKING, Phase.READY}
-    if not runs and not (instance.phase is Phase.FAILED and instance.observation.sighting is Sighting.RUNNING):
+    if not is_restartable(instance):
         why = "start it instead" if instance.phase is Phase.EXITED else "only a running one can be"
         raise _refused("INSTANCE_NOT_STARTABLE", instance, "restarted", why)
 
 
 def _check_stoppable(instance: Instance) -> None:
-    is_up = _exists(instance) and instance.observation.sighting is not Sighting.EXITED
-    failed = instance.phase is Phase.FAILED and is_up
-    if not (instance.phase in UP or instance.phase is Phase.STOPPING or failed):
+    if not is_stoppable(instance):
         creating = instance.phase is Phase.CREATING
         why = "there is nothing to stop yet; it can be deleted" if creating else "only a running one can be"
         raise _refused("INSTANCE_NOT_STOPPABLE", instance, "stopped", why)
@@ -114,11 +94,6 @@ def _checks(instance: Instance, terms: CommandOptions) -> HealthCheckSpec | None
     if terms.target_port is None:
         return terms.health
     return replace(terms.health or instance.request.health, target_port=terms.target_port)
-
-
-def _exists(instance: Instance) -> bool:
-    """Whether the provider has it, as far as is known."""
-    return instance.provider_id is not None and instance.observation.sighting is not Sighting.ABSENT
 
 
 def _busy(instance: Instance, current: Operation) -> GoalRefusedError:
