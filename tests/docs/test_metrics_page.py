@@ -36,7 +36,7 @@ def names_in(text: str) -> set[str]:
     return {re.sub(r"_(bucket|count|sum)$", "", name) for name in re.findall(r"\bcorral_[a-z_]+", text)}
 
 
-def test_the_page_lists_what_a_service_tells(scraped: Mapping[str, Metric]) -> None:
+def test_the_page_lists_the_metrics_of_a_service(scraped: Mapping[str, Metric]) -> None:
     """With its kind and its meaning, as Prometheus hears them."""
     page = (ROOT / "docs/reference/metrics.md").read_text()
     rows = re.findall(r"^\| `(corral_\w+)` \| (\w+) \| .*? \| (.+) \|$", page, re.MULTILINE)

@@ -151,7 +151,7 @@ async def test_every_origin_is_not_allowed_where_no_key_is_needed(short_dir: Pat
     assert re.fullmatch(r"corral: ALLOWED_ORIGINS=\S+ would let every web page use this Corral, .*\n", errors)
 
 
-async def test_every_route_admits_whom_it_should(bound: tuple[str, Running], keys: dict[str, str]) -> None:
+async def test_every_route_admits_the_right_roles(bound: tuple[str, Running], keys: dict[str, str]) -> None:
     """Every route, with no key, a wrong one and one of each role, on both kinds of address."""
     where, corral = bound
     schema = (await corral.ask("GET", "/schema/openapi.json")).json

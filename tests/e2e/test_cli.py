@@ -141,7 +141,7 @@ async def test_a_name_of_two_is_not_guessed_but_both_are_shown(shell: Shell) -> 
     assert {instance["status"] for instance in left} == {"ready"}
 
 
-async def test_a_failure_is_told_with_what_to_do_next(shell: Shell) -> None:
+async def test_a_failure_is_shown_with_the_next_step(shell: Shell) -> None:
     """Exit code 5, the provider's own words, and the next step."""
     code, output, errors = await shell("create", "broken", *BROKEN_IMAGE)
     why = await shell("why", "broken")
@@ -181,7 +181,7 @@ async def test_a_create_waits_for_capacity_as_long_as_it_says(shell: Shell, corr
     assert (await shell("rm", accepted[1].strip()))[0] == 0
 
 
-async def test_exit_codes_tell_a_script_what_happened(shell: Shell, corral: Running, tmp_path: Path) -> None:
+async def test_exit_codes_show_a_script_what_happened(shell: Shell, corral: Running, tmp_path: Path) -> None:
     """As `corral --help` lists them."""
     twins = await asyncio.gather(*(shell("create", "twin", *UBUNTU, "--no-wait") for _ in range(2)))
     nowhere = f"http://127.0.0.1:{unused_port()}"
@@ -272,7 +272,7 @@ async def interrupted(*arguments: str, at: bytes, after: bytes) -> tuple[int, st
     return code, seen.decode()
 
 
-async def test_a_start_on_a_terminal_is_left_by_ctrl_c_and_goes_on(shell: Shell, corral: Running) -> None:
+async def test_a_start_on_a_terminal_continues_after_ctrl_c(shell: Shell, corral: Running) -> None:
     """The live line names the ports that are checked; giving up means stopping it, because it has a disk."""
     made = read((await shell("create", "napper", *NEVER_HEALTHY, "--no-wait", "--json"))[1])["instanceId"]
     await shell("wait", made, "--timeout", "0")

@@ -48,7 +48,7 @@ async def test_a_service_at_work_is_found_well(short_dir: Path) -> None:
     assert table[1].splitlines()[0].split() == ["CHECK", "VERDICT", "FOUND", "WHAT", "TO", "DO"]
 
 
-async def test_looking_at_nothing_makes_nothing(tmp_path: Path) -> None:
+async def test_doctor_changes_nothing_on_a_fresh_machine(tmp_path: Path) -> None:
     """A fresh machine: only the service is missing, and the place where data will be is not made by looking."""
     code, lines = await examined(tmp_path, PORT=str(unused_port()))
 
@@ -69,7 +69,7 @@ async def test_bad_settings_are_all_named(tmp_path: Path) -> None:
     assert "MAX_CONCURRENT_JOBS='0'" in lines["settings"]["found"]
 
 
-async def test_a_refused_key_is_told_from_a_provider_that_is_away(tmp_path: Path) -> None:
+async def test_a_refused_key_is_distinguished_from_an_unreachable_provider(tmp_path: Path) -> None:
     """The two have different remedies; the key itself is never printed."""
     async with start_simulator(keys=frozenset({"right"})) as sim:
         _, refused = await examined(tmp_path, NOVITA_API_KEY="sk-wrong", NOVITA_API_BASE_URL=sim.base_url)
@@ -94,7 +94,7 @@ async def test_a_refused_key_is_told_from_a_provider_that_is_away(tmp_path: Path
         ("soon", "skipped", "no answer of the provider told its time"),
     ],
 )
-async def test_a_clock_that_is_off_is_told(tmp_path: Path, date: str, verdict: str, words: str) -> None:
+async def test_a_wrong_clock_is_reported(tmp_path: Path, date: str, verdict: str, words: str) -> None:
     """By the provider's own Date header, also on a refusal; signatures depend on it."""
 
     class Fixed(SystemClock):

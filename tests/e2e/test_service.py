@@ -96,7 +96,7 @@ async def test_every_bad_setting_is_named_before_exit_code_2(tmp_path: Path) -> 
     assert "Traceback" not in errors
 
 
-async def test_a_port_in_use_is_told_in_one_sentence(tmp_path: Path) -> None:
+async def test_a_port_in_use_is_reported_in_one_sentence(tmp_path: Path) -> None:
     """With what to do about it."""
     with closing(socket.create_server(("127.0.0.1", 0))) as taken:
         port = taken.getsockname()[1]

@@ -179,7 +179,7 @@ def test_what_was_there_before_a_burst_is_no_part_of_it() -> None:
     assert account.without({"old"}) == Account(ran_at={"new": 9.0}, asked_at={"new": 8.5}, billed_twice=0)
 
 
-def test_growth_is_told_by_the_instance_and_rest_by_the_minute() -> None:
+def test_cost_of_growth_is_per_instance_and_cost_at_rest_per_minute() -> None:
     """List pages grow with time and not with wishes, so they are no part of what one more instance costs."""
     before, after = {"list": 5, "create": 100}, {"list": 25, "create": 110, "get": 10}
 

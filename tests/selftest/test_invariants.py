@@ -45,7 +45,7 @@ def test_each_broken_promise_is_found(
     assert any(word in trouble for trouble in invariants.of_instances(found, machines, wanted))
 
 
-def test_broken_logs_bills_and_news_are_found() -> None:
+def test_broken_logs_bills_and_events_are_found() -> None:
     """Gaps, broken chains, double bills, lost or swapped news."""
     assert invariants.of_bills({"a": 2})
     assert invariants.of_log([LOG[0], event(3, "creating", "ready")])

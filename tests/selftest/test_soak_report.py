@@ -36,7 +36,7 @@ def test_one_call_too_many_is_trouble() -> None:
     assert of_budget(report(throttled=1), 100) == ["1 calls were throttled"]
 
 
-def test_who_waits_too_long_starves() -> None:
+def test_a_job_that_waits_too_long_is_reported() -> None:
     """And a run in which nobody asked for anything shows nothing."""
     assert of_patience(report(oldest_job_seconds=1.0)) == []
     assert of_patience(report(oldest_job_seconds=301.0)) == ["a job that could run waited 301 s"]

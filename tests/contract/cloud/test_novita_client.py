@@ -100,7 +100,7 @@ async def test_the_catalog_is_read_in_our_words() -> None:
 
 
 @pytest.mark.parametrize("base", [0, 1])
-async def test_templates_are_listed_over_all_pages_by_who_offers_them(base: int) -> None:
+async def test_templates_are_listed_over_all_pages_by_channel(base: int) -> None:
     """However the provider numbers its pages; those for other things than instances are left out."""
     async with stage(template_page_base=base) as (sim, parts, _clock):
         before = {t.id for t in await parts.cloud.templates(TemplateChannel.PRIVATE)}
@@ -137,7 +137,7 @@ async def test_not_found_is_understood_however_it_is_said(status: int, words: st
 
 
 @pytest.mark.parametrize("status", [401, 403])
-async def test_a_bad_key_is_told_as_one_and_not_repeated(status: int) -> None:
+async def test_a_bad_key_is_reported_as_such_and_not_retried(status: int) -> None:
     """Asking again with the same key is useless."""
     async with stage(keys=frozenset({"another"}), bad_key_status=status) as (_, parts, _clock):
         with pytest.raises(CloudRefusedError) as caught:
@@ -200,7 +200,7 @@ async def look(parts: Guarding, found: str) -> ProviderInstance:
     return seen
 
 
-async def test_no_stock_and_no_money_are_told_apart() -> None:
+async def test_no_stock_and_no_money_are_distinguished() -> None:
     """One asks for the next offer, the other for a person."""
     async with stage(instance_limit=1) as (sim, parts, _clock):
         await parts.cloud.create(order("one"))
@@ -215,7 +215,7 @@ async def test_no_stock_and_no_money_are_told_apart() -> None:
 
 
 @pytest.mark.parametrize("reason", ["CONFLICT", "REQUEST", "OPERATION_LIMIT"])
-async def test_a_wrong_state_asks_for_a_look(reason: str) -> None:
+async def test_a_wrong_state_is_an_unknown_outcome(reason: str) -> None:
     """The provider often carried it out all the same."""
     async with stage(invalid_state_reason=reason) as (_, parts, _clock):
         found = await parts.cloud.create(order())

@@ -160,7 +160,7 @@ async def test_both_clients_offer_the_same() -> None:
     assert all(getattr(corral_client, name) for name in corral_client.__all__)
 
 
-async def test_a_plan_tells_and_makes_nothing(client: AsyncClient) -> None:
+async def test_a_plan_is_returned_and_nothing_is_created(client: AsyncClient) -> None:
     """What it would cost, and why not elsewhere."""
     plan = await client.instances.plan(name="planned", product_name=GPU, template_id=UBUNTU, gpu_num=2)
 
@@ -215,7 +215,7 @@ async def test_a_name_of_two_is_not_guessed(client: AsyncClient) -> None:
     assert (await client.instances.get("twin")).id == ids[1]
 
 
-async def test_a_create_whose_answer_was_lost_makes_one_instance(corral: Running) -> None:
+async def test_a_create_with_a_lost_answer_makes_one_instance(corral: Running) -> None:
     """It was done; the second attempt carries the same key and gets the first answer."""
     async with wired(corral.address, 0) as (wire, address), AsyncClient(address) as client:
         handle = await client.instances.create(**order("lost"))
@@ -288,7 +288,7 @@ async def test_retries_end(answer: bytes, requests: int) -> None:
     assert len(server.heads) == requests
 
 
-async def test_a_service_that_is_not_there_is_told_so() -> None:
+async def test_an_unreachable_service_is_reported() -> None:
     """Also what was tried."""
     port = unused_port()
     async with AsyncClient(f"http://127.0.0.1:{port}", max_retries=1) as client:
@@ -322,7 +322,7 @@ async def test_a_key_that_no_header_can_carry_is_an_error_of_ours() -> None:
     assert len(server.heads) == 1
 
 
-async def test_health_is_told_also_when_it_is_bad() -> None:
+async def test_health_is_returned_also_when_a_part_is_down() -> None:
     """An answer, not an error."""
     body = b'{"status":"unhealthy","timestamp":"2026-01-01T00:00:00.000Z","uptime":1,"version":"1","new":true}'
     async with (
@@ -334,7 +334,7 @@ async def test_health_is_told_also_when_it_is_bad() -> None:
             await client.health()
 
 
-async def test_the_page_about_python_tells_the_truth(corral: Running) -> None:
+async def test_the_python_page_is_correct(corral: Running) -> None:
     """Every block, run as it stands but for the address."""
     page = (Path(__file__).parents[3] / "docs" / "how-to" / "python.md").read_text()
 

@@ -103,7 +103,7 @@ async def test_an_unchanged_part_is_not_sent_again(service: Service, path: str) 
     assert other.status == 200
 
 
-async def test_an_unknown_part_is_told_in_our_shape(service: Service) -> None:
+async def test_an_unknown_part_gets_the_usual_error_shape(service: Service) -> None:
     """Also one that names another file of the package."""
     for name in ("nope.js", "files.py", "__init__.py", "..%2fwiring.py"):
         error_of(await service.ask("GET", f"/dashboard/{name}"), 404, "NOT_FOUND")

@@ -89,7 +89,7 @@ async def test_a_body_that_is_not_an_object_is_refused(sim: Simulated) -> None:
     assert (status, body["reason"]) == (400, "VALIDATOR_PARAM")
 
 
-async def test_a_running_instance_tells_how_to_connect(sim: Simulated) -> None:
+async def test_a_running_instance_shows_how_to_connect(sim: Simulated) -> None:
     instance_id = await sim.create(tools=[{"name": "Jupyter", "port": "8888", "type": "http"}])
     assert (await shown(sim, instance_id))["connectComponentSSH"]["isRunning"] is False
     sim.advance(10)

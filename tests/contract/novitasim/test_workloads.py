@@ -50,7 +50,7 @@ async def get(session: ClientSession, url: str) -> tuple[int, str]:
         ("status:503", 503, "503"),
     ],
 )
-async def test_a_web_port_answers_as_told(
+async def test_a_web_port_answers_as_its_behaviour_says(
     sim: Simulated, session: ClientSession, told: str, status: int, words: str
 ) -> None:
     where = await up(sim, told)
@@ -61,7 +61,7 @@ async def test_a_web_port_answers_as_told(
     assert words in answered[1]
 
 
-async def test_a_slow_guest_is_a_bad_gateway_first(sim: Simulated, session: ClientSession) -> None:
+async def test_a_slow_workload_is_a_bad_gateway_first(sim: Simulated, session: ClientSession) -> None:
     where = await up(sim, "slow:30")
     first = await get(session, where[8080])
     sim.advance(30)
@@ -70,7 +70,7 @@ async def test_a_slow_guest_is_a_bad_gateway_first(sim: Simulated, session: Clie
     assert (await get(session, where[8080]))[0] == 200
 
 
-async def test_a_refusing_guest_has_no_listener(sim: Simulated, session: ClientSession) -> None:
+async def test_a_refusing_workload_has_no_listener(sim: Simulated, session: ClientSession) -> None:
     where = await up(sim, "refused")
 
     with pytest.raises(aiohttp.ClientConnectorError):
@@ -79,7 +79,7 @@ async def test_a_refusing_guest_has_no_listener(sim: Simulated, session: ClientS
         await asyncio.open_connection(*where[22].split(":"))
 
 
-async def test_a_hanging_guest_never_answers(sim: Simulated, session: ClientSession) -> None:
+async def test_a_hanging_workload_never_answers(sim: Simulated, session: ClientSession) -> None:
     where = await up(sim, "hang")
 
     with pytest.raises(asyncio.TimeoutError):
@@ -165,7 +165,7 @@ async def test_the_ports_of_a_removed_instance_are_closed_in_time(sim: Simulated
         await get(session, where[8080])
 
 
-async def test_guests_may_be_told_apart_by_host_name(sim: Simulated, session: ClientSession) -> None:
+async def test_workloads_are_distinguished_by_host_name(sim: Simulated, session: ClientSession) -> None:
     sim.set(guest_mode="localhost")
     where = (await up(sim, "login"))[8080]
     host, port = where.removeprefix("http://").split(":")
@@ -193,7 +193,7 @@ async def test_logs_can_be_read(sim: Simulated, session: ClientSession) -> None:
     assert "booted" in (await get(session, body["connectComponentLog"]["instanceLogAddress"]))[1]
 
 
-async def test_an_unknown_guest_is_not_found(sim: Simulated, session: ClientSession) -> None:
+async def test_an_unknown_workload_is_not_found(sim: Simulated, session: ClientSession) -> None:
     where = await up(sim, "healthy")
 
     assert (await get(session, where[8080].rsplit("/", 2)[0] + "/ffffffff/80"))[0] == 404

@@ -99,7 +99,7 @@ async def test_a_process_that_hears_nothing_forgets_within_seconds(
     assert await ring.find(text) is None
 
 
-async def test_nobody_is_believed_without_a_database(database: Database, ring: ApiKeys, clock: SteppedClock) -> None:
+async def test_no_key_is_accepted_without_a_database(database: Database, ring: ApiKeys, clock: SteppedClock) -> None:
     """Once the time of what is held is over, it is not known whether a key still counts."""
     _, text = await create_key(database, name="ci", access=Access.VIEWER, now=clock.now())
     assert await ring.find(text) is not None
@@ -127,13 +127,13 @@ async def test_a_name_is_one_key_at_a_time(database: Database, clock: SteppedClo
 
 
 @pytest.mark.parametrize("named", ["nobody", "", "\0", "x" * 300])
-async def test_revoking_what_is_not_there_is_told(database: Database, clock: SteppedClock, named: str) -> None:
+async def test_revoking_an_unknown_key_is_reported(database: Database, clock: SteppedClock, named: str) -> None:
     """Also what no key could be called."""
     with pytest.raises(NotFoundError, match="no key in use is called"):
         await revoke_key(database, named=named, now=clock.now())
 
 
-async def test_a_bad_name_is_told(database: Database, clock: SteppedClock) -> None:
+async def test_a_bad_name_is_reported(database: Database, clock: SteppedClock) -> None:
     """With what is accepted."""
     with pytest.raises(SettingsError, match="cannot name a key"):
         await create_key(database, name="two words", access=Access.ADMIN, now=clock.now())

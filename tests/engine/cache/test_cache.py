@@ -58,7 +58,7 @@ async def settle() -> None:
         await asyncio.sleep(0)  # noqa: TID251  # yields, does not wait
 
 
-async def test_many_who_ask_at_once_share_one_load(cache: Cache[str]) -> None:
+async def test_concurrent_callers_share_one_load(cache: Cache[str]) -> None:
     """A cold cache must not turn a burst of requests into a burst at the provider."""
     source = Source()
     tasks = await ask(cache, source, 200)
@@ -83,7 +83,7 @@ async def test_a_failed_load_is_shared_and_not_kept(cache: Cache[str]) -> None:
     assert await again == "v"
 
 
-async def test_one_who_stops_waiting_does_not_stop_the_others(cache: Cache[str]) -> None:
+async def test_a_cancelled_waiter_does_not_stop_the_others(cache: Cache[str]) -> None:
     """The first to ask may be a client that hangs up."""
     source = Source()
     first, second = await ask(cache, source, 2)
@@ -96,7 +96,7 @@ async def test_one_who_stops_waiting_does_not_stop_the_others(cache: Cache[str])
     assert source.asked == 1
 
 
-async def test_a_load_nobody_waits_for_is_kept_or_fails_in_silence(cache: Cache[str]) -> None:
+async def test_a_load_without_waiters_is_kept_or_fails_silently(cache: Cache[str]) -> None:
     """Warnings are errors here, so a complaint of the loop about a lost exception would fail the test."""
     source = Source()
     (task,) = await ask(cache, source)

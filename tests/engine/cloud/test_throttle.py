@@ -152,7 +152,7 @@ async def test_pages_of_a_list_and_other_reads_take_turns(clock: SteppedClock) -
     assert crowd.through[10:] == ["look 0", "look 1", "page 0", "look 2", "page 1", "page 2", "page 3"]
 
 
-async def test_reads_go_on_at_their_pace_as_time_passes(clock: SteppedClock) -> None:
+async def test_reads_continue_at_their_rate_as_time_passes(clock: SteppedClock) -> None:
     """A hundred a minute leave 66 for reads: ten at once, then one every second."""
     crowd = Crowd(Throttle(MemoryRateLimitStore(clock), fixed=100, clock=clock, metrics=Metrics()))
     for n in range(50):
@@ -200,7 +200,7 @@ async def test_patience_ends(clock: SteppedClock) -> None:
     assert (crowd.through, crowd.refused) == (["0"], ["1", "2"])
 
 
-async def test_who_leaves_the_queue_takes_no_place(clock: SteppedClock) -> None:
+async def test_a_cancelled_waiter_takes_no_slot(clock: SteppedClock) -> None:
     """Also when it leaves in the very moment of its turn."""
     gate = Throttle(MemoryRateLimitStore(clock), fixed=100_000, clock=clock, metrics=Metrics())
     crowd = Crowd(gate)
@@ -240,7 +240,7 @@ async def test_without_the_ledger_a_part_is_given_and_charged_later(clock: Stepp
     assert len(crowd.through) == 35  # and one for stops and deletes
 
 
-async def test_a_ledger_that_was_away_for_a_moment_delays_nobody_for_long(clock: SteppedClock) -> None:
+async def test_a_short_outage_of_the_limit_store_delays_calls_briefly(clock: SteppedClock) -> None:
     """Our copy may be used up for a minute; the ledger is asked again after a few seconds, and has room."""
     ledger = UnreliableStore(clock)
     crowd = Crowd(Throttle(ledger, fixed=100, clock=clock, metrics=Metrics()))
@@ -259,7 +259,7 @@ async def test_a_ledger_that_was_away_for_a_moment_delays_nobody_for_long(clock:
     assert crowd.through[-1] == "late"
 
 
-async def test_what_broke_reaches_those_who_wait(clock: SteppedClock) -> None:
+async def test_an_error_reaches_every_waiter(clock: SteppedClock) -> None:
     """A fault in the ledger is an error for the callers, not silence for ever."""
 
     class BrokenStore(MemoryRateLimitStore):
@@ -287,7 +287,7 @@ async def test_processes_on_one_database_share_one_limit(database: Database, clo
     assert sum(len(crowd.through) for crowd in crowds) == 26
 
 
-async def test_a_process_that_hangs_with_the_budget_in_its_hands_stops_nobody(
+async def test_a_process_that_hangs_with_the_limit_row_locked_stops_no_other(
     database: Database, clock: SteppedClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A holder that was suspended keeps the row locked; the others go on with their part."""

@@ -91,7 +91,7 @@ async def test_a_caller_that_leaves_does_not_break_the_others() -> None:
         await second
 
 
-async def test_nobody_waits_for_ever_when_the_process_ends() -> None:
+async def test_no_caller_waits_for_ever_when_the_process_ends() -> None:
     """Whether their commit had begun or not."""
     ledger = Ledger()
     ledger.open.clear()
@@ -137,7 +137,7 @@ async def test_in_halves_a_crowd_is_split_and_stays_split() -> None:
     assert all(15 <= size <= 17 for size in sizes[4:16]), sizes
 
 
-async def test_in_halves_whoever_is_alone_is_still_committed_at_once() -> None:
+async def test_a_single_item_is_committed_at_once_in_split_batches() -> None:
     """Half of one is one."""
     ledger = Ledger()
     groups = Batcher[int, str](ledger.commit, in_halves=True)

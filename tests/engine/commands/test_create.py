@@ -43,7 +43,7 @@ async def created(env: CommandEnv, name: str = "trainer") -> CreatedInstance:
     return made
 
 
-async def test_a_wish_is_an_instance_an_operation_an_event_and_a_job(env: CommandEnv) -> None:
+async def test_a_create_stores_an_instance_an_operation_an_event_and_a_job(env: CommandEnv) -> None:
     """All in one transaction, and nothing else: the provider is asked about its catalog only."""
     made = await created(env)
     known = await env.reading.instance(made.instance.id)
@@ -111,7 +111,7 @@ async def test_a_job_that_cannot_be_enqueued_leaves_no_instance(database: Databa
     assert await env.counts() == NOTHING
 
 
-async def test_wishes_that_come_together_are_committed_together(env: CommandEnv) -> None:
+async def test_concurrent_creates_are_committed_together(env: CommandEnv) -> None:
     """A burst takes a few transactions; each wish gets its own answer."""
     await created(env)
     made = await asyncio.gather(*(created(env, f"n{n}") for n in range(300)))
@@ -190,7 +190,7 @@ async def test_a_key_is_free_again_after_a_day(env: CommandEnv) -> None:
     assert [type(each) for each in (first, repeated, later)] == [CreatedInstance, KeyRow, CreatedInstance]
 
 
-async def test_a_plan_tells_all_and_does_nothing(env: CommandEnv) -> None:
+async def test_a_plan_shows_everything_and_changes_nothing(env: CommandEnv) -> None:
     """Also when nothing can be had."""
     ranking = await env.commands.plan(a_create_request())
     none = await env.commands.plan(replace(a_create_request(), max_micro_usd_per_gpu=1))
@@ -235,7 +235,7 @@ async def test_deleting_twice_is_deleting_once(env: CommandEnv) -> None:
     assert await env.count("corral_events") == 2
 
 
-async def test_a_deletion_gets_through_whoever_else_writes(env: CommandEnv) -> None:
+async def test_a_deletion_succeeds_among_other_writers(env: CommandEnv) -> None:
     """It holds the row from its read to its write, so a busy engine cannot keep it out."""
     made = await created(env)
 

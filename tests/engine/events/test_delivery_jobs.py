@@ -28,7 +28,7 @@ from corral.webhooks.sign import signing_key
 INSTANCES = [f"n{number}" for number in range(12)]
 
 
-async def test_workers_tell_of_everything_in_order(database: Database) -> None:
+async def test_workers_deliver_everything_in_order(database: Database) -> None:
     """Two workers, many instances, no polling: every receiver's story is whole and in order, and told once."""
     clock = SystemClock()
     room = EventEnv(database, clock)
@@ -70,7 +70,7 @@ async def test_workers_tell_of_everything_in_order(database: Database) -> None:
     assert (await queue.stats()).by_status[JobStatus.FAILED] == 0
 
 
-async def test_a_rolled_back_change_is_sent_to_nobody(database: Database) -> None:
+async def test_a_rolled_back_change_is_not_sent(database: Database) -> None:
     """The outbox and the job belong to the transaction of the change."""
     room = EventEnv(database, SteppedClock())
     lost = room.fresh("lost", url="http://127.0.0.1:1/")

@@ -27,7 +27,7 @@ def room(database: Database) -> EventEnv:
     return EventEnv(database, SteppedClock())
 
 
-async def test_what_happened_to_an_instance_is_told_in_order(room: EventEnv) -> None:
+async def test_events_of_an_instance_are_in_order(room: EventEnv) -> None:
     """In public words, with the time since it was asked for."""
     (instance,) = await room.create("a1")
     assert isinstance(room.clock, SteppedClock)
@@ -61,7 +61,7 @@ async def test_a_failure_says_why(room: EventEnv) -> None:
     assert (told.event.value, told.error and told.error.code) == ("instance.failed", "RESOURCE_CONSTRAINTS")
 
 
-async def test_a_batch_is_told_in_the_order_it_was_given(room: EventEnv) -> None:
+async def test_events_of_a_batch_keep_the_order_of_the_batch(room: EventEnv) -> None:
     """One statement for all of them must not shuffle."""
     names = [f"n{number}" for number in range(200)]
     await room.create(*names)
@@ -144,7 +144,7 @@ async def test_a_quiet_log_is_read_without_the_lock(room: EventEnv, database: Da
         assert len(await asyncio.wait_for(room.log.page(after=0, limit=10), 10)) == 1
 
 
-async def test_a_rolled_back_change_is_not_told(room: EventEnv, database: Database) -> None:
+async def test_a_rolled_back_change_is_not_announced(room: EventEnv, database: Database) -> None:
     """And leaves no hole in the numbers."""
     with pytest.raises(RuntimeError, match="changed my mind"):
         async with database.transaction() as connection:

@@ -77,7 +77,7 @@ async def test_passes_and_actions_are_counted_by_how_they_end(engine: SteppedEng
     assert sum(passes.values()) == sum(counted(engine, "corral_pass_seconds_count").values())
 
 
-async def test_looks_at_the_account_are_counted(engine: SteppedEngine) -> None:
+async def test_listings_of_the_account_are_counted(engine: SteppedEngine) -> None:
     """Also those that failed."""
     await engine.steps(3)
     engine.sim.fault("error_500", on="list", count=2)

@@ -59,7 +59,7 @@ async def listed(deliveries: WebhookSender) -> list[Delivery]:
     return found[::-1]
 
 
-async def test_each_change_is_told_once_and_in_order(room: EventEnv, deliveries: WebhookSender) -> None:
+async def test_each_change_is_announced_once_and_in_order(room: EventEnv, deliveries: WebhookSender) -> None:
     """However often the job runs: what is recorded as delivered is not sent again."""
     async with Receiver().serving() as receiver:
         await risen(room, receiver.url)
@@ -160,7 +160,7 @@ async def test_a_receiver_may_ask_for_patience(room: EventEnv, deliveries: Webho
         assert await sent(deliveries) == timedelta(minutes=2)
 
 
-async def test_after_the_last_try_it_goes_on_with_the_next(
+async def test_after_the_last_attempt_the_next_delivery_is_sent(
     room: EventEnv, deliveries: WebhookSender, clock: SteppedClock
 ) -> None:
     """A message nobody takes is given up after about an hour; what follows is not lost with it."""
@@ -223,7 +223,9 @@ async def test_a_receiver_that_hangs_is_tried_again(room: EventEnv) -> None:
     assert (attempt.http_status, attempt.error) == (None, "timeout: did not answer in time")
 
 
-async def test_a_receiver_that_answers_twice_confuses_nobody(room: EventEnv, deliveries: WebhookSender) -> None:
+async def test_a_receiver_that_answers_twice_affects_no_other_delivery(
+    room: EventEnv, deliveries: WebhookSender
+) -> None:
     """What it says unasked is not taken for the answer to the next message."""
     heads: list[bytes] = []
 
@@ -285,7 +287,7 @@ async def test_no_transaction_is_open_while_a_receiver_answers(
     assert open_ones == [0] * 5
 
 
-async def test_who_dies_before_writing_it_down_sends_the_same_again(
+async def test_a_sender_that_dies_before_recording_sends_the_same_again(
     room: EventEnv, deliveries: WebhookSender, database: Database
 ) -> None:
     """The one case of a second delivery: the receiver has it, our record is lost. The id tells the receiver."""
@@ -330,7 +332,7 @@ async def test_a_receiver_that_hangs_leaves_slots_for_the_others(room: EventEnv,
     assert (len(hanging.messages), len(good.messages)) == (NEW_SHARE, 1)
 
 
-async def test_who_names_no_receiver_is_told_to_the_default_one(database: Database, clock: SteppedClock) -> None:
+async def test_events_without_a_receiver_go_to_the_default_one(database: Database, clock: SteppedClock) -> None:
     """And who names one, to that one alone."""
     async with Receiver().serving() as own, Receiver().serving() as default:
         room = EventEnv(database, clock, default_url=default.url)
@@ -344,7 +346,7 @@ async def test_who_names_no_receiver_is_told_to_the_default_one(database: Databa
     assert [m.json["instanceId"] for m in default.messages] == ["inst_b2"]
 
 
-async def test_with_no_receiver_at_all_nothing_is_put_in_line(room: EventEnv, deliveries: WebhookSender) -> None:
+async def test_without_a_receiver_nothing_is_queued(room: EventEnv, deliveries: WebhookSender) -> None:
     """No delivery, no job; only the log."""
     await room.create("a1")
 

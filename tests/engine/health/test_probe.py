@@ -161,7 +161,7 @@ async def test_silence_is_a_timeout(prober: Prober) -> None:
         assert category(await prober.check([http(port)], IMPATIENT)) is FaultCategory.TIMEOUT
 
 
-async def test_a_reset_is_told_from_a_refusal(prober: Prober) -> None:
+async def test_a_reset_is_distinguished_from_a_refusal(prober: Prober) -> None:
     """One means that something listens."""
 
     async def reset(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -186,7 +186,7 @@ async def test_something_else_than_tls_is_an_ssl_error(prober: Prober) -> None:
         assert category(await prober.check([http(port, scheme="https")], SPEC)) is FaultCategory.SSL_ERROR
 
 
-async def test_a_certificate_nobody_vouches_for_is_an_ssl_error(prober: Prober) -> None:
+async def test_an_untrusted_certificate_is_an_ssl_error(prober: Prober) -> None:
     """Browsers would not open it either."""
     tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     tls.load_cert_chain(CERTIFICATE)

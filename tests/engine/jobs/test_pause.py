@@ -17,7 +17,7 @@ from corral.jobs.worker import Worker
 from corral.store.session.database import Database
 
 
-async def test_no_job_begins_while_processing_is_paused_and_all_go_on_after_it(database: Database) -> None:
+async def test_no_job_starts_while_paused_and_all_continue_after_it(database: Database) -> None:
     """A running job may end; one that was taken ahead goes back, and a resume does not wait for the next poll."""
     begun, release = list[object](), asyncio.Event()
 
@@ -65,7 +65,7 @@ async def test_no_job_begins_while_processing_is_paused_and_all_go_on_after_it(d
     assert sorted(begun, key=str) == [0, 1, 2]
 
 
-async def test_a_pause_is_one_for_all_processes_and_keeps_who_and_when(database: Database) -> None:
+async def test_a_pause_is_shared_by_all_processes_with_caller_and_time(database: Database) -> None:
     """A second pause does not take the place of the first."""
     queue = JobQueue(database, Registry())
     first = await queue.pause(line_of("ops"))

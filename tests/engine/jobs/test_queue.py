@@ -176,7 +176,7 @@ async def test_a_failing_job_is_retried_then_kept_as_failed(env: CommandEnv) -> 
     ],
     ids=["asked for", "outage"],
 )
-async def test_a_later_look_costs_no_attempt(env: CommandEnv, later: Exception) -> None:
+async def test_a_requeue_costs_no_attempt(env: CommandEnv, later: Exception) -> None:
     """However long an outage lasts, no job fails of it."""
     attempts: list[int] = []
 

@@ -72,7 +72,7 @@ async def test_a_garbage_page_changes_no_status(database: Database, target: Data
         await engine.until(await engine.request_create(), Phase.READY)
 
 
-async def test_odd_values_break_neither_looks_nor_passes(database: Database, target: DatabaseTarget) -> None:
+async def test_odd_values_break_neither_listings_nor_reconciling(database: Database, target: DatabaseTarget) -> None:
     """Every field but those that say which instance it is and where; while one is ready, and one on its way."""
     async with garbling() as garbler, stepped_engine(database, target, through=garbler) as engine:
         (ready, _) = await _readied(engine)
@@ -86,7 +86,7 @@ async def test_odd_values_break_neither_looks_nor_passes(database: Database, tar
         await engine.until(await engine.request_create(), Phase.READY)
 
 
-async def test_odd_strangers_are_passed_over(database: Database, target: DatabaseTarget) -> None:
+async def test_odd_foreign_instances_are_ignored(database: Database, target: DatabaseTarget) -> None:
     """One instance that cannot be written down, perhaps somebody else's, hides none of ours."""
     async with garbling() as garbler, stepped_engine(database, target, through=garbler) as engine:
         await _readied(engine)

@@ -22,7 +22,7 @@ from corral.store.session.database import Database
 from corral.store.tables import instances
 
 
-async def test_reminders_do_not_wait_for_a_look_that_takes_long(database: Database, target: DatabaseTarget) -> None:
+async def test_wake_ups_do_not_wait_for_a_slow_listing(database: Database, target: DatabaseTarget) -> None:
     """On a small budget a look takes minutes; who is due for a pass gets it meanwhile."""
     async with stepped_engine(database, target) as engine:
         instance = await engine.request_create()
@@ -86,7 +86,7 @@ async def test_without_any_listing_what_moves_gets_where_it_is_wanted(engine: St
     assert calls["get"] <= 7, "a look of its own tells the endpoints too"
 
 
-async def test_what_was_told_to_go_is_gone_when_it_was_not_found_twice_a_settle_time_apart(
+async def test_a_deleted_instance_is_gone_after_two_failed_lookups_a_settle_time_apart(
     engine: SteppedEngine,
 ) -> None:
     """Not at the first "not found": the provider may be at odds with itself for a while."""
@@ -104,7 +104,7 @@ async def test_what_was_told_to_go_is_gone_when_it_was_not_found_twice_a_settle_
     assert await engine.phase(request_create) is Phase.TERMINATED
 
 
-async def test_what_is_not_found_without_having_been_told_to_go_waits_for_a_listing(engine: SteppedEngine) -> None:
+async def test_a_failed_lookup_without_a_sent_delete_waits_for_a_listing(engine: SteppedEngine) -> None:
     """To be called vanished it must be missing there too."""
     request_create = await engine.request_create()
     await engine.work()
@@ -115,7 +115,7 @@ async def test_what_is_not_found_without_having_been_told_to_go_waits_for_a_list
     assert (await engine.get(request_create)).observation.unlisted_since is None
 
 
-async def test_a_look_at_one_that_fails_changes_nothing(engine: SteppedEngine) -> None:
+async def test_a_failed_lookup_changes_nothing(engine: SteppedEngine) -> None:
     """And is tried again, later."""
     request_create = await engine.request_create()
     await engine.work()
@@ -128,7 +128,7 @@ async def test_a_look_at_one_that_fails_changes_nothing(engine: SteppedEngine) -
     assert await engine.phase(request_create) is Phase.READY
 
 
-async def test_what_moves_does_not_wait_for_a_look_that_takes_long(engine: SteppedEngine) -> None:
+async def test_changing_instances_do_not_wait_for_a_slow_listing(engine: SteppedEngine) -> None:
     """Nor is it looked at by itself before the look has taken long."""
     request_create = await engine.request_create()
     await engine.work()
@@ -146,7 +146,7 @@ async def test_what_moves_does_not_wait_for_a_look_that_takes_long(engine: Stepp
     assert waited >= engine.observer.policy.long_look.total_seconds()
 
 
-async def test_where_a_listing_is_quick_nothing_is_looked_at_by_itself(engine: SteppedEngine) -> None:
+async def test_with_quick_listings_no_instance_is_looked_up_directly(engine: SteppedEngine) -> None:
     """However long it boots: the listing tells."""
     engine.sim.set(boot_seconds=600)
     request_create = await engine.request_create()
@@ -166,7 +166,7 @@ async def test_where_a_listing_is_quick_nothing_is_looked_at_by_itself(engine: S
 
 
 @pytest.mark.parametrize(("takes", "rest"), [(0.0, 0.0), (3.0, 6.0), (30.0, 8.0)])
-async def test_after_a_look_there_is_time_for_other_work(engine: SteppedEngine, takes: float, rest: float) -> None:
+async def test_after_a_listing_there_is_time_for_other_work(engine: SteppedEngine, takes: float, rest: float) -> None:
     """However many wishes ask for the next one. How late it comes is not judged: here time passes while it works."""
     slow = engine.observer.cloud = _Slow(engine, takes)
 

@@ -119,7 +119,7 @@ async def test_what_is_read_again_counts_for_everybody(market: Market) -> None:
     assert (await market.catalog.candidates(market.request_create())).candidates
 
 
-async def test_an_unknown_product_is_told_with_what_may_have_been_meant(market: Market) -> None:
+async def test_an_unknown_product_is_reported_with_similar_names(market: Market) -> None:
     """Most unknown names are misspelt."""
     with pytest.raises(NotFoundError, match="did you mean RTX 4090 24GB") as caught:
         await market.catalog.plan(market.request_create("4090"))
@@ -130,7 +130,7 @@ async def test_an_unknown_product_is_told_with_what_may_have_been_meant(market: 
         await market.catalog.plan(market.request_create("Voodoo2"))
 
 
-async def test_a_known_product_nobody_has_is_told_with_all_that_was_tried(market: Market) -> None:
+async def test_a_known_product_without_stock_is_reported_with_all_rejected_offers(market: Market) -> None:
     """Out of stock is not the same as unknown, also when the regions asked do not list it at all."""
     market.provider.set_stock(0)
     with pytest.raises(NotFoundError, match="no RTX 4090 24GB can be had for spot in CN-HK-01") as caught:
@@ -186,7 +186,7 @@ async def test_a_provider_that_cannot_be_asked_is_not_an_empty_one(market: Marke
         await market.catalog.plan(market.request_create())
 
 
-async def test_on_demand_of_every_region_is_looked_at_when_falling_back(market: Market) -> None:
+async def test_on_demand_offers_of_every_region_are_considered_when_falling_back(market: Market) -> None:
     """A product without spot is had on demand, when that was allowed."""
     ranking = await market.catalog.candidates(market.request_create("RTX 3090 24GB", spot_fallback=True))
 
@@ -206,7 +206,7 @@ async def test_the_preferred_region_is_tried_first_then_the_list(market: Market)
     assert order(None, ["US-CA-06"]) == ("US-CA-06",)
 
 
-async def test_an_unknown_region_is_told_with_those_there_are(market: Market) -> None:
+async def test_an_unknown_region_is_reported_with_the_known_ones(market: Market) -> None:
     """Nobody knows the provider's region codes by heart."""
     with pytest.raises(SpecInvalidError) as caught:
         await market.catalog.products(region="MOON-01", billing_mode=BillingMode.SPOT)

@@ -78,7 +78,7 @@ async def test_the_numbers_are_read_once_a_second(engine: SteppedEngine, fleet: 
     assert (await fleet.numbers()).count.instances[Phase.CREATING] == 1
 
 
-async def test_time_to_ready_is_told_of_those_that_became_ready(engine: SteppedEngine, fleet: Fleet) -> None:
+async def test_time_to_ready_counts_instances_that_became_ready(engine: SteppedEngine, fleet: Fleet) -> None:
     """The whole wait, and of it the part that was ours: from the provider's word to ready."""
     began = engine.clock.now()
     ready = await engine.until(await engine.request_create(), Phase.READY)

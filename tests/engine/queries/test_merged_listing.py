@@ -121,7 +121,7 @@ async def test_a_provider_that_is_slower_than_the_last_time_is_waited_for(databa
         assert (shown, warning) == ([0, 1, 0], None)
 
 
-async def test_a_look_that_fails_when_nobody_waits_for_it_is_no_surprise(database: Database) -> None:
+async def test_a_failed_listing_without_waiters_is_not_an_unhandled_error(database: Database) -> None:
     """It was told in the log as what it is; asyncio need not complain of an error that nobody took."""
     surprises: list[str] = []
     asyncio.get_running_loop().set_exception_handler(lambda _loop, context: surprises.append(str(context["message"])))
@@ -156,7 +156,7 @@ async def test_a_provider_that_is_left_alone_is_not_asked(database: Database) ->
         assert seconds < QUICKLY_SECONDS
 
 
-async def test_the_observers_look_saves_one(database: Database) -> None:
+async def test_the_observers_listing_saves_a_call(database: Database) -> None:
     """In the process that leads, the merged listing costs the provider nothing."""
     async with calling(database, ttl_seconds=30) as jitter:
         began: datetime = jitter.clock.now()
@@ -170,7 +170,7 @@ async def test_the_observers_look_saves_one(database: Database) -> None:
         assert (used.hits, used.misses, used.sets) == (1, 0, 1)
 
 
-async def test_a_look_of_its_own_counts_as_a_miss(database: Database) -> None:
+async def test_a_failed_direct_lookup_counts_as_a_miss(database: Database) -> None:
     """The statistics of `instanceStates` say how often the provider was asked for want of a recent look."""
     async with calling(database, ttl_seconds=0) as jitter:
         await jitter.read()
@@ -180,7 +180,7 @@ async def test_a_look_of_its_own_counts_as_a_miss(database: Database) -> None:
         assert (used.hits, used.misses) == (0, 2)
 
 
-async def test_an_older_look_does_not_replace_a_newer_one(database: Database) -> None:
+async def test_an_older_listing_does_not_replace_a_newer_one(database: Database) -> None:
     """Two of them may overtake each other."""
     async with calling(database, ttl_seconds=30) as jitter:
         early = jitter.clock.now()

@@ -236,7 +236,7 @@ async def test_a_create_that_is_not_carried_out_says_why_it_waits(engine: Steppe
     ]
 
 
-async def test_a_create_whose_offers_cannot_be_read_says_why_it_waits(engine: SteppedEngine) -> None:
+async def test_a_create_without_readable_offers_says_why_it_waits(engine: SteppedEngine) -> None:
     """The call is not even sent, and the request was accepted all the same."""
     engine.sim.fault("error_500", on="products", count=None)
     request_create = await engine.request_create()

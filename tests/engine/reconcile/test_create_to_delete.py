@@ -36,7 +36,7 @@ async def told(engine: SteppedEngine) -> list[str]:
     return [row["type"].removeprefix("instance.") for row in rows]
 
 
-async def test_a_wish_becomes_ready_and_each_change_is_told_once(engine: SteppedEngine) -> None:
+async def test_a_create_becomes_ready_and_each_change_is_announced_once(engine: SteppedEngine) -> None:
     """The whole road, with its milestones."""
     request_create = await engine.request_create()
     ready = await engine.until(request_create, Phase.READY)
@@ -65,7 +65,7 @@ async def test_a_wish_becomes_ready_and_each_change_is_told_once(engine: Stepped
     assert stamps == sorted(stamps)
 
 
-async def test_the_job_of_an_observed_change_shows_what_people_look_for(engine: SteppedEngine) -> None:
+async def test_the_job_of_an_observed_change_shows_instance_and_correlation(engine: SteppedEngine) -> None:
     """Which machine it is about, since when its instance is where it is, and how long that may take."""
     created = await engine.request_create(minutes=20)
     await engine.work()
@@ -83,7 +83,7 @@ async def test_the_job_of_an_observed_change_shows_what_people_look_for(engine: 
     }
 
 
-async def test_it_costs_one_create_and_one_close_look(engine: SteppedEngine) -> None:
+async def test_a_create_costs_one_create_call_and_one_lookup(engine: SteppedEngine) -> None:
     """Everything else is the one listing for all."""
     requested = [await engine.request_create() for _ in range(5)]
     for request_create in requested:
@@ -153,7 +153,7 @@ async def test_a_ready_instance_is_deleted_and_only_then_called_terminated(engin
 
 
 @pytest.mark.parametrize("fault", ["lost_reply", "500_but_created", "garbage", "truncated"])
-async def test_a_create_whose_answer_was_lost_is_found_and_adopted(engine: SteppedEngine, fault: str) -> None:
+async def test_a_create_with_a_lost_answer_is_found_and_adopted(engine: SteppedEngine, fault: str) -> None:
     """It happened; we did not hear. Nothing is asked twice."""
     engine.sim.fault(fault, on="create")
     request_create = await engine.request_create()
@@ -292,7 +292,7 @@ async def test_ten_minutes_without_the_provider_fail_nothing(engine: SteppedEngi
 
 
 @pytest.mark.parametrize("fault", ["error_500", "garbage", "html", "truncated", "wrong_shape"])
-async def test_one_bad_listing_changes_nothing_and_tells_nothing(engine: SteppedEngine, fault: str) -> None:
+async def test_one_bad_listing_changes_and_announces_nothing(engine: SteppedEngine, fault: str) -> None:
     """A hiccup is not news."""
     request_create = await engine.request_create()
     await engine.until(request_create, Phase.READY)
@@ -304,7 +304,7 @@ async def test_one_bad_listing_changes_nothing_and_tells_nothing(engine: Stepped
     assert await told(engine) == before
 
 
-async def test_an_instance_that_vanishes_is_called_so_after_two_looks(engine: SteppedEngine) -> None:
+async def test_an_instance_is_called_vanished_after_two_listings(engine: SteppedEngine) -> None:
     """Missing in the list and by its id, twice, thirty seconds apart."""
     request_create = await engine.request_create()
     await engine.until(request_create, Phase.READY)
@@ -332,7 +332,7 @@ async def test_too_slow_is_failed_and_heals_when_it_comes_up(database: Database,
         assert (await told(engine))[-4:] == ["timeout", "running", "health_checking", "ready"]
 
 
-async def test_somebody_elses_instances_are_never_touched(engine: SteppedEngine) -> None:
+async def test_foreign_instances_are_never_touched(engine: SteppedEngine) -> None:
     """Not even one whose name looks a little like ours."""
     foreign = [await engine.sim.create(name) for name in ("worker", "corral-demo", "corral-000000-inst-zz-1")]
     request_create = await engine.request_create()

@@ -108,7 +108,7 @@ async def test_a_create_that_is_stopped_in_the_console_ends(database: Database, 
         assert await operation_status(engine, request_create) == "failed"
 
 
-async def test_a_health_check_whose_job_is_lost_goes_on(engine: SteppedEngine) -> None:
+async def test_a_health_check_continues_after_its_job_was_lost(engine: SteppedEngine) -> None:
     """A worker may lose the job with its database; the reminder brings another within a minute."""
     engine.sim.set(guest="status:503")
     request_create = await engine.request_create()
@@ -157,7 +157,7 @@ async def test_a_target_port_that_is_not_mapped_is_an_error(engine: SteppedEngin
     assert await engine.phase(ready) is Phase.FAILED
 
 
-async def test_a_refused_start_tells_only_that_it_failed(engine: SteppedEngine, ready: InstanceId) -> None:
+async def test_a_refused_start_reports_only_that_it_failed(engine: SteppedEngine, ready: InstanceId) -> None:
     """The machine was stopped all the while: it neither started nor stopped."""
     await engine.ask(OperationKind.STOP, ready)
     await engine.until(ready, Phase.EXITED)

@@ -104,7 +104,7 @@ async def test_every_table_is_either_kept_or_can_be_learnt_again(database: Datab
     assert {row["relname"] for row in rows} == {*EXPORTED.values(), *NOT_EXPORTED}
 
 
-async def test_the_engine_and_the_log_go_on_where_they_were(
+async def test_the_engine_and_the_log_continue_where_they_were(
     lines: list[bytes], engine: SteppedEngine, empty: DatabaseTarget
 ) -> None:
     """What was on its way arrives, created once; and readers that follow the log by number notice nothing."""
@@ -211,7 +211,7 @@ async def test_a_file_that_ends_early_is_refused(lines: list[bytes], empty: Data
         ({"counts": None}, "not a file that `corral export` wrote"),
     ],
 )
-async def test_a_file_for_somebody_else_is_refused_before_anything_is_touched(
+async def test_a_file_of_another_installation_is_refused_before_any_write(
     wrong: dict[str, Any], why: str, lines: list[bytes], server: DatabaseTarget
 ) -> None:
     """A newer release may mean something else by what we can read."""
@@ -257,7 +257,7 @@ async def test_an_older_schema_is_read_as_it_was_and_then_brought_up_to_date(ser
         assert not (await report(new)).missing
 
 
-async def test_an_older_schema_needs_a_database_that_nobody_has_used(lines: list[bytes], empty: DatabaseTarget) -> None:
+async def test_an_older_schema_needs_an_unused_database(lines: list[bytes], empty: DatabaseTarget) -> None:
     """Its rows could not be brought up to date in one that is."""
     older = json.dumps({**json.loads(lines[0]), "schema": BEFORE_PRICES}).encode()
 

@@ -74,7 +74,9 @@ async def everything(engine: SteppedEngine) -> dict[str, Phase]:
     return {instance.id: instance.phase for instance in found}
 
 
-async def test_machines_in_every_phase_are_known_again_and_go_on(engine: SteppedEngine, server: DatabaseTarget) -> None:
+async def test_machines_in_every_phase_are_recovered_and_continue(
+    engine: SteppedEngine, server: DatabaseTarget
+) -> None:
     """Under their old ids; nothing is created or deleted for it, and strangers are not touched."""
     foreign = await engine.sim.create("somebody-elses")
     other = await engine.sim.create("corral-ffffff-inst-zz-1")
@@ -105,7 +107,9 @@ async def test_machines_in_every_phase_are_known_again_and_go_on(engine: Stepped
     assert engine.sim.ledger(r"corral-[0-9a-f]{6}-(inst-[0-9a-z]+)-\d+").twice == {}
 
 
-async def test_a_second_machine_of_an_instance_is_kept_and_told(engine: SteppedEngine, server: DatabaseTarget) -> None:
+async def test_a_second_machine_of_an_instance_is_kept_and_reported(
+    engine: SteppedEngine, server: DatabaseTarget
+) -> None:
     """Which one is in use nobody knows any more; left without a record, it would be deleted as a duplicate."""
     wished = await engine.request_create()
     first = await engine.until(wished, Phase.READY)

@@ -52,7 +52,7 @@ async def test_a_database_newer_than_the_code_is_refused(empty: DatabaseTarget) 
         await migrate(empty, steps=STEPS[:1])
 
 
-async def test_an_unreachable_server_is_told_as_such(empty: DatabaseTarget) -> None:
+async def test_an_unreachable_server_is_reported_as_such(empty: DatabaseTarget) -> None:
     """Not as a stack trace of the driver."""
     with pytest.raises(StoreUnavailableError):
         await migrate(replace(empty, host="/nonexistent"))

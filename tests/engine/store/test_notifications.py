@@ -86,7 +86,7 @@ async def test_a_drop_reaches_every_process(processes: list[Process]) -> None:
     await until(lambda: processes[1].holds(PRODUCTS) == processes[1].holds(TEMPLATES) == ())
 
 
-async def test_a_change_is_told_on_commit_and_only_then(database: Database, processes: list[Process]) -> None:
+async def test_a_change_is_announced_on_commit_only(database: Database, processes: list[Process]) -> None:
     """A rolled-back change is none, and a reader must not reload before the new value can be read."""
     for process in processes:
         process.fill()

@@ -183,7 +183,7 @@ async def test_an_answer_without_end_costs_little_time_and_memory(
     assert peak < 8_000_000
 
 
-async def test_a_certificate_nobody_vouches_for_gets_no_message() -> None:
+async def test_a_receiver_with_an_untrusted_certificate_gets_no_message() -> None:
     """Events name machines and may carry more."""
     tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     tls.load_cert_chain(CERTIFICATE)

@@ -51,7 +51,7 @@ def reachable() -> Reachability:
     )
 
 
-async def test_a_dead_database_is_told_of_before_it_is_started_again(short_dir: Path) -> None:
+async def test_a_dead_database_is_reported_before_it_is_restarted(short_dir: Path) -> None:
     """That takes seconds, in which every request fails and `/health` must not say that all is well."""
     clock, data_dir = SystemClock(), short_dir / "watched"
     server = EmbeddedServer(data_dir, clock, options=[("fsync", "off")])

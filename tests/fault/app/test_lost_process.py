@@ -152,7 +152,7 @@ async def test_a_process_cut_off_without_a_word_loses_its_lead_and_its_locks(
 
 
 @pytest.mark.parametrize("patience", [PresenceTimeouts()], ids=["as in production"])
-async def test_jobs_of_a_killed_process_go_on_within_five_seconds(
+async def test_jobs_of_a_killed_process_continue_within_five_seconds(
     database: Database, target: DatabaseTarget, registry: Registry, queue: JobQueue, patience: PresenceTimeouts
 ) -> None:
     """Its session ended with it, so there is no need to wait until its heartbeat is old."""

@@ -45,7 +45,7 @@ def failing() -> web.StreamResponse:
     return web.Response(status=500)
 
 
-async def test_it_is_a_cloud_that_tells_how_it_stands() -> None:
+async def test_it_is_a_cloud_with_a_status_snapshot() -> None:
     """What the engine uses and what /health shows are one thing."""
     answer, _ = answering(empty)
     async with account(answer, RacingClock()) as opened:

@@ -139,7 +139,7 @@ async def test_no_answer_takes_more_memory_than_its_limit(answer: Answering, sta
 
 
 @pytest.mark.parametrize("call", [READ, CHANGE])
-async def test_silence_ends_at_the_time_out_and_is_told_as_one(call: Call) -> None:
+async def test_silence_ends_at_the_timeout_and_is_reported_as_such(call: Call) -> None:
     """A change that timed out may have happened."""
     fault = await fault_of(never, call, timeout_seconds=0.2)
 

@@ -62,7 +62,7 @@ async def test_a_create_that_waited_too_long_for_its_permit_is_not_sent(environm
     assert (await engine.get(instance_id)).phase is Phase.READY
 
 
-async def test_a_create_whose_worker_is_stopped_while_it_waits_goes_on_at_once(environment: FaultEnvironment) -> None:
+async def test_a_create_continues_at_once_when_its_worker_is_stopped(environment: FaultEnvironment) -> None:
     """It was certainly not sent, so a restart of the service leaves nothing in doubt."""
     engine, instance_id = await disturbed(environment, Mishap.STOPPED_WAITING)
 

@@ -159,7 +159,7 @@ async def test_a_broken_backup_is_refused_in_one_sentence(short_dir: Path) -> No
     assert not (place / ".corral").exists()
 
 
-async def test_a_disk_that_is_full_is_told_as_that(short_dir: Path) -> None:
+async def test_a_full_disk_is_reported_as_such(short_dir: Path) -> None:
     """It is not the database's fault; and a place without a database is not made one by looking."""
     data_dir = short_dir / "full" / ".corral"
     data_dir.parent.mkdir()

@@ -87,7 +87,9 @@ async def test_the_client_that_repeats_a_lost_create_is_billed_twice_and_the_led
 
 
 @pytest.mark.parametrize("form", ["none", "seconds", "date"])
-async def test_throttling_says_when_to_come_again_as_told(sim: Simulated, session: ClientSession, form: str) -> None:
+async def test_throttling_says_when_to_retry_in_the_chosen_form(
+    sim: Simulated, session: ClientSession, form: str
+) -> None:
     sim.fault("throttle", on="list", seconds=7, retry_after=form)
 
     async with listing(session) as response:
@@ -128,7 +130,7 @@ async def test_latency_delays_the_answer_and_nothing_else(sim: Simulated, sessio
 
 
 @pytest.mark.parametrize("done", [True, False])
-async def test_a_hanging_call_never_answers_and_is_done_only_if_told(sim: Simulated, *, done: bool) -> None:
+async def test_a_hanging_call_is_executed_only_with_done(sim: Simulated, *, done: bool) -> None:
     sim.fault("hang", on="create", done=done)
 
     with pytest.raises(asyncio.TimeoutError):

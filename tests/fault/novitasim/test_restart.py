@@ -109,7 +109,7 @@ async def test_two_simulators_cannot_share_a_file_and_a_successor_waits_a_little
             assert sim.instances() == []
 
 
-async def test_a_stepped_clock_goes_on_where_it_stood(tmp_path: Path) -> None:
+async def test_a_stepped_clock_continues_from_its_last_instant(tmp_path: Path) -> None:
     state = tmp_path / "world.jsonl"
     async with start_simulator(state=state) as sim:
         await sim.create()
@@ -127,7 +127,7 @@ def test_sigterm_ends_it_promptly() -> None:
         assert process.wait(timeout=5) == 0
 
 
-def test_its_url_is_told_to_a_file_descriptor() -> None:
+def test_its_url_is_written_to_a_file_descriptor() -> None:
     reads, writes = os.pipe()
     with running("--ready-fd", str(writes), pass_fds=(writes,)) as (_, url):
         os.close(writes)
@@ -135,7 +135,7 @@ def test_its_url_is_told_to_a_file_descriptor() -> None:
             assert told.read() == f"{url}\n"
 
 
-def test_it_ends_with_its_parent_when_told_to() -> None:
+def test_it_ends_with_its_parent_when_asked() -> None:
     """Its stdin is a pipe that nobody holds any more."""
     with running("--exit-with-parent", stdin=subprocess.PIPE) as (process, _):
         assert process.stdin is not None

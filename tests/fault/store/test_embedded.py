@@ -69,7 +69,7 @@ async def test_what_was_stored_is_there_after_a_restart(short_dir: Path) -> None
         assert await ask(target, "SELECT answer FROM remembered") == 42
 
 
-async def test_nobody_else_can_connect(short_dir: Path) -> None:
+async def test_no_other_account_can_connect(short_dir: Path) -> None:
     """No network port; a socket in a directory that is closed to others."""
     async with running(short_dir / "closed") as target:
         assert await ask(target, "SHOW listen_addresses") == ""
@@ -215,7 +215,7 @@ async def test_the_server_ends_with_a_killed_owner_and_starts_again(short_dir: P
     await owner.communicate()
 
 
-async def test_a_stale_pid_file_with_somebody_elses_number_is_no_obstacle(short_dir: Path) -> None:
+async def test_a_stale_pid_file_with_another_processs_number_is_no_obstacle(short_dir: Path) -> None:
     """After a reboot the number in the file may belong to any program."""
     async with running(short_dir / "stale") as target:
         await ask(target, "SELECT 1")
@@ -235,7 +235,9 @@ async def test_a_server_that_cannot_start_shows_its_log(short_dir: Path) -> None
     await server.stop()
 
 
-async def test_no_postgresql_at_all_is_told_with_the_way_out(short_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_missing_postgresql_is_reported_with_the_next_step(
+    short_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """On a platform without the wheel one sentence says what to do."""
     monkeypatch.setattr(cluster_location, "find_spec", lambda _name: None)
     monkeypatch.setenv("PATH", str(short_dir))

@@ -154,7 +154,7 @@ def liar() -> Generator[Liar]:
 @pytest.mark.parametrize("path", CALLS)
 @given(data=st.data())
 @settings(max_examples=60)
-def test_a_distorted_answer_is_read_or_told_as_an_error_of_ours(liar: Liar, path: str, data: st.DataObject) -> None:
+def test_a_distorted_answer_is_read_or_raised_as_our_error(liar: Liar, path: str, data: st.DataObject) -> None:
     """Nothing else comes out of the client, and nothing that PostgreSQL or JSON could not hold."""
     liar.body = data.draw(distorted(liar.valid[path]))
     liar.status = data.draw(STATUSES)

@@ -52,7 +52,7 @@ def problems(raw: object) -> list[tuple[str, str]]:
 
 
 @given(anything | st.dictionaries(st.sampled_from(FIELDS), anything))
-def test_no_json_crashes_the_reader_and_every_problem_can_be_told(raw: object) -> None:
+def test_no_json_crashes_the_reader_and_every_problem_can_be_reported(raw: object) -> None:
     """Whatever somebody sends, the answer is an order or a list of complaints that encodes."""
     found = read_create_request(raw, DEFAULTS)
 
@@ -154,7 +154,7 @@ def test_what_is_no_wait_of_up_to_a_day_is_refused(written: object) -> None:
     assert problems({**LEAST, "waitForCapacity": written}) == [("waitForCapacity", "INVALID_WAIT_FOR_CAPACITY")]
 
 
-def test_all_that_is_wrong_is_told_at_once() -> None:
+def test_all_problems_are_reported_at_once() -> None:
     """Each field with a code of its own."""
     raw = {
         "name": "no spaces please",

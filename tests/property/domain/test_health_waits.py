@@ -76,7 +76,7 @@ def test_the_wait_ends_at_its_limit_and_not_before(
 @given(
     status=st.integers(100, 999), content_type=st.none() | st.text(), body=st.binary(max_size=300).map(lambda b: b * 9)
 )
-def test_any_answer_gets_a_verdict(status: int, content_type: str | None, body: bytes) -> None:
+def test_any_response_gets_a_result(status: int, content_type: str | None, body: bytes) -> None:
     """Nothing an instance sends may break the check, and only accepted statuses can pass."""
     failure = answer_failure(status, content_type, body)
 

@@ -99,7 +99,7 @@ def test_the_order_of_what_is_listed_does_not_matter(
 
 
 @given(requested, shelves, shortages)
-def test_no_candidate_breaks_the_wish(
+def test_no_candidate_violates_the_request(
     request_create: PlacementRequest, stock: list[RegionStock], failed: Shortages
 ) -> None:
     """Never dearer than allowed, never out of stock, never under another name, never what has just failed."""

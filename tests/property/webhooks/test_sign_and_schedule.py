@@ -73,7 +73,7 @@ def test_a_receiver_may_ask_for_patience_within_reason(attempt: int, jitter: flo
 
 
 @given(status=st.integers(100, 999))
-def test_every_status_has_a_fate(status: int) -> None:
+def test_every_http_status_is_classified(status: int) -> None:
     """The rule in other words than the code's."""
     match status:
         case _ if status // 100 == 2:

@@ -39,7 +39,7 @@ async def test_pieces_make_one_body() -> None:
     assert await body_of(request_from(caller)) == WISH
 
 
-async def test_a_wish_cut_off_is_none() -> None:
+async def test_a_truncated_create_request_is_refused() -> None:
     """Even when what arrived could be read as one: more was to come, and nobody hears the answer."""
     caller = Caller(piece(WISH, more=True), {"type": "http.disconnect"})
 

@@ -73,7 +73,7 @@ def test_all_bad_fields_are_listed_and_secret_values_are_not() -> None:
     }
 
 
-def test_when_to_ask_again_is_told_in_body_and_header_in_whole_seconds() -> None:
+def test_retry_after_is_in_body_and_header_in_whole_seconds() -> None:
     """Rounded up: never too early."""
     answer = problem(errors.CircuitOpenError("the provider is failing", retry_after_seconds=11.2), IDS, NOW)
 

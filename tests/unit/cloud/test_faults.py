@@ -61,7 +61,7 @@ def refused(status: int, reason: str = "", message: str = "", *, retry_after: st
 
 
 @pytest.mark.parametrize("reason", DOCUMENTED)
-def test_every_documented_reason_has_a_fate_of_its_own(reason: str) -> None:
+def test_every_documented_reason_is_classified(reason: str) -> None:
     """A reason that fell through to its status would be a guess."""
     fault = refused(STATUS.get(reason, 400), reason, "some words")
 
@@ -187,7 +187,7 @@ def test_only_what_fails_before_sending_certainly_did_not_happen(kind: type[Base
 
 
 @pytest.mark.parametrize("kind", [TimeoutError, aiohttp.SocketTimeoutError, aiohttp.ConnectionTimeoutError])
-def test_a_time_out_is_told_as_one(kind: type[Exception]) -> None:
+def test_a_timeout_is_reported_as_such(kind: type[Exception]) -> None:
     """Callers of the API get 504 for it, not 502."""
     error = faults.error_for(faults.broken(kind()), READ)
 

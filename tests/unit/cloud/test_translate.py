@@ -98,7 +98,7 @@ def test_endpoints_keep_their_port_also_without_an_address() -> None:
     )
 
 
-def test_ways_in_are_read_from_a_detailed_look_only() -> None:
+def test_access_details_are_read_from_a_detailed_lookup_only() -> None:
     """A way in that is shut is none, and none of it shows in a log."""
     parts: dict[str, object] = {
         "connectComponentSSH": {"sshCommand": "ssh -p 1 root@h", "password": "s3cret", "isRunning": True},

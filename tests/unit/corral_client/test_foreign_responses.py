@@ -20,7 +20,7 @@ def test_an_error_of_a_proxy_is_an_error_like_any_other(body: bytes) -> None:
 
 
 @pytest.mark.parametrize(("header", "said"), [("-5", None), ("5", -5)])
-def test_nobody_waits_for_less_than_nothing(header: str, said: int | None) -> None:
+def test_no_wait_is_negative(header: str, said: int | None) -> None:
     """Whether the answer says so or its header."""
     told = "" if said is None else f',"retryAfter":{said}'
     error = error_of(429, {"Retry-After": header}, f'{{"error":{{"code":"C","message":"m"{told}}}}}'.encode())
@@ -37,7 +37,7 @@ def test_a_pause_of_absurd_length_is_not_taken_at_its_word(digits: int) -> None:
 
 
 @pytest.mark.parametrize("data", ["", "{}", "<html>", "[" * 3000])
-def test_a_message_that_is_no_event_is_told_as_an_error_of_ours(data: str) -> None:
+def test_a_message_that_is_no_event_raises_our_error(data: str) -> None:
     """Who follows events catches `CorralError`, and nothing of the library that reads JSON."""
     with pytest.raises(ServerError, match="UNREADABLE_ANSWER: the stream sent something that is not from Corral"):
         read_event(data)

@@ -58,7 +58,7 @@ def test_a_change_is_called_by_the_phase_it_enters(
 
 
 @pytest.mark.parametrize("after", Phase)
-def test_no_phase_is_told_twice(after: Phase) -> None:
+def test_no_phase_is_announced_twice(after: Phase) -> None:
     """A poll that finds what was already known tells no receiver."""
     assert event_of(change(after, after)) is EventType.CHANGED
 
@@ -95,7 +95,7 @@ def test_no_phase_is_told_twice(after: Phase) -> None:
         ),
     ],
 )
-def test_a_start_is_told_when_it_begins_and_ends(
+def test_a_start_is_announced_when_it_begins_and_ends(
     before: Phase, after: Phase, moved: tuple[Operation | None, Operation], expected: list[EventType]
 ) -> None:
     """Beside the phases, and for starts alone."""

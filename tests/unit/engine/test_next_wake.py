@@ -37,7 +37,7 @@ def test_a_pass_follows_from_whatever_changes_something() -> None:
     assert looked(replace(BOOTING, deadline_at=NOW)) is None
 
 
-def test_without_a_later_look_the_pass_is_made() -> None:
+def test_without_a_later_listing_the_instance_is_reconciled() -> None:
     """A reminder that nobody set would be one that nobody misses."""
     assert (
         looked(

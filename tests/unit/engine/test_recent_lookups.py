@@ -32,7 +32,7 @@ def test_what_was_seen_serves_one_pass() -> None:
     assert [recent_lookups.take(UP, NOW), recent_lookups.take(UP, NOW)] == [SEEN, None]
 
 
-def test_what_is_old_or_not_what_the_record_tells_of_serves_nobody() -> None:
+def test_an_old_or_mismatched_lookup_is_not_used() -> None:
     """Something else was heard since, or so much time passed that it may be otherwise."""
     for instance, now in (
         (

@@ -23,7 +23,7 @@ def watch() -> tuple[SettleTimer, SteppedClock]:
     return SettleTimer(clock, Policy(settle=timedelta(seconds=60), longest_create=timedelta(seconds=45))), clock
 
 
-def test_a_doubt_is_outlasted_by_a_listing_that_began_a_settle_time_after_it_was_first_seen() -> None:
+def test_a_listing_begun_a_settle_time_later_settles_a_create_in_doubt() -> None:
     """Not by one that ends then."""
     doubts, clock = watch()
     assert not doubts.settled([DOUBTFUL], began=clock.monotonic())
@@ -43,7 +43,7 @@ def test_setting_the_clock_changes_nothing() -> None:
     assert not doubts.settled([long_ago], began=clock.monotonic())
 
 
-def test_the_next_attempt_is_another_doubt() -> None:
+def test_the_next_attempt_has_its_own_settle_timer() -> None:
     """So is one that was settled and arose again."""
     doubts, clock = watch()
     doubts.settled([DOUBTFUL], began=0)
@@ -52,7 +52,7 @@ def test_the_next_attempt_is_another_doubt() -> None:
     assert not doubts.settled([DOUBTFUL], began=60)
 
 
-def test_only_doubts_are_watched() -> None:
+def test_only_creates_in_doubt_are_timed() -> None:
     """A call whose outcome is known, or not yet looked for, is none."""
     doubts, clock = watch()
     others = [
@@ -65,7 +65,7 @@ def test_only_doubts_are_watched() -> None:
     assert not doubts.settled(others, began=100)
 
 
-def test_a_call_whose_end_was_not_recorded_is_given_the_longest_create_to_be_sent() -> None:
+def test_a_call_without_a_recorded_end_is_given_the_longest_create_time() -> None:
     """Its worker may be cut off and still send it; only then does the settle time start."""
     doubts, clock = watch()
     cut_off = replace(DOUBTFUL, create=replace(DOUBTFUL.create, ended=False))

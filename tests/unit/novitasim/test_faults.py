@@ -76,12 +76,12 @@ def test_probability_is_the_share_of_calls_and_repeats_with_the_seed() -> None:
         ({"fault": "latency", "seconds": "long"}, "seconds cannot be 'long'"),
     ],
 )
-def test_a_badly_described_fault_is_told_what_is_accepted(raw: dict[str, Any], words: str) -> None:
+def test_the_error_for_a_bad_fault_says_what_is_accepted(raw: dict[str, Any], words: str) -> None:
     with pytest.raises(FaultError, match=words):
         read(raw, ENDPOINTS)
 
 
-def test_list_lag_strikes_creations_unless_told_otherwise() -> None:
+def test_list_lag_applies_to_creates_by_default() -> None:
     assert read({"fault": "list_lag"}, ENDPOINTS).on == "create"
 
 

@@ -58,7 +58,7 @@ def test_one_that_begins_as_the_other_ends_is_not_twice() -> None:
     assert read.at_once == {"a": 1}
 
 
-def test_a_pattern_groups_names_into_wishes() -> None:
+def test_a_pattern_groups_names_into_requests() -> None:
     instances = [billed("corral-7-x", (1100, 1200)), billed("corral-7-y", (1150, 1250)), billed("corral-8-x")]
 
     read = ledger.read(instances, 5000, r"^corral-(\d+)-")

@@ -32,14 +32,14 @@ def test_every_default_is_accepted_by_its_own_reader() -> None:
         ("guest_rules", "web-", "accepted: REGEX=BEHAVIOUR"),
     ],
 )
-def test_a_bad_value_is_told_what_is_accepted(name: str, value: object, words: str) -> None:
+def test_the_error_for_a_bad_value_says_what_is_accepted(name: str, value: object, words: str) -> None:
     with pytest.raises(SettingError) as told:
         changed(Settings(), {name: value})
 
     assert words in str(told.value)
 
 
-def test_an_unknown_name_is_told_all_names() -> None:
+def test_the_error_for_an_unknown_name_lists_all_names() -> None:
     with pytest.raises(SettingError, match=r"no setting is called 'page_bass'; there are: .*page_base") as told:
         changed(Settings(), {"page_bass": 1})
 

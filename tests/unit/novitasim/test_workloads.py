@@ -45,6 +45,6 @@ def test_each_behaviour_answers_in_its_way(guest: Workload, running_for: float, 
     assert words in shown.html
 
 
-def test_some_guests_never_answer() -> None:
+def test_some_workloads_never_answer() -> None:
     assert page(Workload("hang"), 100) is None
     assert page(Workload("refused"), 100) is None

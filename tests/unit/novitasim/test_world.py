@@ -126,7 +126,7 @@ def test_create_is_refused_when_the_stock_is_out() -> None:
     assert len(world.instances) == 1
 
 
-def test_start_is_refused_when_somebody_else_has_the_gpu() -> None:
+def test_start_is_refused_when_another_customer_has_the_gpu() -> None:
     """A stopped instance has no claim on its machine: the provider's own guide says so."""
     world = make_world(stock=1)
     instance, now = running(world)
@@ -212,7 +212,7 @@ def test_a_private_image_needs_credentials_of_the_account(fields: dict[str, Any]
 
 
 @pytest.mark.parametrize(("end", "expected"), [("exited", Status.EXITED), ("removed", Status.REMOVED)])
-def test_a_spot_instance_is_told_reclaimed_and_ended(end: str, expected: Status) -> None:
+def test_a_spot_instance_gets_notice_is_reclaimed_and_ends(end: str, expected: Status) -> None:
     world = make_world(spot_end=end, spot_notice_seconds=100)
     instance, now = running(world, billing_mode="spot")
     told = world.put(spot.notice(instance, world.settings, now), now)

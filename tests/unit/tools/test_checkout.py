@@ -16,7 +16,7 @@ SPACED = Path("/home/a b/corral/.venv/bin/corral")
 UV = Path(sys.executable).with_name("uv")
 
 
-def test_commands_of_the_documents_run_in_a_checkout_whose_path_has_a_space() -> None:
+def test_commands_of_the_documents_run_in_a_checkout_with_a_space_in_its_path() -> None:
     """The shell would take the part before the space for the command."""
     lesson = Lesson(commands=".venv/bin/corral wait second\n", prints="")
 

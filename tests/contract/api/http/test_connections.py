@@ -329,7 +329,7 @@ async def test_clients_that_never_read_share_a_limit() -> None:
 
 @pytest.mark.parametrize("requests", [1, 2])
 @pytest.mark.parametrize("leaves", [False, True])
-async def test_a_stream_ends_whose_client_leaves_or_never_reads(requests: int, *, leaves: bool) -> None:
+async def test_a_stream_ends_when_its_client_leaves_or_never_reads(requests: int, *, leaves: bool) -> None:
     """The application that feeds it is told that the client is gone, also when another request waits behind it."""
     told: list[str] = []
 

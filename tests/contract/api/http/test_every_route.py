@@ -31,12 +31,12 @@ async def service(database: Database) -> AsyncGenerator[Service]:
         yield service
 
 
-async def test_an_unknown_path_is_told_in_our_shape(service: Service) -> None:
+async def test_an_unknown_path_gets_the_usual_error_shape(service: Service) -> None:
     """A 404 of the framework looks like every other error."""
     error_of(await service.ask("GET", "/nope"), 404, "NOT_FOUND")
 
 
-async def test_a_wrong_method_is_told_in_our_shape(service: Service) -> None:
+async def test_a_wrong_method_gets_the_usual_error_shape(service: Service) -> None:
     """A 405 says what is allowed."""
     answer = await service.ask("POST", "/health")
 
@@ -44,7 +44,7 @@ async def test_a_wrong_method_is_told_in_our_shape(service: Service) -> None:
     assert answer.headers["allow"] == "GET, HEAD, OPTIONS"
 
 
-async def test_options_tells_every_method_of_a_path(database: Database) -> None:
+async def test_options_lists_every_method_of_a_path(database: Database) -> None:
     """Also of paths whose methods are declared apart."""
     async with opened(database) as api:
         answer = await api.service.ask("OPTIONS", "/api/instances")
@@ -53,7 +53,7 @@ async def test_options_tells_every_method_of_a_path(database: Database) -> None:
 
 
 @pytest.mark.parametrize("body", [b"{", b"", b"\xff\xfe", b"[" * 5000, b'{"olderThanMs": 1e999}', b"nul"])
-async def test_malformed_json_is_told_in_our_shape(service: Service, body: bytes) -> None:
+async def test_malformed_json_gets_the_usual_error_shape(service: Service, body: bytes) -> None:
     """Also JSON that is deep, not UTF-8 or not a number any machine holds."""
     answer = await service.ask("POST", "/api/jobs/cleanup", data=body, headers=JSON)
 
@@ -156,7 +156,7 @@ async def test_a_flood_of_headers_is_refused(service: Service) -> None:
     assert b"400 Bad Request" in answer
 
 
-async def test_an_unreadable_request_is_told_in_our_shape(service: Service) -> None:
+async def test_an_unreadable_request_gets_the_usual_error_shape(service: Service) -> None:
     """Even what is not HTTP gets the one error shape."""
     answer = await service.raw(b"this is not HTTP\r\n\r\n")
 
@@ -200,7 +200,7 @@ async def test_a_stopping_service_says_so(service: Service) -> None:
     assert (await service.ask("GET", "/health/ready")).status == 503
 
 
-async def test_an_error_nobody_foresaw_shows_nothing_of_its_cause(service: Service, database: Database) -> None:
+async def test_an_unexpected_error_does_not_show_its_cause(service: Service, database: Database) -> None:
     """No stack trace, no statement, no name of a table reaches the caller."""
     async with database.connection() as connection:
         await connection.execute("DROP TABLE corral_finished_jobs")
@@ -211,7 +211,7 @@ async def test_an_error_nobody_foresaw_shows_nothing_of_its_cause(service: Servi
     assert set(error) == {"code", "message", "timestamp", "requestId", "correlationId", "retryable"}
 
 
-async def test_a_lost_database_is_told_as_such(service: Service, database: Database) -> None:
+async def test_a_lost_database_is_reported_as_such(service: Service, database: Database) -> None:
     """503 and when to ask again, not 500."""
     database.pool.terminate()
 
@@ -221,7 +221,7 @@ async def test_a_lost_database_is_told_as_such(service: Service, database: Datab
     assert error["retryAfter"] >= 1
 
 
-async def test_health_tells_every_part(service: Service) -> None:
+async def test_health_shows_every_part(service: Service) -> None:
     """200 while all is well, 503 with the same body when a part is down."""
     well = await service.ask("GET", "/health")
     service.parts.service_health.report("database", up=False)

@@ -263,7 +263,7 @@ async def test_a_body_that_drips_is_given_up(hasty: Service) -> None:
     assert answered.result().startswith(b"HTTP/1.1 408 ")
 
 
-async def test_slow_callers_keep_nobody_waiting(hasty: Service) -> None:
+async def test_slow_callers_delay_no_other_caller(hasty: Service) -> None:
     """Three hundred that send half a request and stop; others are served meanwhile, and these are hung up on."""
     half = [b"GET /health HTTP/1.1\r\nhost: local", HEAD, HEAD + b"content-length: 10\r\n\r\n{"]
     slow = [await asyncio.open_connection("127.0.0.1", hasty.port) for _ in range(300)]

@@ -36,7 +36,7 @@ async def lines(service: Service, query: str = "", **headers: str) -> list[dict[
     return entries
 
 
-async def test_a_change_tells_who_what_where_and_how_it_ended(database: Database) -> None:
+async def test_an_audit_line_has_caller_action_address_and_result(database: Database) -> None:
     """By the time the answer is there, its line is too; nothing of the body or the query is in it."""
     key, text = await create_key(database, name="ci", access=Access.OPERATOR, now=SystemClock().now())
     sent = {"X-API-Key": text, "X-Request-ID": "order-7"}
@@ -69,7 +69,7 @@ async def test_a_change_tells_who_what_where_and_how_it_ended(database: Database
     assert text not in str(found)
 
 
-async def test_refused_calls_are_told_too(database: Database) -> None:
+async def test_refused_calls_are_audited_too(database: Database) -> None:
     """By whoever refuses: the route's role, the key, the edge, the framework."""
     _, text = await create_key(database, name="eye", access=Access.VIEWER, now=SystemClock().now())
     _, boss = await create_key(database, name="boss", access=Access.ADMIN, now=SystemClock().now())
@@ -94,7 +94,7 @@ async def test_refused_calls_are_told_too(database: Database) -> None:
     assert found[3]["path"] == "/nope??"
 
 
-async def test_the_log_is_read_page_by_page_and_by_who_and_what(database: Database) -> None:
+async def test_the_audit_log_is_read_page_by_page_and_filtered(database: Database) -> None:
     """`after` is the last number seen; a filter keeps the numbers."""
     async with opened_front(database) as api:
         made = [(await api.request_create(name=f"n{number}")).json["instanceId"] for number in range(3)]
@@ -121,7 +121,7 @@ async def test_many_lines_share_few_commits(database: Database) -> None:
     assert commits <= 5
 
 
-async def test_strangers_write_only_so_many_lines(database: Database) -> None:
+async def test_unauthenticated_callers_write_a_limited_number_of_lines(database: Database) -> None:
     """The rest is counted; callers who are known are always told of."""
     clock, metrics = SteppedClock(), Metrics()
     trail = AuditLog(database, clock, metrics)
@@ -166,7 +166,7 @@ async def test_lines_are_kept_for_ninety_days(database: Database) -> None:
 
 
 @pytest.mark.parametrize("query", ["?after=-1", "?limit=0", "?limit=501", "?who=%00", "?instanceId=%27"])
-async def test_a_bad_question_is_told(database: Database, query: str) -> None:
+async def test_a_bad_query_is_reported(database: Database, query: str) -> None:
     """As everywhere."""
     async with serving(database) as service:
         assert (await service.ask("GET", f"/api/audit{query}")).status == 400

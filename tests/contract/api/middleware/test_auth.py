@@ -38,7 +38,7 @@ async def local(database: Database) -> AsyncGenerator[Service]:
         yield service
 
 
-async def test_without_a_key_a_caller_is_told_how_to_send_one(public: Service) -> None:
+async def test_without_a_key_the_error_says_how_to_send_one(public: Service) -> None:
     """401 in the one shape, with the header that says which kind of key."""
     answer = await public.ask("GET", "/api/jobs")
 
@@ -68,7 +68,7 @@ async def test_either_header_carries_a_key(public: Service, database: Database) 
     assert (await public.ask("GET", "/api/jobs", headers=plain)).status == 200
 
 
-async def test_a_role_that_is_too_low_is_told_which_is_needed(local: Service, database: Database) -> None:
+async def test_the_error_for_a_low_role_names_the_role_needed(local: Service, database: Database) -> None:
     """A key's role applies on loopback too, where no key at all would do."""
     viewer = await made(database, Access.VIEWER)
     answer = await local.ask("POST", "/api/jobs/cleanup", headers=viewer)
@@ -190,7 +190,7 @@ async def test_a_refusal_can_be_read_by_a_page_of_an_allowed_origin(public: Serv
     assert "access-control-allow-origin" not in foreign.headers
 
 
-async def test_a_stored_answer_is_not_shown_to_whoever_knows_its_key(database: Database) -> None:
+async def test_a_stored_answer_needs_more_than_its_idempotency_key(database: Database) -> None:
     """An idempotency key is not a secret; neither a viewer nor another operator gets what it was used for."""
     viewer, operator = await made(database, Access.VIEWER), await made(database, Access.OPERATOR)
     _, text = await create_key(database, name="other", access=Access.OPERATOR, now=SystemClock().now())
@@ -207,13 +207,13 @@ async def test_a_stored_answer_is_not_shown_to_whoever_knows_its_key(database: D
     assert taken.json["instanceId"] != first.json["instanceId"]
 
 
-def test_a_route_that_does_not_say_whom_it_admits_admits_nobody() -> None:
+def test_a_route_without_a_role_admits_no_caller() -> None:
     """Whoever adds a route and forgets is told by the first test that calls it."""
     with pytest.raises(ForbiddenError, match="does not say who may call it"):
         check({}, Identity(address="127.0.0.1", caller=LOCAL))
 
 
-async def test_a_caller_is_told_where_it_stands_and_when_it_may_ask_again(database: Database) -> None:
+async def test_responses_show_the_rate_limit_and_when_to_retry(database: Database) -> None:
     """In every answer, whatever it is; each key is counted apart from others and from those without."""
     viewer, admin = await made(database, Access.VIEWER), await made(database, Access.ADMIN)
     async with serving(database, local_only=False, request_limit=RateLimit(most=3, window_seconds=900)) as service:

@@ -77,7 +77,7 @@ async def test_log_lines_of_a_pass_carry_the_id_and_kind_of_its_operation(
     assert [(line["operation"], line["correlation_id"]) for line in moved] == [("create", "order-9")]
 
 
-async def test_the_job_of_a_create_shows_what_people_look_for(database: Database) -> None:
+async def test_the_job_of_a_create_shows_instance_and_correlation(database: Database) -> None:
     """Of the webhook its host only: the rest of the address may hold a secret."""
     async with opened(database) as api:
         made = (await api.request_create(webhookUrl="https://hooks.example:8443/secret?token=1")).json

@@ -210,7 +210,7 @@ async def test_a_bad_key_a_bad_query_and_bad_fields_are_reported_together(api: S
     error_of(await ask(api, "DELETE", "/api/instances/inst_x", key=""), 400, "VALIDATION_ERROR")
 
 
-async def test_a_request_whose_key_is_being_executed_is_told_to_come_back(database: Database) -> None:
+async def test_a_request_with_a_key_under_execution_gets_retry_after(database: Database) -> None:
     """When that takes long, and until the claim of whoever executes it is over."""
     async with opened(database, limits=Limits(first_answer_within_seconds=0.2)) as api:
         await _come_back(api)

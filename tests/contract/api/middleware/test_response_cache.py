@@ -100,7 +100,7 @@ async def test_a_change_heard_of_ends_it(database: Database) -> None:
         assert await env.asked() == 2
 
 
-async def test_who_acts_sees_it_in_the_next_answer(database: Database) -> None:
+async def test_a_caller_sees_its_change_in_the_next_response(database: Database) -> None:
     """The notice may not have come back yet."""
     async with desk_of(database) as env:
         assert await env.asked() == 1
@@ -135,7 +135,7 @@ async def test_a_page_of_another_origin_gets_an_answer_of_its_own(database: Data
         assert "access-control-allow-origin" not in (await env.service.ask("GET", PATH)).headers
 
 
-async def test_nobody_is_shown_what_was_answered_to_somebody_else(database: Database) -> None:
+async def test_a_cached_response_is_not_shown_to_another_caller(database: Database) -> None:
     """A kept answer has the same door as the route."""
     async with desk_of(database, local_only=False) as env:
         needs = CachedResponse(route="/api/instances/{instance_id}", needs=VIEWER, headers=(), body=b"{}")

@@ -180,7 +180,7 @@ async def test_an_unknown_name_or_id_is_not_found(api: ServedApi, verb: str) -> 
     assert by_name.json["error"]["message"] != by_id.json["error"]["message"]
 
 
-async def test_everything_wrong_with_a_body_is_told_at_once(api: ServedApi) -> None:
+async def test_all_problems_of_a_body_are_reported_at_once(api: ServedApi) -> None:
     """Each field by its own code."""
     instance_id = await at_rest(api, Phase.EXITED, Sighting.EXITED)
     body = {"healthCheckConfig": {"timeoutMs": 1}, "targetPort": 0, "webhookUrl": "ftp://x", "instanceName": 5}
@@ -220,7 +220,7 @@ async def test_by_name_needs_a_name(api: ServedApi, body: dict[str, Any]) -> Non
     assert [p["code"] for p in error["validationErrors"]] == ["INVALID_INSTANCE_NAME"]
 
 
-async def test_a_start_is_checked_and_told_as_it_says(api: ServedApi) -> None:
+async def test_a_start_uses_its_own_health_check_and_webhook(api: ServedApi) -> None:
     """For this operation; the order stands."""
     instance_id = await at_rest(api, Phase.EXITED, Sighting.EXITED)
     body = {"healthCheckConfig": {"timeoutMs": "2000"}, "targetPort": 81}

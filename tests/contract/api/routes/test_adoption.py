@@ -69,7 +69,7 @@ async def test_a_stopped_one_stays_stopped(served: ServedApiWithProvider) -> Non
     assert (await served.api.change(found["id"])).goal is Goal.RUNNING, "nobody asked Corral to keep it stopped"
 
 
-async def test_it_is_told_once_and_looked_at(served: ServedApiWithProvider) -> None:
+async def test_it_is_announced_once_and_looked_up(served: ServedApiWithProvider) -> None:
     """The event says how it came to be; a pass takes it from there."""
     theirs = await served.foreign()
     adopted = (await adopt(served, theirs)).json
@@ -106,7 +106,7 @@ async def test_what_may_be_said_with_it_is_kept(served: ServedApiWithProvider) -
     assert stored.request.health.target_port == 8080
 
 
-async def test_everything_wrong_with_it_is_told_at_once(served: ServedApiWithProvider) -> None:
+async def test_all_problems_of_an_adoption_are_reported_at_once(served: ServedApiWithProvider) -> None:
     """As with a create."""
     bad = {"name": "a b", "webhookUrl": "http://127.0.0.1/", "healthCheck": {"timeoutMs": 1}}
     error = error_of(await adopt(served, "p1", **bad), 400, "VALIDATION_ERROR")

@@ -157,7 +157,7 @@ async def test_what_cannot_be_had_is_a_404_that_explains(counter: Counter) -> No
         ("name=x&billingMode=free", "billingMode"),
     ],
 )
-async def test_a_bad_question_is_refused_before_anybody_is_asked(counter: Counter, query: str, field: str) -> None:
+async def test_a_bad_query_is_refused_before_the_provider_is_called(counter: Counter, query: str, field: str) -> None:
     """The field is named as the caller wrote it."""
     error = error_of(await counter.service.ask("GET", f"/api/products/optimal?{query}"), 400, "VALIDATION_ERROR")
 
@@ -185,7 +185,7 @@ async def test_a_template_is_shown_without_the_values_of_its_variables(counter: 
     error_of(await counter.service.ask("GET", "/api/templates/broken"), 502, "INVALID_TEMPLATE")
 
 
-async def test_an_unreachable_provider_is_told_as_such(counter: Counter) -> None:
+async def test_an_unreachable_provider_is_reported_as_such(counter: Counter) -> None:
     """The caller may come back; nothing is made up."""
     counter.provider.trouble[None] = CircuitOpenError("the provider keeps failing", retry_after_seconds=5)
     answer = await counter.service.ask("GET", "/api/products")
@@ -193,7 +193,7 @@ async def test_an_unreachable_provider_is_told_as_such(counter: Counter) -> None
     assert error_of(answer, 503, "CIRCUIT_BREAKER_OPEN")["retryAfter"] == 5
 
 
-async def test_statistics_tell_what_the_caches_did(counter: Counter) -> None:
+async def test_statistics_show_what_the_caches_did(counter: Counter) -> None:
     """Of all, or of one by name."""
     for _ in range(4):
         await counter.service.ask("GET", "/api/products")

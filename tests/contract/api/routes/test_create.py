@@ -62,7 +62,7 @@ async def test_a_query_does_not_change_the_response(api: ServedApi, body: bytes)
     assert plain.headers["content-type"] == with_query.headers["content-type"]
 
 
-async def test_a_query_does_not_change_who_may_create(api: ServedApi, database: Database) -> None:
+async def test_a_query_does_not_change_the_role_needed_to_create(api: ServedApi, database: Database) -> None:
     """A viewer and an unknown key are refused; an operator is not."""
     now = SystemClock().now()
     keys = {each.value: (await create_key(database, name=each.value, access=each, now=now))[1] for each in Access}
@@ -128,7 +128,7 @@ async def test_a_repeated_create_has_an_audit_line_of_its_own(api: ServedApi) ->
     assert {line.instance_id for line in lines} == {lines[0].instance_id}
 
 
-async def test_a_create_whose_audit_line_cannot_be_written_is_not_recorded(api: ServedApi, database: Database) -> None:
+async def test_a_create_without_its_audit_line_is_not_recorded(api: ServedApi, database: Database) -> None:
     """The response is a 500 and no instance exists."""
     async with database.connection() as connection:
         await connection.execute("DROP TABLE corral_audit")

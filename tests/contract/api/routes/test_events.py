@@ -88,7 +88,7 @@ async def test_the_newest_are_read_without_the_rest(env: CommandEnv) -> None:
         error_of(await env.service.ask("GET", f"/api/events?last={wrong}"), 400, "VALIDATION_ERROR")
 
 
-async def test_events_are_numbered_also_while_nobody_follows(env: CommandEnv) -> None:
+async def test_events_are_numbered_also_without_followers(env: CommandEnv) -> None:
     """Once a second: else the first to come after a year would wait until a year of them is numbered."""
     await env.room.create("a1", "b2")
 
@@ -167,7 +167,7 @@ async def test_a_bad_query_is_named(env: CommandEnv, path: str) -> None:
     assert [problem["code"] for problem in error["validationErrors"]] == ["INVALID_QUERY"]
 
 
-async def test_a_stream_tells_what_happens_next(env: CommandEnv) -> None:
+async def test_a_stream_sends_the_next_events(env: CommandEnv) -> None:
     """From the moment it is connected; the numbers are the log's, the content too."""
     (instance,) = await env.room.create("a1")
     async with listening(env.service.address) as listener:
@@ -179,7 +179,7 @@ async def test_a_stream_tells_what_happens_next(env: CommandEnv) -> None:
     assert [event for _, event in told] == page["events"]
 
 
-async def test_a_stream_goes_on_where_the_client_was(env: CommandEnv) -> None:
+async def test_a_stream_resumes_after_the_last_event_of_the_client(env: CommandEnv) -> None:
     """By the header browsers send, which beats the query they repeat; by the query alone; and across the live edge."""
     (instance,) = await env.room.create("a1")
     instance = await env.room.move(instance, *UP)

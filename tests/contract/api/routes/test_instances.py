@@ -34,7 +34,7 @@ async def api(database: Database) -> AsyncGenerator[ServedApi]:
         yield api
 
 
-async def test_a_wish_is_answered_at_once(api: ServedApi) -> None:
+async def test_a_create_is_answered_at_once(api: ServedApi) -> None:
     """With everything a caller needs to follow it."""
     answer = await api.request_create()
     body = answer.json
@@ -218,7 +218,7 @@ async def test_a_spot_notice_and_a_waiting_delete_are_shown(api: ServedApi) -> N
 
 
 @pytest.mark.parametrize(("is_over", "until"), [(True, "00:01:00"), (False, "00:01:45")])
-async def test_a_create_whose_outcome_is_unknown_says_so_and_until_when(
+async def test_a_create_with_an_unknown_outcome_says_so_and_until_when(
     api: ServedApi, until: str, *, is_over: bool
 ) -> None:
     """A call whose worker died may be sent for another 45 s before the settle time starts."""
@@ -241,7 +241,7 @@ async def test_a_create_whose_outcome_is_unknown_says_so_and_until_when(
     assert (await shown())["reason"] is None
 
 
-async def test_an_instance_is_stale_when_two_looks_were_missed(api: ServedApi) -> None:
+async def test_an_instance_is_stale_after_two_missed_listings(api: ServedApi) -> None:
     """And no longer once the provider was listed again; a new one that nobody could have seen is not."""
     made = (await api.request_create()).json
     path = "/api/instances/p-1"
@@ -267,7 +267,7 @@ async def test_an_instance_is_stale_when_two_looks_were_missed(api: ServedApi) -
     assert vanished["lastSeenAt"] == NOW, "a look that does not show it has not seen it"
 
 
-async def test_all_bad_fields_are_told_at_once_before_anybody_is_asked(api: ServedApi) -> None:
+async def test_all_bad_fields_are_reported_at_once_before_the_provider_is_called(api: ServedApi) -> None:
     """Also the webhook's address, whose value may be a secret."""
     answer = await api.request_create(
         gpuNum=9, rootfsSize="much", webhookUrl="http://10.0.0.1/hook?token=secret", templateId=0
@@ -361,7 +361,7 @@ async def test_what_it_waits_for_is_shown_while_it_is_not_created(api: ServedApi
     assert (start_step["reason"], start_step["estimatedReadyTime"] is None) == (None, False)
 
 
-async def test_an_unreachable_provider_is_told_and_nothing_is_recorded(api: ServedApi) -> None:
+async def test_an_unreachable_provider_is_reported_and_nothing_is_recorded(api: ServedApi) -> None:
     """The caller may ask again."""
     api.env.provider.trouble[None] = CircuitOpenError("the provider is failing", retry_after_seconds=5)
     error = error_of(await api.request_create(), 503, "CIRCUIT_BREAKER_OPEN")
@@ -421,7 +421,7 @@ async def test_instances_are_listed_newest_first_and_filtered(api: ServedApi) ->
 @pytest.mark.parametrize(
     "query", ["limit=0", "limit=501", "limit=x", "offset=-1", "status=lost", "name=%00", "region=a%00", "name=%ff"]
 )
-async def test_a_bad_query_is_told_by_its_name(api: ServedApi, query: str) -> None:
+async def test_a_bad_query_is_reported_by_its_name(api: ServedApi, query: str) -> None:
     """And never reaches the database."""
     error = error_of(await api.get(f"/api/instances?{query}"), 400, "VALIDATION_ERROR")
 
@@ -511,7 +511,7 @@ async def test_what_is_not_there_is_a_404_everywhere(api: ServedApi, unknown: st
     error_of(await api.get(f"/api/operations/{unknown}"), 404, "OPERATION_NOT_FOUND")
 
 
-async def test_a_burst_of_wishes_is_taken(api: ServedApi) -> None:
+async def test_a_burst_of_creates_is_accepted(api: ServedApi) -> None:
     """Each caller gets an instance of its own."""
     answers = await asyncio.gather(*(api.request_create(name=f"n{n}") for n in range(200)))
 
@@ -520,7 +520,7 @@ async def test_a_burst_of_wishes_is_taken(api: ServedApi) -> None:
     assert (await api.get("/api/instances?limit=1")).json["total"] == 200
 
 
-async def test_a_wish_is_placed_by_what_the_provider_says(database: Database) -> None:
+async def test_a_create_is_placed_by_the_providers_catalog(database: Database) -> None:
     """Through the real client; nothing is created within the request."""
     async with (
         start_simulator(stock=10) as sim,
@@ -536,7 +536,7 @@ async def test_a_wish_is_placed_by_what_the_provider_says(database: Database) ->
         assert not sim.instances()
 
 
-async def test_the_openapi_document_describes_the_wish(api: ServedApi) -> None:
+async def test_the_openapi_document_describes_the_create_request(api: ServedApi) -> None:
     """Its fields with their rules, its answers, and the key."""
     document = (await api.get("/schema/openapi.json")).json
     create = document["paths"]["/api/instances"]["post"]

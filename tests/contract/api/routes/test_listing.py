@@ -33,7 +33,7 @@ def by_source(found: dict[str, Any]) -> dict[str, list[str]]:
     return {source: sorted(names) for source, names in sources.items()}
 
 
-async def test_everything_is_listed_once_with_who_knows_of_it(served: ServedApiWithProvider) -> None:
+async def test_every_instance_is_listed_once_with_its_sources(served: ServedApiWithProvider) -> None:
     """What only we know, what only the provider knows, and what both know."""
     await served.api.request_create(name="not-yet-created")
     ours, theirs = await served.managed("ours")
@@ -58,7 +58,7 @@ async def test_everything_is_listed_once_with_who_knows_of_it(served: ServedApiW
     assert merged["novitaInstanceId"] == theirs
 
 
-async def test_the_providers_fields_are_told_and_its_secrets_are_not(served: ServedApiWithProvider) -> None:
+async def test_the_providers_fields_are_shown_without_secrets(served: ServedApiWithProvider) -> None:
     """Names of environment variables help; their values are passwords more often than not."""
     await served.foreign("lab", envs=[{"key": "HF_TOKEN", "value": "hunter2"}], gpuNum=2)
     (item,) = (await served.list())["instances"]
@@ -153,7 +153,7 @@ async def test_the_time_of_reuse_is_a_setting(database: Database) -> None:
         assert (await served.list())["total"] == 1
 
 
-async def test_a_wish_is_in_the_next_answer(served: ServedApiWithProvider) -> None:
+async def test_a_create_is_in_the_next_response(served: ServedApiWithProvider) -> None:
     """A caller who creates and lists must find it; and no other call to the provider is made for it."""
     await served.list()
     pages = served.pages()

@@ -24,7 +24,7 @@ async def api(database: Database) -> AsyncGenerator[ServedApi]:
         yield api
 
 
-async def test_the_summary_tells_the_whole_fleet(api: ServedApi) -> None:
+async def test_the_summary_shows_the_whole_fleet(api: ServedApi) -> None:
     """Two wishes, one of which the provider has begun."""
     made = [(await api.request_create()).json for _ in range(2)]
     await api.change(made[0]["instanceId"], phase=Phase.STARTING, provider_id=ProviderId("gpu-1"))
@@ -91,7 +91,7 @@ async def test_an_odd_number_of_hours_is_refused(api: ServedApi, hours: str) -> 
     assert [(e["field"], e["code"]) for e in error["validationErrors"]] == [("hours", "INVALID_QUERY")]
 
 
-async def test_every_replica_tells_prometheus_the_same_of_the_fleet(api: ServedApi) -> None:
+async def test_every_replica_exports_the_same_fleet_metrics(api: ServedApi) -> None:
     """Read from the database when scraped; nothing was counted along in this process."""
     made = (await api.request_create()).json
     await api.change(made["instanceId"], phase=Phase.STARTING, provider_id=ProviderId("gpu-1"))
@@ -110,7 +110,7 @@ async def test_every_replica_tells_prometheus_the_same_of_the_fleet(api: ServedA
     assert told["corral_provider_budget_per_minute",] == 300
 
 
-async def test_without_a_database_the_process_still_tells_its_own_numbers(api: ServedApi, database: Database) -> None:
+async def test_without_a_database_the_process_still_exports_its_own_metrics(api: ServedApi, database: Database) -> None:
     """A scrape that fails would hide the outage; a number that is not known is left out."""
     await database.close()
     told = samples((await api.get("/metrics")).body)

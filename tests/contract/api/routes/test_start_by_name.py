@@ -76,13 +76,13 @@ async def test_one_that_runs_is_left_alone(served: ServedApiWithProvider) -> Non
     assert (await served.api.get("/api/instances")).json["total"] == 0
 
 
-async def test_a_name_that_nobody_has_is_not_found(served: ServedApiWithProvider) -> None:
+async def test_an_unknown_name_is_not_found(served: ServedApiWithProvider) -> None:
     """Neither here nor there."""
     error_of(await start(served, "nobody"), 404, "INSTANCE_NOT_FOUND")
 
 
 @pytest.mark.parametrize("verb", ["stop", "delete"])
-async def test_only_a_start_looks_elsewhere(served: ServedApiWithProvider, verb: str) -> None:
+async def test_only_a_start_searches_at_the_provider(served: ServedApiWithProvider, verb: str) -> None:
     """What somebody else made is never stopped or deleted by its name."""
     await stopped(served, "theirs")
     answer = await served.api.service.ask("POST", f"/api/instances/{verb}", json={"instanceName": "theirs"})
@@ -90,7 +90,7 @@ async def test_only_a_start_looks_elsewhere(served: ServedApiWithProvider, verb:
     error_of(answer, 404, "INSTANCE_NOT_FOUND")
 
 
-async def test_the_look_up_can_be_turned_off(database: Database) -> None:
+async def test_the_name_lookup_can_be_turned_off(database: Database) -> None:
     """INSTANCE_STARTUP_ENABLE_NAME_LOOKUP=false."""
     async with staged(database) as served:
         await stopped(served, "theirs")

@@ -164,7 +164,7 @@ def test_the_last_errors_decide_what_the_failure_is_called(
     assert ruling.message.startswith("not healthy after 300 s: port 8000: is ")
 
 
-def test_pauses_double_within_a_round_and_begin_anew_with_the_next() -> None:
+def test_pauses_double_within_a_round_and_restart_with_the_next() -> None:
     """An instance that needs minutes is still noticed soon after it comes up."""
     spec = HealthCheckSpec(retry_attempts=3, retry_delay_ms=2000)
 

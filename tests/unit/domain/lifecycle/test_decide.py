@@ -97,7 +97,7 @@ def test_what_is_to_be_deleted_does_not_begin_to_wait() -> None:
     assert held_up(deleted, "HTTP 403") is deleted
 
 
-def test_a_doubt_counts_from_when_the_call_was_over() -> None:
+def test_the_settle_timer_starts_when_the_call_ended() -> None:
     """A call may wait its turn for minutes; listings of that time say nothing of what it did at last."""
     waited = replace(
         FRESH,
@@ -143,7 +143,7 @@ def test_the_deadline_of_a_create_in_doubt_is_kept_and_its_name_searched_for() -
     assert after.failure.code == "STARTUP_TIMEOUT"
 
 
-def test_a_doubt_that_is_settled_after_the_deadline_is_over() -> None:
+def test_a_create_in_doubt_is_settled_after_its_deadline_too() -> None:
     """Else the failed instance would be called stuck for ever."""
     doubtful = replace(
         FRESH, create=CreateAttempt(number=1, sent_at=NOW, doubted_at=NOW), deadline_at=NOW + seconds(30)
@@ -174,7 +174,7 @@ def test_one_missing_listing_changes_nothing() -> None:
     assert (decision.phase, decision.action) == (Phase.READY, Action.CONFIRM)
 
 
-def test_the_second_look_at_a_missing_instance_comes_thirty_seconds_later() -> None:
+def test_the_second_listing_of_a_missing_instance_comes_thirty_seconds_later() -> None:
     """A hiccup of the provider is shorter than that."""
     once = replace(
         BORN,
@@ -186,7 +186,7 @@ def test_the_second_look_at_a_missing_instance_comes_thirty_seconds_later() -> N
     assert decide(once, NOW + seconds(30), POLICY).action is Action.CONFIRM
 
 
-def test_what_was_told_to_go_and_not_found_is_asked_for_once_more_before_it_is_gone() -> None:
+def test_a_deleted_instance_that_is_not_found_is_looked_up_again_before_it_is_gone() -> None:
     """It is not told to go again meanwhile, and not called gone before the provider had time to change its mind."""
     gone = replace(
         BORN,
@@ -205,7 +205,7 @@ def test_what_was_told_to_go_and_not_found_is_asked_for_once_more_before_it_is_g
     )
 
 
-def test_a_confirmed_absence_is_told_as_vanished() -> None:
+def test_a_confirmed_absence_is_reported_as_vanished() -> None:
     """With the word of the contract."""
     decision = decide(
         replace(
@@ -255,7 +255,7 @@ def test_what_comes_up_past_its_deadline_is_not_failed_for_being_late() -> None:
 
 
 @pytest.mark.parametrize("word", [Sighting.RUNNING, Sighting.BOOTING])
-def test_a_failure_stands_until_there_is_news(word: Sighting) -> None:
+def test_a_failure_stays_until_the_instance_changes(word: Sighting) -> None:
     """A second pass over the same facts tells nothing, whatever they are."""
     broken = replace(
         BORN,
@@ -321,7 +321,7 @@ def test_a_decision_that_changes_nothing_is_recorded_as_nothing() -> None:
     assert decided(BORN, same, NOW + seconds(5)) is BORN
 
 
-def test_a_provider_name_tells_whose_it_is() -> None:
+def test_a_provider_name_names_its_installation() -> None:
     """And foreign names tell nothing; nor does a number that we would write otherwise."""
     mark = ProviderName(installation="0a1b2c", instance_id=InstanceId("inst_7f3k"), attempt=12)
 

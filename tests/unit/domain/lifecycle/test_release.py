@@ -65,7 +65,7 @@ def test_only_the_first_such_observation_is_recorded() -> None:
     assert not is_first_without_effect(observed, Sighting.RUNNING, at(4))
 
 
-def test_a_call_whose_end_is_not_known_is_given_time() -> None:
+def test_a_call_with_an_unknown_outcome_is_given_time() -> None:
     """Its worker died: an observation counts from when the call was surely over."""
     crashed = replace(SENT, pending=replace(SENT.pending, ended_at=None))
 

@@ -87,7 +87,7 @@ def looked_at(instance: Instance, seen: ProviderInstance | None, *, after: float
     return looked_up(instance, seen, began=began, now=began + timedelta(seconds=50), settle=SETTLE)
 
 
-def test_a_look_at_one_tells_what_a_listing_would() -> None:
+def test_a_lookup_shows_what_a_listing_would() -> None:
     """And what it tells is as old as the look's beginning."""
     up = looked_at(BORN, shown("p1", Sighting.RUNNING), after=10)
 
@@ -95,7 +95,7 @@ def test_a_look_at_one_tells_what_a_listing_would() -> None:
     assert looked_at(up, shown("p1", Sighting.BOOTING), after=9) is up
 
 
-def test_not_to_be_found_counts_only_after_it_was_told_to_go() -> None:
+def test_a_failed_lookup_counts_only_after_a_delete_was_sent() -> None:
     """Whatever else is not found must be missing in a listing as well."""
     told = looked_at(LEAVING, None, after=100)
 

@@ -22,7 +22,7 @@ def due_after(instance: Instance, seconds: float, peeked_after: float | None = N
     return bool(due_for_lookup([instance], peeked, NOW + timedelta(seconds=seconds), Policy()))
 
 
-def test_what_moves_is_looked_at_a_little_after_it_began_to_move_and_then_ever_more_rarely() -> None:
+def test_changing_instances_are_looked_up_soon_and_then_at_growing_intervals() -> None:
     """A machine that boots for long is not asked after every few seconds."""
     assert [due_after(STARTING, seconds) for seconds in (4.9, 5)] == [False, True]
     assert [due_after(STARTING, seconds, peeked_after=5) for seconds in (9.9, 10)] == [False, True]
@@ -30,7 +30,7 @@ def test_what_moves_is_looked_at_a_little_after_it_began_to_move_and_then_ever_m
     assert [due_after(STARTING, seconds, peeked_after=1000) for seconds in (1239, 1240)] == [False, True]
 
 
-def test_a_new_request_begins_anew() -> None:
+def test_a_new_request_starts_over() -> None:
     """What came of a repeated stop shows soon, or not for long."""
     again = replace(DELETING, pending=replace(DELETING.pending, sent_at=NOW + timedelta(seconds=100)))
 
@@ -50,7 +50,7 @@ def test_a_new_request_begins_anew() -> None:
         replace(DELETING, observation=replace(DELETING.observation, lookup_failed_since=NOW)),
     ],
 )
-def test_what_waits_for_us_and_not_for_the_provider_is_not_looked_at(instance: Instance) -> None:
+def test_instances_that_wait_for_corral_are_not_looked_up(instance: Instance) -> None:
     """Such a look costs a call and changes nothing."""
     assert not due_after(instance, 600)
 

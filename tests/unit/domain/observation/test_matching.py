@@ -112,7 +112,7 @@ def test_a_moved_machine_of_a_deleted_instance_is_reported() -> None:
     )
 
 
-def test_a_create_that_was_given_up_is_told_apart_from_what_nothing_explains() -> None:
+def test_a_given_up_create_is_distinguished_from_an_unexplained_machine() -> None:
     """The first is certainly ours."""
     record = replace(HAS, given_up=(1,))
 

@@ -151,7 +151,7 @@ def test_a_provider_that_was_not_asked_contradicts_nothing() -> None:
     assert (item.source, item.consistency, item.synced_at) == (Source.LOCAL, "local-newer", OURS.observation.sighted_at)
 
 
-def test_a_create_whose_answer_was_lost_is_merged_by_its_mark() -> None:
+def test_a_create_with_a_lost_answer_is_merged_by_its_provider_name() -> None:
     """As the observer would adopt it; not shown twice, once as ours and once as a stranger."""
     doubtful = replace(
         UNBORN,

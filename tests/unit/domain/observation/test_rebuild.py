@@ -43,7 +43,7 @@ def test_of_several_installations_none_is_guessed() -> None:
     assert choose(NEW, {THEIRS: 1, OURS: 3}, THEIRS) == THEIRS
 
 
-def test_a_database_that_knows_who_it_is_takes_no_others() -> None:
+def test_a_database_with_an_identity_imports_no_other() -> None:
     """Whether it has instances, or only machines in the account that carry its mark."""
     assert choose(InstallationRecord(own=OURS, is_blank=False), {THEIRS: 5}, None) == OURS
     assert choose(InstallationRecord(own=OURS, is_blank=True), {THEIRS: 5, OURS: 1}, None) == OURS
@@ -58,7 +58,7 @@ def test_a_mark_that_no_machine_carries_is_refused() -> None:
     assert choose(NEW, {}, None) == NEW.own
 
 
-def test_machines_are_counted_by_whose_they_are() -> None:
+def test_machines_are_counted_by_owner() -> None:
     """Those without a mark are nobody's."""
     listed = [machine("p1"), machine("p2", of="b2"), machine("p3", by=THEIRS), shown("p4", Sighting.RUNNING, name="x")]
 
@@ -120,7 +120,7 @@ def test_a_record_from_before_its_machine_was_made_is_joined_to_it() -> None:
     assert fates(machine("p1"), record=FRESH) == {"p1": RebuildOutcome.JOINED}
 
 
-def test_one_whose_deletion_was_asked_for_is_left_alone() -> None:
+def test_an_instance_being_deleted_is_left_alone() -> None:
     """A record would promise a machine that is about to go."""
     assert fates(machine("p1"), machine("p2", of="b2", is_=Sighting.REMOVING), doomed="p1") == {
         "p1": RebuildOutcome.LEAVING,

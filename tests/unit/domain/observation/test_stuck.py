@@ -61,9 +61,7 @@ def test_a_phase_that_lasts_too_long(fields: dict[str, Any], minutes: float, rea
         ({"phase": Phase.STARTING, "deadline_at": ago(5)}, ago(5), "past its deadline"),
     ],
 )  # fmt: skip
-def test_a_doubt_an_absence_or_a_deadline_that_nobody_settles(
-    fields: dict[str, Any], since: datetime, reason: str
-) -> None:
+def test_an_unsettled_create_absence_or_deadline_is_stuck(fields: dict[str, Any], since: datetime, reason: str) -> None:
     """These have a time of their own, whatever the phase."""
     found = stuck(altered(INSTANCE, **{"goal": Goal.RUNNING, **fields}), NOW)
 

@@ -49,7 +49,7 @@ def request_create(*regions: str, **more: object) -> PlacementRequest:
     return PlacementRequest(product_name=NAME, regions=regions or ("AS-SGP-02",), **more)  # type: ignore[arg-type]  # test's own
 
 
-def test_the_wished_region_goes_before_a_cheaper_one() -> None:
+def test_the_requested_region_goes_before_a_cheaper_one() -> None:
     """People choose a region for latency or law; price decides within it."""
     stock = [shelf(SGP, product("cheap", spot=100_000)), shelf(HK, product("dear", spot=200_000))]
 
