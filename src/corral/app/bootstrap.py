@@ -111,7 +111,7 @@ async def serve(
         process = Process(
             server=HttpServer(http_side.app, listener, clock=clock, limits=limits),
             workers=workers,
-            watch=DependencyMonitor(
+            monitor=DependencyMonitor(
                 database=database,
                 embedded=embedded,
                 simulated=runtime.simulated,

@@ -16,7 +16,7 @@ from corral.store.server.target import DatabaseTarget
 
 
 async def migrate_database(target: DatabaseTarget) -> list[Migration]:
-    """Bring the schema up to date; answers what was applied."""
+    """Bring the schema up to date; returns the migrations applied."""
     return await migrate(target, first=pgqueuer_adapter.install)
 
 
@@ -27,7 +27,7 @@ async def opened_database(
     """
     The database these settings name: a server's address, or an embedded one for as long as this is open.
 
-    Raises SettingsError when it can never be used as it is set, and StoreUnavailableError when it is away.
+    Raises SettingsError when the settings can never work, and StoreUnavailableError when it cannot be reached.
     """
     url = settings.store.database_url
     if url is not None:
@@ -47,7 +47,7 @@ async def opened_database(
 
 @contextmanager
 def usable_data_dir(settings: Settings) -> Generator[None]:
-    """Raise SettingsError in place of what the operating system says to a directory that cannot be written."""
+    """Raise SettingsError instead of an OSError about the data directory."""
     try:
         yield
     except OSError as error:

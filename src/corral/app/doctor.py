@@ -1,8 +1,8 @@
 """
-Is everything there that Corral needs? What `corral doctor` looks at, one finding each, in the order one would.
+The checks of `corral doctor`.
 
-It starts nothing and changes nothing: the provider is asked one harmless question, databases are only read. Every
-failed finding says what to do next.
+They start and change nothing: one list call to the provider, reads of the database. Every failed check says what to do
+next.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from corral.store.server.target import DatabaseTarget
 from corral_client import AsyncClient, CorralApiError
 
 ASK_WITHIN_SECONDS: Final = 10.0
-"""A person waits for the answer; a provider that takes longer for one small list is as good as away."""
+"""A person waits for the result; a provider that takes longer for one small list counts as unreachable."""
 MOST_SKEW: Final = timedelta(seconds=60)
 """Receivers of webhooks refuse signatures some minutes old; a minute leaves room, and healthy clocks are far nearer."""
 LEAST_FREE_BYTES: Final = 1_000_000_000
@@ -44,7 +44,7 @@ LEAST_FREE_BYTES: Final = 1_000_000_000
 
 
 class CheckStatus(StrEnum):
-    """What a check came to."""
+    """The outcome of a check."""
 
     OK = "ok"
     FAILED = "failed"
@@ -53,25 +53,25 @@ class CheckStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckResult:
-    """One thing that was looked at."""
+    """One check and its outcome."""
 
     check: str
-    verdict: CheckStatus
+    status: CheckStatus
     found: str
     next_step: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Answer:
-    """What one question to the provider or the database showed."""
+class _Timed:
+    """The result of asking the provider or the database."""
 
-    finding: CheckResult
+    result: CheckResult
     ahead: timedelta | None = None
     """How far our clock is ahead of theirs; None when that is not known."""
 
 
 async def examine(configuration: Callable[[], Configuration], clock: Clock, *, url: str | None) -> list[CheckResult]:
-    """Look at everything; *url* is where the service should be, by default where these settings put it."""
+    """Run every check; *url* is the address of the service, by default the one from the settings."""
     try:
         settings = configuration().settings
     except SettingsError as error:
@@ -84,15 +84,15 @@ async def examine(configuration: Callable[[], Configuration], clock: Clock, *, u
     return [
         _ok("settings", "every one is accepted"),
         _data_directory(settings.store.data_dir.absolute()),
-        database.finding,
-        provider.finding,
+        database.result,
+        provider.result,
         _clock(provider=provider.ahead, database=database.ahead),
         service,
     ]
 
 
 def _host(settings: Settings) -> str:
-    """The address to reach it by: one that means every address is not one."""
+    """The address to connect to: a wildcard address becomes loopback."""
     host = settings.http.host
     if host in {"0.0.0.0", "::"}:  # noqa: S104  # compared, not bound
         return "127.0.0.1"
@@ -110,13 +110,13 @@ def _data_directory(path: Path) -> CheckResult:
             name, f"{place} cannot be written to", "give it to this user, or choose another: CORRAL_DATA_DIR"
         )
     free = shutil.disk_usage(place).free
-    told = f"{path}{'' if place == path else ' (not made yet)'}, {free / 1e9:.1f} GB free"
+    found = f"{path}{'' if place == path else ' (not made yet)'}, {free / 1e9:.1f} GB free"
     if free < LEAST_FREE_BYTES:
-        return _failed(name, told, "free at least 1 GB there, or choose another place with CORRAL_DATA_DIR")
-    return _ok(name, told)
+        return _failed(name, found, "free at least 1 GB there, or choose another place with CORRAL_DATA_DIR")
+    return _ok(name, found)
 
 
-async def _database(settings: Settings, clock: Clock) -> _Answer:
+async def _database(settings: Settings, clock: Clock) -> _Timed:
     name, url = "database", settings.store.database_url
     if url is not None:
         target, what = DatabaseTarget(url=url.get_secret_value()), "the server named by DATABASE_URL"
@@ -128,41 +128,41 @@ async def _database(settings: Settings, clock: Clock) -> _Answer:
         try:
             find_binaries()
         except StoreError as error:
-            return _Answer(finding=_failed(name, "there is no PostgreSQL to run", error.message))
+            return _Timed(result=_failed(name, "there is no PostgreSQL to run", error.message))
         if running is None:
-            return _Answer(finding=_ok(name, f"{what} is not running; `corral serve` starts it"))
+            return _Timed(result=_ok(name, f"{what} is not running; `corral serve` starts it"))
         target = running
     try:
         if url is not None:
             await check_server(target)
         seen = await report(target)
     except (StoreError, SettingsError) as error:
-        return _Answer(finding=_failed(name, error.message, step))
-    except Exception as error:  # noqa: BLE001  # a refusal of the driver's, whatever it is, is a finding
-        return _Answer(finding=_failed(name, f"{what} refuses: {type(error).__name__}", step))
-    return _Answer(finding=_schema(seen, f"{what}, version {seen.server_version}"), ahead=clock.now() - seen.at)
+        return _Timed(result=_failed(name, error.message, step))
+    except Exception as error:  # noqa: BLE001  # any refusal of the driver is a failed check
+        return _Timed(result=_failed(name, f"{what} refuses: {type(error).__name__}", step))
+    return _Timed(result=_schema(seen, f"{what}, version {seen.server_version}"), ahead=clock.now() - seen.at)
 
 
-def _schema(seen: SchemaReport, told: str) -> CheckResult:
+def _schema(seen: SchemaReport, found: str) -> CheckResult:
     name = "database"
     if seen.unknown:
-        return _failed(name, f"{told}, was used by a newer Corral", "run that release, or restore an older database")
+        return _failed(name, f"{found}, was used by a newer Corral", "run that release, or restore an older database")
     if seen.missing:
-        return _failed(name, f"{told}, lacks {len(seen.missing)} migrations", "run `corral migrate`")
-    return _ok(name, f"{told}, schema up to date")
+        return _failed(name, f"{found}, lacks {len(seen.missing)} migrations", "run `corral migrate`")
+    return _ok(name, f"{found}, schema up to date")
 
 
-async def _provider(settings: Settings, clock: Clock) -> _Answer:
+async def _provider(settings: Settings, clock: Clock) -> _Timed:
     name, key = "provider", settings.provider.api_key
     if key is None:
         address = SimulatedProvider(settings.store.data_dir, clock).running()
         if address is None:
-            return _Answer(finding=_ok(name, "the simulator; not running, `corral serve` starts it"), ahead=None)
+            return _Timed(result=_ok(name, "the simulator; not running, `corral serve` starts it"), ahead=None)
         return await _ask(address, SecretStr(API_KEY), "the simulator: nothing is real, nothing is billed", clock)
     return await _ask(settings.provider.base_url, key, f"the real one, at {settings.provider.base_url}", clock)
 
 
-async def _ask(base_url: str, key: SecretStr, what: str, clock: Clock) -> _Answer:
+async def _ask(base_url: str, key: SecretStr, what: str, clock: Clock) -> _Timed:
     name = "provider"
     async with AsyncExitStack() as stack:
         exchange = HttpExchange(base_url=base_url, api_key=key, timeout_seconds=ASK_WITHIN_SECONDS, clock=clock)
@@ -173,11 +173,11 @@ async def _ask(base_url: str, key: SecretStr, what: str, clock: Clock) -> _Answe
         except CloudError as error:
             refused = error.code == "AUTHENTICATION_FAILED"
             step = "set a valid NOVITA_API_KEY" if refused else f"check that {base_url} can be reached from here"
-            told = "refused the key" if refused else error.message
-            return _Answer(finding=_failed(name, f"{what}: {told}", step), ahead=_ahead(exchange, clock.now()))
+            found = "refused the key" if refused else error.message
+            return _Timed(result=_failed(name, f"{what}: {found}", step), ahead=_ahead(exchange, clock.now()))
         seconds = clock.monotonic() - began
-        told = f"{what}; it took the key and listed {len(clusters)} clusters in {seconds * 1000:.0f} ms"
-        return _Answer(finding=_ok(name, told), ahead=_ahead(exchange, clock.now()))
+        found = f"{what}; it took the key and listed {len(clusters)} clusters in {seconds * 1000:.0f} ms"
+        return _Timed(result=_ok(name, found), ahead=_ahead(exchange, clock.now()))
 
 
 def _ahead(exchange: HttpExchange, now: datetime) -> timedelta | None:
@@ -187,17 +187,17 @@ def _ahead(exchange: HttpExchange, now: datetime) -> timedelta | None:
 def _clock(*, provider: timedelta | None, database: timedelta | None) -> CheckResult:
     name, step = "clock", "set the clock of this machine (by NTP); signatures and deadlines depend on it"
     if provider is not None and abs(provider) > MOST_SKEW:
-        return _failed(name, _told_skew(provider, "the provider's"), step)
+        return _failed(name, _skew(provider, "the provider's"), step)
     if database is not None and abs(database) > MOST_SKEW:
-        return _failed(name, f"{_told_skew(database, 'the database')}'s, which is used instead", step)
+        return _failed(name, f"{_skew(database, 'the database')}'s, which is used instead", step)
     if provider is None:
-        return CheckResult(check=name, verdict=CheckStatus.SKIPPED, found="no answer of the provider told its time")
+        return CheckResult(check=name, status=CheckStatus.SKIPPED, found="no answer of the provider included its time")
     return _ok(name, f"within {max(1, round(abs(provider.total_seconds())))} s of the provider's")
 
 
-def _told_skew(ahead: timedelta, whose: str) -> str:
+def _skew(ahead: timedelta, reference: str) -> str:
     seconds = ahead.total_seconds()
-    return f"{abs(seconds):.0f} s {'ahead of' if seconds > 0 else 'behind'} {whose}"
+    return f"{abs(seconds):.0f} s {'ahead of' if seconds > 0 else 'behind'} {reference}"
 
 
 async def _service(settings: Settings, address: str) -> CheckResult:
@@ -209,21 +209,21 @@ async def _service(settings: Settings, address: str) -> CheckResult:
         return _failed(name, error.message, "start it with `corral serve`, or say where it is with --url")
     provider = health.dependencies.get("novitaApi")
     simulated = isinstance(provider, dict) and provider.get("kind") == "simulator"
-    told = f"Corral {health.version} at {address}, on {'the simulator' if simulated else 'the real provider'}"
+    found = f"Corral {health.version} at {address}, on {'the simulator' if simulated else 'the real provider'}"
     down = [part for part, word in health.services.items() if word != "up"]
     if down:
-        return _failed(name, f"{told}; down: {', '.join(down)}", f"see its log, and {address}/health")
+        return _failed(name, f"{found}; down: {', '.join(down)}", f"see its log, and {address}/health")
     if health.version != __version__:
-        return _failed(name, f"{told}; this command is {__version__}", "restart the service after an upgrade")
+        return _failed(name, f"{found}; this command is {__version__}", "restart the service after an upgrade")
     if simulated != (settings.provider.api_key is None):
         have = "no NOVITA_API_KEY is set here" if not simulated else "NOVITA_API_KEY is set here"
-        return _failed(name, f"{told}; {have}", "restart the service with the settings that are meant")
-    return _ok(name, told)
+        return _failed(name, f"{found}; {have}", "restart the service with the settings that are meant")
+    return _ok(name, found)
 
 
 def _ok(check: str, found: str) -> CheckResult:
-    return CheckResult(check=check, verdict=CheckStatus.OK, found=found)
+    return CheckResult(check=check, status=CheckStatus.OK, found=found)
 
 
 def _failed(check: str, found: str, next_step: str) -> CheckResult:
-    return CheckResult(check=check, verdict=CheckStatus.FAILED, found=found, next_step=next_step)
+    return CheckResult(check=check, status=CheckStatus.FAILED, found=found, next_step=next_step)

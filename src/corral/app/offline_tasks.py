@@ -33,7 +33,7 @@ APPLICATION_NAME = "recovery of corral"
 
 
 async def export(settings: Settings, write: Callable[[str], object], on_progress: OnProgress) -> Header:
-    """Hand every line of an export to *write*; the schema stays as it is, whichever release made it."""
+    """Pass every line of an export to *write*; the schema is not migrated."""
     clock, data_dir = SystemClock(), settings.store.data_dir
     if settings.store.database_url is None and not locate(data_dir).exists():
         raise GoalRefusedError(f"there is nothing to export: no database is in {data_dir.absolute()}")
@@ -44,13 +44,13 @@ async def export(settings: Settings, write: Callable[[str], object], on_progress
 
 
 async def restore(settings: Settings, lines: Iterable[bytes], on_progress: OnProgress) -> Header:
-    """Import the file that consists of *lines*, all of it or nothing."""
+    """Import the file that consists of *lines*, in one transaction."""
     clock, lines = SystemClock(), iter(lines)
     header = archive.read_header(next(lines, b""), newest_schema=migrations()[-1].number)
     async with opened_database(settings, clock) as (target, _):
         await _prepare(target, header.schema)
         async with (
-            exclusive_access(target) as solitude,
+            exclusive_access(target) as exclusive,
             _connected(target) as database,
             database.transaction() as connection,
         ):
@@ -58,18 +58,18 @@ async def restore(settings: Settings, lines: Iterable[bytes], on_progress: OnPro
                 connection=connection, queue=import_queue(database), header=header, on_progress=on_progress
             )
             await importing.run(lines, clock.now())
-            await solitude.check()
+            await exclusive.check()
         await migrate_database(target)
     return header
 
 
 async def rebuild(settings: Settings, *, installation: str | None, dry_run: bool) -> RebuildPlan:
-    """Record every machine of ours that the database does not know, from the provider's list; or only look."""
+    """Record the machines of this installation that have no record; with *dry_run*, return the plan only."""
     clock = SystemClock()
     async with AsyncExitStack() as stack:
         target, _ = await stack.enter_async_context(opened_database(settings, clock))
         await migrate_database(target)
-        solitude = await stack.enter_async_context(exclusive_access(target))
+        exclusive = await stack.enter_async_context(exclusive_access(target))
         database = await stack.enter_async_context(_connected(target))
         runtime = await stack.enter_async_context(
             open_runtime(
@@ -95,12 +95,12 @@ async def rebuild(settings: Settings, *, installation: str | None, dry_run: bool
         if not dry_run:
             async with database.transaction() as connection:
                 await rebuilding.record(connection, plan)
-                await solitude.check()
+                await exclusive.check()
     return plan
 
 
 async def _prepare(target: DatabaseTarget, schema: int) -> None:
-    """Give a new database the schema that the rows were written under; what came later is applied to them after."""
+    """Give a new database the schema of the exported rows; later migrations run after the import."""
     steps = migrations()
     is_new = len((await report(target)).missing) == len(steps)
     chosen = [step for step in steps if step.number <= schema] if is_new else steps

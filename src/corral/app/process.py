@@ -1,7 +1,7 @@
 """
-One running process: it serves and works until a signal, looks after what it depends on, and leaves in good order.
+Runs one process: serves and works until a signal, monitors its dependencies, and shuts down in order.
 
-`wiring.py` puts the parts together; this file only runs them.
+`bootstrap.py` builds the parts; this file runs them.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from corral.store.session import presence
 from corral.store.session.database import Database
 from corral.store.tables import last_listing
 
-WATCH_SECONDS = 1.0
-"""How often our dependencies are looked at; `/health` is at most this much behind."""
+CHECK_SECONDS = 1.0
+"""How often dependencies are checked; `/health` is at most this much behind."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,24 +42,24 @@ class Process:
 
     server: HttpServer
     workers: Sequence[Worker]
-    watch: DependencyMonitor
+    monitor: DependencyMonitor
     service_health: ProcessHealth
     end_streams: Callable[[], None]
-    """Ends what would otherwise be answered for ever."""
+    """Ends the event streams, which would otherwise stay open."""
     background: tuple[BackgroundTask, ...]
-    """What else runs until the end."""
+    """Further tasks that run until the end."""
     clock: Clock
 
     async def run(self, on_ready: Callable[[str], None]) -> None:
-        """Serve and work until SIGTERM or SIGINT; then stop taking, let end what runs, and return."""
+        """Serve and work until SIGTERM or SIGINT; then accept nothing new, let running work finish, and return."""
         stop = asyncio.Event()
         loop = asyncio.get_running_loop()
-        for wish in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(wish, stop.set)
-        await self.watch.look()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, stop.set)
+        await self.monitor.check()
         stopped = asyncio.create_task(stop.wait())
-        watch = BackgroundTask("watch", self.watch.run)
-        behind = [asyncio.create_task(supervise(task, self.clock)) for task in (watch, *self.background)]
+        monitor = BackgroundTask("dependency monitor", self.monitor.run)
+        behind = [asyncio.create_task(supervise(task, self.clock)) for task in (monitor, *self.background)]
         serving = asyncio.create_task(self.server.serve())
         working = [supervise(BackgroundTask("worker", worker.run), self.clock) for worker in self.workers]
         ending = [serving, *map(asyncio.create_task, working)]
@@ -69,8 +69,8 @@ class Process:
 
         log.info("service.stopping")
         self.service_health.stopping = True
-        for wish in (signal.SIGTERM, signal.SIGINT):
-            loop.remove_signal_handler(wish)  # a second signal ends the process at once
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.remove_signal_handler(number)  # a second signal ends the process at once
         self.end_streams()
         self.server.stop()
         await asyncio.gather(*(worker.stop() for worker in self.workers))
@@ -82,7 +82,7 @@ class Process:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DependencyMonitor:
-    """Looks after what a process depends on, and reports how it fares."""
+    """Checks the dependencies of a process, restarts those it started, and reports their health."""
 
     database: Database
     embedded: EmbeddedServer | None
@@ -92,28 +92,26 @@ class DependencyMonitor:
     metrics: Metrics
     clock: Clock
     poll_interval: timedelta = timedelta(seconds=30)
-    """How often the provider is observed when nothing moves."""
+    """How often the provider is listed when nothing is in motion."""
     pause: Pause = field(default_factory=Pause)
-    """Told whether the processing of jobs is paused."""
+    """Set to whether the processing of jobs is paused."""
     dropped_log_lines: Callable[[], int] = lambda: 0
 
     async def run(self) -> None:
-        """Look for ever."""
+        """Check once a second, for ever."""
         while True:
-            await self.clock.sleep(WATCH_SECONDS)
-            await self.look()
+            await self.clock.sleep(CHECK_SECONDS)
+            await self.check()
 
-    async def look(self) -> None:
-        """Start again what died, and report."""
+    async def check(self) -> None:
+        """Restart what died, and report."""
         self.metrics.log_lines_dropped.inc(self.dropped_log_lines())
-        await self._look_at_database()
-        await self._look_at_provider()
+        await self._check_database()
+        await self._check_provider()
 
-    async def _look_at_database(self) -> None:
+    async def _check_database(self) -> None:
         if self.embedded is not None and self.embedded.needs_attention():
-            self._report_database(
-                problem="it is being started again"
-            )  # starting it takes seconds, in which nobody should be told it is up
+            self._report_database(problem="it is being started again")  # which takes seconds
             with contextlib.suppress(StoreUnavailableError):
                 await self.embedded.ensure()
         asked = self.clock.now()
@@ -124,13 +122,13 @@ class DependencyMonitor:
         if seen.at is None:
             return
         try:
-            await self._look_at_work()
+            await self._check_work()
         except StoreUnavailableError as error:
-            # The probe is the smallest statement there is: a database that answers no other is of no use.
+            # The probe is the smallest statement: a database that answers no other cannot be used.
             self._report_database(problem=error.message)
 
-    async def _look_at_work(self) -> None:
-        """Whether jobs are taken and the provider is observed, by this process or another."""
+    async def _check_work(self) -> None:
+        """Report whether any process takes jobs and observes the provider."""
         async with self.database.connection() as connection:
             last, workers = await last_listing.last(connection), await presence.workers_alive(connection)
             paused = await pause.read(connection)
@@ -174,7 +172,7 @@ class DependencyMonitor:
         self.service_health.report("jobQueue", up=up)
         self.metrics.database_up.set(up)
 
-    async def _look_at_provider(self) -> None:
+    async def _check_provider(self) -> None:
         if self.simulated is not None and self.simulated.needs_attention():
             with contextlib.suppress(CloudTransientError):
                 await self.simulated.ensure()

@@ -1,4 +1,4 @@
-"""What a process does. Apart from the settings, which take long to import: every command knows its options."""
+"""What a process does. Not in the settings, which take long to import: every command needs this for its options."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class Role(StrEnum):
-    """What a process does; said on the command line, not in a setting."""
+    """What a process does; an option of the command line, not a setting."""
 
     ALL = "all"
     API = "api"

@@ -1,8 +1,8 @@
 """
 Time, as an argument.
 
-The only file that reads the clock or sleeps; everything else is handed a `Clock`, so that tests step time instead
-of waiting for it.
+The only file that reads the clock or sleeps; everything else gets a `Clock`, so that tests step time instead of
+waiting for it.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ MOST_SKEW: Final = timedelta(seconds=2)
 """How far the clock in use may be from the database's before it is corrected. Smaller, and the time a
 statement takes counts as a difference; larger, and processes disagree on deadlines, some of which are seconds."""
 MOST_SAMPLE: Final = timedelta(seconds=1)
-"""A reading of the database's clock that took longer says too little."""
+"""A reading of the database's clock that took longer is too inaccurate."""
 _SINCE_BOOT: Final[int] = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 """Linux stops CLOCK_MONOTONIC while the host is suspended and has CLOCK_BOOTTIME; macOS does not stop it."""
 
 
 class Clock(Protocol):
-    """What the rest of the program may ask of time."""
+    """Time, as the rest of the program uses it."""
 
     def now(self) -> datetime:
         """The present instant, in UTC."""
@@ -42,15 +42,15 @@ class Clock(Protocol):
 
 
 async def is_set_within(event: asyncio.Event, seconds: float, clock: Clock) -> bool:
-    """Wait for *event*, but no longer than *seconds*; answers whether it is set."""
+    """Wait for *event*, but no longer than *seconds*; returns whether it is set."""
     if event.is_set():
         return True
-    told = asyncio.ensure_future(event.wait())
+    waiting = asyncio.ensure_future(event.wait())
     slept = asyncio.ensure_future(clock.sleep(seconds))
     try:
-        await asyncio.wait({told, slept}, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait({waiting, slept}, return_when=asyncio.FIRST_COMPLETED)
     finally:
-        told.cancel()
+        waiting.cancel()
         slept.cancel()
     return event.is_set()
 
@@ -86,7 +86,7 @@ class SharedClock(SystemClock):
     Deadlines are written by one process and judged by another. With one process an hour ahead, every new instance would
     be past its deadline at once. All processes on one database share its clock, so they agree.
 
-    Between two comparisons time goes on by the seconds since boot, never by the machine's clock: setting that clock,
+    Between two comparisons time advances by the seconds since boot, never by the machine's clock: setting that clock,
     ahead or back, has no effect here until the database's clock shows it too.
     """
 

@@ -1,8 +1,8 @@
 """
-Files and sockets: the system lets a process have only so many open, and everything we do takes some.
+The limit of open files and sockets, and how many of them callers may use.
 
-Often that is 1,024, unless one asks for more. We ask for what we may have, and keep enough for ourselves: callers who
-took the last one would cut us off from the database and the provider.
+The soft limit is often 1,024. The process raises it to the hard limit and keeps enough descriptors for itself: without
+any left it could reach neither the database nor the provider.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import resource
 from typing import Final
 
 MOST: Final = 65_536
-"""More than anybody needs; some systems allow a billion."""
+"""More than any installation needs; some systems allow a billion."""
 OURS: Final = 100
 """For the event loop, listeners, logs, the database's own files, the provider and receivers of webhooks."""
 A_JOB: Final = 8
@@ -22,7 +22,7 @@ A_SEND: Final = 3
 
 
 def take_all() -> int:
-    """Ask for as many handles as this process may have; answers how many that are."""
+    """Raise the soft limit as far as allowed; returns the new limit."""
     now, allowed = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = MOST if allowed == resource.RLIM_INFINITY else min(allowed, MOST)
     if now == resource.RLIM_INFINITY or now >= wanted:

@@ -1,7 +1,7 @@
 """
-Who of several processes owns a thing on this machine: the one that holds a lock on its file.
+A lock on a file: one of several processes on this machine owns what the file stands for.
 
-The kernel releases the lock when its holder dies, however it dies, so an owner is never a ghost.
+The kernel releases the lock when its holder dies, however it dies.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pathlib import Path
 
 
 class FileLock:
-    """A claim to the thing behind *path*."""
+    """A lock on the file *path*."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -20,11 +20,11 @@ class FileLock:
 
     @property
     def held(self) -> bool:
-        """Whether the thing is ours."""
+        """Whether this process holds the lock."""
         return self._handle is not None
 
     def claim(self) -> bool:
-        """Take it if nobody has it; True when it is ours."""
+        """Take the lock unless another process holds it; returns whether this process holds it."""
         if self._handle is None:
             handle = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             try:
@@ -36,7 +36,7 @@ class FileLock:
         return True
 
     def release(self) -> None:
-        """Let it go."""
+        """Release the lock."""
         if self._handle is not None:
             os.close(self._handle)
             self._handle = None

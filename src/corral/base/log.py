@@ -20,24 +20,24 @@ from pydantic import SecretStr
 from corral.base.log_writer import QueuedWriter
 
 LOG_EVENTS: Final[dict[str, str]] = {
-    "service.starting": "The process begins; says which version, role and data it uses.",
+    "service.starting": "The process starts; says which version and role.",
     "service.ready": "Requests are served and jobs are taken; says where.",
-    "service.stopping": "A stop was asked for; running work may end.",
+    "service.stopping": "A stop was requested; running work may finish.",
     "service.stopped": "The process ends.",
     "task.failed": "A long-lived task met an unexpected error; it is started again after the pause that is named.",
     "clock.corrected": "This machine's clock differs from the database's by the seconds named; the database's is used.",
     "log.dropped": "Standard output was not read for so long that lines of the log were dropped; says how many.",
     "server.full": "There are as many connections as this process can take; more are refused until some end.",
-    "simulator.started": "No provider key is set; the built-in simulator stands in for the provider.",
-    "simulator.ended": "The simulator ended unasked; it is started again.",
+    "simulator.started": "No provider key is set; the built-in simulator replaces the provider.",
+    "simulator.ended": "The simulator ended unexpectedly; it is started again.",
     "database.starting": "The embedded PostgreSQL is being started.",
     "database.ready": "The database answers and is migrated.",
     "database.lost": "The database cannot be reached; requests answer 503 until it is back.",
     "database.regained": "The database answers again.",
     "database.migrated": "A migration was applied.",
-    "notices.listening": "Changes made by other processes are heard; caches begin empty.",
-    "notices.lost": "Changes made by other processes are not heard; it is tried again, and caches only expire.",
-    "notices.unreadable": "A notice on our channel is not one of ours; it is passed over.",
+    "notices.listening": "Notifications of other processes are received; caches start empty.",
+    "notices.lost": "Notifications of other processes are not received; it is tried again, and caches only expire.",
+    "notices.unreadable": "A notification on our channel cannot be read; it is ignored.",
     "process.lost": "Another process died, froze or was cut off; its sessions were ended and its jobs put back.",
     "process.unreported": "This process could not report to the database that it lives; it is tried again.",
     "worker.started": "Jobs are being taken.",
@@ -49,23 +49,23 @@ LOG_EVENTS: Final[dict[str, str]] = {
     "job.unsaved": "A job's outcome could not be stored; it will run again on some worker.",
     "jobs.swept": "Finished jobs past their time were removed.",
     "answers.swept": "Answers kept under idempotency keys for a day were removed.",
-    "audit.unwritten": "A line of the audit log could not be written; it is told here instead.",
+    "audit.unwritten": "A line of the audit log could not be written; it is logged here instead.",
     "audit.swept": "Lines of the audit log past their time were removed.",
-    "cloud.called": "The provider was asked once; says what, the HTTP status (or why there was none) and how long.",
+    "cloud.called": "One provider call; says which, the HTTP status (or why there was none) and how long.",
     "cloud.retried": "A call that is safe to repeat failed and is tried again.",
-    "cloud.breaker_opened": "The provider kept failing; it is left alone for a while.",
+    "cloud.breaker_opened": "The provider kept failing; it is not called for a while.",
     "cloud.breaker_closed": "The provider answers again.",
-    "cloud.budget_halved": "The provider said we ask too often; the calls a minute were halved.",
-    "cloud.budget_unshared": "The shared budget cannot be reached; a part of it is used without asking.",
-    "cloud.budget_shared_again": "The shared budget is back; what was used meanwhile was charged to it.",
-    "cloud.word_unknown": "The provider used a word for an instance's state that has no meaning here; it is in motion.",
-    "instance.look_refused": "The provider refuses to describe an instance; it is asked again.",
+    "cloud.budget_halved": "The provider throttled us; the limit of calls a minute was halved.",
+    "cloud.budget_unshared": "The shared rate limiter cannot be reached; this process uses a part of the limit.",
+    "cloud.budget_shared_again": "The shared rate limiter is back; the calls made meanwhile were counted.",
+    "cloud.word_unknown": "The provider sent an unknown instance status; the instance counts as in motion.",
+    "instance.look_refused": "The provider refused to describe an instance; it is asked again.",
     "instance.phase_changed": "An instance entered another phase; says from where and why.",
-    "instance.create_in_doubt": "A create call may have happened; it is looked for before anything is asked again.",
+    "instance.create_in_doubt": "A create call may have happened; its name is looked up before another is sent.",
     "instance.id_unrecorded": "The provider returned an id that could not be recorded; its name is searched for.",
     "instance.waiting": "An instance cannot be created at the moment; it is tried again until its deadline.",
     "instance.start_refused": "The provider did not start or restart an instance; it is asked again for a while.",
-    "instance.ask_in_doubt": "A start, stop, restart or delete may have happened; the next look tells.",
+    "instance.ask_in_doubt": "A start, stop, restart or delete may have happened; the next observation shows it.",
     "instance.ask_refused": "The provider refused to stop or delete an instance; it is asked again, and may be billed.",
     "create.allowed_by_name_lookup": "A create is sent because a lookup of its name shows that it has no machine.",
     "create.machine_found": "A create was not sent: a lookup of its name found a machine, which is recorded.",
@@ -76,25 +76,25 @@ LOG_EVENTS: Final[dict[str, str]] = {
     "instance.adopted_by_name": "An instance got a machine that was found by its name: lost, moved or newer.",
     "instance.illegal_transition": "A mistake in Corral: a change of phase that the lifecycle does not have. It was "
     "not recorded, nothing followed from it, and the instance is looked at again later.",
-    "instance.going_in_circles": "One pass took more steps than it ever should; a mistake in the tables.",
-    "listing.degraded": "The merged listing could not ask the provider; what is known is shown, with a warning.",
-    "instance.stuck": "An instance makes no progress; `/api/orphans` tells why and what happens next.",
+    "instance.going_in_circles": "A mistake in Corral: one reconcile pass took more steps than the lifecycle allows.",
+    "listing.degraded": "The merged listing could not ask the provider; it shows the records, with a warning.",
+    "instance.stuck": "An instance makes no progress; `/api/orphans` shows why and what happens next.",
     "orphan.found": "A provider instance carries our mark and belongs to no record; `/api/orphans` lists it.",
     "orphan.deleted": "The grace period of an orphan is over; the provider is asked to delete it.",
-    "orphan.sweep_failed": "Orphans could not be looked after, because the provider could not be asked; tried again.",
-    "observer.leading": "This process is the one that looks at the provider.",
-    "observer.interrupted": "The lead was lost, usually because the database went away; it is sought again.",
-    "observer.look_failed": "The provider could not be listed; what is known stands, marked stale.",
+    "orphan.sweep_failed": "The orphan sweep failed because the provider could not be asked; tried again.",
+    "observer.leading": "This process leads: it observes the provider.",
+    "observer.interrupted": "Leadership was lost, usually because the database went away; it is sought again.",
+    "observer.look_failed": "The provider could not be listed; the records stay as they are, marked stale.",
     "observer.listing_not_trusted": "The provider's list lacks machines that a lookup finds, or none was made of yet.",
     "observer.name_lookup_failed": "Creates in doubt could not be looked up by name; tried again later.",
-    "observer.peek_failed": "An instance that moves could not be looked at by its id; it is tried again later.",
-    "webhook.delivered": "A receiver took a message.",
-    "webhook.retried": "A receiver did not take a message; it is sent again later.",
+    "observer.peek_failed": "An instance in motion could not be looked up by its id; tried again later.",
+    "webhook.delivered": "A receiver accepted a message.",
+    "webhook.retried": "A receiver did not accept a message; it is sent again later.",
     "webhook.given_up": "A message is not sent any more; it is listed, and can be sent again by hand.",
-    "deliveries.swept": "Old deliveries were removed, and pending ones that nobody came for put in line again.",
+    "deliveries.swept": "Old deliveries were removed, and pending ones without a job were queued again.",
     "requests.unshared": "Counts for the request limit were not exchanged with other processes; tried again.",
     "streams.interrupted": "New events could not be read for the streams; it is tried again.",
-    "request.failed": "A request ended in an error that is ours.",
+    "request.failed": "A request failed because of a bug in Corral.",
     "request.served": "A request was answered.",
     "library.logged": "A library we use logged something.",
 }
@@ -102,7 +102,7 @@ LOG_EVENTS: Final[dict[str, str]] = {
 
 log: Final = structlog.stdlib.get_logger("corral")
 _level: Final = logging.getLogger("corral")
-"""Logs nothing; it knows the level."""
+"""Logs nothing; it holds the level."""
 
 
 def configure_logging(level: str, *, stream: TextIO | None = None, queued: bool = False) -> QueuedWriter | None:
@@ -138,7 +138,7 @@ def configure_logging(level: str, *, stream: TextIO | None = None, queued: bool 
     _level.setLevel(threshold)
     root = logging.getLogger()
     root.handlers[:] = [_LibraryHandler()]
-    root.setLevel(max(threshold, logging.WARNING))  # what libraries say below a warning is noise to an operator
+    root.setLevel(max(threshold, logging.WARNING))  # operators need only warnings of libraries
     return writer
 
 
@@ -153,7 +153,7 @@ def correlation_id() -> str | None:
 
 
 def is_debugging() -> bool:
-    """Whether a line at debug level would be written; where every microsecond counts, ask before making one."""
+    """Whether a line at debug level would be written; hot paths check it before building one."""
     return _level.isEnabledFor(logging.DEBUG)
 
 
@@ -177,7 +177,7 @@ def _redacted(value: object) -> object:
 def _escape_control_characters(
     _logger: object, _method: str, event: MutableMapping[str, Any]
 ) -> MutableMapping[str, Any]:
-    """Make texts from elsewhere, such as the provider's messages, harmless to a terminal."""
+    """Escape control characters in texts such as the provider's messages, for a terminal."""
     return {key: _printable(value) if isinstance(value, str) else value for key, value in event.items()}
 
 

@@ -23,7 +23,7 @@ FLUSH_SECONDS: Final = 2.0
 
 
 class QueuedWriter:
-    """A text stream onto *fd* whose `write` never blocks; *on_dropped* is called with the number of lines lost."""
+    """A text stream onto *fd* that never blocks on `write`; calls *on_dropped* with the number of lines lost."""
 
     def __init__(self, fd: int, *, most_lines: int = MOST_LINES, on_dropped: Callable[[int], object]) -> None:
         self._fd = fd

@@ -27,7 +27,7 @@ class ReconcileEnd(StrEnum):
     BUSY = "busy"
     """Another pass had it."""
     STALE = "stale"
-    """Somebody else changed it meanwhile."""
+    """Another process changed it meanwhile."""
     FAILED = "failed"
     """An error, ours or the provider's; it is tried again."""
 
@@ -59,17 +59,17 @@ class MetricFamily:
 
 
 def blank(family: MetricFamily) -> CounterMetricFamily | GaugeMetricFamily:
-    """*family* without numbers, for those who fill it when asked."""
+    """*family* without values, for a collector to fill."""
     kind = CounterMetricFamily if family.kind == "counter" else GaugeMetricFamily
     return kind(family.name, family.meaning, labels=family.labels)
 
 
 class Metrics:
     """
-    The numbers one process counts. What is true of the whole fleet is not among them: `engine/queries/fleet_gauges.py`.
+    The metrics of one process; those of the whole fleet are in `engine/queries/fleet_gauges.py`.
 
-    Labels are words of our own tables, never ids. Those known from the beginning are there from the beginning: a graph
-    of something that never happened shows zero, not a gap.
+    Label values come from our own tables and are never ids. Those known in advance exist from the start, so that a
+    graph of something that never happened shows zero, not a gap.
     """
 
     def __init__(self) -> None:
@@ -88,12 +88,12 @@ class Metrics:
         self.jobs_paused = self._gauge("corral_jobs_paused", "1 while the processing of jobs is paused.")
         self.job_seconds = self._histogram("corral_job_seconds", "Time one job run took.", "type")
         self.webhook_attempts = self._counter(
-            "corral_webhook_attempts_total", "Webhook messages sent, by what came of it.", "fate"
+            "corral_webhook_attempts_total", "Webhook messages sent, by outcome.", "fate"
         )
         self.webhook_seconds = self._histogram("corral_webhook_attempt_seconds", "Time a receiver took to answer.")
         self.audit_unwritten = self._counter(
             "corral_audit_unwritten_total",
-            "Requests missing in the audit log: beyond the limit of unknown callers (`strangers`), or `failed`.",
+            "Requests missing in the audit log: beyond the limit for unknown callers (`strangers`), or `failed`.",
             "reason",
         )
         self.log_lines_dropped = self._counter(
@@ -119,11 +119,11 @@ class Metrics:
             for outcome in ActionEnd:
                 self.actions.labels(action, outcome)
         self.ready_seconds = self._histogram(
-            "corral_time_to_ready_seconds", "From the wish to ready.", "kind", buckets=READY_BUCKETS
+            "corral_time_to_ready_seconds", "From the request to ready.", "kind", buckets=READY_BUCKETS
         )
         self.ready_lag_seconds = self._histogram(
             "corral_readiness_lag_seconds",
-            "From the provider's first word that an instance runs to ready.",
+            "From the first observation that an instance runs to ready.",
             "kind",
             buckets=LAG_BUCKETS,
         )
@@ -141,10 +141,10 @@ class Metrics:
         self.provider_retries = self._counter("corral_provider_retries_total", "Requests repeated.", "endpoint")
         self.provider_permits_unshared = self._counter(
             "corral_provider_permits_unshared_total",
-            "Calls allowed without asking the shared budget, because it could not be reached.",
+            "Calls allowed without the shared rate limiter, because it could not be reached.",
         )
         self.provider_permits_refused = self._counter(
-            "corral_provider_permits_refused_total", "Calls given up because the budget had no room for too long."
+            "corral_provider_permits_refused_total", "Calls given up because the rate limit had no room for too long."
         )
         self.provider_breaker = self._gauge(
             "corral_provider_breaker_state", "1 for the present state of this process's circuit breaker.", "state"
@@ -171,7 +171,7 @@ class Metrics:
         return Histogram(name, meaning, labels, registry=self.registry, buckets=buckets)
 
     def count_request(self, method: str, route: str, status: int, seconds: float) -> None:
-        """Count one answered request; looking its counters up by label every time would cost more than counting."""
+        """Count one answered request; the counters are kept, because a lookup by label costs more."""
         key = (method, route, status)
         counters = self._request_counters.get(key)
         if counters is None:

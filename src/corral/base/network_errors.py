@@ -1,9 +1,8 @@
 """
 What a failed connection or HTTP exchange means, in the words of `domain/health/network_faults.py`.
 
-The one place that reads the exceptions of aiohttp and the operating system for those who talk to machines that are
-neither ours nor the provider's API: health probes and webhooks. A test walks aiohttp's exceptions and fails on one
-that has no row here.
+The one place that interprets exceptions of aiohttp and the operating system for health probes and webhooks. A test
+walks aiohttp's exceptions and fails on one that has no row here.
 """
 
 from __future__ import annotations
@@ -50,17 +49,17 @@ NAMED_FAULTS = MappingProxyType[type[BaseException], Category](
         aiohttp.ClientResponseError: Category.INVALID_RESPONSE,
         aiohttp.RedirectClientError: Category.INVALID_RESPONSE,
         HttpProcessingError: Category.INVALID_RESPONSE,
-        # An address that is none: whoever named it answered nonsense.
+        # Not a valid address, as in a redirect.
         aiohttp.InvalidURL: Category.INVALID_RESPONSE,
         aiohttp.NonHttpUrlClientError: Category.INVALID_RESPONSE,
         UnicodeError: Category.INVALID_RESPONSE,
         ValueError: Category.INVALID_RESPONSE,
     }
 )
-"""Exceptions whose class says it all; the nearest class in the inheritance order counts."""
+"""Exceptions that the class alone identifies; the nearest class in the inheritance order counts."""
 
 SYSTEM_FAULTS = (aiohttp.ClientOSError, OSError)
-"""Exceptions whose error number says it."""
+"""Exceptions that the error number identifies."""
 
 _BY_NUMBER = MappingProxyType(
     {
@@ -78,7 +77,7 @@ _BY_NUMBER = MappingProxyType(
 )
 
 EXCHANGE_ERRORS = (aiohttp.ClientError, HttpProcessingError, OSError, EOFError, ValueError)
-"""Everything a connection or an HTTP exchange with a stranger may raise (a time-out is an OSError)."""
+"""Everything a connection or an HTTP exchange may raise (a time-out is an OSError)."""
 
 _MESSAGES = MappingProxyType(
     {
@@ -95,9 +94,9 @@ _MESSAGES = MappingProxyType(
 
 
 def fault_category(error: BaseException) -> Category:
-    """The category of anything in `EXCHANGE_ERRORS`; UNKNOWN for what nobody foresaw."""
+    """The category of anything in `EXCHANGE_ERRORS`; UNKNOWN for anything else."""
     if isinstance(error, aiohttp.ClientConnectorError) and isinstance(error.os_error, AddressRefusedError):
-        return Category.ADDRESS_REFUSED  # also from the resolver, whose errors would count as a failed lookup
+        return Category.ADDRESS_REFUSED  # also from the resolver, where it would count as a failed lookup
     for kind in type(error).__mro__:
         if kind in NAMED_FAULTS:
             return NAMED_FAULTS[kind]
@@ -108,9 +107,9 @@ def fault_category(error: BaseException) -> Category:
 
 def fault_message(error: BaseException) -> str:
     """
-    What happened, for a person and for public eyes.
+    A public description of what happened.
 
-    Written by us, because the libraries' texts carry addresses, which may carry secrets.
+    Not the libraries' texts, because they contain addresses, which may contain secrets.
     """
     return _MESSAGES.get(fault_category(error), f"failed in an unforeseen way ({type(error).__name__})")
 

@@ -47,7 +47,7 @@ def _address(name: str, default: str | None, *, accepts: str, holds_token: bool 
 
 
 def _accepted(is_right: Callable[[str], bool]) -> AfterValidator:
-    """Refuses a text, also a secret one, unless *is_right* says that it is accepted."""
+    """A validator that rejects a text, also a secret one, unless *is_right* accepts it."""
 
     def check(value: Any) -> Any:
         text = value.get_secret_value() if isinstance(value, SecretStr) else value
@@ -72,7 +72,7 @@ _ORIGIN = re.compile(r"\*|null|[a-z][a-z0-9+.-]*://[a-z0-9*.:\[\]_-]+")
 
 
 def _checked_origins(words: tuple[str, ...]) -> tuple[str, ...]:
-    """Refuse what no browser ever sends, such as an origin with a path, a capital or no scheme."""
+    """Raise ValueError for what no browser sends, such as an origin with a path, a capital or no scheme."""
     if not all(_ORIGIN.fullmatch(word) for word in words):
         raise ValueError("not accepted")
     return words
@@ -106,7 +106,7 @@ class Group(BaseModel):
 
 
 class HttpSettings(Group):
-    """Who may reach the service, and where."""
+    """Where the service listens and which callers it accepts."""
 
     host: str = _text("HOST", "127.0.0.1")
     """Address to listen on. Any address but loopback needs an API key to exist first."""
@@ -129,12 +129,12 @@ class HttpSettings(Group):
 
 
 class ProviderSettings(Group):
-    """The account at novita.ai, and how hard it may be asked."""
+    """The account at novita.ai, and how often it is called."""
 
     api_key: Annotated[SecretStr | None, _accepted(_is_header_value)] = _secret(
         "NOVITA_API_KEY", accepts="printable ASCII characters without spaces"
     )
-    """Key of the novita.ai account. Unset: the built-in simulator stands in for the provider."""
+    """Key of the novita.ai account. Unset: the built-in simulator replaces the provider."""
     base_url: Annotated[str, _accepted(urls.is_provider_address)] = _address(
         "NOVITA_API_BASE_URL",
         "https://api.novita.ai/gpu-instance/openapi",
@@ -144,20 +144,20 @@ class ProviderSettings(Group):
     request_timeout_ms: int = _whole("REQUEST_TIMEOUT", 30_000, 100, 600_000)
     """Milliseconds until a call to the provider is given up."""
     max_retry_attempts: int = _whole("MAX_RETRY_ATTEMPTS", 3, 1, 10)
-    """How often a failed job, or a provider call that is safe to repeat, is tried again."""
+    """How often a failed job, or a provider call that is safe to repeat, is retried."""
     rate_limit_per_minute: Literal["auto"] | Annotated[int, Field(ge=1, le=100_000)] = Field(
         "auto", alias="NOVITA_RATE_LIMIT_PER_MINUTE", title="auto, or a whole number from 1 to 100000"
     )
-    """Calls a minute the provider may be asked, by all processes together; `auto` learns it from its answers."""
+    """Calls a minute to the provider, by all processes together; `auto` learns the limit from its answers."""
     breaker_threshold: int = _whole("CIRCUIT_BREAKER_THRESHOLD", 0, 0, 1000)
-    """Failures in a row after which the provider is left alone for a while. 0: 2 more than MAX_RETRY_ATTEMPTS, at
+    """Failures in a row after which the provider is not called for a while. 0: 2 more than MAX_RETRY_ATTEMPTS, at
     least 5."""
     breaker_recovery_ms: int = _whole("CIRCUIT_BREAKER_RECOVERY_MS", 60_000, 5000, 3_600_000)
-    """Longest pause, in milliseconds, before a failing provider is tried again; the first pause is 5 s."""
+    """Longest pause, in milliseconds, before a failing provider is called again; the first pause is 5 s."""
 
 
 class StoreSettings(Group):
-    """Where Corral remembers."""
+    """Where Corral stores its records."""
 
     database_url: Annotated[SecretStr | None, _accepted(urls.is_database_address)] = _secret(
         "DATABASE_URL", accepts="a postgresql:// address"
@@ -175,9 +175,9 @@ class InstanceSettings(Group):
     regions: Words = _words("CORRAL_REGIONS", ("AS-SGP-02", "CN-HK-01", "AS-IN-01"), least=1)
     """Regions tried in this order after the preferred one, comma-separated."""
     poll_interval_seconds: int = _whole("INSTANCE_POLL_INTERVAL", 30, 1, 300)
-    """Seconds between looks at the provider when nothing is in motion."""
+    """Seconds between listings of the provider account when nothing is in motion."""
     startup_max_wait_ms: int = _whole("INSTANCE_STARTUP_MAX_WAIT_TIME", 600_000, 10_000, 86_400_000)
-    """Milliseconds a start may take before it is called failed."""
+    """Milliseconds a start may take before it counts as failed."""
     startup_name_lookup: bool = _flag("INSTANCE_STARTUP_ENABLE_NAME_LOOKUP", default=True)
     """Whether a start by name may look an unknown name up at the provider."""
     ready_status: Literal["ready", "running"] = _choice("CORRAL_READY_STATUS", "ready", ("ready", "running"))
@@ -205,14 +205,14 @@ class HealthCheckSettings(Group):
     retry_delay_ms: int = _whole("HEALTH_CHECK_RETRY_DELAY_MS", 2000, 100, 30_000)
     """Milliseconds before the first repetition; doubles with each."""
     max_wait_ms: int = _whole("HEALTH_CHECK_MAX_WAIT_TIME_MS", 300_000, 30_000, 1_800_000)
-    """Milliseconds from the first check until the instance is called unhealthy."""
+    """Milliseconds from the first check until the instance counts as unhealthy."""
     allow_private: bool = _flag("CORRAL_HEALTH_CHECK_ALLOW_PRIVATE", default=False)
     """Whether checks may connect to loopback, private and link-local addresses that the provider names.
     Loopback is always allowed while the provider itself is there, as the simulator is."""
 
 
 class WebhookSettings(Group):
-    """Where changes are told."""
+    """Where events are sent."""
 
     url: Annotated[str | None, _accepted(urls.is_address)] = _address(
         "WEBHOOK_URL", None, accepts="an http:// or https:// address", holds_token=True
@@ -234,7 +234,7 @@ class CacheSettings(Group):
     cleanup_interval_seconds: int = _whole("CACHE_CLEANUP_INTERVAL", 60, 1, 86_400)
     """Seconds between removals of expired values from all caches; until then they only take memory."""
     listing_ttl_seconds: int = _whole("COMPREHENSIVE_CACHE_TTL", 30, 0, 3600)
-    """Seconds the merged listing is remembered. 0: not at all."""
+    """Seconds the merged listing is remembered. 0: never."""
 
 
 class ListingSettings(Group):
@@ -249,7 +249,7 @@ class ListingSettings(Group):
 
 
 class LogSettings(Group):
-    """What is told on standard output."""
+    """What is logged on standard output."""
 
     level: LogLevel = _choice("LOG_LEVEL", LogLevel.INFO, tuple(LogLevel))
     """Least important level that is logged."""

@@ -18,7 +18,7 @@ from corral.domain.backoff import delay
 
 FIRST_PAUSE_SECONDS: Final = 0.5
 MOST_PAUSE_SECONDS: Final = 30.0
-"""Shorter pauses fill the log while a task cannot work at all; longer ones delay its return after the cause is gone."""
+"""Shorter pauses fill the log while a task cannot work; longer ones delay its return after the cause is gone."""
 LONG_RUN_SECONDS: Final = 60.0
 """A task that ran for this long before it failed starts with the shortest pause again."""
 

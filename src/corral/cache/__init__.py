@@ -1,7 +1,7 @@
 """
-What we have just been told, kept for a while so as not to ask again.
+Bounded caches with expiry, and the list of the caches there are.
 
-Called by the engine; calls nothing but the clock.
-Rule: a cache is never the only place that knows something, so dropping any of it at any time is always right.
-Start at `cache.py`; `book.py` names the caches there are, with their times and sizes.
+Called by the engine and the API. Calls the clock only.
+Rule: a cache never holds the only copy of anything, so any entry may be dropped at any time.
+Start with `cache.py`; `registry.py` lists the caches with their times and sizes.
 """

@@ -1,11 +1,11 @@
 """
 One cache: values that expire, in bounded number, each loaded once however many ask for it at the same time.
 
-Three promises that are easy to break:
-a failed load is told to everybody who waited for it and then forgotten;
-who stops waiting does not stop the load for the others;
-a value whose key was dropped while it was being loaded is given to those who waited, and not kept, because it may have
-been read before the change that the drop tells of.
+Three guarantees that are easy to break:
+a failed load raises in every waiter and is not kept;
+cancelling a waiter does not cancel the load for the others;
+a value whose key was dropped while it was loaded goes to the waiters and is not kept, because it may have been read
+before the change that caused the drop.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Generic, TypeVar, cast
 from corral.base.clock import Clock
 
 MOST_KEYS_SHOWN = 100
-"""Statistics name at most this many keys; more is a dump and not a look."""
+"""Statistics name at most this many keys; more would be a dump of the cache."""
 
 V = TypeVar("V")
 
@@ -29,23 +29,23 @@ class CacheStats:
     """One cache in numbers, counted since the process started."""
 
     size: int
-    """Entries held; an expired one counts until something meets it."""
+    """Entries held; an expired one counts until it is read or cleaned up."""
     hits: int
     misses: int
-    """Questions that had to wait for a load, their own or one already under way."""
+    """Reads that waited for a load, their own or one already under way."""
     sets: int
     deletes: int
     """Entries dropped or cleared."""
     evictions: int
-    """Entries that went by themselves: pushed out by newer ones, or past their time."""
+    """Entries that expired or were pushed out by newer ones."""
     keys: tuple[str, ...]
-    """The last used first, at most 100."""
+    """The most recently used first, at most 100."""
 
     @property
     def hit_ratio(self) -> float:
-        """The share of questions answered at once; 0 before the first."""
-        asked = self.hits + self.misses
-        return self.hits / asked if asked else 0.0
+        """The share of reads served without a load; 0 before the first."""
+        reads = self.hits + self.misses
+        return self.hits / reads if reads else 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,17 +80,17 @@ class Cache(Generic[V]):
         self._size = 0
         self._clock = clock
         self._entries: OrderedDict[str, _Entry[V]] = OrderedDict()
-        self._flights: dict[str, asyncio.Task[V]] = {}
-        self._disowned: set[asyncio.Task[V]] = set()
-        self._hurried: dict[asyncio.Task[V], float] = {}
+        self._loading: dict[str, asyncio.Task[V]] = {}
+        self._detached: set[asyncio.Task[V]] = set()
+        self._deadlines: dict[asyncio.Task[V], float] = {}
         self._hits = self._misses = self._sets = self._deletes = self._evictions = 0
 
     async def get(self, key: str, load: Callable[[], Awaitable[V]], *, since: Callable[[V], float] | None = None) -> V:
         """
         The value of *key*, loaded by *load* unless it is held; raises what the load raises.
 
-        Its time counts from the end of the load, or from the (monotonic) instant *since* tells of the value: one made
-        from other cached values is no younger than the oldest of them.
+        Its time counts from the end of the load, or from the monotonic time that *since* returns for the value: a value
+        made from other cached values is as old as the oldest of them.
         """
         entry = self._fresh(key)
         if entry is not None:
@@ -98,35 +98,35 @@ class Cache(Generic[V]):
             self._entries.move_to_end(key)
             return entry.value
         self._misses += 1
-        flight = self._flights.get(key)
-        if flight is None:
-            flight = asyncio.create_task(self._load_once(key, load, since))
-            flight.add_done_callback(_note_failure)
-            self._flights[key] = flight
-        # Not `await flight`: a waiter that is cancelled would take the load, and so all other waiters, with it.
-        await asyncio.wait([flight])
-        return flight.result()
+        loading = self._loading.get(key)
+        if loading is None:
+            loading = asyncio.create_task(self._load_once(key, load, since))
+            loading.add_done_callback(_note_failure)
+            self._loading[key] = loading
+        # Not `await loading`: cancelling one waiter would cancel the load for all.
+        await asyncio.wait([loading])
+        return loading.result()
 
     def peek(self, key: str) -> V | None:
-        """What is held of *key*, if anything; it counts as no question."""
+        """The value held for *key*, or None; counted neither as hit nor as miss."""
         entry = self._fresh(key)
         return None if entry is None else entry.value
 
     def count(self, *, hit: bool) -> None:
-        """Count a question that was answered with a `peek` (*hit*) or had to be answered otherwise."""
+        """Count a read that `peek` served (*hit*) or did not."""
         if hit:
             self._hits += 1
         else:
             self._misses += 1
 
     def put(self, key: str, value: V) -> None:
-        """Hold *value*, whatever is being loaded for *key*."""
-        self._disown(key)
+        """Hold *value*; a load of *key* under way is not kept."""
+        self._detach(key)
         self._store(key, value, self._clock.monotonic())
 
     def drop(self, key: str) -> bool:
-        """Forget *key*, also what is being loaded for it; answers whether it was held and still good."""
-        self._disown(key)
+        """Drop *key*, also a load under way; returns whether an unexpired value was held."""
+        self._detach(key)
         held = self._fresh(key) is not None
         if held:
             self._remove(key)
@@ -134,9 +134,9 @@ class Cache(Generic[V]):
         return held
 
     def clear(self) -> int:
-        """Forget everything, also what is being loaded; answers how many entries there were."""
-        for key in list(self._flights):
-            self._disown(key)
+        """Drop everything, also loads under way; returns how many entries were held."""
+        for key in list(self._loading):
+            self._detach(key)
         removed = len(self._entries)
         self._entries.clear()
         self._size = 0
@@ -145,20 +145,20 @@ class Cache(Generic[V]):
 
     def expire_within(self, seconds: float) -> None:
         """
-        Let nothing that is held now, or being loaded, be given out for longer than *seconds* from now on.
+        Let everything held now, or being loaded, expire after *seconds* at most.
 
-        For answers made from so many things that one of them changes all the time: dropped at every change they would
-        never be held at all.
+        For values made from so much data that part of it changes constantly: dropped at every change, they would never
+        be cached.
         """
         limit = self._clock.monotonic() + seconds
         for key, entry in self._entries.items():
             if entry.expires_at > limit:
                 self._entries[key] = _Entry(entry.value, limit)
-        for flight in self._flights.values():
-            self._hurried.setdefault(flight, limit)
+        for loading in self._loading.values():
+            self._deadlines.setdefault(loading, limit)
 
     def cleanup(self) -> int:
-        """Forget what has expired; answers how many entries that were."""
+        """Drop expired entries; returns how many."""
         now = self._clock.monotonic()
         expired = [key for key, entry in self._entries.items() if entry.expires_at <= now]
         for key in expired:
@@ -179,24 +179,24 @@ class Cache(Generic[V]):
         )
 
     async def _load_once(self, key: str, load: Callable[[], Awaitable[V]], since: Callable[[V], float] | None) -> V:
-        flight = cast("asyncio.Task[V]", asyncio.current_task())
+        loading = cast("asyncio.Task[V]", asyncio.current_task())
         try:
             value = await load()
-            if self._flights.get(key) is flight:
+            if self._loading.get(key) is loading:
                 made_at = self._clock.monotonic() if since is None else since(value)
-                self._store(key, value, made_at, until=self._hurried.get(flight))
+                self._store(key, value, made_at, until=self._deadlines.get(loading))
         finally:
-            if self._flights.get(key) is flight:
-                del self._flights[key]
-            self._hurried.pop(flight, None)
+            if self._loading.get(key) is loading:
+                del self._loading[key]
+            self._deadlines.pop(loading, None)
         return value
 
-    def _disown(self, key: str) -> None:
-        """Let a load under way end for those who wait, but not be kept; whoever asks from here on loads anew."""
-        flight = self._flights.pop(key, None)
-        if flight is not None:
-            self._disowned.add(flight)  # the loop itself holds tasks only weakly
-            flight.add_done_callback(self._disowned.discard)
+    def _detach(self, key: str) -> None:
+        """Let a load under way finish for its waiters without keeping its value; later reads load again."""
+        loading = self._loading.pop(key, None)
+        if loading is not None:
+            self._detached.add(loading)  # the event loop holds only weak references to tasks
+            loading.add_done_callback(self._detached.discard)
 
     def _fresh(self, key: str) -> _Entry[V] | None:
         entry = self._entries.get(key)
@@ -231,7 +231,7 @@ class Cache(Generic[V]):
         self._size -= self._size_of(self._entries.pop(key).value)
 
 
-def _note_failure(flight: asyncio.Task[V]) -> None:
-    """Look at the error of a load nobody waits for any more, so that the loop does not complain about it."""
-    if not flight.cancelled():
-        flight.exception()
+def _note_failure(loading: asyncio.Task[V]) -> None:
+    """Retrieve the error of a load without waiters, so that the event loop does not log it."""
+    if not loading.cancelled():
+        loading.exception()

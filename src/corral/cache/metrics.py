@@ -1,4 +1,4 @@
-"""The caches in numbers, for Prometheus: read when asked, so that counting costs the caches nothing."""
+"""The metrics of the caches, read from their statistics when Prometheus scrapes."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ FAMILIES: Final = (
 
 
 class CacheCollector(Collector):
-    """What one process's caches did; register it with the metrics' registry."""
+    """The metrics of one process's caches; register it with the metrics' registry."""
 
-    def __init__(self, book: CacheRegistry) -> None:
-        self._book = book
+    def __init__(self, caches: CacheRegistry) -> None:
+        self._caches = caches
 
     def collect(self) -> Iterable[Metric]:
-        """Every number of every cache."""
+        """Every metric of every cache."""
         entries, hits, misses, evictions = found = [blank(family) for family in FAMILIES]
-        for name, cache in self._book:
+        for name, cache in self._caches:
             stats = cache.stats()
             entries.add_metric([name.value], stats.size)
             hits.add_metric([name.value], stats.hits)

@@ -50,8 +50,8 @@ def doctor(
 
     configure_logging("error")
     findings = asyncio.run(examine(lambda: configuration({}), SystemClock(), url=url))
-    healthy = not any(finding.verdict is CheckStatus.FAILED for finding in findings)
-    lines = [Line(f.check, f.verdict.value, f.found, f.next_step) for f in findings]
+    healthy = not any(finding.status is CheckStatus.FAILED for finding in findings)
+    lines = [Line(f.check, f.status.value, f.found, f.next_step) for f in findings]
     if json:
         print_json(Report(healthy=healthy, findings=lines))
     else:

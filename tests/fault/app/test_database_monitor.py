@@ -69,10 +69,10 @@ async def test_a_dead_database_is_reported_before_it_is_restarted(short_dir: Pat
         clock=clock,
     )
     try:
-        await watch.look()
+        await watch.check()
         os.kill(int((cluster_location.locate(data_dir) / "postmaster.pid").read_text().splitlines()[0]), signal.SIGKILL)
         await until(server.needs_attention)
-        await watch.look()
+        await watch.check()
     finally:
         await database.close()
         await server.stop()
@@ -98,7 +98,7 @@ async def test_health_says_when_nothing_is_observed_or_no_worker_is_alive(databa
     async def healthy_after(statement: str) -> bool:
         async with database.connection() as connection:
             await connection.execute(statement)
-        await watch.look()
+        await watch.check()
         return service_health.healthy
 
     assert not await healthy_after(
@@ -130,13 +130,13 @@ async def test_a_database_that_answers_only_the_probe_is_not_healthy(
         metrics=Metrics(),
         clock=clock,
     )
-    await watch.look()
+    await watch.check()
     before = service_health.up["database"]
     async with database.transaction() as other:
         await other.execute("LOCK TABLE corral_processes")
-        await watch.look()
+        await watch.check()
         meanwhile, problem = service_health.up["database"], service_health.notes["database"].get("problem")
-    await watch.look()
+    await watch.check()
     await hurried.close()
 
     assert (before, meanwhile, service_health.up["database"]) == (True, False, True)
@@ -160,13 +160,13 @@ async def test_a_pause_of_another_process_is_read_and_shown(database: Database) 
     queue = JobQueue(database, Registry())
 
     paused = await queue.pause(LINE)
-    await watch.look()
+    await watch.check()
     assert pause.is_on
     assert service_health.up["jobQueue"]
     assert service_health.notes["jobQueue"] == {"paused": True, "pausedAt": iso(paused.at)}
     assert metrics.registry.get_sample_value("corral_jobs_paused") == 1
 
     await queue.resume(LINE)
-    await watch.look()
+    await watch.check()
     assert not pause.is_on
     assert service_health.notes["jobQueue"] == {"paused": False, "pausedAt": None}
