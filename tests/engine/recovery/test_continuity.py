@@ -9,6 +9,8 @@ import pytest
 from support.archives import another, exported, imported
 from support.stepped_engine import stepped_engine
 
+from corral.domain.lifecycle.decide import Policy
+from corral.engine.reconcile.create_gate import CreateGate
 from corral.store.server.migrate import migrations
 from corral.store.server.target import DatabaseTarget
 from corral.store.session.database import Connection, Database
@@ -72,7 +74,7 @@ async def test_a_table_restored_in_place_is_not_continued(target: DatabaseTarget
 async def test_an_imported_database_is_not_continued(
     server: DatabaseTarget, database: Database, target: DatabaseTarget, into: str
 ) -> None:
-    """Whichever release wrote the file: what came after the export may have machines."""
+    """Whichever release wrote the file: what came after the export may have machines, also after the first listing."""
     is_old = into == "one of an older release"
     async with stepped_engine(database, target) as engine, another(server, migrated=not is_old) as copy:
         await engine.request_create()
@@ -84,6 +86,9 @@ async def test_an_imported_database_is_not_continued(
                 await use(connection)
         await imported(copy, lines)
         async with connected(copy) as connection:
+            assert not await is_continued(connection)
+            await CreateGate(engine.clock, Policy()).start(connection)
+            await last_listing.remember(connection, engine.clock.now())
             assert not await is_continued(connection)
 
 

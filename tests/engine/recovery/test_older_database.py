@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 import asyncpg
 import pytest
 from conftest import TEMPLATE
+from support.archives import another, exported, imported
 from support.backups import OURS, ready, restore, rows
 from support.stepped_engine import SteppedEngine, stepped_engine
 
@@ -135,6 +136,31 @@ async def test_a_machine_made_within_the_lists_lag_before_the_restore_is_not_mad
             assert why is not None
             assert "may be older than the provider account" in why.message
             assert (await again.until(request_create, Phase.READY)).provider_id == original
+
+        assert engine.sim.ledger(OURS).most_at_once == 1
+
+
+async def test_a_machine_made_within_the_lists_lag_before_an_import_is_not_made_again(
+    server: DatabaseTarget, database: Database, target: DatabaseTarget
+) -> None:
+    """Neither by the process that reads the first listing after the import, nor by one that starts after it."""
+    async with stepped_engine(database, target, list_lag_seconds=40) as engine, another(server) as copy:
+        request_create = await engine.request_create()
+        await imported(copy, await exported(target))
+        await engine.work()
+        (original,) = [machine.id for machine in engine.sim.instances(OURS)]
+        restored = await Database.connect(copy, most_connections=6)
+        try:
+            async with stepped_engine(restored, copy, after=engine, listed=False) as first:
+                await first.steps(3)
+                async with stepped_engine(restored, copy, after=engine, listed=False) as second:
+                    await second.steps(3)
+                    why = (await second.get(request_create)).waiting
+                    assert why is not None
+                    assert "may be older than the provider account" in why.message
+                    assert (await second.until(request_create, Phase.READY)).provider_id == original
+        finally:
+            await restored.close()
 
         assert engine.sim.ledger(OURS).most_at_once == 1
 

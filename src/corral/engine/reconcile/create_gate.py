@@ -70,16 +70,19 @@ class CreateGate:
     async def start(self, connection: Connection) -> None:
         """Count listings from here on; called at the start of the process, so that the first one counts."""
         now = await last_listing.listings(connection)
-        self._server, self._settling = now.server, frozenset()
-        self._count_from(now)
-        self._identity = await continuity.identity(connection, self._place)
-        if not await continuity.is_continued(connection, self._identity):
-            self._settling = await continuity.without_machine(connection)
-            self._settled_at = self._clock.monotonic() + self._settle_seconds
-        if self._settling:
-            log.warning("create.waits_for_settling", seconds=round(self._settle_seconds), creates=len(self._settling))
+        identity = await continuity.identity(connection, self._place)
+        settling: frozenset[InstanceId] = frozenset()
+        if not await continuity.is_continued(connection, identity):
+            await continuity.mark_restored(connection)
+            settling = await continuity.without_machine(connection)
+        if settling:
+            log.warning("create.waits_for_settling", seconds=round(self._settle_seconds), creates=len(settling))
         else:
-            await continuity.record(connection, self._identity, now.server)
+            await continuity.record(connection, identity, now.server)
+        # Set last: after an error in one of these queries the next check starts again.
+        self._server, self._identity, self._settling = now.server, identity, settling
+        self._settled_at = self._clock.monotonic() + self._settle_seconds
+        self._count_from(now)
 
     def is_settling(self, instance_id: InstanceId) -> bool:
         """Whether no listing counts yet for this request, because the database may be older than the account."""

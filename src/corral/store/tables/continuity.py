@@ -5,7 +5,8 @@ The database stores its own identity. A copy carries the identity of the origina
 
 - recovery to a point in time and a promoted standby begin another timeline;
 - a dump restored on another server has another system identifier, one on the same server another database or table;
-- `corral import` removes the identity, and leaves instances in a database that never had a listing;
+- `corral import` removes the identity, and leaves instances in a database that never had a listing; the first process
+  stores `RESTORED`, which no database has, before it reads one;
 - a copied data directory of the embedded server has other files (*place*, from `server/embedded.py`).
 
 A storage snapshot that is rolled back, and files of a server that are put back without such a recovery, have the same
@@ -23,6 +24,8 @@ from corral.domain.instance import InstanceId
 from corral.domain.lifecycle.tables import Phase
 from corral.store.session.database import Connection
 
+RESTORED: Final = "restored"
+"""The identity of an imported database until a process that waited for the settle time records its own."""
 _SERVER: Final = """
 SELECT system_identifier || '/' || left(pg_walfile_name(pg_current_wal_lsn()), 8) FROM pg_control_system()
 """
@@ -63,6 +66,12 @@ async def without_machine(connection: Connection) -> frozenset[InstanceId]:
         "SELECT id FROM corral_instances WHERE phase = $1 AND provider_id IS NULL", Phase.CREATING.value
     )
     return frozenset(InstanceId(row["id"]) for row in rows)
+
+
+async def mark_restored(connection: Connection) -> None:
+    """Store that a database without an identity is not continued, which its first listing would hide."""
+    if await connection.fetchval("SELECT identity FROM corral_last_look") is None:
+        await connection.execute("UPDATE corral_last_look SET identity = $1 WHERE identity IS NULL", RESTORED)
 
 
 async def record(connection: Connection, present: str, server: datetime) -> None:
