@@ -1,10 +1,10 @@
 """
-Asking the endpoints of an instance whether they work.
+Health checks of an instance's endpoints.
 
-The machines asked are not ours and may do anything: hang, drip, flood, redirect, send a compressed bomb. So every
-check ends within its time-out, at most 64 KiB of an answer are held, nothing is followed, and no answer raises. Where
-they are says the provider; addresses that the policy does not admit, such as a metadata service, are not connected to.
-Certificates are verified: an endpoint its users' browsers would warn of is not ready.
+The machines are not ours and may hang, send slowly, send too much, redirect, or send a compressed bomb. So every check
+ends within its time-out, at most 64 KiB of a response are held, no redirect is followed, and no response raises. The
+provider gives the addresses; those that the policy does not admit, such as a metadata service, are not connected to.
+Certificates are verified: an endpoint that browsers would warn of is not ready.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from corral.outbound.resolver import ThreadedResolver
 
 BODY_PATIENCE_SECONDS = 2.0
 """
-How long the body may take once the status is there; then what came is judged.
+How long the body may take after the status; then what was received is judged.
 
 An application that streams (events, video) never ends its body and is alive. Longer only delays such an application;
 much shorter, and an error page behind a slow proxy could be missed.
@@ -86,12 +86,13 @@ class Prober:
         self, endpoints: Iterable[Endpoint], spec: HealthCheckSpec, *, previous: HealthReport | None = None
     ) -> HealthReport:
         """
-        Ask every endpoint that *spec* selects once, all at the same time; takes `timeout_ms` and a little at most.
+        Check every endpoint that *spec* selects once, all at the same time, within little more than `timeout_ms`.
 
-        *previous* is the report of the check before, in this wait for the instance; the answer counts on from it.
+        *previous* is the report of the check before; the result continues its count.
         """
         began_at = self._clock.now()
-        seen = await asyncio.gather(*(self._ask(one, spec) for one in checkable(endpoints, spec.target_port)))
+        chosen = checkable(endpoints, spec.target_port)
+        seen = await asyncio.gather(*(self._check_endpoint(one, spec) for one in chosen))
         return HealthReport(
             endpoints=tuple(seen),
             first_checked_at=began_at if previous is None else previous.first_checked_at,
@@ -99,7 +100,7 @@ class Prober:
             checks=1 if previous is None else previous.checks + 1,
         )
 
-    async def _ask(self, endpoint: Endpoint, spec: HealthCheckSpec) -> EndpointHealth:
+    async def _check_endpoint(self, endpoint: Endpoint, spec: HealthCheckSpec) -> EndpointHealth:
         began = self._clock.monotonic()
         error = await self._failure(endpoint, spec)
         return EndpointHealth(
@@ -114,7 +115,7 @@ class Prober:
     async def _failure(self, endpoint: Endpoint, spec: HealthCheckSpec) -> ProbeFailure | None:
         if not endpoint.address:
             return ProbeFailure(
-                category=FaultCategory.NETWORK_UNREACHABLE, message="the provider has not said where it is"
+                category=FaultCategory.NETWORK_UNREACHABLE, message="the provider has not given its address"
             )
         seconds = spec.timeout_ms / 1000
         try:
@@ -162,7 +163,7 @@ class Prober:
 
 
 async def _beginning(stream: aiohttp.StreamReader, seconds: float) -> bytes:
-    """As much of the body as comes within *seconds*, up to the limit."""
+    """What arrives of the body within *seconds*, up to the limit."""
     body = bytearray()
     try:
         async with asyncio.timeout(seconds):
@@ -178,7 +179,7 @@ def _unpacked(body: bytes, encoding: str) -> bytes:
     if encoding.strip().lower() not in ("gzip", "x-gzip", "deflate"):
         return body
     try:
-        # 32 lets zlib tell gzip from deflate by itself.
+        # 32 lets zlib detect gzip or deflate.
         return zlib.decompressobj(zlib.MAX_WBITS | 32).decompress(body, BODY_LIMIT)
     except zlib.error:
         return b""

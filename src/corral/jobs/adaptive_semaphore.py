@@ -1,11 +1,11 @@
 """
-Places for running jobs: so many at once, and fewer while a crowd of callers waits for answers.
+A limit on running jobs, which is lower while many callers wait for responses.
 
-A process that both serves and works has one core for both. Callers notice a tenth of a second, a job that begins a
-second later nobody does; so in a crowd jobs make room. They never stop: some places stay open whatever comes.
+A process that serves requests and runs jobs has one core for both. A caller notices a delay of a tenth of a second; a
+job may start a second later. So while there are many callers, fewer jobs run, but never none.
 
-Urgent jobs (stops and deletes) have a few places more, and go before jobs that wait: others may hold every place for as
-long as the provider takes to answer.
+Urgent jobs (stops and deletes) have a few places more, and are started before other waiting jobs: those may hold every
+place for as long as the provider takes to answer.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from contextlib import asynccontextmanager
 from typing import Final
 
 SHARE_IN_A_CROWD: Final = 0.2
-"""Of the places, at least one. More, and callers wait for jobs; fewer, and a long crowd holds all work up."""
+"""Of the places, at least one. More, and callers wait for jobs; fewer, and long load from callers stops all jobs."""
 URGENT_PLACES: Final = 4
 """
 Places for urgent jobs beside all others, each with a database connection.
@@ -28,7 +28,7 @@ connections, because each of these jobs is one short call.
 
 
 class AdaptiveSemaphore:
-    """Limits how many jobs run at once; of those that wait, urgent ones are first, then by arrival."""
+    """Limits how many jobs run at once; waiting jobs are started urgent ones first, then by arrival."""
 
     def __init__(self, most: int, *, is_crowded: Callable[[], bool] = lambda: False) -> None:
         self._most = most
@@ -51,14 +51,14 @@ class AdaptiveSemaphore:
         if not queue and self._has_room(is_urgent=is_urgent):
             self._taken += 1
             return
-        called: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        queue.append(called)
+        granted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        queue.append(granted)
         try:
-            await called
+            await granted
         except asyncio.CancelledError:
-            if called.cancelled():
-                queue.remove(called)
-            else:  # called and called off in one moment: the place is another's
+            if granted.cancelled():
+                queue.remove(granted)
+            else:  # granted and cancelled in the same tick: release the place
                 self._leave()
             raise
 

@@ -1,8 +1,8 @@
 """
-Running one job: its handler, in one of a limited number of seats, and what its end means.
+Running one job: its handler, in one of a limited number of places, and what its result means.
 
-A failure is counted only when it is the job's own: an outage of the provider or the database, a wish for a later look
-and a stop of this worker all put the job back as if it had not run.
+A failure is counted only when it is the job's own: an outage of the provider or the database, a requeue and a stop of
+this worker put the job back as if it had not run.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from corral.jobs.registry import CORRELATION, JobId, JobRun, JobType, Priority, 
 FIRST_RETRY_SECONDS = 0.1
 LAST_RETRY_SECONDS = 300.0
 OUTAGE_PAUSE_SECONDS = 5.0
-"""How long a job waits that met an outage of the provider or the database, when nobody said longer."""
+"""The delay of a job after an outage of the provider or the database, unless the error says another."""
 
 
 class RunningJobs:
-    """The handlers running now: so many at once, and called off together at the end."""
+    """The handlers running now: limited in number, and cancelled together when the worker stops."""
 
     def __init__(self, places: AdaptiveSemaphore, pause: Pause | None = None) -> None:
         self._places = places
@@ -44,7 +44,7 @@ class RunningJobs:
         self._abandoned = False
 
     def abandon(self) -> int:
-        """Call every running handler off, and every later one before it begins; answers how many were running."""
+        """Cancel every running handler, and let no other begin; returns how many were running."""
         self._abandoned = True
         for task in self._tasks:
             task.cancel()
@@ -52,7 +52,7 @@ class RunningJobs:
 
     @asynccontextmanager
     async def place(self, task: asyncio.Task[object], *, is_urgent: bool) -> AsyncGenerator[None]:
-        """Hold one of the places for *task*, which must be the current one; raises Postponed when called off."""
+        """Hold a place for *task*, the current one; raises RequeueRequested when paused or cancelled by `abandon`."""
         if self._abandoned:
             raise RequeueRequested(timedelta(0), "its worker is stopping")
         self._tasks.add(task)
@@ -64,7 +64,7 @@ class RunningJobs:
         except asyncio.CancelledError:
             if not self._abandoned:
                 raise
-            # PgQueuer would delete a job whose task was cancelled. This one must live on in another worker.
+            # PgQueuer would delete the job of a cancelled task; another worker must run it.
             task.uncancel()
             raise RequeueRequested(timedelta(0), "its worker was stopped") from None
         finally:
@@ -86,7 +86,7 @@ class Executor(AbstractEntrypointExecutor):
             metrics.jobs.labels(job_type.name, outcome)
 
     async def execute(self, job: Job, context: Context) -> None:  # noqa: ARG002  # PgQueuer's signature
-        """Run *job* once; returns when it is done, raises what PgQueuer is to do with it otherwise."""
+        """Run *job* once; returns when it is done, else raises the error by which PgQueuer requeues or fails it."""
         run = JobRun(
             id=JobId(job.id),
             type=self._type.name,
@@ -116,7 +116,7 @@ class Executor(AbstractEntrypointExecutor):
             self._count("completed", began)
 
     def _error_for_pgqueuer(self, run: JobRun, error: Exception) -> Exception:
-        """What is to become of the job: put back free of charge, tried again, or (the error itself) failed for good."""
+        """RequeueRequested for a run that does not count, RetryRequested for a retry, *error* for a final failure."""
         match error:
             case RequeueRequested():
                 return error
@@ -140,10 +140,10 @@ class Executor(AbstractEntrypointExecutor):
 
 
 def _log_fields(run: JobRun) -> dict[str, object]:
-    """What every log line of this run carries."""
+    """The fields of every log line of this run."""
     caused_by = run.payload.get(CORRELATION)
     return {"job_id": run.id, "job_type": run.type} | ({} if caused_by is None else {"correlation_id": caused_by})
 
 
 async def _unused(_job: Job) -> None:
-    """Stand where PgQueuer wants a function; `Executor` runs the registered handler instead."""
+    """PgQueuer requires a function; `Executor` runs the registered handler instead."""

@@ -2,8 +2,8 @@
 Pausing the processing of jobs, in all processes on one database.
 
 The switch is one row, so it survives restarts. Every process reads it each second. While it is on, no job begins:
-creates, stops, deletes, health checks and webhook deliveries wait in the queue. Jobs that run may end. Observation goes
-on, because it is no job.
+creates, stops, deletes, health checks and webhook deliveries wait in the queue. Running jobs may end. Observation
+continues, because it is not a job.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ class PauseState:
     """Whether processing is paused."""
 
     at: datetime | None = None
-    """Since when; None: it is not paused."""
+    """Since when; None when not paused."""
     by: str | None = None
-    """Who paused it."""
+    """The name of the caller that paused it."""
 
     @property
     def is_paused(self) -> bool:
@@ -40,25 +40,25 @@ class PauseState:
 
 
 async def read(connection: Connection) -> PauseState:
-    """The switch as it is."""
+    """The current state."""
     row = await connection.fetchrow(_READ)
     return PauseState(at=row["paused_at"], by=row["paused_by"])
 
 
 async def pause(connection: Connection, by: str) -> PauseState:
-    """Pause processing; if it is paused already, it stays as it is."""
+    """Pause processing; a pause that is in effect keeps its time and caller."""
     row = await connection.fetchrow(_PAUSE, by)
     return PauseState(at=row["paused_at"], by=row["paused_by"])
 
 
 async def resume(connection: Connection) -> PauseState:
-    """Go on; nothing happens if it is not paused."""
+    """End the pause, if there is one."""
     await connection.fetchrow(_RESUME)
     return PauseState()
 
 
 class Pause:
-    """The switch as this process last read it."""
+    """The state as this process last read it."""
 
     def __init__(self) -> None:
         self.state = PauseState()
@@ -70,11 +70,11 @@ class Pause:
         return self.state.is_paused
 
     def on_resume(self, resumed: Callable[[], object]) -> None:
-        """Call *resumed* whenever processing goes on."""
+        """Call *resumed* whenever a pause ends."""
         self._on_resume.append(resumed)
 
     def note(self, state: PauseState) -> None:
-        """Take over what was read."""
+        """Store the state that was read, and call the `on_resume` functions when a pause has ended."""
         was_paused, self.state = self.state.is_paused, state
         if was_paused and not state.is_paused:
             for resumed in self._on_resume:

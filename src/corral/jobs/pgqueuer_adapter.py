@@ -49,8 +49,8 @@ _SETTINGS: Final = DBSettings(
 )
 
 # Only by its owner: if this process was taken for dead, the job may be running elsewhere by now.
-# Who comes back has had its turn and queues up with the rest; else many that come back would hold up all others. An
-# urgent job stays urgent: it waits for the provider, and must not then wait behind creates as well.
+# A requeued job loses its place before the others, else many requeued jobs would delay all others. An urgent job stays
+# urgent: it waits for the provider, and must not then wait behind creates as well.
 _POSTPONE = f"""
 WITH postponed AS (
     UPDATE {QUEUE}
@@ -71,7 +71,7 @@ WAKE: Final = json.dumps(
         "table": QUEUE,
     }
 )
-"""What PgQueuer's own trigger sends when the queue changed; nothing reads when it was sent."""
+"""The payload of PgQueuer's own trigger when the queue changed; no reader uses the time."""
 
 
 class RequeueRequested(RetryRequested):
@@ -80,10 +80,10 @@ class RequeueRequested(RetryRequested):
 
 class ListenFirstDriver(AsyncpgPoolDriver):
     """
-    A driver that notifies nobody before it listens itself.
+    A driver that sends no notification before it listens.
 
-    PgQueuer proves its listener by sending itself a note, and may send the first one before it listens; the note is
-    then lost and the listener taken for dead, ten seconds later.
+    PgQueuer checks its listener by a notification to itself, and may send the first one before it listens; that one is
+    lost, and ten seconds later the listener counts as dead.
     """
 
     def __init__(self, pool: Pool) -> None:
@@ -129,7 +129,7 @@ class ListenFirstDriver(AsyncpgPoolDriver):
 
 class CorralQueries(Queries):
     """
-    PgQueuer's statements, with a retry that is free of charge or on time, and that survives an absent database.
+    PgQueuer's statements, with requeues that count no attempt, retries on time, and retries while the database is away.
 
     *urgent* names job types of which a worker may take *spare* more than its limit allows: jobs that hang or wait for
     the rate limit then do not keep it from taking a stop or a delete. While *pause* is on the queue looks empty.

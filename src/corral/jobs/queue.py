@@ -1,8 +1,8 @@
 """
-The queue as the rest of the program sees it: put something in, see what is there, clear what is old.
+The queue: adds, lists, counts and removes jobs, and pauses their processing.
 
-Jobs that wait, run or failed are rows of PgQueuer's table; finished ones are rows of `corral_finished_jobs`. Reads show
-both alike.
+Jobs that wait, run or failed are rows of PgQueuer's table; finished ones are rows of `corral_finished_jobs`. Reads
+cover both.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from corral.store.tables import audit
 
 
 class JobStatus(StrEnum):
-    """Where a job is."""
+    """The state of a job."""
 
     PENDING = "pending"
     PROCESSING = "processing"
@@ -47,7 +47,7 @@ class NewJob:
     dedupe_key: str | None = None
     """While a job with this key waits or runs, another is not added."""
     first: bool = False
-    """Before the others, whatever its type; see `Priority.FIRST`."""
+    """Before jobs of every type except urgent ones; see `Priority.FIRST`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,17 +75,17 @@ class QueueStats:
     by_status: Mapping[JobStatus, int]
     by_type: Mapping[str, int]
     oldest_pending_age: timedelta | None
-    """How long the oldest job that could run has been waiting to."""
+    """How long the oldest job that could run has been waiting."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Backlog:
-    """What waits, runs or failed."""
+    """Counts of jobs that wait, run or failed."""
 
     by_status: Mapping[JobStatus, int]
     """Of every status but completed."""
     oldest_pending_age: timedelta | None
-    """How long the oldest job that could run has been waiting to."""
+    """How long the oldest job that could run has been waiting."""
 
 
 _STATUSES = {"queued": JobStatus.PENDING, "picked": JobStatus.PROCESSING, "failed": JobStatus.FAILED}
@@ -113,7 +113,7 @@ SELECT count(*) FROM gone
 
 
 def _payload(wanted: NewJob) -> bytes:
-    """What is stored; a job names the request that caused it, unless it names another."""
+    """The stored payload; it names the current request as the cause, unless it names another."""
     caused_by = correlation_id()
     named = {} if caused_by is None else {CORRELATION: caused_by}
     return msgspec.json.encode(named | dict(wanted.payload))
@@ -146,7 +146,7 @@ class JobQueue:
         limit: int = 100,
         offset: int = 0,
     ) -> list[JobView]:
-        """Jobs of every status, newest first; of *priority* HIGH are those that go first, too."""
+        """Jobs of every status, newest first; *priority* HIGH includes the priorities above it."""
         word = (
             None
             if status is None
@@ -159,13 +159,13 @@ class JobQueue:
         return [self._view(row) for row in rows]
 
     async def get(self, job_id: JobId) -> JobView | None:
-        """One job, whatever became of it, until it is cleaned up."""
+        """One job in any state, until it is cleaned up."""
         async with self._database.connection() as connection:
             rows = await connection.fetch(statements.LIST, job_id, None, None, None, None, 1, 0, self._main_types())
         return self._view(rows[0]) if rows else None
 
     async def stats(self) -> QueueStats:
-        """Counts over all jobs, and how late the queue runs."""
+        """Counts over all jobs, and the age of the oldest waiting one."""
         async with self._database.connection() as connection:
             rows = await connection.fetch(statements.STATS, self._main_types())
             now = await connection.fetchval("SELECT now()")
@@ -178,7 +178,7 @@ class JobQueue:
         return QueueStats(by_status=by_status, by_type=by_type, oldest_pending_age=age)
 
     async def backlog(self) -> Backlog:
-        """What is not finished; unlike `stats` it costs the same however many have finished."""
+        """Counts without finished jobs; unlike `stats` it takes the same time however many have finished."""
         async with self._database.connection() as connection:
             rows = await connection.fetch(statements.BACKLOG, self._main_types())
         by_status = dict.fromkeys(_STATUSES.values(), 0) | {_STATUSES[row["status"]]: row["jobs"] for row in rows}

@@ -1,9 +1,9 @@
 """
-Every type of job: who handles it, how urgent it is, how often it may fail.
+Job types: the handler, the priority and the number of retries of each.
 
 A handler may run twice for one job (a worker may die between the effect and the record of it), so it first reads what
-is already recorded. It raises nothing when done; any error means "try again" until the retries are used up;
-`RequeueError` and outages mean "later" and cost no attempt.
+is already recorded. It returns when done; any error means "try again" until the retries are used up; `RequeueError` and
+outages mean "later" and count as no attempt.
 """
 
 from __future__ import annotations
@@ -18,24 +18,24 @@ JobId = NewType("JobId", int)
 Payload = Mapping[str, object]
 
 CORRELATION: Final = "correlationId"
-"""The field of a payload that names the request which caused the job; its log lines carry the same id."""
+"""The field of a payload with the correlation id of the request that caused the job; its log lines have the same id."""
 
 
 RELEASE: Final = "release_instance"
-"""The job type of passes that stop or delete: urgent, and a type of its own so that workers keep places for it."""
+"""The job type of reconciles that stop or delete: urgent, and a type of its own so that workers reserve places."""
 
 
 class Priority(IntEnum):
-    """Which of two waiting jobs goes first; the gaps leave room."""
+    """The order of waiting jobs; the gaps leave room for more."""
 
     LOW = 0
     NORMAL = 10
     HIGH = 20
     FIRST = 30
-    """Before every create, and shown as high: it is about a machine that somebody pays for already."""
+    """Before every create, and shown as high: the job is about a machine that is already billed."""
     URGENT = 40
     """
-    Stops and deletes: before everything, also when a job is put back, and with places of their own.
+    Stops and deletes: before all other jobs, also when a job is put back, and with places of their own.
 
     Every second such a job waits is billed. Shown as high.
     """
@@ -45,9 +45,9 @@ class JobPool(StrEnum):
     """Which workers run a job; each pool has slots of its own."""
 
     MAIN = "main"
-    """What instances need, and housekeeping."""
+    """Reconciles and maintenance."""
     WEBHOOKS = "webhooks"
-    """Sends. A receiver that hangs must not take the slots in which instances are created and deleted."""
+    """Webhook sends. A receiver that hangs must not take the places in which instances are created and deleted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,9 +58,9 @@ class JobRun:
     type: str
     payload: Payload
     attempt: int
-    """1 at the first run; a later look does not raise it."""
+    """1 at the first run; a requeue does not raise it."""
     first: bool = False
-    """Whether it overtook others, and so should be quick."""
+    """Whether it was started before earlier jobs, and so should be quick."""
 
 
 Handler = Callable[[JobRun], Awaitable[None]]
@@ -82,10 +82,10 @@ class JobType:
     handler: Handler
     priority: Priority = Priority.NORMAL
     retries: int = 3
-    """Runs after the first failed one; then the job is failed for good and kept for a look."""
+    """Runs after the first failed one; then the job has failed for good and is kept to be inspected."""
     pool: JobPool = JobPool.MAIN
     every: timedelta | None = None
-    """Enqueued again and again at this interval, once for all processes together. None: only when asked."""
+    """Added at this interval, once for all processes together; None: only by `JobQueue.add`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,7 @@ class Registry:
     _types: dict[str, JobType] = field(default_factory=dict)
 
     def add(self, job_type: JobType) -> None:
-        """Make *job_type* known; a name is taken once."""
+        """Register *job_type*; raises ValueError when its name is taken."""
         if job_type.name in self._types:
             raise ValueError(f"job type {job_type.name!r} is registered twice")
         self._types[job_type.name] = job_type

@@ -1,4 +1,4 @@
-"""Housekeeping: finished jobs, and answers kept under idempotency keys, are removed after a day."""
+"""Deletes finished jobs, and responses stored under idempotency keys, after a day."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from corral.store.tables import idempotency
 
 KEPT_FOR = timedelta(hours=24)
 EVERY = timedelta(minutes=10)
-"""Rarely enough to cost nothing, often enough to stay small."""
+"""Less often, and the tables grow; more often only adds statements."""
 
 
 def sweep(queue: JobQueue) -> JobType:
@@ -28,7 +28,7 @@ def sweep(queue: JobQueue) -> JobType:
 
 
 def sweep_answers(database: Database, clock: Clock) -> JobType:
-    """The job type that removes answers nobody may ask for again."""
+    """The job type that removes responses with expired keys."""
 
     async def handler(_run: JobRun) -> None:
         async with database.connection() as connection:

@@ -1,4 +1,4 @@
-"""Putting the jobs of a process that stopped back into the queue, so that others need not wait for its heartbeat."""
+"""Puts the jobs of a process that stopped back into the queue, before its heartbeat times out."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ async def release(
     connection: asyncpg.Connection | Connection, owners: Sequence[UUID], types: Sequence[str] | None = None
 ) -> int:
     """
-    Put back what *owners* took and did not finish, without counting a failure; answers how many, wakes workers.
+    Put back the unfinished jobs of *owners*, without counting a failure; wakes workers and returns how many.
 
     With *types*, only jobs of these types: a process may have several workers.
     """

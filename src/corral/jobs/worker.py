@@ -1,8 +1,8 @@
 """
-Taking jobs, for as long as the process lives and whatever the database does.
+The worker: takes and runs jobs until the process ends.
 
-PgQueuer does the taking. Around it, this file keeps two promises of its own: PgQueuer is started again when the
-database comes back, and at shutdown running jobs may end, after which the rest are put back for another worker.
+PgQueuer takes the jobs. This file starts PgQueuer again after an outage of the database; at shutdown it lets running
+jobs end for a while and puts the rest back for another worker.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ from corral.jobs.takeover import release
 from corral.store.session.database import Database
 
 GRACE_SECONDS = 10.0
-"""How long running jobs may go on after a stop was asked for."""
+"""How long running jobs may continue after `stop`."""
 PUT_BACK_SECONDS = 3.0
-"""How long putting jobs back may take; past it the heartbeat's silence does the same, later."""
+"""How long putting jobs back may take; later they are taken over because their heartbeat stops."""
 LONG_RUN_SECONDS = 30.0
-"""Having taken jobs for this long, the next interruption is a new one and not a repetition."""
+"""After taking jobs for this long, the next interruption counts as the first failure again."""
 HEARTBEAT_TIMEOUT = timedelta(seconds=20)
 """A worker that has not confirmed a job for this long is dead, and the job is taken over. A stopped process is missed
 sooner (`store/session/presence.py`); this is for a worker that hangs in a process that reports. With DEQUEUE_TIMEOUT
 it stays well under the 60 s that are promised; too short, and a worker that is merely slow sees its jobs run twice."""
 DEQUEUE_TIMEOUT = timedelta(seconds=5)
-"""How long a worker sleeps when nothing tells it of new work; only jobs of dead workers wait for it."""
+"""How long a worker sleeps without a notification of new jobs; only jobs of dead workers wait for it."""
 
 
 class Worker:
@@ -66,7 +66,7 @@ class Worker:
         dequeue_timeout: timedelta = DEQUEUE_TIMEOUT,
     ) -> None:
         self.id = process_id or uuid4()
-        """The owner of the jobs taken here; `store/session/presence.py` tells others whether it lives."""
+        """The owner of the jobs taken here; `store/session/presence.py` shows whether it is alive."""
         self._database = database
         self._registry = registry
         self._queue = queue
@@ -86,7 +86,7 @@ class Worker:
         self._running = RunningJobs(AdaptiveSemaphore(concurrency, is_crowded=is_crowded), self._pause)
 
     async def run(self) -> None:
-        """Take jobs until `stop` is called; comes back by itself when the database was away."""
+        """Take jobs until `stop` is called; continues after an outage of the database."""
         self._ended.clear()
         try:
             async with asyncio.TaskGroup() as group:
@@ -109,7 +109,7 @@ class Worker:
                 await is_set_within(self._stopping, delay(failures, first=0.1, most=5.0), self._clock)
 
     async def stop(self, grace_seconds: float = GRACE_SECONDS) -> int:
-        """Take no more jobs; let the running ones end, then put the rest back. Answers how many were put back."""
+        """Take no more jobs, let the running ones end, then put the rest back; returns how many were put back."""
         self._stopping.set()
         if self._manager is not None:
             self._manager.shutdown.set()
@@ -129,7 +129,7 @@ class Worker:
         return True
 
     def _wake(self) -> None:
-        """Look for jobs now."""
+        """Check for jobs now."""
         if self._queries is not None:
             self._queries.wake_after(timedelta(0))
 
@@ -166,7 +166,7 @@ class Worker:
         return [BackgroundTask(f"timer of {t.name}", partial(self._repeat, t, every)) for t, every in repeated]
 
     async def _repeat(self, job_type: JobType, every: timedelta) -> None:
-        """Enqueue *job_type* at its interval; the key makes all processes together enqueue one."""
+        """Add *job_type* at its interval; by the dedupe key all processes together add one."""
         while True:
             with contextlib.suppress(StoreUnavailableError):
                 async with self._database.connection() as connection:

@@ -1,8 +1,8 @@
 """
 Which IP addresses belong to the public Internet. Pure.
 
-Written out rather than asked of `ipaddress.is_global`, whose answer differs between Python releases and does not look
-inside IPv6 addresses that stand for an IPv4 one.
+`ipaddress.is_global` is not used: its result differs between Python releases, and it does not consider the IPv4 address
+inside an IPv6 one.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _NAT64 = IPv6Network("64:ff9b::/96")
 
 
 def is_public(address: Address) -> bool:
-    """Whether a stranger's machine may be meant by *address*, wherever this process runs."""
+    """Whether *address* belongs to the public Internet, wherever this process runs."""
     if isinstance(address, IPv4Address):
         return not any(address in network for network in _NOT_PUBLIC_V4)
     inside = _destination(address)
@@ -70,7 +70,7 @@ def is_public(address: Address) -> bool:
 
 
 def read_address(text: str) -> Address | None:
-    """The address *text* spells in the usual way, brackets and all; None when it is something else."""
+    """The address that *text* spells in the usual form, also in brackets; None when it is something else."""
     try:
         return ip_address(text.strip("[]").partition("%")[0])
     except ValueError:
@@ -78,12 +78,12 @@ def read_address(text: str) -> Address | None:
 
 
 def _destination(address: IPv6Address) -> IPv4Address | None:
-    """The IPv4 address that *address* is another way to write."""
+    """The IPv4 address that *address* maps to."""
     return _last_part(address) if address in _NAT64 else address.ipv4_mapped or address.sixtofour
 
 
 def _tunnelled(address: IPv6Address) -> IPv4Address | None:
-    """The IPv4 address in an ISATAP one (`prefix:0:5efe:a.b.c.d`), whose prefix may be anybody's."""
+    """The IPv4 address in an ISATAP one (`prefix:0:5efe:a.b.c.d`), under any prefix."""
     marked = int(address) >> 32 & 0xFDFFFFFF == 0x00005EFE  # noqa: PLR2004  # the bit left out marks a global one
     return _last_part(address) if marked else None
 

@@ -1,12 +1,12 @@
 """
-Which addresses connections to foreign machines may use: public ones, unless others are allowed.
+Which addresses may be connected to: public ones, unless others are allowed.
 
 The URL of a webhook comes from a caller, the address of an endpoint from the provider. Without a check, either could
 make this process connect to what only this process can reach: the database, a metadata service, a neighbour.
 What counts is the address *connected to*:
 
 - `PinnedResolver` resolves a name once per connection and returns approved addresses only, so a name that resolves
-  differently the second time gains nothing;
+  differently the second time changes nothing;
 - `open_socket` checks every connection, also those to addresses written into a URL.
 """
 
@@ -57,7 +57,7 @@ class PinnedResolver(AbstractResolver):
         found = await self._names.resolve(host, port, family)
         admitted = [one for one in found if self._policy.admits(one["host"])]
         if found and not admitted:
-            raise AddressRefusedError("its host name stands for what")
+            raise AddressRefusedError("its host name resolves to what")
         return admitted
 
     async def close(self) -> None:

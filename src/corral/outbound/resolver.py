@@ -33,7 +33,7 @@ Shorter, and a slow but working name server fails deliveries; longer, and a host
 """
 
 ANSWERS_KEPT = 256
-"""Names whose last answer is kept, for use while their name server does not answer."""
+"""Names with a stored last answer, for use while their name server does not answer."""
 
 Lookup = Callable[[str, int, int], list[tuple[Any, ...]]]
 """Looks up (host, port, family) and blocks while it does; returns or raises what `socket.getaddrinfo` does."""

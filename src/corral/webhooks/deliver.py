@@ -1,9 +1,8 @@
 """
 One attempt to deliver one message.
 
-The receiver is a stranger: it gets its time-out and no more, its answer counts by status alone, its redirects are not
-followed (they would lead past the guard) and its body is not read. Nothing is remembered and nothing raises; the
-outcome is an `Attempt`.
+The receiver is not trusted: it has a time-out, only the status of its response counts, redirects are not followed (they
+would bypass the guard) and the body is not read. Nothing is stored and nothing raises; the outcome is an `Attempt`.
 """
 
 from __future__ import annotations
@@ -39,11 +38,11 @@ NOWHERE = Target(receiver="", address="")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attempt:
-    """What came of one attempt."""
+    """The outcome of one attempt."""
 
     outcome: AttemptOutcome
     status: int | None
-    """None when there was no answer."""
+    """None without a response."""
     duration_ms: int
     error: str | None
     """Why it was not delivered: a category and a sentence, neither with any part of the URL."""
@@ -85,7 +84,7 @@ class Sender:
             cookie_jar=aiohttp.DummyCookieJar(),
             timeout=aiohttp.ClientTimeout(total=None),
             auto_decompress=False,
-            trust_env=False,  # a proxy would connect for us, past the guard
+            trust_env=False,  # a proxy would bypass the guard
             headers={"User-Agent": f"Corral/{__version__} (webhook)", "Content-Type": "application/json"},
         ) as session:
             yield cls(session, clock=clock, guard=guard, timeout_seconds=timeout_ms / 1000, key=key)

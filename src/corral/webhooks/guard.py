@@ -1,9 +1,9 @@
 """
-Where a webhook may go: nowhere inside our own network, unless the operator allows it.
+Which URLs webhooks may be sent to: none inside our own network, unless the operator allows it.
 
-Anyone who may create an instance names a URL that this server will call, so without a guard they could reach what only
-this server can: the database, a metadata service, a neighbour. `AddressGuard.problem` checks the URL when it is given,
-as far as that can be known then; the connector checks every connection again (`outbound/policy.py`).
+Every caller that may create an instance names a URL that this server will call; without a guard that could be what only
+this server can reach: the database, a metadata service, a neighbour. `AddressGuard.problem` checks the URL when it is
+given, as far as possible; the connector checks every connection again (`outbound/policy.py`).
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ LONGEST_URL = 2048
 """Characters; what browsers and proxies agree to carry."""
 
 LONGEST_SHOWN = 200
-"""Characters of a refused URL that are repeated to the caller."""
+"""Characters of a refused URL that the error repeats."""
 
 LOOKUP_PATIENCE_SECONDS = 0.25
 """
-How long a request waits for the name's addresses; they are looked at again when sending, so not knowing is no risk.
+How long a request waits for the name's addresses; they are checked again when sending, so an unknown one is no risk.
 
 Longer, and a slow name server makes creating instances slow.
 """
@@ -53,7 +53,7 @@ _NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
 
 
 class AddressGuard(AddressPolicy):
-    """Says where webhooks may go; one for the whole process. *resolver* replaces the system's name lookups."""
+    """Decides where webhooks may be sent; one for the process. *resolver* replaces the system's name lookups."""
 
     def __init__(self, *, clock: Clock, allow_private: bool, resolver: AbstractResolver | None = None) -> None:
         super().__init__(allow_private=allow_private)
@@ -84,10 +84,10 @@ class AddressGuard(AddressPolicy):
         return Target(receiver=f"{host}:{read.port}", address=address)
 
     def fault(self, url: str) -> str | None:
-        """What is wrong with *url* by its looks alone, in words that repeat nothing of it."""
+        """What is wrong with the text of *url*, in a sentence that repeats nothing of it."""
         if not 0 < len(url) <= LONGEST_URL:
             return f"must have 1 to {LONGEST_URL} characters"
-        # Programs that read URLs disagree about these; nobody needs them.
+        # Programs parse these differently, and no URL needs them.
         if any(char.isspace() or not char.isprintable() or char == "\\" for char in url):
             return "must not contain spaces, control characters or backslashes"
         try:
@@ -99,10 +99,10 @@ class AddressGuard(AddressPolicy):
         return self._host_fault(read.raw_host)
 
     async def problem(self, url: str, *, field: str = "webhookUrl") -> FieldProblem | None:
-        """What is wrong with *url* as far as it can be told by now; the value is shown only when it hides nothing."""
+        """What is wrong with *url*, as far as known by now; the value is shown only when it can hold no secret."""
         message = self.fault(url)
         if message is None and not await self._may_lead_outside(_read(url).raw_host or ""):
-            message = f"its host name stands for what {REFUSED}"
+            message = f"its host name resolves to what {REFUSED}"
         if message is None:
             return None
         shows = len(url) <= LONGEST_SHOWN and _is_bare(url)
@@ -128,7 +128,7 @@ class AddressGuard(AddressPolicy):
         return None
 
     async def _may_lead_outside(self, host: str) -> bool:
-        """False when *host* certainly has no allowed address; True when it has, and when nobody knows."""
+        """False when *host* certainly has no allowed address; True when it has one, or its addresses are unknown."""
         if self.allow_private or read_address(host) is not None:
             return True
         try:
@@ -146,7 +146,7 @@ class AddressGuard(AddressPolicy):
 
 
 def _read(url: str) -> URL:
-    """*url* as aiohttp reads it; raises ValueError when it is none, also where yarl trips over it."""
+    """*url* as aiohttp parses it; raises ValueError when it is invalid, also where yarl raises IndexError."""
     try:
         return URL(url)
     except IndexError as error:  # `http://[::]@`: brackets, but not around the host

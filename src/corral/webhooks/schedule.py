@@ -1,4 +1,4 @@
-"""What an answer to a webhook means, and when to try again. Pure."""
+"""The meaning of a receiver's status, and the pauses between attempts. Pure."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ LONGEST_PAUSE_SECONDS = 1800.0
 """
 5 s, 15 s, 45 s, 2 min, 7 min, 20 min, 30 min: 60 min in all.
 
-The first pauses ride out a restart of the receiver, the last ones an outage. Shorter in all, and a lunch break of the
-receiver loses events; longer, and later events of the same instance wait behind a receiver that is gone.
+The first pauses cover a restart of the receiver, the last ones an outage. Shorter in all, and an outage of an hour
+loses events; longer, and later events of the same instance wait behind a receiver that is gone.
 """
 
 SPREAD = 0.2
-"""Share by which pauses vary, so that the events of an outage do not all come back in the same second."""
+"""Share by which pauses vary, so that the events of an outage are not all retried in the same second."""
 
 LONGEST_RETRY_AFTER = timedelta(hours=1)
-"""How long a receiver may ask us to wait (`Retry-After`); more would outlast the delivery itself."""
+"""How long a receiver may ask us to wait (`Retry-After`); more would exceed the time of the whole delivery."""
 
 _PATIENCE_STATUSES = (408, 425, 429)
 _GONE = 410
 
 
 class AttemptOutcome(StrEnum):
-    """What becomes of a delivery after an attempt."""
+    """The result of an attempt for its delivery."""
 
     DELIVERED = "delivered"
     STOP = "stop"
-    """The receiver is gone and wants nothing more."""
+    """The receiver asks for no more messages."""
     FINAL = "final"
-    """The receiver will never take this message."""
+    """The receiver will never accept this message."""
     RETRY = "retry"
 
 
@@ -55,7 +55,7 @@ def next_delay(attempt: int, *, jitter: float, retry_after: timedelta | None = N
     """
     How long to wait after attempt number *attempt*, the first being 1; None when it was the last.
 
-    *jitter* in [0, 1) decides the jitter; *retry_after* is what the receiver asked for, obeyed within reason.
+    *jitter* in [0, 1) varies the pause; *retry_after* is what the receiver asked for, up to an hour.
     """
     if attempt >= MOST_TRIES:
         return None

@@ -1,9 +1,9 @@
 """
-How a receiver knows that a webhook is ours and untouched.
+Signatures, by which a receiver verifies that a webhook is ours and unchanged.
 
 Two signatures: the one of Standard Webhooks, which receivers verify with the official libraries, and that of the
 original system, for handlers written against it. Both use the same key. The timestamp is that of the attempt, not of
-the event, so that a receiver may refuse old ones and still take a late retry.
+the event, so that a receiver may refuse old ones and still accept a late retry.
 """
 
 from __future__ import annotations

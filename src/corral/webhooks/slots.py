@@ -4,7 +4,7 @@ Which messages may be sent at the same time, so that receivers that hang delay n
 Every message in flight takes one of `SEND_SLOTS`. How many of them one receiver (host and port) may take depends on how
 it has answered: a new or slow one gets a few, each quick answer allows one more, a message without an answer leaves it
 one. Receivers that are new or slow share a quarter of the slots, those that did not answer last time half of that; so
-the rest stays free for receivers that work. One address never gets more than the largest share, whatever its names.
+the rest stays free for receivers that work. One address never gets more than the largest share, under all its names.
 """
 
 from __future__ import annotations
@@ -81,11 +81,11 @@ class SlotsTakenError(Exception):
 
 @dataclass(slots=True)
 class _Record:
-    """What is known of a receiver."""
+    """The state of a receiver."""
 
     share: int = NEW_SHARE
     returns_at: float = 0.0
-    """When the last of the messages that were put back for it comes back."""
+    """When the last of its requeued messages is due."""
 
 
 class Slot:
@@ -101,7 +101,7 @@ class Slot:
         self.sending_since = self._slots.now()
 
     def end(self, *, answered: bool) -> None:
-        """Note that its receiver answered, whatever it said, or did not."""
+        """Note whether its receiver responded, with any status."""
         began = self.sending_since
         self.sending_since = None
         quick = answered and began is not None and self._slots.now() - began <= SLOW_SECONDS

@@ -170,7 +170,7 @@ BROKEN: dict[str, tuple[Callable[[bytes], bytes], str]] = {
     "a column too many": (lambda line: _changed(line, colour="red"), "'colour' is not known"),
     "a phase nobody knows": (lambda line: _changed(line, phase="flying"), "flying"),
     "a record that cannot be read": (lambda line: _changed(line, record={"id": "inst_2"}), "order"),
-    "a record of another": (lambda line: _changed(line, id="inst_9"), "something else than the columns"),
+    "a record of another": (lambda line: _changed(line, id="inst_9"), "not agree with the columns"),
     "a value PostgreSQL refuses": (lambda line: _changed(line, created_at="yesterday-ish"), "timestamp"),
     "a NULL where none may be": (lambda line: _changed(line, generation=None), "not-null"),
     "a number too large": (lambda line: _changed(line, micro_usd=2**70), "out of range"),
@@ -207,7 +207,7 @@ async def test_a_file_that_ends_early_is_refused(lines: list[bytes], empty: Data
         ({"schema": 9999}, "schema 9999, this release knows up to"),
         ({"schema": 10**4000}, "schema 10{290,299}…, this release knows up to"),
         ({"corral": "import"}, "not a file that `corral export` wrote"),
-        ({"installation": "'; DROP"}, "not an installation's mark"),
+        ({"installation": "'; DROP"}, "not the id of an installation"),
         ({"counts": None}, "not a file that `corral export` wrote"),
     ],
 )

@@ -1,10 +1,10 @@
 """
-The API keys: made, revoked, and recognised.
+API keys: created, revoked and verified.
 
-A process holds all keys in use, by digest, for a few seconds, and drops them at once when one is made or revoked
-anywhere; so a request costs no query, neither does a flood of wrong keys, and a revoked key is refused everywhere
-within the time of a notice. While notices are not heard, or the database is away, keys are believed for those seconds,
-and then nobody is.
+A process caches all keys in use, by digest, for a few seconds, and drops the cache when any process creates or revokes
+one; so a request, also one with a wrong key, costs no query, and a revoked key is refused everywhere within the time of
+a notification. Without notifications or the database, cached keys stay valid for the TTL; after that every request is
+rejected.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from corral.store.session.database import Database
 from corral.store.tables import audit, keys
 
 NOTE_EVERY: Final = timedelta(minutes=1)
-"""How often uses are written down; "last used" is for finding keys nobody needs, and a minute is fine for that."""
+"""How often "last used" is stored; it serves to find unused keys, for which a minute is precise enough."""
 _ALL: Final = "all"
 
 
 class ApiKeys:
-    """Recognises keys."""
+    """Verifies keys."""
 
     def __init__(self, database: Database, caches: CacheRegistry, clock: Clock) -> None:
         self._database = database
@@ -41,27 +41,27 @@ class ApiKeys:
         self._uses: dict[KeyId, datetime] = {}
 
     async def find(self, key: str) -> ApiKey | None:
-        """What is known of *key*, if it is in use; raises StoreUnavailableError when that cannot be found out."""
+        """The properties of *key*; None when it is not in use. Raises StoreUnavailableError."""
         found = (await self._held.get(_ALL, self._load)).get(key_digest(key))
         if found is not None:
             self._uses[found.id] = self._clock.now()
         return found
 
     async def is_in_use(self, key_id: KeyId) -> bool:
-        """Whether the key with that id was not revoked; raises StoreUnavailableError when that cannot be found out."""
+        """Whether the key with that id is in use; raises StoreUnavailableError."""
         return any(key.id == key_id for key in (await self._held.get(_ALL, self._load)).values())
 
     async def run(self) -> None:
-        """Write down every minute which keys were used."""
+        """Store every minute which keys were used."""
         while True:
             await self._clock.sleep(NOTE_EVERY.total_seconds())
             await self.note_uses()
 
     async def note_uses(self) -> None:
-        """Write down which keys were used since the last time."""
+        """Store which keys were used since the last call."""
         uses, self._uses = self._uses, {}
         if uses:
-            with contextlib.suppress(StoreUnavailableError):  # the next use will be noted
+            with contextlib.suppress(StoreUnavailableError):  # the next use will be stored
                 async with self._database.connection() as connection:
                     await keys.note_uses(connection, uses)
 
@@ -71,7 +71,7 @@ class ApiKeys:
 
 
 async def create_key(database: Database, *, name: str, access: Access, now: datetime) -> tuple[ApiKey, str]:
-    """Make a key; answers what is known of it, and the key itself, which nobody can ask for again."""
+    """Create a key, with its audit line; returns its properties, and the key itself, which is stored nowhere."""
     if not is_key_name(name):
         raise SettingsError(f"{name[:80]!r} cannot name a key: use 1 to 64 letters, digits, '_', '-', '.' and '@'")
     text = key_text(secrets.token_bytes(KEY_BYTES))
@@ -79,18 +79,18 @@ async def create_key(database: Database, *, name: str, access: Access, now: date
     async with database.transaction() as connection:
         if not await keys.add(connection, key, key_digest(text)):
             raise GoalRefusedError(f"there is a key named {name!r}: revoke it first, or choose another name")
-        await audit.append([_told("create", key, now)]).run(connection)
+        await audit.append([_audit_line("create", key, now)]).run(connection)
         await forget_on_commit(connection, CacheName.API_KEYS)
     return key, text
 
 
 async def revoke_key(database: Database, *, named: str, now: datetime) -> ApiKey:
-    """End the key whose id or name is *named*; every process refuses it from here on."""
+    """Revoke the key with the id or name *named*, with its audit line; every process refuses it from then on."""
     async with database.transaction() as connection:
         key = await keys.revoke(connection, named, now) if is_id(named) else None
         if key is None:
             raise NotFoundError(f"no key in use is called {named[:80]!r}; `corral keys ls` lists all")
-        await audit.append([_told("revoke", key, now)]).run(connection)
+        await audit.append([_audit_line("revoke", key, now)]).run(connection)
         await forget_on_commit(connection, CacheName.API_KEYS)
     return key
 
@@ -101,7 +101,7 @@ async def list_keys(database: Database) -> list[ApiKey]:
         return await keys.load_all(connection)
 
 
-def _told(verb: str, key: ApiKey, now: datetime) -> AuditEntry:
+def _audit_line(verb: str, key: ApiKey, now: datetime) -> AuditEntry:
     return AuditEntry(
         at=now,
         caller=COMMAND_LINE,

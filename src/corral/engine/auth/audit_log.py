@@ -25,7 +25,7 @@ from corral.store.tables import audit
 
 KEPT_FOR: Final = timedelta(days=90)
 UNKNOWN_CALLER_LINES_A_MINUTE: Final = 600
-"""Of one process: enough to see who tries what, and at most some 200 MB a day."""
+"""Lines of callers without a valid key, of one process: at most some 200 MB a day, which do not fill the disk."""
 
 
 class AuditLog:

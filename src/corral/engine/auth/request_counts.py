@@ -1,8 +1,8 @@
 """
-One request limit for all processes: each adds what it admitted to a common count, once a second.
+One request limit for all processes: each adds the requests it admitted to a shared count, once a second.
 
-A request itself never waits for the database. What the processes admit between two exchanges may exceed the limit; in a
-window of minutes that is a small part of it. While the database is away each process counts for itself.
+A request itself never waits for the database. The processes may exceed the limit by what they admit between two
+exchanges, a small part in a window of minutes. Without the database each process counts for itself.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from corral.store.tables import request_counts
 SHARE_EVERY_SECONDS: Final = 1.0
 """Shorter costs more statements, longer admits more beyond the limit."""
 MOST_CALLERS: Final = 1000
-"""Callers whose counts go into one statement. Keys are few; a crowd of addresses is shared over several seconds."""
+"""Callers in one statement. Keys are few; the counts of many addresses are shared over several seconds."""
 SWEEP_EVERY: Final = 600
 """Exchanges between two sweeps of windows that have ended."""
 
 
 class SharedRequestCounts:
-    """Keeps the request limit of this process in step with those of the others."""
+    """Shares the counts of this process's request limit with the other processes."""
 
     def __init__(self, limit: RateLimit, database: Database, clock: Clock) -> None:
         self._limit = limit
         self._database = database
         self._clock = clock
-        self._limit.unshared(0)  # from here on it is counted what is to be shared
+        self._limit.unshared(0)  # starts counting what is to be shared
 
     async def run(self) -> None:
         """Exchange counts until cancelled."""
@@ -49,7 +49,7 @@ class SharedRequestCounts:
                 log.warning("requests.unshared", reason=repr(error))
 
     async def share(self) -> None:
-        """Add what was admitted since the last time, and go on from the sums."""
+        """Add what was admitted since the last call, and continue from the sums."""
         counts = self._limit.unshared(MOST_CALLERS)
         if not counts:
             return

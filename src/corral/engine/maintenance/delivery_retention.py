@@ -1,9 +1,9 @@
 """
-The housekeeping of the outbox.
+Retention of the outbox.
 
-Deliveries and their attempts are removed 30 days after they ended: long enough to look into a complaint about last
-month, and to send again what a receiver lost. Events are kept for good; they are the record of what was done with
-money. A pending delivery that nobody came for (its job failed for good) is put in line again.
+Deliveries and their attempts are deleted 30 days after they ended: long enough to investigate a complaint about last
+month, and to redeliver what a receiver lost. Events are kept for good; they are the record of what was billed. A
+pending delivery without a job (its job failed for good) gets a new one.
 """
 
 from __future__ import annotations
@@ -19,25 +19,24 @@ from corral.store.session.database import Database
 from corral.store.tables import deliveries
 
 KEPT_FOR = timedelta(days=30)
-FORGOTTEN_AFTER = timedelta(minutes=10)
-"""Past its time by this much, a delivery waits for nobody; sooner, and we would chase a worker that is merely busy."""
+LATE_AFTER = timedelta(minutes=10)
+"""A delivery this late has lost its job. Shorter, and a busy worker's deliveries get a second job."""
 
 
 def sweep(database: Database, queue: JobQueue, clock: Clock) -> JobType:
-    """The job type that does it, every ten minutes: rarely enough to cost nothing."""
+    """The job type that does it, every ten minutes."""
 
     async def handler(_run: JobRun) -> None:
         now = clock.now()
         async with database.transaction() as connection:
             removed = await deliveries.remove_ended(connection, now - KEPT_FOR)
-            forgotten = await deliveries.overdue(connection, now - FORGOTTEN_AFTER)
+            late = await deliveries.overdue(connection, now - LATE_AFTER)
             wanted = [
-                NewJob(type=SEND_WEBHOOK, payload={"instanceId": each}, dedupe_key=f"overdue:{each}")
-                for each in forgotten
+                NewJob(type=SEND_WEBHOOK, payload={"instanceId": each}, dedupe_key=f"overdue:{each}") for each in late
             ]
             if wanted:
                 await queue.add(wanted).run(connection)
-        if removed or forgotten:
-            log.info("deliveries.swept", removed=removed, resumed=len(forgotten))
+        if removed or late:
+            log.info("deliveries.swept", removed=removed, resumed=len(late))
 
     return JobType(name="sweep_deliveries", handler=handler, priority=Priority.LOW, every=timedelta(minutes=10))

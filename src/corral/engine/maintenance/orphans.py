@@ -1,14 +1,14 @@
 """
-Orphans: reported always, deleted only after their grace period.
+Orphans: always reported, deleted only after their grace period.
 
-A machine that a create call of ours made after it was given up is deleted then; any other only with
-CORRAL_ORPHANS=delete, because a restored or copied database cannot tell whose it is. Each deletion is in the event log.
+A machine that a create call of ours made after the call was given up is deleted then; any other only with
+CORRAL_ORPHANS=delete, because a restored or copied database cannot know which record owns it. Each deletion has an
+event.
 
-The observer notes them in every listing (`engine/observe/observations.py`); this sweep learns their price and
-deletes. Before that
-it looks at the instance itself, which must still carry our mark, and claims it in the database, which must know no
-record of it (the instance that it was made for may have one, with another machine). From the claim on it cannot be
-adopted. The next sweep asks again for a deletion that shows no effect.
+The observer records orphans in every listing (`engine/observe/observations.py`); this sweep reads their price and
+deletes them. Before that it looks the machine up, which must still have our provider name, and claims it in the
+database, in which no record may name it (the instance that it was made for may have a record, with another machine).
+From the claim on it cannot be adopted. The next sweep repeats a deletion that had no effect.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def is_deleted(orphan: Orphan, rule: OrphanRule) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OrphanSweep:
-    """Looks after orphans."""
+    """Reads the prices of orphans, and deletes them."""
 
     cloud: Cloud
     catalog: Catalog
@@ -53,18 +53,18 @@ class OrphanSweep:
         return JobType(name="sweep_orphans", handler=self.sweep, priority=Priority.LOW, every=timedelta(minutes=1))
 
     async def sweep(self, _run: JobRun) -> None:
-        """Learn prices; delete those whose time is over, if that is the rule. A provider in trouble is left alone."""
+        """Store prices, and delete what may be deleted; ends at the first error of the provider."""
         async with self.database.connection() as connection:
             found = await orphans.load_all(connection)
         try:
             for orphan in found:
-                await self._learn_price(orphan)
+                await self._store_price(orphan)
                 if is_deleted(orphan, self.rule) and self.clock.now() >= orphan.spared_until:
                     await self._delete(orphan)
         except CloudError as error:
             log.warning("orphan.sweep_failed", why=error.message)
 
-    async def _learn_price(self, orphan: Orphan) -> None:
+    async def _store_price(self, orphan: Orphan) -> None:
         if orphan.micro_usd is not None or orphan.cluster_id is None or orphan.product_id is None:
             return
         price = await self.catalog.price(orphan.cluster_id, orphan.product_id, orphan.billing_mode)

@@ -1,11 +1,11 @@
 """
-Everything that is remembered and cannot be learnt again, as lines of JSON.
+Export and import: all data that cannot be obtained again, as lines of JSON.
 
-They are written from a running service's database and read into an empty one.
+An export reads the database of a running service; an import writes into an empty one.
 
-The first line says what follows (`Header`); every other is one row. Reading believes nothing: each line must be what
-the header promised, in the shape that this release reads, and PostgreSQL must take it; the first that is not is named
-by its number, and then nothing is written at all.
+The first line describes the rest (`Header`); every other line is one row. An import trusts no line: each must be
+announced by the header, have the shape that this release reads, and be accepted by PostgreSQL. The error gives the
+number of the first line that is not, and nothing is written.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ LONGEST_LINE: Final = 16 * 1024 * 1024
 """Bytes. A row takes a few kilobytes; a file without line ends must not fill the memory."""
 _BATCH: Final = 500
 _LONGEST_QUOTE: Final = 300
-"""Characters of a bad line that are repeated."""
+"""Characters of a bad line that an error message quotes."""
 
 OnProgress = Callable[[int, int], None]
-"""Told how many rows are done, of how many."""
+"""Called with the number of rows done, and of all rows."""
 
 
 class Header(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What the first line says of the rest."""
+    """The first line: what the rest contains."""
 
     corral: str = "export"
     format: int
@@ -64,14 +64,14 @@ class Header(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class _Version(msgspec.Struct):
-    """As much of a header as every format has."""
+    """The part of a header that every format has."""
 
     corral: str
     format: int
 
 
 _UNREADABLE: Final = (msgspec.MsgspecError, ValueError, RecursionError)
-"""What reading a line may raise: no JSON, no UTF-8 or another shape; nested too deeply."""
+"""What decoding a line may raise: no JSON, no UTF-8, another shape, or nested too deeply."""
 
 
 class _Line(msgspec.Struct, forbid_unknown_fields=True):
@@ -110,16 +110,16 @@ _SHAPES: Final[Mapping[str, type[msgspec.Struct]]] = {
     "event": _EventRow,
     "delivery": _DeliveryRow,
 }
-"""What must be readable beside what PostgreSQL sees to."""
+"""What is checked beside PostgreSQL's own checks."""
 
 
 async def export(
     database: Database, clock: Clock, write: Callable[[str], object], *, newest_schema: int, on_progress: OnProgress
 ) -> Header:
     """
-    Hand *write* every line, as of one moment; the service may go on meanwhile.
+    Call *write* with every line, of one snapshot; the service may run meanwhile.
 
-    Raises StoreNewerError for a database that only a newer release knows all of.
+    Raises GoalRefusedError for a database without a schema, StoreNewerError for a newer schema than *newest_schema*.
     """
     async with archive.snapshot(database) as connection:
         schema = await archive.schema(connection)
@@ -147,7 +147,7 @@ async def export(
 
 
 def read_header(line: bytes, *, newest_schema: int) -> Header:
-    """What the first line says; raises MalformedError when it is no export's, or only a newer release can read that."""
+    """Read the first line; raises MalformedError when it is not an export's, or needs a newer release."""
     try:
         version = msgspec.json.decode(line, type=_Version)
         if version.corral == "export" and version.format > FORMAT:
@@ -166,13 +166,13 @@ def read_header(line: bytes, *, newest_schema: int) -> Header:
             "use a newer release"
         )
     if not is_installation(header.installation):
-        raise MalformedError(f"line 1: {_quoted(header.installation)!r} is not an installation's mark")
+        raise MalformedError(f"line 1: {_quoted(header.installation)!r} is not the id of an installation")
     return header
 
 
 @dataclass(kw_only=True)
 class ArchiveImport:
-    """One reading of a file into an empty database, within one transaction."""
+    """One import into an empty database, within one transaction."""
 
     connection: Connection
     queue: JobQueue
@@ -181,7 +181,7 @@ class ArchiveImport:
 
     async def run(self, lines: Iterable[bytes], now: datetime) -> None:
         """
-        Write what *lines*, from the second on, say; whoever commits then has all of it.
+        Insert the rows of *lines*, from the second line on; the caller commits.
 
         Raises GoalRefusedError for a database that is not empty, MalformedError with the number of the first bad line.
         """
@@ -230,7 +230,7 @@ class ArchiveImport:
         try:
             await archive.add(self.connection, batch.kind, names, batch.rows)
         except BadRowError:
-            # Some line of these; one at a time, it shows which.
+            # One of these lines is bad: find it by inserting them one at a time.
             for number, row in enumerate(batch.rows, start=batch.first):
                 try:
                     await archive.add(self.connection, batch.kind, names, [row])
@@ -248,12 +248,12 @@ class ArchiveImport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Batch:
-    """Rows of one kind that follow each other."""
+    """Consecutive rows of one kind."""
 
     kind: str
     rows: list[str]
     first: int
-    """The number of the first one's line."""
+    """The line number of the first."""
 
 
 def _read(line: bytes, number: int, columns: Mapping[str, frozenset[str]]) -> tuple[str, str]:
@@ -272,9 +272,9 @@ def _read(line: bytes, number: int, columns: Mapping[str, frozenset[str]]) -> tu
         raise MalformedError(f"line {number}: {_quoted(error)}") from error
 
 
-def _quoted(said: object) -> str:
-    """What is wrong with a line, which may be the line's own words, as long as a person reads."""
-    text = str(said)
+def _quoted(value: object) -> str:
+    """*value*, which may be text of the file, cut to a readable length."""
+    text = str(value)
     return text if len(text) <= _LONGEST_QUOTE else f"{text[:_LONGEST_QUOTE]}…"
 
 
@@ -286,10 +286,10 @@ def _check_columns(given: frozenset[str], wanted: frozenset[str]) -> None:
 
 
 def _check_record(row: msgspec.Struct) -> None:
-    """What is searched by must say what the record says."""
+    """Raise ValueError unless the columns of an instance agree with its record."""
     if not isinstance(row, _InstanceRow):
         return
     instance = instance_of({"record": bytes(row.record), "generation": 0})
     columns = (row.id, row.goal, row.phase, row.provider_id)
     if (instance.id, instance.goal, instance.phase, instance.provider_id) != columns:
-        raise ValueError("the record says something else than the columns beside it")
+        raise ValueError("the record does not agree with the columns beside it")

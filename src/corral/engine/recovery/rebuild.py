@@ -1,4 +1,4 @@
-"""Rebuilding: after the loss of the database, records of all our machines, from one listing of the account."""
+"""Rebuild: records of all our machines from one listing of the account, after the loss of the database."""
 
 from __future__ import annotations
 
@@ -32,35 +32,35 @@ from corral.store.tables import installation_id, instances, operations, orphans
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assessment:
-    """One machine of ours, and what is (to be) recorded of it."""
+    """One machine of ours, and its record."""
 
     finding: MarkedMachine
     instance: Instance | None
-    """None when nothing is to be recorded of it."""
+    """None when no record is to be written."""
     micro_usd: int | None
-    """Per hour, as of today; None when that cannot be told."""
+    """Today's price per hour; None when unknown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RebuildPlan:
-    """What the account shows."""
+    """What a rebuild would record."""
 
     installation: str
     found: tuple[Assessment, ...]
     others: Counter[str]
-    """How many machines other installations have."""
+    """Machines of other installations, by installation."""
     unmarked: int
-    """How many machines no Corral made."""
+    """How many machines have no provider name of a Corral."""
 
     @property
     def to_record(self) -> list[Assessment]:
-        """Those that are new to the database, in whole or in part."""
+        """Machines with a record to be written or updated."""
         return [each for each in self.found if each.instance is not None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rebuilder:
-    """Reads the account and writes records; the provider is only looked at, and no service may be running."""
+    """Reads the account and writes records; changes nothing at the provider. No service may run on the database."""
 
     cloud: Cloud
     catalog: Catalog
@@ -69,14 +69,13 @@ class Rebuilder:
     clock: Clock
     new_id: Callable[[], str]
     health: HealthCheckSpec
-    """How machines are checked from here on; what their orders said is lost."""
+    """The health checks of rebuilt instances; those of their requests are lost."""
 
     async def plan(self, installation: str | None) -> RebuildPlan:
         """
-        What there is to rebuild; changes nothing.
+        What there is to rebuild for *installation*, or for the only one that qualifies; changes nothing.
 
-        Raises GoalRefusedError when it is not certain which installation is meant, CloudTransientError when the account
-        could not be read whole: half of it would be taken for all.
+        Raises GoalRefusedError when the installation is ambiguous, CloudTransientError when the listing is incomplete.
         """
         listing = await self.cloud.instances()
         if not listing.complete:
@@ -103,7 +102,7 @@ class Rebuilder:
         )
 
     async def record(self, connection: Connection, plan: RebuildPlan) -> None:
-        """Write down what is new in *plan*, within the caller's transaction; every one is looked at soon."""
+        """Write what is new in *plan*, in the caller's transaction; every instance is due for a reconcile at once."""
         now = self.clock.now()
         await installation_id.replace(connection, plan.installation)
         new = [
@@ -138,7 +137,7 @@ class Rebuilder:
                 name = f"{finding.mark.instance_id}-attempt-{finding.mark.attempt}"
                 instance = self._rebuilt(finding, own_id, name, price, now)
             case RebuildOutcome.JOINED if record is not None:
-                # As when a create that was in doubt shows: the next look at the account tells the rest.
+                # As when a listing shows a create in doubt: the next listing provides the rest.
                 instance = replace(
                     record,
                     create=replace(record.create, number=max(record.create.number, finding.last_attempt), sent_at=None),
@@ -166,12 +165,12 @@ class Rebuilder:
 
 
 def unknowable() -> Sequence[str]:
-    """What a machine does not tell, for people: the rest of what was remembered is lost."""
+    """What a rebuild cannot recover, as sentences for the operator."""
     return (
-        "names: the instance id stands in",
+        "names: the instance id is used instead",
         "templates, and the health checks and webhook addresses given with a create (the settings' apply)",
         "prices as agreed: today's are shown",
         "events, operations, webhook deliveries, the audit log and API keys",
-        "wishes that had no machine yet, and machines that the provider's list does not show yet",
+        "creates that had no machine yet, and machines that the provider's list does not show yet",
         "a start, stop or delete that was under way: ask for it again",
     )

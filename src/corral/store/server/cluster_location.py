@@ -1,9 +1,9 @@
 """
-Where an embedded PostgreSQL may live, and as whom.
+The directory of an embedded PostgreSQL, and the account it runs as.
 
 PostgreSQL refuses to run as root. For root we therefore use an unprivileged account, in the data directory when that
-account can reach it, else in a private place under `/var/lib/corral` (with a copy of the program when that is out of
-its reach too: a checkout in root's home has mode 700).
+account can reach it, else in a private directory under `/var/lib/corral` (with a copy of the programs when the account
+cannot reach those either: a checkout in root's home has mode 700).
 Rule: nothing that Corral did not create changes its mode or owner.
 """
 
@@ -30,7 +30,7 @@ _PROGRAMS = ("postgres", "initdb")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterLocation:
-    """A place for one database cluster, the program that serves it, and the account it runs as."""
+    """The directory of one database cluster, the programs that serve it, and the account they run as."""
 
     cluster: Path
     binaries: Path
@@ -46,11 +46,11 @@ def locate(data_dir: Path) -> Path:
 
 def choose_location(data_dir: Path) -> ClusterLocation:
     """
-    Choose (and create, but for the cluster itself) the premises for *data_dir*.
+    Choose the location for *data_dir*, and create its directories except the cluster.
 
-    The choice is remembered in the data directory, so that the same cluster is found again, and removing the data
-    directory really starts afresh. Raises StoreUnavailableError with the way out when there is no PostgreSQL to run,
-    and SettingsError when another account's database is there.
+    The choice is stored in the data directory, so that the same cluster is found again, and removing the data directory
+    removes it. Raises StoreUnavailableError, with a remedy, when there is no PostgreSQL to run, and SettingsError when
+    the cluster belongs to another account.
     """
     data_dir = data_dir.absolute()
     binaries = find_binaries()
@@ -132,9 +132,9 @@ def _private_directory(account: pwd.struct_passwd) -> Path:
 
 def _copy_binaries(binaries: Path) -> Path:
     """
-    Copy the wheel's programs, once; the name carries their identity, so an upgrade copies anew.
+    Copy the wheel's programs, once for each version of them: the directory is named by size and time of `postgres`.
 
-    The programs find their libraries three folders up, so the copy keeps the shape of the original.
+    The programs find their libraries three folders up, so the copy keeps the layout of the original.
     """
     installation, package = binaries.parent, binaries.parent.parent
     program = (binaries / "postgres").stat()
@@ -176,7 +176,7 @@ def _can_run(binaries: Path, account: pwd.struct_passwd) -> bool:
 
 
 def _allows(path: Path, account: pwd.struct_passwd, wanted: int) -> bool:
-    """Whether the mode bits give *account* what *wanted* (owner bits) asks."""
+    """Whether the mode bits give *account* the rights *wanted* (as owner bits)."""
     status = path.stat()
     if status.st_uid == account.pw_uid:
         shift = 0

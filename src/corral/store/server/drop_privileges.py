@@ -1,9 +1,9 @@
 """
-The last step before PostgreSQL runs: drop root, ask to end with the parent, become `postgres`.
+Drops root, asks the kernel to end with the parent, and executes a program of PostgreSQL.
 
-A program of its own, run as `python launch.py UID GID PARENT COMMAND...`, because the same done by a function between
-fork and exec is unsafe once the service has threads. It imports everything before it changes user: as the new user,
-Python's own files may be out of reach.
+A program of its own, run as `python drop_privileges.py UID GID PARENT COMMAND...`, because a function between fork and
+exec is unsafe once the service has threads. It imports everything before it changes the user, because the new user may
+not be able to read Python's files.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ PR_SET_PDEATHSIG = 1
 
 
 def main(arguments: list[str]) -> None:
-    """Become the command; ends with status 1 if the parent is already gone."""
+    """Execute the command; exits with status 1 if the parent has already ended."""
     uid, gid, parent, *command = arguments
     libc = ctypes.CDLL(None)
     if os.geteuid() == 0:

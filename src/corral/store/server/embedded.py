@@ -60,11 +60,11 @@ class EmbeddedServer:
         return self._data_dir / "postgres.log"
 
     def place(self) -> str:
-        """What tells this cluster from a copy of its files; PostgreSQL overwrites this one in place, for ever."""
+        """What differs in a copy of the cluster: the inode of a file that PostgreSQL only overwrites in place."""
         return f"inode {(locate(self._data_dir) / 'global' / 'pg_control').stat().st_ino}"
 
     def running(self) -> DatabaseTarget | None:
-        """The address of a server that runs for this data directory, whoever started it."""
+        """The address of a server that runs for this data directory, started by any process."""
         cluster = locate(self._data_dir)
         return _target(cluster) if pid_file.is_accepting(cluster) else None
 
@@ -72,7 +72,7 @@ class EmbeddedServer:
         """
         Return a running server's address: ours if it runs, another process's if that owns it, else one started now.
 
-        Raises StoreUnavailableError, quoting the end of the server's log, when it does not come up.
+        Raises StoreUnavailableError, quoting the end of the server's log, when it does not start.
         """
         deadline = self._clock.monotonic() + START_WITHIN_SECONDS
         while self._clock.monotonic() < deadline:
@@ -127,8 +127,8 @@ class EmbeddedServer:
             await asyncio.to_thread(cluster_files.initialise, location, self.log_path)
         if self._child is not None and self._child.poll() is None and pid_file.is_accepting(location.cluster):
             return _target(location.cluster)
-        # Whatever serves this cluster and is not our child outlived its owner. It may be on its way out already, and
-        # would not end with us: it is stopped, and ours takes its place.
+        # A server on this cluster that is not our child has lost its owner. It may be ending already, and would not end
+        # with this process: it is stopped and replaced.
         await self._stop_server(location.cluster)
         is_blocked = True
         while is_blocked and self._clock.monotonic() < deadline:

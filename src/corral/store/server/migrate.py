@@ -1,9 +1,9 @@
 """
-The schema, brought up to date: numbered SQL files, append-only, applied once each under a lock.
+Migrations of the schema: numbered SQL files, append-only, applied once each under a lock.
 
-`NNNN_name.sql` runs in one transaction with its entry in `corral_migrations`, so a migration is applied wholly or not
-at all, however many processes start at once. A database that knows a migration we do not is newer than this code and is
-refused: an old release must not write into a schema it has never seen.
+`NNNN_name.sql` runs in one transaction with its entry in `corral_migrations`, so a migration is applied completely or
+not, however many processes start at once. A database with a migration that this release does not have is refused: an
+old release must not write into a newer schema.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from corral.domain.errors import StoreNewerError
 from corral.store.server.target import DatabaseTarget
 from corral.store.session.database import CONNECT_TIMEOUT_SECONDS, driver_errors
 
-LOCK_KEY = 0x636F7272616C  # "corral" in ASCII; any constant that nobody else uses
+LOCK_KEY = 0x636F7272616C  # "corral" in ASCII; any constant that no other program uses
 _REGISTER = """
 CREATE TABLE IF NOT EXISTS corral_migrations (
     number integer PRIMARY KEY,
@@ -53,19 +53,19 @@ def migrations() -> tuple[Migration, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchemaReport:
-    """A database as it is, for a person who asks whether it will do."""
+    """The schema of a database, compared with this release."""
 
     server_version: str
     missing: tuple[str, ...]
-    """Names of migrations that are still to be applied."""
+    """Names of migrations that are not applied yet."""
     unknown: tuple[int, ...]
-    """Numbers of migrations that only a newer release knows."""
+    """Numbers of applied migrations that only a newer release has."""
     at: datetime
     """The time by the server's clock."""
 
 
 async def report(target: DatabaseTarget) -> SchemaReport:
-    """Look at the schema and change nothing; raises StoreUnavailableError when the server cannot be reached."""
+    """Read the schema, without changes; raises StoreUnavailableError when the server cannot be reached."""
     steps = migrations()
     with driver_errors():
         connection = await asyncpg.connect(
@@ -96,7 +96,7 @@ async def migrate(
     steps: Sequence[Migration] | None = None,
 ) -> list[Migration]:
     """
-    Apply what is missing and return it; *first* runs before, under the same lock (the job queue brings its own tables).
+    Apply and return the missing migrations; *first* runs before, under the same lock (it installs the queue's tables).
 
     Raises StoreNewerError when the database has migrations this release does not know.
     """

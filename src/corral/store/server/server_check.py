@@ -1,12 +1,12 @@
 """
-Whether the server named by DATABASE_URL can be used at all, before anything else is done with it.
+Whether the server named by DATABASE_URL can be used.
 
-What the operator must change is a SettingsError in one sentence; a server that is away is a StoreUnavailableError. The
-sentence never contains the address, which may hold a password; what the server itself answered names user and database.
+What the operator must change is a SettingsError in one sentence; an unreachable server is a StoreUnavailableError. The
+sentence never contains the address, which may hold a password; the server's own message names user and database.
 
-A pooler that hands a session from client to client (PgBouncer in transaction or statement mode) is refused: session
-locks and LISTEN would silently stop to work. It is recognised by what it does, so any product counts: two clients
-compare which server process answers them, in an order that both a last-used-first and a round-robin pooler give away.
+A pooler that shares a session between clients (PgBouncer in transaction or statement mode) is refused: session locks
+and LISTEN would silently stop working. It is detected by its behaviour, whatever the product: two clients compare which
+server process answers them, in an order that detects both last-used-first and round-robin poolers.
 """
 
 from __future__ import annotations
@@ -54,11 +54,11 @@ def explained(error: Exception) -> SettingsError | StoreUnavailableError:
     """Our error, in one sentence, for *error* raised while connecting."""
     match error:
         case asyncpg.InvalidPasswordError() | asyncpg.InvalidAuthorizationSpecificationError():
-            return SettingsError(f"DATABASE_URL: the server refuses the login: {_told(error)}")
+            return SettingsError(f"DATABASE_URL: the server refuses the login: {_message(error)}")
         case asyncpg.InvalidCatalogNameError():
-            return SettingsError(f"DATABASE_URL: {_told(error)}; create it, or name another")
+            return SettingsError(f"DATABASE_URL: {_message(error)}; create it, or name another")
         case asyncpg.InsufficientPrivilegeError():
-            return SettingsError(f"DATABASE_URL: its user may not do what Corral needs: {_told(error)}")
+            return SettingsError(f"DATABASE_URL: its user may not do what Corral needs: {_message(error)}")
         case ssl.SSLError():
             return SettingsError(f"DATABASE_URL: no encrypted connection to the server: {error.reason or error}")
         case asyncpg.ClientConfigurationError() | ValueError():
@@ -70,12 +70,12 @@ def explained(error: Exception) -> SettingsError | StoreUnavailableError:
                 f"the server named by DATABASE_URL cannot be reached: {error.strerror or type(error).__name__}"
             )
         case _ if isinstance(error, UNREACHABLE):
-            return StoreUnavailableError(f"the server named by DATABASE_URL cannot be used now: {_told(error)}")
+            return StoreUnavailableError(f"the server named by DATABASE_URL cannot be used now: {_message(error)}")
         case _:
-            return StoreUnavailableError(f"the server named by DATABASE_URL cannot be used: {_told(error)}")
+            return StoreUnavailableError(f"the server named by DATABASE_URL cannot be used: {_message(error)}")
 
 
-def _told(error: Exception) -> str:
+def _message(error: Exception) -> str:
     """What the server answered, on one line."""
     return " ".join(str(error).split())[:200] or type(error).__name__
 
@@ -95,7 +95,7 @@ async def _client(target: DatabaseTarget) -> AsyncGenerator[asyncpg.Connection]:
 
 
 async def _is_shared(one: asyncpg.Connection, other: asyncpg.Connection) -> bool:
-    """Whether the two clients are answered by server processes that change or are the same."""
+    """Whether the server process changes within a client, or is the same for both."""
     try:
         first = await _pid(one)
         await other.execute("BEGIN")

@@ -1,12 +1,12 @@
 """
-The pool of connections, and the one place where a driver's error becomes ours.
+The pool of connections, in which an error of the driver becomes one of ours.
 
-The database may go away and come back, freeze, or refuse writes for a while: each is a StoreUnavailableError for the
-caller, and the next one to ask gets a new connection. Nothing here retries; the callers know whether they may.
+A database that is unreachable, frozen or read-only for a while is a StoreUnavailableError for the caller, and the next
+caller gets a new connection. Nothing here retries: only the callers know whether they may.
 
-No statement waits for ever. After STATEMENT_SECONDS its connection is closed instead of being asked to cancel: a frozen
-server does not answer that either. Once a probe has found the server frozen, callers are refused at once until a later
-probe succeeds.
+No statement waits for ever. After STATEMENT_SECONDS its connection is closed instead of sending a cancel request, which
+a frozen server does not answer either. Once a probe has found the server frozen, callers are refused at once until a
+later probe succeeds.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ Connection: TypeAlias = asyncpg.pool.PoolConnectionProxy
 Pool: TypeAlias = asyncpg.Pool
 
 CONNECT_TIMEOUT_SECONDS = 5.0
-"""A server on this machine or in this data centre answers in milliseconds; one that needs longer is not there."""
+"""A server on this machine or in this data centre answers in milliseconds; one that needs longer counts as down."""
 STATEMENT_SECONDS: Final = 6.0
 """Shorter, and a busy server's slow statements fail; longer, and with the wait for a connection a request against a
 frozen server takes more than 10 s. Statements take milliseconds; the largest group of creates takes 0.3 s."""
@@ -48,8 +48,9 @@ SWEEP_SECONDS: Final = 120.0
 OWN_CONNECTIONS: Final = 3
 """Beside the pool (`pool_size` in `app/bootstrap.py`): one each for notifications, presence and leadership."""
 FULL_SECONDS: Final = 15.0
-"""For how long after a statement met a full disk the database counts as down: reads and small writes still succeed, so
-a probe does not notice. Shorter, and health changes with every request; longer, and it lags once there is room."""
+"""For how long after a statement failed on a full disk the database counts as down: reads
+and small writes still succeed, so a probe does not notice. Shorter, and health changes with every request; longer, and
+it lags once there is room."""
 FROZEN: Final = "the database does not answer"
 
 _PROBE: Final = """
@@ -110,7 +111,7 @@ class Database:
 
     @asynccontextmanager
     async def connection(self) -> AsyncGenerator[Connection]:
-        """Borrow a connection for statements that stand alone; raises StoreUnavailableError."""
+        """Borrow a connection, without a transaction; raises StoreUnavailableError."""
         self._check_frozen()
         with driver_errors():
             async with self.pool.acquire(timeout=CONNECT_TIMEOUT_SECONDS) as connection:
@@ -169,7 +170,7 @@ class Database:
             raise StoreUnavailableError(FROZEN, retry_after_seconds=RETRY_AFTER_SECONDS)
 
     def _is_exhausted(self) -> bool:
-        """Whether every connection is open and in use: then waiting for one says nothing about the server."""
+        """Whether every connection is open and in use: then a long wait does not mean that the server is frozen."""
         pool = self.pool
         return bool(pool.get_size() >= pool.get_max_size() and pool.get_idle_size() == 0)
 
@@ -185,4 +186,4 @@ async def ensure_transaction(connection: Connection) -> AsyncGenerator[None]:
 
 
 async def _keep_session(_connection: Any) -> None:
-    """Stand in for asyncpg's reset query."""
+    """Replaces asyncpg's reset query."""

@@ -1,4 +1,4 @@
-"""Which errors of the database driver may pass by themselves, and what they are called here."""
+"""Which errors of the database driver are temporary, and their messages as StoreUnavailableError."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ UNREACHABLE: tuple[type[BaseException], ...] = (
     asyncpg.TransactionTimeoutError,
     asyncpg.PostgresSystemError,  # class 58: I/O errors of the server
 )
-"""What asyncpg raises when the server is the trouble and not the statement: the same one may succeed later."""
+"""What asyncpg raises when the server has a problem and not the statement: the same statement may succeed later."""
 
 DISK_FULL: Final = "the database's disk is full"
 READ_ONLY: Final = "the database is read-only at the moment"
@@ -48,8 +48,8 @@ class NoSessionError(TimeoutError):
     """A new connection was accepted, but its first statement was not answered."""
 
 
-class driver_errors:  # noqa: N801  # reads as a word where it is used: `with driver_errors():`
-    """Turns errors of the driver that may pass into StoreUnavailableError; errors of statements pass unchanged."""
+class driver_errors:  # noqa: N801  # used like a function: `with driver_errors():`
+    """Raises StoreUnavailableError for temporary errors of the driver; errors of statements pass unchanged."""
 
     def __enter__(self) -> None:
         """Begin."""

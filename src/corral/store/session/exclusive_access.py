@@ -1,8 +1,8 @@
 """
-Being alone with the database, for work that must not meet a running service.
+Exclusive access to the database, for work that must not run beside a service.
 
-A service reads the installation's mark once, when it starts, and before that brings the schema up to date under a lock.
-Whoever holds that lock keeps services from starting; whoever then sees no connection of one knows that none runs.
+A service reads the installation's id once, when it starts, and before that applies migrations under a lock. Holding
+that lock keeps services from starting; if there is then no connection of a service, none runs.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ WHERE datname = current_database() AND application_name LIKE 'corral%'
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExclusiveAccess:
-    """The lock, and the means to see that nobody else is there."""
+    """The connection that holds the lock."""
 
     connection: asyncpg.Connection
 
@@ -46,8 +46,8 @@ async def exclusive_access(target: DatabaseTarget) -> AsyncGenerator[ExclusiveAc
     try:
         with driver_errors():
             await connection.execute("SELECT pg_advisory_lock($1)", LOCK_KEY)
-        solitude = ExclusiveAccess(connection=connection)
-        await solitude.check()
-        yield solitude
+        access = ExclusiveAccess(connection=connection)
+        await access.check()
+        yield access
     finally:
         connection.terminate()

@@ -1,11 +1,10 @@
 """
-The lock of an instance: whoever makes a pass over it has it, and everybody else leaves it alone meanwhile.
+The lock of an instance: one reconcile of it at a time.
 
-The lock belongs to the connection, not to a transaction: it is held during calls to the provider, and is gone with the
-process that held it. A process that froze holds it until another ends its sessions (`store/session/presence.py`), and
-then the
-frozen pass cannot write any more. The lock only spares work; what keeps two passes from overwriting each other is the
-generation.
+The lock belongs to the connection, not to a transaction: it is held during calls to the provider and released when the
+process ends. A frozen process holds it until another ends its sessions (`store/session/presence.py`); the frozen
+reconcile then cannot write any more. The lock only saves work; the generation keeps two reconciles from overwriting
+each other.
 """
 
 from __future__ import annotations
@@ -31,21 +30,21 @@ LEFT JOIN corral_operations AS o ON o.id = i.record ->> 'operation_id'
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LockedInstance:
-    """What is remembered of an instance whose lock is ours; None where there is nothing."""
+    """The record of an instance that this connection has locked; None where there is no row."""
 
     instance: Instance | None
     operation: Operation | None
     wake_at: datetime | None
-    """When it is to be looked at next."""
+    """When it is due for a reconcile."""
     server: datetime
     """When the database server was started."""
 
 
 async def acquire(connection: Connection, instance_id: InstanceId) -> LockedInstance | None:
     """
-    Take the lock and read the instance with its operation; None when another pass has it.
+    Take the lock and read the instance with its operation; None when another connection has the lock.
 
-    What is read may be from just before the lock was ours, and then the first write is stale.
+    The row may be from just before the lock was granted; then the first write is stale.
     """
     row = await connection.fetchrow(_ACQUIRE, instance_id)
     if not row["ours"]:
@@ -57,11 +56,11 @@ async def acquire(connection: Connection, instance_id: InstanceId) -> LockedInst
             wake_at=row["look_at"],
             server=row["server"],
         )
-    except BaseException:  # an unreadable record must not stay locked for as long as the connection lives
+    except BaseException:  # an unreadable record must not stay locked until the connection ends
         await release(connection, instance_id)
         raise
 
 
 async def release(connection: Connection, instance_id: InstanceId) -> None:
-    """Give the lock back."""
+    """Release the lock."""
     await connection.execute("SELECT pg_advisory_unlock(hashtextextended($1, 0))", instance_id)

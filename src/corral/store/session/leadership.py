@@ -1,9 +1,9 @@
 """
-One leader among all processes on one database: the one that holds a session's advisory lock.
+One leader among all processes on one database: the one with a session that holds an advisory lock.
 
-PostgreSQL releases the lock when the holder's session ends. It ends with the process; and when the process is frozen or
-its host lost power, another process ends it (`store/session/presence.py`). A leader that was frozen finds its session
-closed at the next `check`, before it acts.
+PostgreSQL releases the lock when that session ends: with the process, or, when the process is frozen or its host lost
+power, because another process ends it (`store/session/presence.py`). A leader that was frozen finds its session closed
+at the next `check`, before it acts.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from corral.store.session.connections import prepare
 from corral.store.session.database import CONNECT_TIMEOUT_SECONDS, UNREACHABLE, driver_errors
 
 CAMPAIGN_SECONDS = 1.0
-"""How often a process that does not lead asks whether it may."""
+"""How often a process that does not lead tries to take the lock."""
 CHECK_SECONDS = 5.0
-"""How long the server may take to confirm the lead. Longer, and a leader that is cut off acts for as long after it was
-replaced; shorter, and a busy server costs a leader its lead."""
+"""How long the server may take to confirm the leadership. Longer, and a leader that is cut off acts for that long after
+it was replaced; shorter, and a slow answer of a busy server ends a leadership."""
 
 
 class Leadership:
-    """A claim to lead in one matter."""
+    """The leadership for one task, *matter*."""
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class Leadership:
         try:
             with driver_errors():
                 await prepare(connection)
-            while not await self._ask(connection):
+            while not await self._try_lock(connection):
                 await self._clock.sleep(CAMPAIGN_SECONDS)
             yield
         finally:
@@ -78,7 +78,7 @@ class Leadership:
         except UNREACHABLE as error:
             raise StoreUnavailableError("the lead was lost with its connection") from error
 
-    async def _ask(self, connection: asyncpg.Connection) -> bool:
+    async def _try_lock(self, connection: asyncpg.Connection) -> bool:
         with driver_errors():
             won = await connection.fetchval("SELECT pg_try_advisory_lock(hashtextextended($1, 0))", self._matter)
         return bool(won)

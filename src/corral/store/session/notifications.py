@@ -1,10 +1,10 @@
 """
-Telling every process that something changed, through PostgreSQL's NOTIFY.
+Notifications of changes to every process, by PostgreSQL's NOTIFY.
 
-A notice is a topic and perhaps a key, and says only "look again": it carries no state. It is sent inside the
-transaction that makes the change, so it is delivered on commit and never for a change that did not happen. A process
-whose connection was away has missed an unknown number of them; after every (re)connection it is told of that gap and
-must then distrust all that it remembers.
+A notification has a topic and optionally a key, and no state: the receiver reads again. It is sent inside the
+transaction of the change, so it is delivered on commit and never for a change that did not happen. A process that lost
+its connection has missed an unknown number of them; so after every (re)connection the `on_gap` functions are called,
+and everything cached must be dropped.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ CHANNEL: Final = "corral_notices"
 MOST_PAYLOAD_BYTES: Final = 7999
 """PostgreSQL's own limit."""
 PULSE_SECONDS = 30.0
-"""How often the connection is tried: a server that vanished without a word is noticed after this long at most."""
+"""How often the connection is checked: a server that vanished silently is noticed after this long at most."""
 LONG_LISTEN_SECONDS = 30.0
-"""Having listened for this long, the next loss is a new one and not a repetition."""
+"""After listening for this long, the next lost connection counts as the first failure again."""
 
 
 async def notify(connection: Connection, topic: str, key: str | None = None) -> None:
-    """Tell every process of a change, once and when this connection's transaction commits."""
+    """Notify every process when this connection's transaction commits."""
     payload = json.dumps({"topic": topic, "key": key}, ensure_ascii=False, separators=(",", ":"))
     if len(payload.encode()) > MOST_PAYLOAD_BYTES:
         raise ValueError(
@@ -50,7 +50,7 @@ def notification(topic: str, key: str = "NULL") -> str:
 
 
 class Notifications:
-    """The notices of one database, for those in this process who subscribed; their functions must be quick."""
+    """The notifications of one database, for the subscribers in this process; their functions must be quick."""
 
     def __init__(self, target: DatabaseTarget, clock: Clock, *, application_name: str = CHANNEL) -> None:
         self._target = target
@@ -59,18 +59,18 @@ class Notifications:
         self._subscribers: dict[str, list[Callable[[str | None], object]]] = {}
         self._after_gap: list[Callable[[], object]] = []
         self.listening = False
-        """Whether a notice sent now would be heard."""
+        """Whether a notification sent now would be received."""
 
     def subscribe(self, topic: str, on_notice: Callable[[str | None], object]) -> None:
-        """Call *on_notice* with the key of every notice on *topic*."""
+        """Call *on_notice* with the key of every notification on *topic*."""
         self._subscribers.setdefault(topic, []).append(on_notice)
 
     def on_gap(self, after_gap: Callable[[], object]) -> None:
-        """Call *after_gap* whenever notices may have been missed; those that follow will be heard."""
+        """Call *after_gap* whenever notifications may have been missed."""
         self._after_gap.append(after_gap)
 
     async def run(self) -> None:
-        """Listen until cancelled, coming back by itself whenever the database does."""
+        """Listen until cancelled; reconnects when the database returns."""
         failures = 0
         while True:
             began = self._clock.monotonic()
@@ -97,7 +97,7 @@ class Notifications:
 
     @asynccontextmanager
     async def _connected(self) -> AsyncGenerator[tuple[asyncpg.Connection, asyncio.Event]]:
-        """A connection of our own, because a pool's may be handed to others; and the word that it ended."""
+        """A connection outside the pool, and an event that is set when it ends."""
         lost = asyncio.Event()
         connection = await asyncpg.connect(
             **self._target.arguments(),

@@ -1,12 +1,12 @@
 """
-Which processes share this database, and which of them stopped.
+Which processes use this database, and which of them stopped.
 
 A process keeps one session of its own. On it, it holds an advisory lock named by its id, and reports every second.
 
-- A process that was killed: the server released its lock. Its jobs go back to the queue after two seconds.
-- A process that is frozen, or whose host lost power: the lock stays, but it does not report. After fifteen seconds
-  another process ends all its sessions. With them go its locks on instances, its lead and its open transactions. If it
-  wakes up later, its sessions are dead: it cannot record what it decided before, and it does not lead any more.
+- A killed process: the server released its lock. Its jobs return to the queue after two seconds.
+- A frozen process, or one on a host that lost power: the lock stays, but it does not report. After fifteen seconds
+  another process ends all its sessions, and with them its locks on instances, its leadership and its open transactions.
+  If it wakes up later, its sessions are closed: it cannot record what it decided before, and it does not lead any more.
 
 All times are the database's. A process judges others only after it has itself reported on time for as long: after an
 outage of the database every process is late.
@@ -34,15 +34,15 @@ from corral.store.session.database import CONNECT_TIMEOUT_SECONDS, Connection
 BEAT = timedelta(seconds=1)
 """How often a process reports. More often costs a write each time; more rarely delays everything below."""
 GONE_AFTER = timedelta(seconds=2)
-"""A process whose session ended is dead when it has not reported for this long. Shorter, and one that only lost its
-connection has its jobs run a second time; longer, and jobs wait after a crash (5 s are promised)."""
+"""A process without its session is dead when it has not reported for this long. Shorter, and the jobs of a process that
+only lost its connection run a second time; longer, and jobs wait after a crash (5 s are promised)."""
 SILENT_AFTER = timedelta(seconds=15)
-"""A process whose session is there but that has not reported for this long is frozen or cut off. Shorter, and a busy
-machine's processes lose their sessions; longer, and no process leads meanwhile (30 s are promised)."""
+"""A process with its session that has not reported for this long is frozen or cut off. Shorter, and processes on a busy
+machine lose their sessions; longer, and no process leads meanwhile (30 s are promised)."""
 STATEMENT_SECONDS = 5.0
 """How long one report may take; one that hangs is on a dead connection."""
 LEAVE_SECONDS = 1.0
-"""How long saying goodbye may take; without it the others find out by themselves."""
+"""How long the removal of this process's row may take; without it other processes notice the end later."""
 
 _KEY = "hashtextextended('corral process ' || {id}::text, 0)"
 _CLAIM = f"SELECT pg_try_advisory_lock({_KEY.format(id='$1::uuid')})"
@@ -71,7 +71,7 @@ WHERE datname = current_database() AND usename = current_user AND pid <> pg_back
 _FORGET = "DELETE FROM corral_processes WHERE id = ANY($1)"
 
 Release = Callable[[asyncpg.Connection, Sequence[UUID]], Awaitable[int]]
-"""Puts the jobs of these processes back into the queue; answers how many."""
+"""Puts the jobs of these processes back into the queue; returns how many."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,7 +109,7 @@ class Presence:
 
     @property
     def application_name(self) -> str:
-        """What every session of this process is called, so that others can end them."""
+        """The name of every session of this process, by which others can end them."""
         return session_name(self.id)
 
     @asynccontextmanager
@@ -129,7 +129,7 @@ class Presence:
                 async with self._session() as connection:
                     await self._report(connection)
             except Exception as error:  # noqa: BLE001  # the outermost frame: whatever it was, report again
-                # At the same pace for as long as it takes: one that comes back late is taken for dead by the others.
+                # Without backoff: other processes take one that reports late for dead.
                 if self._is_known.is_set():
                     log.warning("process.unreported", reason=repr(error))
                 self._is_known.clear()
@@ -170,7 +170,7 @@ class Presence:
             await self._clock.sleep(self._timeouts.beat.total_seconds())
 
     async def _take_over(self, connection: asyncpg.Connection, steady: timedelta) -> None:
-        """End what is left of processes that stopped, if we have watched for long enough to tell."""
+        """End the sessions of processes that stopped, if this process has reported on time for long enough to judge."""
         silent_after = self._timeouts.silent_after
         async with connection.transaction():
             late = await connection.fetch(_LATE, self.id, self._timeouts.gone_after)
@@ -196,7 +196,7 @@ class Presence:
 
 
 async def workers_alive(connection: Connection, silent_after: timedelta = SILENT_AFTER) -> int:
-    """How many processes that take jobs have reported lately."""
+    """How many processes that run jobs have reported recently."""
     alive: int = await connection.fetchval(
         "SELECT count(*) FROM corral_processes WHERE role <> 'api' AND seen_at > now() - $1::interval", silent_after
     )
@@ -204,12 +204,12 @@ async def workers_alive(connection: Connection, silent_after: timedelta = SILENT
 
 
 def session_name(process_id: UUID) -> str:
-    """What the sessions of a process are called; PostgreSQL cuts names at 63 bytes."""
+    """The name of the sessions of a process; PostgreSQL cuts names at 63 bytes."""
     return f"corral {process_id}"
 
 
 async def _leave(connection: asyncpg.Connection, process_id: UUID) -> None:
-    """Say that this process ends, if the connection still works."""
+    """Remove the row of this process, if the connection still works."""
     try:
         await connection.execute(_FORGET, [process_id], timeout=LEAVE_SECONDS)
     except Exception as error:  # noqa: BLE001  # it ends anyway, and others will notice
