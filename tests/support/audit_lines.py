@@ -1,4 +1,4 @@
-"""The audit line of a request that a test makes without HTTP."""
+"""The audit line and the context of a request that a test makes without HTTP."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from typing import Final
 
 from corral.domain.access import LOCAL, Access, Caller
 from corral.domain.audit import AuditEntry
+from corral.domain.idempotency import IdempotencyKey
+from corral.engine.commands.context import CommandContext
 
 LINE: Final = AuditEntry(
     at=datetime(2030, 1, 1, tzinfo=UTC),
@@ -18,6 +20,14 @@ LINE: Final = AuditEntry(
     status=202,
     request_id="req_test",
 )
+
+
+CONTEXT: Final = CommandContext(line=LINE)
+
+
+def keyed(key: str, fingerprint: bytes = b"same") -> CommandContext:
+    """The context of a request with an Idempotency-Key."""
+    return CommandContext(line=LINE, key=IdempotencyKey(key=key, fingerprint=fingerprint))
 
 
 def line_of(name: str) -> AuditEntry:

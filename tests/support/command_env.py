@@ -8,15 +8,15 @@ from typing import Any
 from corral.app.engine import build_engine
 from corral.base.clock import Clock
 from corral.cloud.port import Cloud
+from corral.domain.idempotency import KeyRow
 from corral.domain.instance import CreateRequest
 from corral.domain.lifecycle.commands import CommandOptions
 from corral.domain.operation import OperationKind
 from corral.engine.commands.change import AcceptedCommand
+from corral.engine.commands.context import CommandContext
 from corral.engine.commands.create import CreateInstance
-from corral.engine.commands.idempotent import IdempotentRequest
 from corral.store.session.database import Database
-from corral.store.tables.idempotency import KeyRow
-from support.audit_lines import LINE
+from support.audit_lines import CONTEXT
 from support.catalog_provider import CatalogProvider
 from support.clocks import SteppedClock
 from support.runtime import idle_runtime
@@ -49,10 +49,8 @@ class CommandEnv:
         """As another process on the same database would have them."""
         return build_engine(replace(self.engine.runtime, clock=clock)).create
 
-    async def delete(
-        self, given_id: str, keyed: IdempotentRequest[AcceptedCommand] | None = None
-    ) -> AcceptedCommand | KeyRow:
-        return await self.errands.ask(OperationKind.DELETE, given_id, CommandOptions(), keyed, line=LINE)
+    async def delete(self, given_id: str, context: CommandContext = CONTEXT) -> AcceptedCommand | KeyRow:
+        return await self.errands.ask(OperationKind.DELETE, given_id, CommandOptions(), context)
 
     async def count(self, table: str) -> int:
         async with self.database.connection() as connection:

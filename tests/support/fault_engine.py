@@ -43,7 +43,7 @@ from corral.store.tables import installation_id, instances, operations
 from novitasim.server.serving import Options, build
 from novitasim.world import ledger
 from novitasim.world.instance import Instance as Machine
-from support.audit_lines import LINE
+from support.audit_lines import CONTEXT
 from support.clocks import SteppedClock
 from support.direct import DirectExchange
 from support.faulty_database import FaultyDatabase
@@ -210,7 +210,7 @@ class FaultEngine:
         """Ask for something to be done; False when it is refused."""
         with self.script.silently():
             try:
-                await self.parts.change.ask(kind, instance_id, CommandOptions(), line=LINE)
+                await self.parts.change.ask(kind, instance_id, CommandOptions(), CONTEXT)
             except GoalRefusedError:
                 return False
         return True

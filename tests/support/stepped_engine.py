@@ -38,7 +38,7 @@ from corral.store.server.target import DatabaseTarget
 from corral.store.session.database import Database
 from corral.store.tables import continuity, instances, last_listing, operations
 from novitasim.testing import Simulated, start_simulator
-from support.audit_lines import LINE
+from support.audit_lines import CONTEXT
 from support.clocks import SteppedClock
 from support.garbling import Garbler
 from support.runtime import open_test_runtime
@@ -125,7 +125,7 @@ class SteppedEngine:
     async def ask(
         self, kind: OperationKind, instance_id: InstanceId, terms: CommandOptions | None = None
     ) -> AcceptedCommand:
-        accepted = await self.changes.ask(kind, instance_id, terms or CommandOptions(), line=LINE)
+        accepted = await self.changes.ask(kind, instance_id, terms or CommandOptions(), CONTEXT)
         assert isinstance(accepted, AcceptedCommand)
         return accepted
 

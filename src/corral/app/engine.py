@@ -169,6 +169,7 @@ def build_engine(runtime: Runtime) -> Engine:
             clock=clock,
             new_id=runtime.new_id,
             start_within=timedelta(milliseconds=settings.instances.startup_max_wait_ms),
+            view=describer.view,
             namesakes=_provider_name_lookup(settings, cloud, adopt),
         ),
         adopt=adopt,

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator
 
 import pytest
-from support.audit_lines import LINE
+from support.audit_lines import CONTEXT, LINE
 from support.stepped_engine import SteppedEngine, stepped_engine
 
 from corral.domain.errors import GoalRefusedError, NotFoundError
@@ -106,7 +106,7 @@ async def test_stop_start_restart_and_delete_one_after_the_other(engine: Stepped
 async def test_of_many_starts_at_once_one_is_heard(engine: SteppedEngine, stopped: InstanceId) -> None:
     """The others are told which operation is under way."""
     outcomes = await asyncio.gather(
-        *(engine.changes.ask(START, stopped, CommandOptions(), line=LINE) for _ in range(20)), return_exceptions=True
+        *(engine.changes.ask(START, stopped, CommandOptions(), CONTEXT) for _ in range(20)), return_exceptions=True
     )
     heard = [outcome for outcome in outcomes if isinstance(outcome, AcceptedCommand)]
     refused = [outcome for outcome in outcomes if isinstance(outcome, GoalRefusedError)]

@@ -8,20 +8,20 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 import pytest
+from support.audit_lines import CONTEXT, keyed
 from support.command_env import CommandEnv, a_create_request
 from support.waiting import until
 
 from corral.domain.errors import NotFoundError
+from corral.domain.idempotency import KeyRow
 from corral.domain.instance import CreateRequest, InstanceId, OperationId, ProviderId
 from corral.domain.lifecycle.tables import Goal, Phase
 from corral.domain.operation import Operation, OperationKind, OperationStatus
 from corral.engine.commands.change import AcceptedCommand
 from corral.engine.commands.create import CreatedInstance
-from corral.engine.commands.idempotent import IdempotentRequest
 from corral.jobs.registry import Priority
 from corral.store.session.database import Database
 from corral.store.tables import instances, ready_times
-from corral.store.tables.idempotency import KeyRow, StoredResponse
 
 NOTHING = {"instances": 0, "operations": 0, "events": 0, "pgqueuer": 0, "idempotency": 0}
 
@@ -31,14 +31,8 @@ def env(database: Database) -> CommandEnv:
     return CommandEnv(database)
 
 
-def keyed(key: str, fingerprint: bytes = b"same") -> IdempotentRequest[CreatedInstance]:
-    return IdempotentRequest(
-        key=key, fingerprint=fingerprint, answer_of=lambda c: StoredResponse(status=201, body=c.instance.id.encode())
-    )
-
-
 async def created(env: CommandEnv, name: str = "trainer") -> CreatedInstance:
-    made = await env.commands.create(a_create_request(name))
+    made = await env.commands.create(a_create_request(name), CONTEXT)
     assert isinstance(made, CreatedInstance)
     return made
 
@@ -75,7 +69,7 @@ async def test_a_create_stores_an_instance_an_operation_an_event_and_a_job(env: 
 async def test_product_and_template_are_looked_up_at_the_same_time(env: CommandEnv) -> None:
     """One slow answer is waited for, not two."""
     env.provider.open.clear()
-    request_create = asyncio.create_task(env.commands.create(a_create_request()))
+    request_create = asyncio.create_task(env.commands.create(a_create_request(), CONTEXT))
     await until(lambda: {"clusters", "template"} <= set(env.provider.calls))
     env.provider.open.set()
 
@@ -160,7 +154,7 @@ async def test_one_key_makes_one_instance_however_many_ask_at_once(env: CommandE
     rows = [outcome for outcome in outcomes if isinstance(outcome, KeyRow)]
 
     assert await env.counts() == {"instances": 1, "operations": 1, "events": 1, "pgqueuer": 1, "idempotency": 1}
-    assert {row.answer for row in rows} == {StoredResponse(status=201, body=winner.instance.id.encode())}
+    assert {row.answer for row in rows} == {winner.response}
     assert len(rows) == 39
 
 
@@ -169,7 +163,7 @@ async def test_many_keys_in_any_order_do_not_lock_each_other_out(env: CommandEnv
     other = env.new_commands(env.clock)
     keys = [f"k{n}" for n in range(40)]
     for commands in (env.commands, other):
-        await commands.create(a_create_request())
+        await commands.create(a_create_request(), CONTEXT)
     outcomes = await asyncio.gather(
         *(env.commands.create(a_create_request(), keyed(key)) for key in keys),
         *(other.create(a_create_request(), keyed(key)) for key in reversed(keys)),
@@ -269,16 +263,12 @@ async def test_what_is_not_there_cannot_be_deleted_or_read(env: CommandEnv, unkn
 async def test_a_deletion_with_a_key_is_answered_once(env: CommandEnv) -> None:
     """Its answer is stored with it."""
     made = await created(env)
-    once: IdempotentRequest[AcceptedCommand] = IdempotentRequest(
-        key="k", fingerprint=b"f", answer_of=lambda d: StoredResponse(status=202, body=d.operation_id.encode())
-    )
-    first = await env.delete(made.instance.id, once)
-    second = await env.delete(made.instance.id, once)
+    first = await env.delete(made.instance.id, keyed("k", b"f"))
+    second = await env.delete(made.instance.id, keyed("k", b"f"))
 
     assert isinstance(first, AcceptedCommand)
-    assert second == KeyRow(
-        key="k", fingerprint=b"f", answer=StoredResponse(status=202, body=first.operation_id.encode())
-    )
+    assert (first.response.status, first.operation_id.encode() in first.response.body) == (202, True)
+    assert second == KeyRow(key="k", fingerprint=b"f", answer=first.response)
 
 
 async def test_a_read_sees_what_the_same_process_just_wrote(env: CommandEnv) -> None:

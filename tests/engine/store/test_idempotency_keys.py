@@ -7,12 +7,13 @@ from datetime import UTC, datetime, timedelta
 
 from support.clocks import SteppedClock
 
+from corral.domain.idempotency import KeyRow, StoredResponse
 from corral.engine.commands.idempotent import IdempotencyKeys
 from corral.jobs.registry import JobId, JobRun
 from corral.jobs.retention import sweep_answers
 from corral.store.session.database import Database
 from corral.store.tables import idempotency
-from corral.store.tables.idempotency import CLAIM_LASTS, KEPT_FOR, KeyClaim, KeyRow, StoredResponse
+from corral.store.tables.idempotency import CLAIM_LASTS, KEPT_FOR, KeyClaim
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 DONE = StoredResponse(status=200, body=b"{}")

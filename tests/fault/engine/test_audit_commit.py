@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import AsyncGenerator
 
 import pytest
-from support.audit_lines import LINE
+from support.audit_lines import CONTEXT
 from support.fault_engine import FaultEngine, FaultEnvironment
 from support.script import Killed, Mishap
 
@@ -42,7 +42,7 @@ async def test_a_command_is_committed_with_its_line_or_not(engine: FaultEngine, 
     instance_id = await engine.request_create()
     engine.script.write([mishap])
     with contextlib.suppress(Killed, StoreUnavailableError):
-        await engine.parts.change.ask(OperationKind.DELETE, instance_id, CommandOptions(), line=LINE)
+        await engine.parts.change.ask(OperationKind.DELETE, instance_id, CommandOptions(), CONTEXT)
     async with engine.environment.database.connection() as connection:
         counts = await connection.fetchrow(COUNTS)
 

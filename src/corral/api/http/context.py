@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from corral.domain.access import Caller
 from corral.domain.audit import AuditEntry
 from corral.domain.errors import CorralError, FieldProblem
+from corral.domain.idempotency import IdempotencyKey
+from corral.engine.commands.context import CommandContext
 
 if TYPE_CHECKING:
     from litestar.types import HTTPScope, Scope
@@ -57,14 +59,6 @@ UNIDENTIFIED: Final = Identity(address="unknown")
 
 
 @dataclass(slots=True, kw_only=True)
-class IdempotencyKey:
-    """The `Idempotency-Key` of a request, and the fingerprint of the request it came with."""
-
-    key: str
-    fingerprint: bytes
-
-
-@dataclass(slots=True, kw_only=True)
 class RequestContext:
     """One request: its ids, its caller, its key, and what is already recorded about it."""
 
@@ -83,6 +77,10 @@ class RequestContext:
     """Whether the audit line is committed."""
     problems: tuple[FieldProblem, ...] = ()
     """What is invalid beside the body, for a route that reports everything at once."""
+
+    def command(self, status: int) -> CommandContext:
+        """What a command records about this request, which is answered with *status* if it succeeds."""
+        return CommandContext(line=self.success_line(status), key=self.key)
 
     def success_line(self, status: int) -> AuditEntry:
         """The audit line of this request if it succeeds, for the transaction of its change."""

@@ -14,12 +14,12 @@ import contextlib
 import hashlib
 import re
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import msgspec
 
 from corral.api.http.bodies import read_body
-from corral.api.http.context import IdempotencyKey, RequestContext, context_of
+from corral.api.http.context import RequestContext, context_of
 from corral.api.http.responses import JsonResponse
 from corral.base.clock import Clock
 from corral.domain.errors import (
@@ -29,14 +29,12 @@ from corral.domain.errors import (
     StaleError,
     StoreUnavailableError,
 )
-from corral.engine.commands.idempotent import IdempotencyKeys, IdempotentRequest
+from corral.domain.idempotency import IdempotencyKey, KeyRow, StoredResponse
+from corral.engine.commands.idempotent import IdempotencyKeys
 from corral.store.session.database import Database
 from corral.store.tables import idempotency
-from corral.store.tables.idempotency import KeyRow, StoredResponse
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from litestar.types import ASGIApp, Message, Receive, Scope, Send
 
 KEEPS_ANSWERS: Final = "keeps_answers"
@@ -55,26 +53,22 @@ _NOT_STORED = frozenset({
     "REQUEST_TIMEOUT", "UNAUTHORIZED", "FORBIDDEN", "IDEMPOTENCY_KEY_REUSED", "NO_OPTIMAL_PRODUCT_ANY_REGION",
 })  # fmt: skip
 
-T = TypeVar("T")
 
-
-def keyed(context: RequestContext, answer_of: Callable[[T], StoredResponse]) -> IdempotentRequest[T] | None:
-    """What a command needs to store its response under the request's key."""
-    key = context.key
-    return None if key is None else IdempotentRequest(key=key.key, fingerprint=key.fingerprint, answer_of=answer_of)
-
-
-def answered(context: RequestContext, outcome: T | KeyRow, answer_of: Callable[[T], StoredResponse]) -> JsonResponse:
+def replayed(context: RequestContext, row: KeyRow) -> JsonResponse:
     """
-    The response to a command that stored it; the stored one when the key was used before.
+    The response stored in *row*, which another request with the same key left.
 
     Raises GoalRefusedError when the key was used for another request, StaleError while that request runs.
     """
+    response = _replay(_first_answer(row, b"" if context.key is None else context.key.fingerprint))
     context.is_settled = True
-    if isinstance(outcome, KeyRow):
-        return _replay(_first_answer(outcome, b"" if context.key is None else context.key.fingerprint))
-    answer = answer_of(outcome)
-    return JsonResponse(status=answer.status, body=answer.body)
+    return response
+
+
+def committed(context: RequestContext, response: StoredResponse, *, is_audited: bool) -> JsonResponse:
+    """The response to a command that stored it under the request's key, and wrote the audit line if *is_audited*."""
+    context.is_settled, context.is_audited = True, is_audited
+    return JsonResponse(status=response.status, body=response.body)
 
 
 class IdempotencyMiddleware:

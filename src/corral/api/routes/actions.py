@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
-import msgspec
 from litestar import Request, delete, post
 from litestar.handlers import HTTPRouteHandler
 from litestar.openapi import ResponseSpec
@@ -16,26 +15,15 @@ from corral.api.http.bodies import body_of
 from corral.api.http.context import context_of
 from corral.api.http.responses import JsonResponse
 from corral.api.middleware.auth import OPERATOR
-from corral.api.middleware.idempotency import KEEPS_ANSWERS, REPORTS_PROBLEMS, answered, keyed
+from corral.api.middleware.idempotency import KEEPS_ANSWERS, REPORTS_PROBLEMS, committed, replayed
 from corral.api.openapi.bodies import with_body
 from corral.api.routes.instances import InstanceServices
-from corral.domain.lifecycle.tables import Phase
+from corral.domain.idempotency import KeyRow
 from corral.domain.operation import OperationKind
 from corral.domain.requests.action import action_body
-from corral.domain.timestamps import iso
-from corral.engine.commands.change import AcceptedCommand
-from corral.store.tables.idempotency import StoredResponse
-from corral.views.instance import InstanceView
 from corral.views.schemas import InstanceAction
 
 ACCEPTED: Final = 202
-_MESSAGES: Final = {
-    OperationKind.START: "Instance start initiated successfully",
-    OperationKind.STOP: "Instance stop initiated successfully",
-    OperationKind.RESTART: "Instance restart initiated successfully",
-    OperationKind.DELETE: "Instance deletion initiated successfully",
-}
-_ALREADY: Final = {Phase.EXITED: "stopped", Phase.STOPPING: "stopping"}
 _DONE: Final = {200: ResponseSpec(data_container=InstanceAction, description="It is stopped or stopping already.")}
 
 
@@ -53,17 +41,14 @@ def handlers(desk: InstanceServices) -> list[HTTPRouteHandler]:
 
     async def act(request: Request[Any, Any, Any], kind: OperationKind, given_id: str | None) -> JsonResponse:
         context = context_of(request.scope)
-        line = context.success_line(ACCEPTED)
         terms = await desk.orders.read_terms(await body_of(request), named=given_id is None, beside=context.problems)
+        command = context.command(ACCEPTED)
         if given_id is None:
-            given_id = await desk.changes.named(kind, terms.name or "", line)
-
-        def accepted(outcome: AcceptedCommand) -> StoredResponse:
-            return _accepted(desk.describer.view, outcome)
-
-        outcome = await desk.changes.ask(kind, given_id, terms, keyed(context, accepted), line=line)
-        context.is_audited = isinstance(outcome, AcceptedCommand) and outcome.is_new
-        return answered(context, outcome, accepted)
+            given_id = await desk.changes.named(kind, terms.name or "", command.line)
+        outcome = await desk.changes.ask(kind, given_id, terms, command)
+        if isinstance(outcome, KeyRow):
+            return replayed(context, outcome)
+        return committed(context, outcome.response, is_audited=outcome.is_new)
 
     return [*_by_id(act), *_by_name(act)]
 
@@ -133,21 +118,3 @@ def _told(summary: str, operation: type[Operation], others: Mapping[int, Respons
         },
         "opt": {**OPERATOR, KEEPS_ANSWERS: True, REPORTS_PROBLEMS: True},
     }
-
-
-def _accepted(view: InstanceView, outcome: AcceptedCommand) -> StoredResponse:
-    instance = outcome.instance
-    gone = outcome.kind is OperationKind.DELETE and instance.phase is Phase.TERMINATED
-    stopped = outcome.kind is OperationKind.STOP and not outcome.is_new
-    body = InstanceAction(
-        instance_id=instance.id,
-        novita_instance_id=instance.provider_id,
-        status=view.status(instance.phase),
-        message=f"Instance is already {'deleted' if gone else _ALREADY[instance.phase]}"
-        if gone or stopped
-        else _MESSAGES[outcome.kind],
-        operation_id=outcome.operation_id,
-    )
-    if outcome.estimated_ready_at is not None:
-        body.estimated_ready_time = iso(outcome.estimated_ready_at)
-    return StoredResponse(status=200 if stopped else ACCEPTED, body=msgspec.json.encode(body))

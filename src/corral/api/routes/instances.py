@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import partial
+from http import HTTPStatus
 from typing import Annotated, Any, Final
 
 import msgspec
@@ -14,32 +14,27 @@ from litestar.openapi import ResponseSpec
 from litestar.params import FromPath, FromQuery, QueryParameter
 
 from corral.api.http.bodies import body_of
-from corral.api.http.context import RequestContext, context_of
+from corral.api.http.context import context_of
 from corral.api.http.parameters import PRINTABLE
 from corral.api.http.request_readers import RequestReader
 from corral.api.http.responses import JsonResponse
 from corral.api.middleware.auth import OPERATOR, VIEWER
-from corral.api.middleware.idempotency import KEEPS_ANSWERS, REPORTS_PROBLEMS, answered, keyed
+from corral.api.middleware.idempotency import KEEPS_ANSWERS, REPORTS_PROBLEMS, committed, replayed
 from corral.api.openapi.bodies import with_body
-from corral.domain.audit import AuditEntry
 from corral.domain.errors import FieldProblem
+from corral.domain.idempotency import KeyRow
 from corral.domain.lifecycle.tables import Phase
-from corral.domain.placement.pricing import usd
-from corral.domain.placement.rank import Ranking
 from corral.domain.requests.create import CREATE_BODY
-from corral.domain.timestamps import iso
 from corral.engine.commands.change import ChangeInstance
-from corral.engine.commands.create import CreatedInstance, CreateInstance
+from corral.engine.commands.create import CreateInstance
 from corral.engine.queries.instance_details import InstanceDescriber
 from corral.engine.queries.instances import InstanceQueries
-from corral.store.tables.idempotency import StoredResponse
 from corral.views.plan import PlanDetails, plan_details
 from corral.views.schemas import InstanceCreated, InstanceDetails, InstanceList
 
 PATH: Final = "/api/instances"
 DRY_RUN: Final = "Only tell what would be chosen; nothing is recorded."
 _FLAG: Final[dict[str, Any]] = {"type": "boolean", "default": False}
-CREATED: Final = 201
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,10 +55,10 @@ def handlers(desk: InstanceServices) -> list[HTTPRouteHandler]:
         PATH,
         summary="Create an instance",
         tags=["instances"],
-        status_code=CREATED,
+        status_code=HTTPStatus.CREATED,
         operation_class=with_body(CREATE_BODY, required=True),
         responses={
-            CREATED: ResponseSpec(
+            HTTPStatus.CREATED: ResponseSpec(
                 data_container=InstanceCreated, description="Recorded; it is created in the background."
             ),
             200: ResponseSpec(data_container=PlanDetails, description="With `dryRun`: what would be tried, in order."),
@@ -79,14 +74,12 @@ def handlers(desk: InstanceServices) -> list[HTTPRouteHandler]:
         is_dry, problems = _read_flag("dryRun", dry_run)
         order = await desk.orders.read(await body_of(request), beside=(*context.problems, *problems))
         if is_dry:
-            planned = _planned(await desk.commands.plan(order))
-            return JsonResponse(status=planned.status, body=planned.body)
-        outcome = await desk.commands.create(
-            order, keyed(context, _created_answer), line_of=partial(_created_line, context)
-        )
-        if isinstance(outcome, CreatedInstance):
-            context.is_audited = True
-        return answered(context, outcome, _created_answer)
+            plan = plan_details(await desk.commands.plan(order))
+            return JsonResponse(status=HTTPStatus.OK, body=msgspec.json.encode(plan))
+        outcome = await desk.commands.create(order, context.command(HTTPStatus.CREATED))
+        if isinstance(outcome, KeyRow):
+            return replayed(context, outcome)
+        return committed(context, outcome.response, is_audited=True)
 
     @get(PATH, summary="Instances, newest first", tags=["instances"], opt=VIEWER)
     async def list_instances(  # Litestar calls it by name
@@ -149,34 +142,3 @@ def _read_flag(name: str, value: Any) -> tuple[bool, tuple[FieldProblem, ...]]:
     except msgspec.ValidationError:
         message = "must be true or false"
         return False, (FieldProblem(field=name, code="INVALID_QUERY", message=message, shows_value=False),)
-
-
-def _created_answer(created: CreatedInstance) -> StoredResponse:
-    """What is answered to a wish that was recorded."""
-    instance, placement = created.instance, created.instance.placement
-    assert placement is not None, "a wish is recorded with the offer it was made on"  # noqa: S101
-    body = InstanceCreated(
-        instance_id=instance.id,
-        status=instance.phase.value,
-        message="Instance creation initiated successfully",
-        estimated_ready_time=iso(created.estimated_ready_at),
-        operation_id=created.operation.id,
-        region=placement.region,
-        product_id=placement.product_id,
-        price=usd(placement.micro_usd),
-    )
-    return StoredResponse(status=CREATED, body=_json(body))
-
-
-def _created_line(context: RequestContext, created: CreatedInstance) -> AuditEntry:
-    """The line of the audit log about a wish, which is written with it: a crowd then costs half the commits."""
-    instance = created.instance
-    return context.audit_entry(at=instance.created_at, status=CREATED, instance_id=instance.id)
-
-
-def _planned(ranking: Ranking) -> StoredResponse:
-    return StoredResponse(status=200, body=_json(plan_details(ranking)))
-
-
-def _json(body: object) -> bytes:
-    return msgspec.json.encode(body)

@@ -16,14 +16,15 @@ from corral.base.log import correlation_id
 from corral.cache.registry import CacheName, CacheRegistry
 from corral.domain.audit import AuditEntry
 from corral.domain.events import Change, Progress
+from corral.domain.idempotency import KeyRow, StoredResponse
 from corral.domain.instance import Instance, InstanceId, OperationId
 from corral.domain.lifecycle.allowed_actions import is_done_already
 from corral.domain.lifecycle.commands import Command, CommandOptions, apply_command
 from corral.domain.lifecycle.transitions import check_transition
 from corral.domain.operation import ENDED, STARTUPS, Operation, OperationKind, OperationStatus, asked_for
 from corral.domain.timestamps import iso
+from corral.engine.commands.context import CommandContext
 from corral.engine.commands.create import REMIND_AFTER
-from corral.engine.commands.idempotent import IdempotentRequest
 from corral.engine.ids import is_id, name_ambiguous, no_instance_named, no_such_instance
 from corral.engine.payloads import about
 from corral.engine.queries.estimates import Estimates
@@ -33,7 +34,8 @@ from corral.jobs.queue import JobQueue, NewJob
 from corral.jobs.registry import RELEASE
 from corral.store.session.database import Connection, Database
 from corral.store.tables import audit, idempotency, instances, operations
-from corral.store.tables.idempotency import KeyRow
+from corral.views.commands import change_response
+from corral.views.instance import InstanceView
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +46,7 @@ class AcceptedCommand:
     instance: Instance
     operation_id: OperationId
     estimated_ready_at: datetime | None
+    response: StoredResponse
     is_new: bool = True
     """False: it was wanted or done already, and nothing was recorded."""
 
@@ -62,6 +65,7 @@ class ChangeInstance:
         clock: Clock,
         new_id: Callable[[], str],
         start_within: timedelta,
+        view: InstanceView,
         namesakes: ProviderNameLookup | None = None,
     ) -> None:
         self._database = database
@@ -72,6 +76,7 @@ class ChangeInstance:
         self._clock = clock
         self._new_id = new_id
         self._start_within = start_within
+        self._view = view
         self._namesakes = namesakes
 
     async def ask(
@@ -79,20 +84,18 @@ class ChangeInstance:
         kind: OperationKind,
         given_id: str,
         terms: CommandOptions,
-        keyed: IdempotentRequest[AcceptedCommand] | None = None,
-        *,
-        line: AuditEntry,
+        context: CommandContext,
     ) -> AcceptedCommand | KeyRow:
         """
         Record that *kind* is asked of the instance; raises NotFoundError and GoalRefusedError.
 
         An instance that is to go already, or is stopped or stopping, stays so, under the operation that it has. Answers
-        the row of *keyed* instead when another request used that key first. *line* is written to the audit log in the
+        the row of the context's key instead when another request used that key first. The audit line is written in the
         transaction of the change; not when nothing changed.
         """
         if not is_id(given_id):
             raise no_such_instance(given_id)
-        outcome = await self._record(kind, given_id, terms, keyed, line)
+        outcome = await self._record(kind, given_id, terms, context)
         if isinstance(outcome, AcceptedCommand):
             self._caches.drop(CacheName.INSTANCE_DETAILS, outcome.instance.id)
         return outcome
@@ -119,8 +122,7 @@ class ChangeInstance:
         kind: OperationKind,
         given_id: str,
         terms: CommandOptions,
-        keyed: IdempotentRequest[AcceptedCommand] | None,
-        line: AuditEntry,
+        context: CommandContext,
     ) -> AcceptedCommand | KeyRow:
         ready_at = await self._ready_at(kind, given_id)
         async with self._database.transaction() as connection:
@@ -136,16 +138,18 @@ class ChangeInstance:
                 instance=after,
                 operation_id=after.operation_id,
                 estimated_ready_at=ready_at,
+                response=change_response(self._view, kind, after, is_new=not is_done, estimated_ready_at=ready_at),
                 is_new=not is_done,
             )
-            if keyed is not None:
-                row = keyed.row(accepted)
+            if context.key is not None:
+                row = context.key.row(accepted.response)
                 (standing,) = await idempotency.keep(connection, [row], now)
                 if standing is not row:
                     return standing
             if not is_done:
                 await self._write(connection, before, current, accepted, now)
-                await audit.append([line.about(after.id)]).run(connection)  # last: its lock is held until the commit
+                # Last, because its lock is held until the commit.
+                await audit.append([context.line.about(after.id)]).run(connection)
         return accepted
 
     def _asked(self, kind: OperationKind, terms: CommandOptions, now: datetime) -> Command:

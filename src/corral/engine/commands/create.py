@@ -12,7 +12,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Final, overload
+from typing import Final
 
 import structlog
 
@@ -21,6 +21,7 @@ from corral.base.log import correlation_id
 from corral.cache.registry import CacheName, CacheRegistry
 from corral.domain.audit import AuditEntry
 from corral.domain.events import Change
+from corral.domain.idempotency import KeyRow, StoredResponse
 from corral.domain.instance import CreateRequest, Instance, InstanceId, OperationId, Placement
 from corral.domain.lifecycle.creation import expected_placement
 from corral.domain.lifecycle.transitions import requested
@@ -28,7 +29,7 @@ from corral.domain.operation import Operation, OperationKind, asked_for
 from corral.domain.placement.rank import Ranking
 from corral.domain.requests.create import placement_request
 from corral.engine.batcher import Batcher
-from corral.engine.commands.idempotent import IdempotentRequest
+from corral.engine.commands.context import CommandContext
 from corral.engine.payloads import about
 from corral.engine.queries.catalog import Catalog
 from corral.engine.queries.estimates import Estimates
@@ -37,7 +38,7 @@ from corral.jobs.queue import JobQueue, NewJob
 from corral.jobs.registry import CORRELATION
 from corral.store.session.database import Connection, Database
 from corral.store.tables import audit, idempotency, instances, operations
-from corral.store.tables.idempotency import KeyRow
+from corral.views.commands import created_response
 
 REMIND_AFTER: Final = timedelta(minutes=1)
 """
@@ -53,13 +54,14 @@ class CreatedInstance:
     instance: Instance
     operation: Operation
     estimated_ready_at: datetime
+    response: StoredResponse
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _PendingCreate:
     created: CreatedInstance
     row: KeyRow | None
-    line: AuditEntry | None
+    line: AuditEntry
 
 
 class CreateInstance:
@@ -94,30 +96,11 @@ class CreateInstance:
         )
         return ranking
 
-    @overload
-    async def create(
-        self, order: CreateRequest, *, line_of: Callable[[CreatedInstance], AuditEntry] | None = None
-    ) -> CreatedInstance: ...
-    @overload
-    async def create(
-        self,
-        order: CreateRequest,
-        keyed: IdempotentRequest[CreatedInstance] | None,
-        *,
-        line_of: Callable[[CreatedInstance], AuditEntry] | None = None,
-    ) -> CreatedInstance | KeyRow: ...
-    async def create(
-        self,
-        order: CreateRequest,
-        keyed: IdempotentRequest[CreatedInstance] | None = None,
-        *,
-        line_of: Callable[[CreatedInstance], AuditEntry] | None = None,
-    ) -> CreatedInstance | KeyRow:
+    async def create(self, order: CreateRequest, context: CommandContext) -> CreatedInstance | KeyRow:
         """
         Record that *order* is wanted; raises NotFoundError when its product or template is not to be had.
 
-        Answers the row of *keyed* instead when another request used that key first. What *line_of* tells of the wish is
-        written into the audit log with it.
+        Returns the row of the context's key instead when another request used that key first.
         """
         now = self._clock.now()
         wish, or_short = placement_request(order), bool(order.wait_for_capacity_seconds)
@@ -129,10 +112,9 @@ class CreateInstance:
             ranking, _ = await asyncio.gather(self._catalog.candidates(wish, or_short=or_short), template)
         ready_at = await self._estimates.ready_at(order.product_name, now)
         created = self._retry_after(order, expected_placement(ranking, order.gpu_num), now, ready_at)
-        row = None if keyed is None else keyed.row(created)
-        return await self._wishes.add(
-            _PendingCreate(created=created, row=row, line=None if line_of is None else line_of(created))
-        )
+        row = None if context.key is None else context.key.row(created.response)
+        line = replace(context.line, at=now, instance_id=created.instance.id)
+        return await self._wishes.add(_PendingCreate(created=created, row=row, line=line))
 
     def _retry_after(
         self, order: CreateRequest, placement: Placement, now: datetime, ready_at: datetime
@@ -145,7 +127,8 @@ class CreateInstance:
             now=now,
         )
         asked = replace(asked_for(OperationKind.CREATE, instance, now), correlation_id=correlation_id())
-        return CreatedInstance(instance=instance, operation=asked, estimated_ready_at=ready_at)
+        response = created_response(instance, estimated_ready_at=ready_at)
+        return CreatedInstance(instance=instance, operation=asked, estimated_ready_at=ready_at, response=response)
 
     async def _record(self, wished: Sequence[_PendingCreate]) -> list[CreatedInstance | KeyRow]:
         """Write a group of wishes down, except those whose key turns out to be taken."""
@@ -172,10 +155,9 @@ class CreateInstance:
         if not fresh:
             return
         now, new = self._clock.now(), [wish.created.instance for wish in fresh]
-        lines = [wish.line for wish in fresh if wish.line is not None]
         writes = [
             instances.add(new, wake_at=now + REMIND_AFTER),
-            *([audit.append(lines)] if lines else []),
+            audit.append([wish.line for wish in fresh]),
             operations.add([wish.created.operation for wish in fresh]),
             self._queue.add([_create_job(wish.created) for wish in fresh]),
         ]

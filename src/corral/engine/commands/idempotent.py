@@ -1,35 +1,18 @@
-"""A request that is to happen once: its key, and what is kept of its outcome."""
+"""Reads idempotency keys."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Generic, TypeVar
+from collections.abc import Sequence
 
 from corral.base.clock import Clock
+from corral.domain.idempotency import KeyRow
 from corral.engine.batcher import Batcher
 from corral.store.session.database import Database
 from corral.store.tables import idempotency
-from corral.store.tables.idempotency import KeyRow, StoredResponse
-
-T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IdempotentRequest(Generic[T]):
-    """The idempotency key of a request, and how its outcome will be told."""
-
-    key: str
-    fingerprint: bytes
-    answer_of: Callable[[T], StoredResponse]
-
-    def row(self, outcome: T) -> KeyRow:
-        """What is to be kept."""
-        return KeyRow(key=self.key, fingerprint=self.fingerprint, answer=self.answer_of(outcome))
 
 
 class IdempotencyKeys:
-    """What is known of keys; those that are asked for at the same time are read together."""
+    """Reads keys; those that are requested at the same time are read with one statement."""
 
     def __init__(self, database: Database, clock: Clock) -> None:
         self._database = database
@@ -37,7 +20,7 @@ class IdempotencyKeys:
         self._asked = Batcher[str, KeyRow | None](self._read)
 
     async def find(self, key: str) -> KeyRow | None:
-        """What is known of *key*; None when it is free."""
+        """The row of *key*; None when it is free."""
         return await self._asked.add(key)
 
     async def _read(self, keys: Sequence[str]) -> list[KeyRow | None]:

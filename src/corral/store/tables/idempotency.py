@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Final
 
+from corral.domain.idempotency import KeyRow, StoredResponse
 from corral.store.session.database import SWEEP_SECONDS, Connection
 
 KEPT_FOR: Final = timedelta(hours=24)
@@ -41,25 +42,6 @@ ON CONFLICT (key) DO UPDATE SET
 WHERE {_FREE.replace("$5", "$4").replace("$6", "$5")}
 RETURNING key
 """  # noqa: S608  # constants
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoredResponse:
-    """A response as the caller got it."""
-
-    status: int
-    body: bytes
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeyRow:
-    """One key in use."""
-
-    key: str
-    fingerprint: bytes
-    """Of the request it was used for."""
-    answer: StoredResponse | None
-    """None while that request is being executed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
