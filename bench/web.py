@@ -27,7 +27,7 @@ FOLLOWERS = 50
 EVENTS = 100
 CROWD = 5000
 EVENTS_TO_A_CROWD = 20
-WISH = msgspec.json.encode(wish(0)).decode()
+CREATE_BODY = msgspec.json.encode(wish(0)).decode()
 
 _PER_SECOND = Figure(name="requests", unit="1/s", more_is_better=True)
 _CPU = Figure(name="CPU of the server a request", unit="µs")
@@ -94,7 +94,7 @@ async def contests(environment: Environment) -> AsyncGenerator[list[Comparison]]
                 corral=partial(_fan_out, corral),
                 baselines=_rivals(litestar, express, lambda server: partial(_fan_out, server), None, 0),
             ),
-            comparison("POST create", ("POST", "/api/instances", WISH), of_express=0.6),
+            comparison("POST create", ("POST", "/api/instances", CREATE_BODY), of_express=0.6),
             Comparison(
                 title=f"events to {CROWD:,} followers",
                 work=f"{EVENTS_TO_A_CROWD} creates over a few connections while {CROWD:,} clients follow, until each "
@@ -128,18 +128,18 @@ async def _ask(server: Served, method: str, path: str, body: str = "") -> Sample
 
 
 async def _fan_out(server: Served) -> Sample:
-    rate, cpu, _ = await _client(server, fanout.__file__, str(FOLLOWERS), str(EVENTS), WISH)
+    rate, cpu, _ = await _client(server, fanout.__file__, str(FOLLOWERS), str(EVENTS), CREATE_BODY)
     return {_DELIVERED.name: rate, _CPU_DELIVERED.name: cpu}
 
 
 async def _crowd(server: Served) -> Sample:
     before = server.resident_megabytes()
-    rate, cpu, told = await _client(server, fanout.__file__, str(CROWD), str(EVENTS_TO_A_CROWD), WISH)
+    rate, cpu, reported = await _client(server, fanout.__file__, str(CROWD), str(EVENTS_TO_A_CROWD), CREATE_BODY)
     memory = (server.most_megabytes() - before) * 1024 / CROWD
     return {
         _DELIVERED.name: rate,
         _CPU_DELIVERED.name: cpu,
-        _WAIT.name: told["longest"] * 1000,
+        _WAIT.name: reported["longest"] * 1000,
         _MEMORY.name: memory,
     }
 
@@ -153,6 +153,6 @@ async def _client(server: Served, program: str, *arguments: str) -> tuple[float,
     output, _ = await client.communicate()
     if client.returncode != 0:
         raise RuntimeError("the client failed")
-    told = msgspec.json.decode(output, type=dict[str, float])
-    cpu = (server.cpu_seconds() - cpu_before) / told["answers"] * 1e6
-    return told["answers"] / told["seconds"], cpu, told
+    reported = msgspec.json.decode(output, type=dict[str, float])
+    cpu = (server.cpu_seconds() - cpu_before) / reported["answers"] * 1e6
+    return reported["answers"] / reported["seconds"], cpu, reported

@@ -44,18 +44,18 @@ def test_every_error_code_is_explained() -> None:
 
 def test_every_error_is_listed_under_the_status_it_is_answered_with() -> None:
     listed = re.findall(r"^\| (\d+) \| `([A-Z_]+)` \|", pages.text("docs/reference/errors.md"), re.MULTILINE)
-    told = {(str(int(status)), code) for code, status in STATUS_BY_CODE.items()}
-    told |= {
+    reported = {(str(int(status)), code) for code, status in STATUS_BY_CODE.items()}
+    reported |= {
         (str(int(status)), kind.code) for kind, status in STATUS_BY_CLASS.items() if kind.code not in STATUS_BY_CODE
     }
-    told |= {
+    reported |= {
         (str(status), code)
         for table in (errors.EVERYWHERE, errors.KEYED, errors.CHANGING, *errors.OF_ROUTE.values())
         for status, codes in table.items()
         for code in codes
     }
 
-    assert sorted(told - set(listed)) == []
+    assert sorted(reported - set(listed)) == []
 
 
 def test_every_failure_of_an_instance_says_what_can_be_done() -> None:

@@ -42,6 +42,6 @@ async def test_the_commands_of_the_page_run(short_dir: Path, page: str) -> None:
         await until(corral.is_ready)
         said = await pages.studied(found, corral.address, data_dir.parent)
 
-    assert {lesson.commands: lesson.missing(told) for lesson, told in zip(found, said, strict=True)} == {
+    assert {lesson.commands: lesson.missing(reported) for lesson, reported in zip(found, said, strict=True)} == {
         lesson.commands: [] for lesson in found
     }

@@ -68,11 +68,11 @@ async def test_the_python_receiver_takes_what_is_ours_only(tmp_path: Path) -> No
 def test_the_node_function_takes_what_is_ours_only(tmp_path: Path, secret: str) -> None:
     _, by_hand = pages.blocks(PAGE, "js")
     cases = {"ours": (message(secret), BODY), **FORGERIES}
-    told = [
+    reported = [
         {"what": what, "secret": secret if what == "ours" else SECRET, "headers": headers, "body": body.decode()}
         for what, (headers, body) in cases.items()
     ]
-    (tmp_path / "cases.json").write_bytes(msgspec.json.encode(told))
+    (tmp_path / "cases.json").write_bytes(msgspec.json.encode(reported))
     (tmp_path / "verify.mjs").write_text(by_hand)
     (tmp_path / "main.mjs").write_text(
         'import { readFileSync } from "node:fs";\n'

@@ -22,7 +22,7 @@ async def test_the_tutorial_runs_from_its_first_command_to_its_last(short_dir: P
         await until(corral.is_ready)
         said = await pages.studied(found, corral.address, data_dir.parent)
 
-    assert {lesson.commands: lesson.missing(told) for lesson, told in zip(found, said, strict=True)} == {
+    assert {lesson.commands: lesson.missing(reported) for lesson, reported in zip(found, said, strict=True)} == {
         lesson.commands: [] for lesson in found
     }
     assert said[0].count(" ok ") == 6

@@ -13,7 +13,7 @@ from support.waiting import until
 
 from novitasim.testing import Simulated, start_simulator
 
-WISH = {"name": "contract", "productName": "RTX 4090 24GB", "templateId": "107672"}
+CREATE_BODY = {"name": "contract", "productName": "RTX 4090 24GB", "templateId": "107672"}
 READS = (
     "/api/instances",
     "/api/instances/{id}",
@@ -52,7 +52,7 @@ async def test_create_wait_stop_start_by_name_restart_delete(short_dir: Path) ->
     data_dir = short_dir / "contract" / ".corral"
     async with serving(data_dir) as corral:
         await quicken(data_dir)
-        made = await corral.ask("POST", "/api/instances", json=WISH)
+        made = await corral.ask("POST", "/api/instances", json=CREATE_BODY)
         assert (made.status, made.json["status"]) == (201, "creating")
         instance_id = made.json["instanceId"]
         first = await wait_for(corral, instance_id, "ready")
@@ -91,7 +91,7 @@ async def test_with_the_provider_gone_silent_every_read_is_answered_and_says_so(
         "COMPREHENSIVE_CACHE_TTL": "1",
     }
     async with serving(short_dir / "silent" / ".corral", **settings) as corral:
-        made = (await corral.ask("POST", "/api/instances", json=WISH)).json
+        made = (await corral.ask("POST", "/api/instances", json=CREATE_BODY)).json
         names = {"id": made["instanceId"], "operation": made["operationId"]}
         await wait_for(corral, made["instanceId"], "ready")
         for path in READS:

@@ -22,10 +22,10 @@ from novitasim.testing import start_simulator
 
 async def examined(cwd: Path, *arguments: str, **settings: str) -> tuple[int, dict[str, Any]]:
     code, output, errors = await run("doctor", "--json", *arguments, cwd=cwd, **settings)
-    told = msgspec.json.decode(output)
+    reported = msgspec.json.decode(output)
     assert errors == ""
-    assert told["healthy"] == (code == 0)
-    lines = {line["check"]: line for line in told["findings"]}
+    assert reported["healthy"] == (code == 0)
+    lines = {line["check"]: line for line in reported["findings"]}
     assert all(line["nextStep"] for line in lines.values() if line["verdict"] == "failed")
     return code, lines
 

@@ -78,7 +78,7 @@ ODD = {
     "DEFAULT_INCLUDE_NOVITA_ONLY": "false",
     "LOG_LEVEL": "debug",
 }
-WISH = {"productName": "RTX 4090 24GB", "templateId": "107672"}
+CREATE_BODY = {"productName": "RTX 4090 24GB", "templateId": "107672"}
 
 
 @dataclass(kw_only=True)
@@ -106,7 +106,7 @@ class ServedApiWithProvider:
             return Answer(status=response.status, headers=headers, body=await response.read())
 
     async def request_create(self, name: str, **fields: object) -> str:
-        answer = await self.ask("POST", "/api/instances", json={**WISH, "name": name, **fields})
+        answer = await self.ask("POST", "/api/instances", json={**CREATE_BODY, "name": name, **fields})
         assert answer.status == 201, answer
         return str(answer.json["instanceId"])
 
@@ -210,10 +210,10 @@ async def _a_second_service(served: ServedApiWithProvider) -> None:
 @proves("DATABASE_URL", "NOVITA_API_KEY", "NOVITA_API_BASE_URL")
 async def _the_wish_is_in_that_database_and_at_that_provider(served: ServedApiWithProvider) -> None:
     """The provider takes this one key alone."""
-    request_create = await served.request_create("placed")
-    await until(lambda: served.sim.instances(request_create.removeprefix("inst_")), what="the create call")
+    instance_id = await served.request_create("placed")
+    await until(lambda: served.sim.instances(instance_id.removeprefix("inst_")), what="the create call")
 
-    assert (await served.record(request_create))["order"]["name"] == "placed"
+    assert (await served.record(instance_id))["order"]["name"] == "placed"
 
 
 @proves("ALLOWED_ORIGINS")
@@ -309,7 +309,7 @@ class _Racing(SteppedClock):
 
 @proves("DEFAULT_REGION", "CORRAL_REGIONS")
 async def _regions_are_tried_in_that_order(served: ServedApiWithProvider) -> None:
-    plan = (await served.ask("POST", "/api/instances?dryRun=true", json={**WISH, "name": "plan"})).json
+    plan = (await served.ask("POST", "/api/instances?dryRun=true", json={**CREATE_BODY, "name": "plan"})).json
     tried = [offer["region"] for offer in [*plan["candidates"], *plan["rejected"]]]
 
     assert plan["candidates"][0]["region"] == "AS-IN-01"
@@ -329,15 +329,15 @@ async def _the_provider_is_looked_at_every_second(served: ServedApiWithProvider)
 
 @proves("CORRAL_READY_STATUS", "INSTANCE_STARTUP_MAX_WAIT_TIME")
 async def _a_ready_instance_reads_running_and_a_start_has_that_deadline(served: ServedApiWithProvider) -> None:
-    request_create = await served.request_create("starter")
-    await served.reaches(request_create, "running")
+    instance_id = await served.request_create("starter")
+    await served.reaches(instance_id, "running")
     assert "ready" not in (await served.get("/api/metrics")).json["instances"]["byStatus"]
-    assert (await served.ask("POST", f"/api/instances/{request_create}/stop")).status == 202
-    await served.reaches(request_create, "exited")
+    assert (await served.ask("POST", f"/api/instances/{instance_id}/stop")).status == 202
+    await served.reaches(instance_id, "exited")
 
-    assert (await served.ask("POST", f"/api/instances/{request_create}/start")).status == 202
-    record = await served.record(request_create)
-    operation = (await served.get(f"/api/instances/{request_create}/operations")).json["operations"][0]
+    assert (await served.ask("POST", f"/api/instances/{instance_id}/start")).status == 202
+    record = await served.record(instance_id)
+    operation = (await served.get(f"/api/instances/{instance_id}/operations")).json["operations"][0]
     asked, deadline = operation["phases"]["startRequested"], record["deadline_at"]
     assert round((_time(deadline) - _time(asked)).total_seconds()) == 77
 
@@ -358,11 +358,11 @@ async def _a_name_that_only_the_provider_knows_is_not_looked_up(served: ServedAp
 async def _the_worker_runs_so_many_at_once(served: ServedApiWithProvider) -> None:
     """As it says itself, with what it hands to the queue."""
 
-    def told() -> list[str]:
+    def reported() -> list[str]:
         return [line for line in served.corral.lines if "worker.started" in line]
 
-    await until(lambda: len(told()) == len(JobPool), what="the workers")
-    started = map(msgspec.json.decode, told())
+    await until(lambda: len(reported()) == len(JobPool), what="the workers")
+    started = map(msgspec.json.decode, reported())
     assert {line["pool"]: line["concurrency"] for line in started} == {"main": 3, "webhooks": 32}
 
 
@@ -417,10 +417,10 @@ async def _news_goes_to_that_receiver_signed(served: ServedApiWithProvider) -> N
 @proves("WEBHOOK_TIMEOUT")
 async def _a_receiver_that_hangs_is_given_up(served: ServedApiWithProvider) -> None:
     served.deaf.clear()
-    request_create = await served.request_create("unheard")
+    instance_id = await served.request_create("unheard")
 
     async def attempt() -> dict[str, Any] | None:
-        found = (await served.get(f"/api/webhooks/deliveries?instanceId={request_create}")).json["deliveries"]
+        found = (await served.get(f"/api/webhooks/deliveries?instanceId={instance_id}")).json["deliveries"]
         attempts = [a for delivery in found for a in delivery["history"]]
         return attempts[-1] if attempts else None
 

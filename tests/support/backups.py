@@ -37,7 +37,4 @@ async def restore(database: Database, backup: dict[str, list[str]]) -> None:
 
 async def ready(engine: SteppedEngine, requested: list[InstanceId]) -> dict[InstanceId, str]:
     """Step until all are ready; their machines."""
-    return {
-        request_create: str((await engine.until(request_create, Phase.READY)).provider_id)
-        for request_create in requested
-    }
+    return {instance_id: str((await engine.until(instance_id, Phase.READY)).provider_id) for instance_id in requested}

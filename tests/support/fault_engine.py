@@ -315,7 +315,7 @@ class FaultEngine:
         async with self.environment.database.connection() as connection:
             return list((await instances.by_ids(connection, self.requested, [])).values())
 
-    async def told(self) -> dict[str, list[tuple[str | None, str]]]:
+    async def status_changes(self) -> dict[str, list[tuple[str | None, str]]]:
         """Of each instance, the changes told: from which status to which."""
         async with self.environment.database.connection() as connection:
             rows = await connection.fetch(
@@ -329,11 +329,11 @@ class FaultEngine:
 
     def machines(self, instance_id: str = "") -> list[Machine]:
         """What exists at the provider of one wish, or of all; also what it denies for the time being."""
-        now, request_create = self.simulator.now(), f"-{instance_id.replace('_', '-')}-" if instance_id else ""
+        now, part = self.simulator.now(), f"-{instance_id.replace('_', '-')}-" if instance_id else ""
         return [
             machine
             for machine in self.simulator.world.instances.values()
-            if request_create in machine.order.name and machine.removed_at() > now and not machine.vanished(now)
+            if part in machine.order.name and machine.removed_at() > now and not machine.vanished(now)
         ]
 
     def ledger(self) -> ledger.Ledger:
@@ -401,8 +401,8 @@ class FaultEngine:
                     await self.observer.look()
                     await self._pass_all()
                 case Mishap.UNWISHED_MEANWHILE | Mishap.DELETED_WAITING:
-                    for request_create in self.requested:
-                        await self.request_delete(request_create)
+                    for instance_id in self.requested:
+                        await self.request_delete(instance_id)
                 case _:
                     await self._pass_all()
 
@@ -413,8 +413,8 @@ class FaultEngine:
 
     async def _pass_all(self) -> None:
         """Another worker's passes; over an instance that is being passed over they find it locked."""
-        for request_create in self.requested:
-            await self._run(Pending(self.clock.monotonic(), "monitor_instance", {"instanceId": request_create}))
+        for instance_id in self.requested:
+            await self._run(Pending(self.clock.monotonic(), "monitor_instance", {"instanceId": instance_id}))
 
     async def _enqueue(self, connection: Any, name: str, instance_id: InstanceId) -> None:
         await self.parts.queue.add([NewJob(type=name, payload={"instanceId": instance_id})]).run(connection)

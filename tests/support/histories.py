@@ -182,10 +182,10 @@ class Histories(RuleBasedStateMachine):
 
     @rule(which=st.integers(0, MOST_WISHES - 1), harm=st.sampled_from(sorted(HARMS)))
     def harm(self, which: int, harm: str) -> None:
-        request_create = self._retry_after(which)
-        self.unlucky.add(request_create)
+        instance_id = self._retry_after(which)
+        self.unlucky.add(instance_id)
         simulator, now = self.engine.simulator, self.engine.simulator.now()
-        for machine in self.engine.machines(request_create):
+        for machine in self.engine.machines(instance_id):
             if machine.hidden(now):
                 continue
             with suppress(RefusalError):
@@ -229,14 +229,14 @@ class Histories(RuleBasedStateMachine):
             return  # a provider that hides a machine for longer than the settle time cannot be told from one without it
         twice = self.engine.ledger().twice
         assert not twice, f"billed twice: {twice}"
-        for request_create in self.engine.requested:
-            there = [machine.order.name for machine in self.engine.machines(request_create)]
+        for instance_id in self.engine.requested:
+            there = [machine.order.name for machine in self.engine.machines(instance_id)]
             assert len(there) <= 1, f"exist at once: {there}"
 
     async def _check_told(self) -> None:
-        told = await self.engine.told()
+        reported = await self.engine.status_changes()
         for instance in self.known:
-            self._check_changes(instance, told[instance.id])
+            self._check_changes(instance, reported[instance.id])
 
     def _check_gone(self, instance: Instance) -> None:
         if instance.phase is not Phase.TERMINATED:
@@ -248,14 +248,14 @@ class Histories(RuleBasedStateMachine):
             # of the history checks that it did.
             return
         assert not there, f"called terminated, but exists: {there}"
-        request_create = f"{instance.id.replace('_', '-')}-"
-        assert not [c.about for _, c in self.engine.exchange.late if request_create in c.about], "may still turn up"
+        instance_id = f"{instance.id.replace('_', '-')}-"
+        assert not [c.about for _, c in self.engine.exchange.late if instance_id in c.about], "may still turn up"
 
     def _check_changes(self, instance: Instance, changes: list[tuple[str | None, str]]) -> None:
         before = [None, *(status for _, status in changes[:-1])]
         assert [previous for previous, _ in changes] == before, f"a broken chain: {changes}"
         assert all(previous != status for previous, status in changes), f"a change that is none: {changes}"
-        assert changes[-1][1] == instance.phase, f"{instance.phase} was not told: {changes}"
+        assert changes[-1][1] == instance.phase, f"{instance.phase} was not reported: {changes}"
         gone = [status for _, status in changes].count(Phase.TERMINATED)
         assert gone <= 1 or self.denied, f"gone, and gone again: {changes}"
 
@@ -272,10 +272,10 @@ class Histories(RuleBasedStateMachine):
             self._judge(instance)
         await self._check_told()
         self._check_bills()
-        before = await engine.told()
-        for request_create in engine.requested:
-            await engine.double(request_create)
-        assert await engine.told() == before, "a doubled job made news"
+        before = await engine.status_changes()
+        for instance_id in engine.requested:
+            await engine.double(instance_id)
+        assert await engine.status_changes() == before, "a doubled job made news"
 
     def _judge(self, instance: Instance) -> None:
         there = [machine.id for machine in self.engine.machines(instance.id)]

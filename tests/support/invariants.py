@@ -16,29 +16,27 @@ Found = Mapping[str, Any]
 
 def of_bills(at_once: Mapping[str, int]) -> list[str]:
     """Billed at most once."""
-    return [f"billed twice: {request_create} {count}" for request_create, count in at_once.items() if count > 1]
+    return [f"billed twice: {instance_id} {count}" for instance_id, count in at_once.items() if count > 1]
 
 
 def of_instances(found: Sequence[Found], machines: Sequence[Found], wanted: Mapping[str, str]) -> list[str]:
     """Nothing wanted is lost, nothing else is there, and everything is as it was last wanted, or says why not."""
     known = {one["id"] for one in found}
     left = {machine["id"]: machine for machine in machines}
-    trouble = [
-        f"{request_create} was accepted and is not there" for request_create in wanted if request_create not in known
-    ]
+    trouble = [f"{instance_id} was accepted and is not there" for instance_id in wanted if instance_id not in known]
     for one in found:
         trouble += _of_one(one, left.pop(one["novitaInstanceId"], None), wanted.get(one["id"], "ready"))
     return trouble + [f"nobody wants {machine['name']} ({machine['status']})" for machine in left.values()]
 
 
 def _of_one(one: Found, machine: Found | None, wanted: str) -> list[str]:
-    request_create, status = one["id"], one["status"]
+    instance_id, status = one["id"], one["status"]
     billed = machine is not None and machine["claim"] == "billed"
     wrong = {
-        f"{request_create} never came to rest: {status}": status not in RESTING,
-        f"{request_create} is called terminated and is there": status == "terminated" and machine is not None,
-        f"{request_create} should be {wanted} and is billed": wanted in {"terminated", "exited"} and billed,
-        f"{request_create} should be {wanted} and is {status} without a reason": wanted not in {ANY, status}
+        f"{instance_id} never came to rest: {status}": status not in RESTING,
+        f"{instance_id} is called terminated and is there": status == "terminated" and machine is not None,
+        f"{instance_id} should be {wanted} and is billed": wanted in {"terminated", "exited"} and billed,
+        f"{instance_id} should be {wanted} and is {status} without a reason": wanted not in {ANY, status}
         and one["error"] is None,
     }
     return [what for what, is_so in wrong.items() if is_so]
@@ -51,12 +49,12 @@ def of_log(events: Sequence[Found]) -> list[str]:
         trouble.append("the event log has gaps")
     last: dict[str, str] = {}
     for event in events:
-        request_create, before, after = event["instanceId"], event["previousStatus"], event["status"]
+        instance_id, before, after = event["instanceId"], event["previousStatus"], event["status"]
         if event["event"].startswith("instance.startup_") or before == after:
             continue
-        if before != last.get(request_create):
-            trouble.append(f"{request_create}: {before} → {after} after {last.get(request_create)}")
-        last[request_create] = after
+        if before != last.get(instance_id):
+            trouble.append(f"{instance_id}: {before} → {after} after {last.get(instance_id)}")
+        last[instance_id] = after
     return trouble
 
 
@@ -73,4 +71,4 @@ def of_stream(streamed: Sequence[int], events: int) -> list[str]:
     """A reader that goes on where it broke off sees each event once."""
     whole = list(range(1, len(streamed) + 1))
     trouble = [] if list(streamed) == whole else ["the event stream had gaps or repeats"]
-    return trouble + ([] if len(streamed) >= events else [f"the event stream told {len(streamed)} of {events}"])
+    return trouble + ([] if len(streamed) >= events else [f"the event stream reported {len(streamed)} of {events}"])

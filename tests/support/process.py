@@ -64,10 +64,10 @@ class Running:
         except aiohttp.ClientError:
             return False
 
-    async def end(self, request_create: signal.Signals = signal.SIGTERM) -> int:
-        """Send *request_create* and wait for the end."""
+    async def end(self, sent: signal.Signals = signal.SIGTERM) -> int:
+        """Send *sent* and wait for the end."""
         if self.process.returncode is None:
-            self.process.send_signal(request_create)
+            self.process.send_signal(sent)
         return await self.process.wait()
 
 

@@ -19,7 +19,7 @@ from support.known import altered
 from support.runtime import settings_of
 from support.service import Answer, Service, serving
 
-WISH: dict[str, Any] = {"name": "trainer", "productName": "RTX 4090 24GB", "templateId": 204511, "gpuNum": "2"}
+CREATE_BODY: dict[str, Any] = {"name": "trainer", "productName": "RTX 4090 24GB", "templateId": 204511, "gpuNum": "2"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +32,7 @@ class ServedApi:
     """When the provider was looked at."""
 
     async def request_create(self, **fields: object) -> Answer:
-        return await self.service.ask("POST", "/api/instances", json={**WISH, **fields})
+        return await self.service.ask("POST", "/api/instances", json={**CREATE_BODY, **fields})
 
     async def get(self, path: str) -> Answer:
         return await self.service.ask("GET", path)

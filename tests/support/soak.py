@@ -182,29 +182,29 @@ class Soak:
         now = CLOCK.now().timestamp()
         if what == "create":
             body = msgspec.json.encode(requests.wish(self.asked_created))
-            status, told = await _told(line, "POST", "/api/instances", body)
+            status, reported = await _told(line, "POST", "/api/instances", body)
             accepted = status == 201
-            request_create = told.get("instanceId", "")
+            instance_id = reported.get("instanceId", "")
         else:
             engine = self.stopped if what == "start" else self.standing
             if not engine:
                 return
-            request_create = engine.pop(self.dice.randrange(len(engine)))
+            instance_id = engine.pop(self.dice.randrange(len(engine)))
             method, path = ("DELETE", "") if what == "delete" else ("POST", f"/{what}")
-            status, told = await _told(line, method, f"/api/instances/{request_create}{path}")
+            status, reported = await _told(line, method, f"/api/instances/{instance_id}{path}")
             accepted = status == 202
         if status >= 500:
-            self.report.trouble.append(f"{what} {request_create}: {told}")
+            self.report.trouble.append(f"{what} {instance_id}: {reported}")
         if not accepted:
             self.report.asked[f"{what} refused"] += 1
             if what == "start":
-                self.stopped.append(request_create)
+                self.stopped.append(instance_id)
             return
         self.report.asked[what] += 1
-        self.wanted[request_create] = {"delete": "terminated", "stop": "exited"}.get(what, "ready")
-        self.asked_at[request_create] = now
+        self.wanted[instance_id] = {"delete": "terminated", "stop": "exited"}.get(what, "ready")
+        self.asked_at[instance_id] = now
         if what == "stop":
-            self.stopped.append(request_create)
+            self.stopped.append(instance_id)
 
     @property
     def asked_created(self) -> int:
@@ -299,14 +299,14 @@ def waits(events: list[dict[str, Any]], asked_at: dict[str, float], wanted: dict
     """How long each instance took, from when it was last asked for something until it was so."""
     took: dict[str, float] = {}
     for event in events:
-        request_create, at = event["instanceId"], _seconds(event["timestamp"])
+        instance_id, at = event["instanceId"], _seconds(event["timestamp"])
         if (
-            request_create in asked_at
-            and request_create not in took
-            and event["status"] == wanted[request_create]
-            and at >= asked_at[request_create]
+            instance_id in asked_at
+            and instance_id not in took
+            and event["status"] == wanted[instance_id]
+            and at >= asked_at[instance_id]
         ):
-            took[request_create] = at - asked_at[request_create]
+            took[instance_id] = at - asked_at[instance_id]
     return list(took.values())
 
 

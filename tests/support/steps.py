@@ -68,8 +68,12 @@ async def every_step_runs_twice(environment: FaultEnvironment, flow: Flow, **qui
     await flow(doubled)
     trouble = await _trouble(doubled, wanted)
     bad = [Trial(0, "all", Mishap.NONE, trouble)] if trouble else []
-    if await doubled.told() != await calm.told():
-        bad.append(Trial(0, "all", Mishap.NONE, f"told {await doubled.told()}, not {await calm.told()}"))
+    if await doubled.status_changes() != await calm.status_changes():
+        bad.append(
+            Trial(
+                0, "all", Mishap.NONE, f"reported {await doubled.status_changes()}, not {await calm.status_changes()}"
+            )
+        )
     return bad + await every_step_fails_once(environment, flow, (Mishap.KILLED_AFTER,), **quirks)
 
 

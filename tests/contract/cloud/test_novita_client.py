@@ -461,7 +461,7 @@ async def test_no_secret_is_logged_whatever_happens() -> None:
     assert seen.connection is not None
 
     secrets = [KEY, SECRET, password, seen.connection.ssh_password or KEY]
-    told = out.getvalue() + "".join(f"{e!r} {e.details} {e.__cause__!r}" for e in errors) + repr(seen) + repr(login)
+    reported = out.getvalue() + "".join(f"{e!r} {e.details} {e.__cause__!r}" for e in errors) + repr(seen) + repr(login)
     assert len(errors) == 4
-    assert "cloud.called" in told
-    assert [secret for secret in secrets if secret in told] == []
+    assert "cloud.called" in reported
+    assert [secret for secret in secrets if secret in reported] == []

@@ -397,5 +397,5 @@ def _public(thing: object) -> set[str]:
 
 
 def _problem(code: str, *, retryable: bool) -> bytes:
-    told = "true" if retryable else "false"
-    return f'{{"error":{{"code":"{code}","message":"not now","requestId":"req_1","retryable":{told}}}}}'.encode()
+    reported = "true" if retryable else "false"
+    return f'{{"error":{{"code":"{code}","message":"not now","requestId":"req_1","retryable":{reported}}}}}'.encode()

@@ -239,10 +239,10 @@ async def test_the_reclaim_time_is_zero_until_the_notice_and_means_what_is_set(m
         up = sim.advance(5)
         before = await shown(sim, instance_id)
         sim.advance(5)
-        told = await shown(sim, instance_id)
+        reported = await shown(sim, instance_id)
 
     assert (before["spotStatus"], before["spotReclaimTime"]) == ("running", "0")
-    assert (told["spotStatus"], told["spotReclaimTime"]) == ("notified", str(int(up + after)))
+    assert (reported["spotStatus"], reported["spotReclaimTime"]) == ("notified", str(int(up + after)))
 
 
 async def test_upgrade_clears_what_is_omitted(sim: Simulated) -> None:

@@ -29,9 +29,9 @@ async def endpoints(sim: Simulated, instance_id: str) -> dict[int, str]:
     return {mapping["port"]: mapping["endpoint"] for mapping in body["portMappings"]}
 
 
-async def up(sim: Simulated, told: str) -> dict[int, str]:
+async def up(sim: Simulated, behaviour: str) -> dict[int, str]:
     """The endpoints of an instance that has just come up and behaves as told."""
-    instance_id = await sim.create(envs=[{"key": "SIM_GUEST", "value": told}])
+    instance_id = await sim.create(envs=[{"key": "SIM_GUEST", "value": behaviour}])
     sim.advance(5)
     return await endpoints(sim, instance_id)
 
@@ -42,7 +42,7 @@ async def get(session: ClientSession, url: str) -> tuple[int, str]:
 
 
 @pytest.mark.parametrize(
-    ("told", "status", "words"),
+    ("behaviour", "status", "words"),
     [
         ("healthy", 200, "It works"),
         ("login", 401, "Sign in"),
@@ -51,9 +51,9 @@ async def get(session: ClientSession, url: str) -> tuple[int, str]:
     ],
 )
 async def test_a_web_port_answers_as_its_behaviour_says(
-    sim: Simulated, session: ClientSession, told: str, status: int, words: str
+    sim: Simulated, session: ClientSession, behaviour: str, status: int, words: str
 ) -> None:
-    where = await up(sim, told)
+    where = await up(sim, behaviour)
 
     answered = await get(session, f"{where[8080]}/some/path?x=1")
 

@@ -27,7 +27,7 @@ async def adopt(engine: SteppedEngine, provider_id: str) -> Instance:
     return known.instance
 
 
-async def told(engine: SteppedEngine, instance_id: InstanceId) -> list[str]:
+async def event_names(engine: SteppedEngine, instance_id: InstanceId) -> list[str]:
     async with engine.database.connection() as connection:
         rows = await connection.fetch("SELECT type FROM corral_events WHERE instance_id = $1 ORDER BY id", instance_id)
     return [row["type"].removeprefix("instance.") for row in rows]
@@ -42,7 +42,7 @@ async def test_a_running_one_becomes_ready_without_another_create(engine: Steppe
 
     assert ready.access is not None
     assert {endpoint.port for endpoint in ready.endpoints} == {8080, 22}
-    assert await told(engine, adopted.id) == ["created", "health_checking", "ready"]
+    assert await event_names(engine, adopted.id) == ["created", "health_checking", "ready"]
     assert engine.sim.calls()["endpoints"]["create"]["total"] == 1
     async with engine.database.connection() as connection:
         assert await connection.fetchval("SELECT count(*) FROM corral_ready_times") == 0

@@ -31,9 +31,9 @@ async def engine(database: Database, target: DatabaseTarget) -> AsyncGenerator[S
 
 @pytest.fixture
 async def ready(engine: SteppedEngine) -> InstanceId:
-    request_create = await engine.request_create()
-    await engine.until(request_create, Phase.READY)
-    return request_create
+    instance_id = await engine.request_create()
+    await engine.until(instance_id, Phase.READY)
+    return instance_id
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ async def stopped(engine: SteppedEngine, ready: InstanceId) -> InstanceId:
     return ready
 
 
-async def told(engine: SteppedEngine) -> list[str]:
+async def event_names(engine: SteppedEngine) -> list[str]:
     async with engine.database.connection() as connection:
         rows = await connection.fetch("SELECT type FROM corral_events ORDER BY id")
     return [row["type"].removeprefix("instance.") for row in rows]
@@ -83,12 +83,12 @@ async def test_stop_start_restart_and_delete_one_after_the_other(engine: Stepped
         STOP: Phase.EXITED, START: Phase.READY, RESTART: Phase.READY, DELETE: Phase.TERMINATED,
     }  # fmt: skip
     for kind, end in road.items():
-        before = len(await told(engine))
+        before = len(await event_names(engine))
         accepted = await engine.ask(kind, ready)
         after = await engine.until(ready, end)
         assert (await operation(engine, accepted)).status == "completed", kind
         assert after.failure is None
-        event_publisher = (await told(engine))[before:]
+        event_publisher = (await event_names(engine))[before:]
         assert event_publisher == {
             STOP: ["changed", "stopped"],
             START: ["startup_initiated", "changed", "starting", "running", *CHECKED, "startup_completed"],
@@ -123,14 +123,14 @@ async def test_an_answer_that_is_lost_changes_nothing_of_the_end(
     engine: SteppedEngine, kind: OperationKind, fault: str
 ) -> None:
     """What was asked for is seen to happen, or is asked for again."""
-    request_create = await engine.request_create()
-    await engine.until(request_create, Phase.READY)
+    instance_id = await engine.request_create()
+    await engine.until(instance_id, Phase.READY)
     if kind is START:
-        await engine.ask(STOP, request_create)
-        await engine.until(request_create, Phase.EXITED)
+        await engine.ask(STOP, instance_id)
+        await engine.until(instance_id, Phase.EXITED)
     engine.sim.fault(fault, on=kind.value, count=1)
-    accepted = await engine.ask(kind, request_create)
-    await engine.until(request_create, Phase.EXITED if kind is STOP else Phase.READY, steps=90)
+    accepted = await engine.ask(kind, instance_id)
+    await engine.until(instance_id, Phase.EXITED if kind is STOP else Phase.READY, steps=90)
 
     assert (await operation(engine, accepted)).status == "completed"
 
@@ -154,11 +154,11 @@ async def test_a_quick_restart_without_a_trace_is_believed_after_the_settle_time
 ) -> None:
     """A provider that tells no times cannot be waited for for ever, nor asked twice."""
     async with stepped_engine(database, target, extras_in_list=False, restart_seconds=0.1) as engine:
-        request_create = await engine.request_create()
-        await engine.until(request_create, Phase.READY)
+        instance_id = await engine.request_create()
+        await engine.until(instance_id, Phase.READY)
         began = engine.clock.now()
-        await engine.ask(RESTART, request_create)
-        after = await engine.until(request_create, Phase.READY)
+        await engine.ask(RESTART, instance_id)
+        after = await engine.until(instance_id, Phase.READY)
 
         assert asked(engine, "restart") == 1
         assert (after.phase_since - began).total_seconds() >= 60
@@ -167,11 +167,11 @@ async def test_a_quick_restart_without_a_trace_is_believed_after_the_settle_time
 async def test_a_restart_that_never_arrived_is_asked_for_again(database: Database, target: DatabaseTarget) -> None:
     """In doubt, and nothing seen of it for the settle time: it did not happen."""
     async with stepped_engine(database, target) as engine:
-        request_create = await engine.request_create()
-        await engine.until(request_create, Phase.READY)
+        instance_id = await engine.request_create()
+        await engine.until(instance_id, Phase.READY)
         engine.sim.fault("error_500", on="restart", count=1)
-        accepted = await engine.ask(RESTART, request_create)
-        await engine.until(request_create, Phase.READY, steps=90)
+        accepted = await engine.ask(RESTART, instance_id)
+        await engine.until(instance_id, Phase.READY, steps=90)
 
         assert asked(engine, "restart") == 2
         assert (await operation(engine, accepted)).status == "completed"
@@ -214,7 +214,7 @@ async def test_a_start_without_a_gpu_fails_at_its_deadline_and_harms_nothing(
     assert after.failure.code == "RESOURCE_CONSTRAINTS"
     assert "start it again later" in after.failure.message
     assert after.stopped_at == stopped_at
-    assert (await told(engine))[-1] == "startup_failed"
+    assert (await event_names(engine))[-1] == "startup_failed"
     assert asked(engine, "delete") == asked(engine, "migrate") == 0
     engine.sim.set_stock(*place(engine), None)
     await engine.ask(START, stopped)

@@ -69,11 +69,11 @@ async def test_a_create_stores_an_instance_an_operation_an_event_and_a_job(env: 
 async def test_product_and_template_are_looked_up_at_the_same_time(env: CommandEnv) -> None:
     """One slow answer is waited for, not two."""
     env.provider.open.clear()
-    request_create = asyncio.create_task(env.commands.create(a_create_request(), CONTEXT))
+    creating = asyncio.create_task(env.commands.create(a_create_request(), CONTEXT))
     await until(lambda: {"clusters", "template"} <= set(env.provider.calls))
     env.provider.open.set()
 
-    assert isinstance(await request_create, CreatedInstance)
+    assert isinstance(await creating, CreatedInstance)
 
 
 @pytest.mark.parametrize(

@@ -34,21 +34,21 @@ async def test_events_of_an_instance_are_in_order(room: EventEnv) -> None:
     room.clock.advance(90)
     await room.move(instance, *UP)
 
-    told = await room.log.page(after=0, limit=100)
+    reported = await room.log.page(after=0, limit=100)
 
-    assert [(e.seq, e.event.value, e.previous_status, e.status) for e in told] == [
+    assert [(e.seq, e.event.value, e.previous_status, e.status) for e in reported] == [
         (1, "instance.created", None, "creating"),
         (2, "instance.starting", "creating", "starting"),
         (3, "instance.running", "starting", "running"),
         (4, "instance.health_checking", "running", "health_checking"),
         (5, "instance.ready", "health_checking", "ready"),
     ]
-    assert [e.elapsed_time for e in told] == [0, 90_000, 90_000, 90_000, 90_000]
-    assert (told[0].novita_instance_id, told[4].novita_instance_id) == (None, "n-inst_a1")
-    assert told[4].data == {"name": "a1", "region": "CN-HK-01", "productId": "p-1"}
-    assert told[4].timestamp == "2030-01-01T00:01:30.000Z"
-    assert len({e.id for e in told}) == 5
-    assert all(e.id.startswith("evt_") for e in told)
+    assert [e.elapsed_time for e in reported] == [0, 90_000, 90_000, 90_000, 90_000]
+    assert (reported[0].novita_instance_id, reported[4].novita_instance_id) == (None, "n-inst_a1")
+    assert reported[4].data == {"name": "a1", "region": "CN-HK-01", "productId": "p-1"}
+    assert reported[4].timestamp == "2030-01-01T00:01:30.000Z"
+    assert len({e.id for e in reported}) == 5
+    assert all(e.id.startswith("evt_") for e in reported)
 
 
 async def test_a_failure_says_why(room: EventEnv) -> None:
@@ -56,9 +56,9 @@ async def test_a_failure_says_why(room: EventEnv) -> None:
     (instance,) = await room.create("a1")
     await room.move(instance, Phase.FAILED, failure=Failure(code="RESOURCE_CONSTRAINTS", message="no stock"))
 
-    (told,) = await room.log.page(after=1, limit=1)
+    (reported,) = await room.log.page(after=1, limit=1)
 
-    assert (told.event.value, told.error and told.error.code) == ("instance.failed", "RESOURCE_CONSTRAINTS")
+    assert (reported.event.value, reported.error and reported.error.code) == ("instance.failed", "RESOURCE_CONSTRAINTS")
 
 
 async def test_events_of_a_batch_keep_the_order_of_the_batch(room: EventEnv) -> None:
@@ -66,9 +66,9 @@ async def test_events_of_a_batch_keep_the_order_of_the_batch(room: EventEnv) -> 
     names = [f"n{number}" for number in range(200)]
     await room.create(*names)
 
-    told = await room.log.page(after=0, limit=500)
+    reported = await room.log.page(after=0, limit=500)
 
-    assert [e.data["name"] for e in told] == names
+    assert [e.data["name"] for e in reported] == names
 
 
 async def test_pages_follow_each_other(room: EventEnv) -> None:

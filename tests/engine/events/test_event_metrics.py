@@ -30,8 +30,8 @@ def counted(engine: SteppedEngine, name: str) -> dict[tuple[str, ...], float]:
 
 async def test_a_life_is_counted_step_by_step(engine: SteppedEngine) -> None:
     """Each transition and event once; the times are those the operation tells."""
-    request_create = await engine.request_create()
-    ready = await engine.until(request_create, Phase.READY)
+    instance_id = await engine.request_create()
+    ready = await engine.until(instance_id, Phase.READY)
     async with engine.database.connection() as connection:
         operation = await operations.load(connection, ready.operation_id)
 

@@ -127,20 +127,20 @@ async def test_one_that_is_being_deleted_cannot_be_adopted(engine: SteppedEngine
 
 async def test_one_that_got_a_record_meanwhile_is_not_claimed(engine: SteppedEngine) -> None:
     """An older sweep may still hold it for an orphan."""
-    request_create = await engine.request_create()
-    await engine.until(request_create, Phase.READY)
-    ready = await engine.get(request_create)
+    instance_id = await engine.request_create()
+    await engine.until(instance_id, Phase.READY)
+    ready = await engine.get(instance_id)
     assert ready.provider_id is not None
     await lost(engine)
     await engine.step()
     (orphan,) = await known(engine)
-    mistaken = replace(orphan, provider_id=ready.provider_id, made_for=request_create)
+    mistaken = replace(orphan, provider_id=ready.provider_id, made_for=instance_id)
     async with engine.database.connection() as connection:
         await orphans.note(connection, [mistaken], engine.clock.now() - timedelta(hours=2))
     await sweeper(engine).sweep(RUN)
     await engine.steps(3)
 
-    assert await engine.phase(request_create) is Phase.READY
+    assert await engine.phase(instance_id) is Phase.READY
 
 
 async def test_a_renamed_one_is_left_alone(engine: SteppedEngine) -> None:
@@ -192,17 +192,17 @@ async def events_of(engine: SteppedEngine, instance_id: str) -> list[str]:
     return [row["reason"] for row in rows if "belongs to no record" in row["reason"] or "grace" in row["reason"]]
 
 
-async def second_machine(engine: SteppedEngine, request_create: InstanceId, attempt: int) -> str:
-    mark = ProviderName(installation=engine.installation, instance_id=request_create, attempt=attempt)
+async def second_machine(engine: SteppedEngine, instance_id: InstanceId, attempt: int) -> str:
+    mark = ProviderName(installation=engine.installation, instance_id=instance_id, attempt=attempt)
     return await engine.sim.create(provider_name(mark))
 
 
 async def test_the_late_result_of_a_create_that_was_given_up_is_deleted_after_its_hour(engine: SteppedEngine) -> None:
     """Whatever CORRAL_ORPHANS says, because it is certainly ours; and not before, because this may be a mistake."""
     engine.sim.fault("error_500", on="create")
-    request_create = await engine.request_create()
-    kept = await engine.until(request_create, Phase.READY, steps=120)
-    late = await second_machine(engine, request_create, 1)
+    instance_id = await engine.request_create()
+    kept = await engine.until(instance_id, Phase.READY, steps=120)
+    late = await second_machine(engine, instance_id, 1)
     await engine.step()
     (orphan,) = await known(engine)
     await sweeper(engine, "report").sweep(RUN)
@@ -216,9 +216,9 @@ async def test_the_late_result_of_a_create_that_was_given_up_is_deleted_after_it
     await engine.steps(3)
 
     assert [machine.id for machine in engine.sim.instances("corral-")] == [kept.provider_id]
-    assert await engine.phase(request_create) is Phase.READY
+    assert await engine.phase(instance_id) is Phase.READY
     assert await known(engine) == []
-    assert [late in reason for reason in await events_of(engine, request_create)] == [True, True]
+    assert [late in reason for reason in await events_of(engine, instance_id)] == [True, True]
 
 
 @pytest.mark.parametrize(("rule", "left"), [("report", 2), ("delete", 1)])
@@ -226,9 +226,9 @@ async def test_a_second_machine_that_no_call_explains_is_left_alone_unless_orpha
     engine: SteppedEngine, rule: OrphanRule, left: int
 ) -> None:
     """It may be in use: made by another copy of the database, or forgotten by this one."""
-    request_create = await engine.request_create()
-    kept = await engine.until(request_create, Phase.READY)
-    other = await second_machine(engine, request_create, kept.create.number + 1)
+    instance_id = await engine.request_create()
+    kept = await engine.until(instance_id, Phase.READY)
+    other = await second_machine(engine, instance_id, kept.create.number + 1)
     await engine.step()
     (orphan,) = await known(engine)
     await engine.step(HOUR)
@@ -237,15 +237,15 @@ async def test_a_second_machine_that_no_call_explains_is_left_alone_unless_orpha
 
     assert (orphan.provider_id, orphan.kind.value) == (other, "second_machine")
     assert len(engine.sim.instances("corral-")) == left
-    assert (await engine.get(request_create)).provider_id == kept.provider_id
-    assert await engine.phase(request_create) is Phase.READY
+    assert (await engine.get(instance_id)).provider_id == kept.provider_id
+    assert await engine.phase(instance_id) is Phase.READY
 
 
 async def test_a_second_machine_that_is_reported_can_be_adopted(engine: SteppedEngine) -> None:
     """That is how a person keeps it."""
-    request_create = await engine.request_create()
-    kept = await engine.until(request_create, Phase.READY)
-    other = await second_machine(engine, request_create, kept.create.number + 1)
+    instance_id = await engine.request_create()
+    kept = await engine.until(instance_id, Phase.READY)
+    other = await second_machine(engine, instance_id, kept.create.number + 1)
     await engine.step()
     adopted, is_new = await adopting(engine).adopt(other, Adoption(), LINE)
     await engine.step(HOUR)
@@ -253,6 +253,6 @@ async def test_a_second_machine_that_is_reported_can_be_adopted(engine: SteppedE
     await engine.steps(3)
 
     assert is_new
-    assert adopted.instance.id != request_create
+    assert adopted.instance.id != instance_id
     assert {machine.id for machine in engine.sim.instances("corral-")} == {other, kept.provider_id}
     assert await known(engine) == []

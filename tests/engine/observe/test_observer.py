@@ -66,7 +66,7 @@ async def direct_lookups(engine: SteppedEngine, seconds: float, *, rounds: int =
 
 async def test_without_any_listing_what_moves_gets_where_it_is_wanted(engine: SteppedEngine) -> None:
     """Up, down, up again and gone: a look of its own tells as much as the hundredth page."""
-    request_create = await engine.request_create()
+    instance_id = await engine.request_create()
     await engine.work()
     for kind, phase in (
         (None, Phase.READY),
@@ -75,10 +75,10 @@ async def test_without_any_listing_what_moves_gets_where_it_is_wanted(engine: St
         (OperationKind.DELETE, Phase.TERMINATED),
     ):
         if kind is not None:
-            await engine.ask(kind, request_create)
+            await engine.ask(kind, instance_id)
             await engine.work()
         await direct_lookups(engine, 5, rounds=40)
-        assert await engine.phase(request_create) is phase
+        assert await engine.phase(instance_id) is phase
 
     calls = {name: one["total"] for name, one in engine.sim.calls()["endpoints"].items() if one["total"]}
     assert "list" not in calls
@@ -90,47 +90,47 @@ async def test_a_deleted_instance_is_gone_after_two_failed_lookups_a_settle_time
     engine: SteppedEngine,
 ) -> None:
     """Not at the first "not found": the provider may be at odds with itself for a while."""
-    request_create = await engine.request_create()
-    await engine.until(request_create, Phase.READY)
-    await engine.request_delete(request_create)
+    instance_id = await engine.request_create()
+    await engine.until(instance_id, Phase.READY)
+    await engine.request_delete(instance_id)
     await engine.work()
     await direct_lookups(engine, 60)
-    assert (await engine.get(request_create)).observation.lookup_failed_since is not None
+    assert (await engine.get(instance_id)).observation.lookup_failed_since is not None
 
     await direct_lookups(engine, 59)
-    assert await engine.phase(request_create) is Phase.DELETING
+    assert await engine.phase(instance_id) is Phase.DELETING
 
     await direct_lookups(engine, 1)
-    assert await engine.phase(request_create) is Phase.TERMINATED
+    assert await engine.phase(instance_id) is Phase.TERMINATED
 
 
 async def test_a_failed_lookup_without_a_sent_delete_waits_for_a_listing(engine: SteppedEngine) -> None:
     """To be called vanished it must be missing there too."""
-    request_create = await engine.request_create()
+    instance_id = await engine.request_create()
     await engine.work()
     engine.sim.fault("vanish")
     await direct_lookups(engine, 5, rounds=40)
 
-    assert await engine.phase(request_create) is Phase.STARTING
-    assert (await engine.get(request_create)).observation.unlisted_since is None
+    assert await engine.phase(instance_id) is Phase.STARTING
+    assert (await engine.get(instance_id)).observation.unlisted_since is None
 
 
 async def test_a_failed_lookup_changes_nothing(engine: SteppedEngine) -> None:
     """And is tried again, later."""
-    request_create = await engine.request_create()
+    instance_id = await engine.request_create()
     await engine.work()
     engine.sim.fault("error_500", on="get", count=1)
-    before = await engine.get(request_create)
+    before = await engine.get(instance_id)
     await direct_lookups(engine, 5)
-    assert await engine.get(request_create) == before
+    assert await engine.get(instance_id) == before
 
     await direct_lookups(engine, 5)
-    assert await engine.phase(request_create) is Phase.READY
+    assert await engine.phase(instance_id) is Phase.READY
 
 
 async def test_changing_instances_do_not_wait_for_a_slow_listing(engine: SteppedEngine) -> None:
     """Nor is it looked at by itself before the look has taken long."""
-    request_create = await engine.request_create()
+    instance_id = await engine.request_create()
     await engine.work()
     engine.observer.cloud = _Hanging(engine.observer.cloud)
     waited = 0.0
@@ -138,7 +138,7 @@ async def test_changing_instances_do_not_wait_for_a_slow_listing(engine: Stepped
     async def is_seen() -> bool:
         nonlocal waited
         waited += _pass_time(engine)
-        return (await engine.get(request_create)).observation.sighting is not None
+        return (await engine.get(instance_id)).observation.sighting is not None
 
     async with _running(engine):
         await until(is_seen, what="a sighting")
@@ -149,14 +149,14 @@ async def test_changing_instances_do_not_wait_for_a_slow_listing(engine: Stepped
 async def test_with_quick_listings_no_instance_is_looked_up_directly(engine: SteppedEngine) -> None:
     """However long it boots: the listing tells."""
     engine.sim.set(boot_seconds=600)
-    request_create = await engine.request_create()
+    instance_id = await engine.request_create()
     await engine.work()
     waited = 0.0
 
     async def is_over() -> bool:
         nonlocal waited
         waited += _pass_time(engine)
-        return waited > 60 and (await engine.get(request_create)).observation.sighting is Sighting.BOOTING
+        return waited > 60 and (await engine.get(instance_id)).observation.sighting is Sighting.BOOTING
 
     async with _running(engine):
         await until(is_over, what="a minute")

@@ -29,8 +29,8 @@ def calls(engine: SteppedEngine, endpoint: str) -> int:
 
 async def all_ready(engine: SteppedEngine, count: int) -> list[InstanceId]:
     requested = [await engine.request_create() for _ in range(count)]
-    for request_create in requested:
-        await engine.until(request_create, Phase.READY)
+    for instance_id in requested:
+        await engine.until(instance_id, Phase.READY)
     return requested
 
 
@@ -41,27 +41,27 @@ async def test_an_empty_list_while_machines_run_is_not_proof_that_a_create_did_n
     ready = await all_ready(engine, BUSY)
     engine.sim.set(list_shows="nothing")
     engine.sim.fault("lost_reply", on="create")
-    request_create = await engine.request_create()
+    instance_id = await engine.request_create()
     before = calls(engine, "get")
     await engine.steps(60)
 
     assert calls(engine, "get") - before <= 40, "lookups of machines that the list lacks are repeated at growing pauses"
-    assert (await engine.get(request_create)).create_in_doubt
+    assert (await engine.get(instance_id)).create_in_doubt
     assert calls(engine, "create") == BUSY + 1
     assert [await engine.phase(each) for each in ready] == [Phase.READY] * BUSY
 
     engine.sim.set(list_shows="all")
-    await engine.until(request_create, Phase.READY)
+    await engine.until(instance_id, Phase.READY)
     assert engine.sim.ledger(OURS).most_at_once == 1
 
 
 async def test_one_that_goes_while_the_list_is_wrong_is_noticed(engine: SteppedEngine) -> None:
     """By the repeated lookup; from then on the list is not known to be wrong any more."""
-    (request_create,) = await all_ready(engine, 1)
+    (instance_id,) = await all_ready(engine, 1)
     engine.sim.set(list_shows="nothing")
     await engine.steps(10)
     engine.sim.fault("vanish")
-    gone = await engine.until(request_create, Phase.FAILED, seconds=10)
+    gone = await engine.until(instance_id, Phase.FAILED, seconds=10)
 
     assert gone.failure is not None
     assert gone.failure.code == "INSTANCE_VANISHED"
@@ -73,7 +73,7 @@ async def test_when_all_are_gone_at_once_all_are_noticed(engine: SteppedEngine) 
     engine.sim.fault("vanish")
     await engine.steps(30)
 
-    assert {await engine.phase(request_create) for request_create in requested} == {Phase.FAILED}
+    assert {await engine.phase(instance_id) for instance_id in requested} == {Phase.FAILED}
 
 
 async def direct_lookups(engine: SteppedEngine, seconds: float, rounds: int) -> None:
@@ -89,11 +89,11 @@ async def direct_lookups(engine: SteppedEngine, seconds: float, rounds: int) -> 
 async def test_a_lost_create_is_found_by_its_name_with_one_call(engine: SteppedEngine) -> None:
     """However large the account is, and however long its listing takes."""
     engine.sim.fault("lost_reply", on="create")
-    request_create = await engine.request_create()
+    instance_id = await engine.request_create()
     await engine.work()
     listed = calls(engine, "list")
     await direct_lookups(engine, 5, 2)
-    found = await engine.get(request_create)
+    found = await engine.get(instance_id)
 
     assert (found.provider_id, found.create.number) == (engine.sim.instances()[0].id, 1)
     assert calls(engine, "list") - listed == 1
@@ -107,13 +107,13 @@ async def test_a_create_that_did_not_happen_is_repeated_after_lookups_of_its_nam
     await all_ready(engine, 1)
     engine.sim.set(name_filter=name_filter)
     engine.sim.fault("error_500", on="create")
-    request_create = await engine.request_create()
+    instance_id = await engine.request_create()
     await engine.work()
     await direct_lookups(engine, 5, 11)
-    assert (await engine.get(request_create)).create.number == 1, "not before the settle time"
+    assert (await engine.get(instance_id)).create.number == 1, "not before the settle time"
 
     await direct_lookups(engine, 5, 30)
-    assert (await engine.get(request_create)).create.number == 2
+    assert (await engine.get(instance_id)).create.number == 2
     assert len(engine.sim.instances(OURS)) == 2
 
 
@@ -123,21 +123,21 @@ async def test_a_filter_that_finds_nothing_proves_nothing(engine: SteppedEngine,
     await all_ready(engine, 1)
     engine.sim.fault("lost_reply", on="create")
     engine.sim.set(**quirk)
-    request_create = await engine.request_create()
+    instance_id = await engine.request_create()
     await engine.work()
     await direct_lookups(engine, 5, 60)
 
-    assert (await engine.get(request_create)).create_in_doubt
+    assert (await engine.get(instance_id)).create_in_doubt
     assert len(engine.sim.instances(OURS)) == 2
 
 
 async def test_without_a_machine_to_compare_with_a_lookup_proves_nothing(engine: SteppedEngine) -> None:
     """Then the account is small, and a listing of all tells."""
     engine.sim.fault("error_500", on="create")
-    request_create = await engine.request_create()
+    instance_id = await engine.request_create()
     await engine.work()
     await direct_lookups(engine, 5, 60)
-    assert (await engine.get(request_create)).create.number == 1
+    assert (await engine.get(instance_id)).create.number == 1
 
-    await engine.ask(OperationKind.DELETE, request_create)
-    await engine.until(request_create, Phase.TERMINATED)
+    await engine.ask(OperationKind.DELETE, instance_id)
+    await engine.until(instance_id, Phase.TERMINATED)

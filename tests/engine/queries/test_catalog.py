@@ -58,7 +58,7 @@ async def test_regions_are_asked_at_once_and_each_only_once(market: Market) -> N
         market.request_create(gpu_num=2),
         market.request_create("RTX 4090 24GB (High frequency)"),
     ] * 5
-    asked = [asyncio.create_task(market.catalog.candidates(request_create)) for request_create in requested]
+    asked = [asyncio.create_task(market.catalog.candidates(request)) for request in requested]
     market.provider.open.set()
     first, *_ = await asyncio.gather(*asked)
 

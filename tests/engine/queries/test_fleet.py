@@ -47,13 +47,13 @@ async def test_an_empty_fleet_counts_to_nothing(fleet: Fleet) -> None:
 
 async def test_what_runs_is_counted_with_its_price(engine: SteppedEngine, fleet: Fleet) -> None:
     """From the provider's yes until it is gone; a second old at most."""
-    request_create = await engine.request_create()
+    instance_id = await engine.request_create()
     await engine.work()
     starting = await fleet.numbers()
-    ready = await engine.until(request_create, Phase.READY)
+    ready = await engine.until(instance_id, Phase.READY)
     running = await fleet.numbers()
-    await engine.request_delete(request_create)
-    await engine.until(request_create, Phase.TERMINATED)
+    await engine.request_delete(instance_id)
+    await engine.until(instance_id, Phase.TERMINATED)
     gone = await fleet.numbers()
 
     assert ready.placement is not None
@@ -100,8 +100,8 @@ async def test_time_to_ready_counts_instances_that_became_ready(engine: SteppedE
 async def test_the_past_costs_what_the_provider_billed(engine: SteppedEngine, fleet: Fleet) -> None:
     """Instances that came, went and stayed; nothing was sampled while they did."""
     requested = [await engine.request_create(replace(REQUEST, name=f"w{n}")) for n in range(3)]
-    for request_create in requested:
-        await engine.until(request_create, Phase.READY)
+    for instance_id in requested:
+        await engine.until(instance_id, Phase.READY)
     await engine.steps(30, seconds=60)
     await engine.request_delete(requested[0])
     await engine.until(requested[0], Phase.TERMINATED)

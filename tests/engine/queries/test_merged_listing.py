@@ -97,11 +97,11 @@ async def calling(database: Database, *, ttl_seconds: int, retries: int = 3) -> 
 
 async def test_a_provider_that_hangs_is_not_waited_for(database: Database) -> None:
     """What it listed a moment ago is shown, with a warning, before a person notices."""
-    async with calling(database, ttl_seconds=0) as jitter:
-        known, no_warning, _ = await jitter.read()
-        jitter.sim.fault("hang", on="list", seconds=20, count=10)
-        shown, warning, seconds = await jitter.read()
-        _, _, again_seconds = await jitter.read()
+    async with calling(database, ttl_seconds=0) as env:
+        known, no_warning, _ = await env.read()
+        env.sim.fault("hang", on="list", seconds=20, count=10)
+        shown, warning, seconds = await env.read()
+        _, _, again_seconds = await env.read()
 
         assert (known, no_warning) == ([0, 1, 0], None)
         assert shown == [0, 1, 0]
@@ -113,10 +113,10 @@ async def test_a_provider_that_hangs_is_not_waited_for(database: Database) -> No
 
 async def test_a_provider_that_is_slower_than_the_last_time_is_waited_for(database: Database) -> None:
     """A third of a second is no outage, however quickly it answered before."""
-    async with calling(database, ttl_seconds=0) as jitter:
-        await jitter.read()
-        jitter.sim.fault("latency", on="list", seconds=0.3, count=10)
-        shown, warning, _ = await jitter.read()
+    async with calling(database, ttl_seconds=0) as env:
+        await env.read()
+        env.sim.fault("latency", on="list", seconds=0.3, count=10)
+        shown, warning, _ = await env.read()
 
         assert (shown, warning) == ([0, 1, 0], None)
 
@@ -125,12 +125,12 @@ async def test_a_failed_listing_without_waiters_is_not_an_unhandled_error(databa
     """It was told in the log as what it is; asyncio need not complain of an error that nobody took."""
     surprises: list[str] = []
     asyncio.get_running_loop().set_exception_handler(lambda _loop, context: surprises.append(str(context["message"])))
-    async with calling(database, ttl_seconds=0, retries=1) as jitter:
-        await jitter.read()
-        jitter.sim.fault("error_500", on="list", count=10)
-        _, warning, _ = await jitter.read()
+    async with calling(database, ttl_seconds=0, retries=1) as env:
+        await env.read()
+        env.sim.fault("error_500", on="list", count=10)
+        _, warning, _ = await env.read()
         await until(lambda: not [task for task in asyncio.all_tasks() if "MergedListing._read" in repr(task)])
-    del jitter
+    del env
     gc.collect()
 
     assert warning is not None
@@ -140,15 +140,15 @@ async def test_a_failed_listing_without_waiters_is_not_an_unhandled_error(databa
 
 async def test_a_provider_that_is_left_alone_is_not_asked(database: Database) -> None:
     """With the breaker open, our own records come at once."""
-    async with calling(database, ttl_seconds=0) as jitter:
-        jitter.sim.fault("error_500", count=100)
+    async with calling(database, ttl_seconds=0) as env:
+        env.sim.fault("error_500", count=100)
 
         async def is_open() -> bool:
-            await jitter.listing.read(ALL)
-            return jitter.cloud.snapshot().breaker is BreakerState.OPEN
+            await env.listing.read(ALL)
+            return env.cloud.snapshot().breaker is BreakerState.OPEN
 
         await until(is_open, what="the breaker opening")
-        shown, warning, seconds = await jitter.read()
+        shown, warning, seconds = await env.read()
 
         assert shown == [0, 0, 0]
         assert warning is not None
@@ -158,36 +158,36 @@ async def test_a_provider_that_is_left_alone_is_not_asked(database: Database) ->
 
 async def test_the_observers_listing_saves_a_call(database: Database) -> None:
     """In the process that leads, the merged listing costs the provider nothing."""
-    async with calling(database, ttl_seconds=30) as jitter:
-        began: datetime = jitter.clock.now()
-        jitter.listing.heard(await jitter.cloud.instances(), began)
-        before = jitter.sim.calls()["endpoints"]["list"]["total"]
-        shown, warning, _ = await jitter.read()
-        used = jitter.caches[CacheName.INSTANCE_STATES].stats()
+    async with calling(database, ttl_seconds=30) as env:
+        began: datetime = env.clock.now()
+        env.listing.heard(await env.cloud.instances(), began)
+        before = env.sim.calls()["endpoints"]["list"]["total"]
+        shown, warning, _ = await env.read()
+        used = env.caches[CacheName.INSTANCE_STATES].stats()
 
         assert (shown, warning) == ([0, 1, 0], None)
-        assert jitter.sim.calls()["endpoints"]["list"]["total"] == before
+        assert env.sim.calls()["endpoints"]["list"]["total"] == before
         assert (used.hits, used.misses, used.sets) == (1, 0, 1)
 
 
 async def test_a_failed_direct_lookup_counts_as_a_miss(database: Database) -> None:
     """The statistics of `instanceStates` say how often the provider was asked for want of a recent look."""
-    async with calling(database, ttl_seconds=0) as jitter:
-        await jitter.read()
-        await jitter.read()
-        used = jitter.caches[CacheName.INSTANCE_STATES].stats()
+    async with calling(database, ttl_seconds=0) as env:
+        await env.read()
+        await env.read()
+        used = env.caches[CacheName.INSTANCE_STATES].stats()
 
         assert (used.hits, used.misses) == (0, 2)
 
 
 async def test_an_older_listing_does_not_replace_a_newer_one(database: Database) -> None:
     """Two of them may overtake each other."""
-    async with calling(database, ttl_seconds=30) as jitter:
-        early = jitter.clock.now()
-        old = await jitter.cloud.instances()
-        await jitter.sim.create("another")
-        jitter.listing.heard(await jitter.cloud.instances(), jitter.clock.now())
-        jitter.listing.heard(old, early)
-        shown, _, _ = await jitter.read()
+    async with calling(database, ttl_seconds=30) as env:
+        early = env.clock.now()
+        old = await env.cloud.instances()
+        await env.sim.create("another")
+        env.listing.heard(await env.cloud.instances(), env.clock.now())
+        env.listing.heard(old, early)
+        shown, _, _ = await env.read()
 
         assert shown == [0, 2, 0]

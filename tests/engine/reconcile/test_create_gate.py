@@ -16,8 +16,8 @@ HIDES_ONE = {"list_shows": "half"}
 """Every other machine is listed, under a filter too: of two, one is not."""
 
 
-async def waits(engine: SteppedEngine, request_create: InstanceId) -> bool:
-    instance = await engine.get(request_create)
+async def waits(engine: SteppedEngine, instance_id: InstanceId) -> bool:
+    instance = await engine.get(instance_id)
     return (instance.phase, instance.provider_id) == (Phase.CREATING, None)
 
 
@@ -42,11 +42,11 @@ async def test_a_machine_that_the_list_never_shows_does_not_stop_creates_for_eve
         await ready(engine, [await engine.request_create(), await engine.request_create()])
         engine.sim.set(**HIDES_ONE)
         async with stepped_engine(database, target, after=engine, listed=False) as again:
-            request_create = await again.request_create()
+            instance_id = await again.request_create()
             await again.steps(int(STUCK_AFTER_SECONDS) // 2 - 2)
-            assert await waits(again, request_create), "a list that lags is given the same time"
+            assert await waits(again, instance_id), "a list that lags is given the same time"
 
-            await again.until(request_create, Phase.READY)
+            await again.until(instance_id, Phase.READY)
         assert engine.sim.ledger(OURS).most_at_once == 1
 
 
@@ -104,7 +104,7 @@ async def test_a_filter_that_does_not_find_what_exists_allows_nothing(
                 assert listings(again) - before <= 40
             else:
                 await again.steps(60)
-            assert all([await waits(again, request_create) for request_create in requested])
+            assert all([await waits(again, instance_id) for instance_id in requested])
             assert len(engine.sim.instances(OURS)) == 4
 
 
@@ -116,12 +116,12 @@ async def test_without_a_known_machine_one_of_the_account_shows_that_the_filter_
         stepped_engine(database, target) as engine,
         stepped_engine(database, target, after=engine, listed=False) as again,
     ):
-        request_create = await again.request_create()
+        instance_id = await again.request_create()
         for name in (None, "somebody-elses-machine"):
             if name is not None:
                 await make_foreign(again, name)
             await without_listings(again, 35)
-            assert await waits(again, request_create) == (name is None)
+            assert await waits(again, instance_id) == (name is None)
 
 
 async def make_foreign(engine: SteppedEngine, name: str) -> None:

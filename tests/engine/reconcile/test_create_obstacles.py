@@ -51,9 +51,9 @@ async def test_spot_fallback_also_counts_when_the_create_call_refuses_spot(engin
     """The catalog offers spot for minutes after the last spot machine went; the same product is left on demand."""
     only_sell(engine, "4090.16c62g.os")
     engine.sim.set(spot_create=reason)
-    request_create = await engine.request_create(replace(REQUEST, spot_fallback=True))
+    instance_id = await engine.request_create(replace(REQUEST, spot_fallback=True))
     await engine.work()
-    made = await engine.get(request_create)
+    made = await engine.get(instance_id)
 
     assert made.phase is Phase.STARTING
     assert made.placement is not None
@@ -96,18 +96,18 @@ async def test_the_price_is_read_again_before_a_create_with_a_limit(engine: Step
 
 async def test_all_offers_short_waits_visibly_and_creates_once_one_is_left(engine: SteppedEngine) -> None:
     """The request was accepted: it is tried again, and told once that it waits."""
-    request_create = await engine.request_create()
+    instance_id = await engine.request_create()
     sell_out(engine)
     await engine.steps(30)
-    waits = await engine.get(request_create)
+    waits = await engine.get(instance_id)
     assert waits.phase is Phase.CREATING
     assert waits.waiting is not None
     assert waits.waiting.code == "RESOURCE_CONSTRAINTS"
     assert waits.waiting.message.startswith("waiting for capacity")
     sell_out(engine, None)
-    await engine.until(request_create, Phase.READY, steps=200)
+    await engine.until(instance_id, Phase.READY, steps=200)
 
-    assert await emitted(engine, request_create) == [
+    assert await emitted(engine, instance_id) == [
         "created",
         "waiting",
         "starting",
@@ -121,21 +121,21 @@ async def test_all_offers_short_waits_visibly_and_creates_once_one_is_left(engin
 async def test_an_offer_that_the_call_refused_is_tried_again_soon_after_it_is_in_stock(engine: SteppedEngine) -> None:
     """The catalog said all the time that it can be had: only a create call shows it."""
     engine.sim.set(spot_create="INSUFFICIENT_RESOURCE")
-    request_create = await engine.request_create()
+    instance_id = await engine.request_create()
     await engine.steps(3)
     refused = creates(engine)
-    assert (await engine.get(request_create)).waiting is not None
+    assert (await engine.get(instance_id)).waiting is not None
     engine.sim.set(spot_create="accepted")
-    await engine.until(request_create, Phase.READY, steps=35)
+    await engine.until(instance_id, Phase.READY, steps=35)
 
     assert creates(engine) == refused + 1
 
 
 async def test_it_fails_at_the_deadline_with_what_it_waited_for(engine: SteppedEngine) -> None:
     """Not with a time-out that says nothing."""
-    request_create = await engine.request_create(minutes=20)
+    instance_id = await engine.request_create(minutes=20)
     sell_out(engine)
-    failed = await engine.until(request_create, Phase.FAILED, steps=50, seconds=30)
+    failed = await engine.until(instance_id, Phase.FAILED, steps=50, seconds=30)
 
     assert failed.failure is not None
     assert failed.failure.code == "RESOURCE_CONSTRAINTS"
@@ -145,14 +145,12 @@ async def test_it_fails_at_the_deadline_with_what_it_waited_for(engine: SteppedE
 @pytest.mark.parametrize(("wait", "lasts"), [(0, 0), (600, 600)])
 async def test_the_request_says_how_long_it_waits_for_capacity(engine: SteppedEngine, wait: int, lasts: int) -> None:
     """0 fails at once, and without an event that it waits."""
-    request_create = await engine.request_create(
-        replace(REQUEST, wait_for_capacity_seconds=wait), minutes=20 + wait / 60
-    )
+    instance_id = await engine.request_create(replace(REQUEST, wait_for_capacity_seconds=wait), minutes=20 + wait / 60)
     sell_out(engine)
-    failed = await engine.until(request_create, Phase.FAILED, steps=60, seconds=15)
+    failed = await engine.until(instance_id, Phase.FAILED, steps=60, seconds=15)
 
     assert lasts <= (failed.phase_since - failed.created_at).total_seconds() <= lasts + 30
-    assert await emitted(engine, request_create) == (
+    assert await emitted(engine, instance_id) == (
         ["created", "failed"] if not wait else ["created", "waiting", "failed"]
     )
 
@@ -162,33 +160,33 @@ async def test_a_machine_found_after_a_wait_has_its_full_time_to_come_up(
 ) -> None:
     """The wait is not taken from it."""
     async with stepped_engine(database, target, boot_seconds=600) as engine:
-        request_create = await engine.request_create(minutes=20)
+        instance_id = await engine.request_create(minutes=20)
         sell_out(engine)
         await engine.steps(30, seconds=30)
         sell_out(engine, None)
-        await engine.until(request_create, Phase.READY, steps=100, seconds=15)
+        await engine.until(instance_id, Phase.READY, steps=100, seconds=15)
 
-        assert "timeout" not in await emitted(engine, request_create)
+        assert "timeout" not in await emitted(engine, instance_id)
 
 
-async def passes(engine: SteppedEngine, request_create: InstanceId, code: str) -> Instance:
+async def passes(engine: SteppedEngine, instance_id: InstanceId, code: str) -> Instance:
     """Let a create meet its obstacle for a while; it must wait for it."""
     await engine.steps(10)
-    waits = await engine.get(request_create)
+    waits = await engine.get(instance_id)
     assert waits.phase is Phase.CREATING
     assert waits.waiting is not None
     assert waits.waiting.code == code
-    assert (await emitted(engine, request_create))[-1] == "waiting"
+    assert (await emitted(engine, instance_id))[-1] == "waiting"
     return waits
 
 
 async def test_a_rejected_key_is_waited_for(engine: SteppedEngine) -> None:
     """It is put right by a person, or by the provider; what was accepted must not be lost meanwhile."""
     engine.sim.fault("unauthorized", on="create", count=None)
-    request_create = await engine.request_create()
-    await passes(engine, request_create, "AUTHENTICATION_FAILED")
+    instance_id = await engine.request_create()
+    await passes(engine, instance_id, "AUTHENTICATION_FAILED")
     engine.sim.no_more_faults()
-    await engine.until(request_create, Phase.READY, steps=100)
+    await engine.until(instance_id, Phase.READY, steps=100)
 
 
 async def test_an_account_that_cannot_pay_is_waited_for(database: Database, target: DatabaseTarget) -> None:
@@ -196,10 +194,10 @@ async def test_an_account_that_cannot_pay_is_waited_for(database: Database, targ
     async with stepped_engine(database, target, instance_limit=1) as engine:
         first = await engine.request_create()
         await engine.until(first, Phase.READY)
-        request_create = await engine.request_create()
-        await passes(engine, request_create, "INSUFFICIENT_BALANCE")
+        instance_id = await engine.request_create()
+        await passes(engine, instance_id, "INSUFFICIENT_BALANCE")
         engine.sim.set(instance_limit=0)
-        await engine.until(request_create, Phase.READY, steps=100)
+        await engine.until(instance_id, Phase.READY, steps=100)
 
 
 async def test_an_empty_catalog_is_waited_for(engine: SteppedEngine) -> None:
@@ -207,26 +205,26 @@ async def test_an_empty_catalog_is_waited_for(engine: SteppedEngine) -> None:
     world = engine.sim.world
     full = world.catalog
     world.catalog = replace(full, products={})
-    request_create = await engine.request_create()
-    await passes(engine, request_create, "PRODUCT_NOT_FOUND")
+    instance_id = await engine.request_create()
+    await passes(engine, instance_id, "PRODUCT_NOT_FOUND")
     world.catalog = full
-    await engine.until(request_create, Phase.READY, steps=100)
+    await engine.until(instance_id, Phase.READY, steps=100)
 
 
 async def test_a_create_that_is_not_carried_out_says_why_it_waits(engine: SteppedEngine) -> None:
     """The front of the provider refuses it: one event, the reason on the instance, and the pauses of an outage."""
     engine.sim.fault("html", on="create", count=None)
-    request_create = await engine.request_create()
-    waits = await passes(engine, request_create, "NOVITA_API_ERROR")
+    instance_id = await engine.request_create()
+    waits = await passes(engine, instance_id, "NOVITA_API_ERROR")
     assert waits.waiting is not None
     assert "HTTP 403" in waits.waiting.message
     assert creates(engine) == 4, "at 2, 8, 14 and 20 s: every 5 s, rounded up to a step"
     engine.sim.no_more_faults()
     engine.sim.fault("throttle", on="create", count=2)
-    ready = await engine.until(request_create, Phase.READY, steps=30)
+    ready = await engine.until(instance_id, Phase.READY, steps=30)
 
     assert ready.waiting is None
-    assert await emitted(engine, request_create) == [
+    assert await emitted(engine, instance_id) == [
         "created",
         "waiting",
         "starting",
@@ -239,52 +237,52 @@ async def test_a_create_that_is_not_carried_out_says_why_it_waits(engine: Steppe
 async def test_a_create_without_readable_offers_says_why_it_waits(engine: SteppedEngine) -> None:
     """The call is not even sent, and the request was accepted all the same."""
     engine.sim.fault("error_500", on="products", count=None)
-    request_create = await engine.request_create()
-    await passes(engine, request_create, "NOVITA_API_ERROR")
+    instance_id = await engine.request_create()
+    await passes(engine, instance_id, "NOVITA_API_ERROR")
     engine.sim.no_more_faults()
-    await engine.until(request_create, Phase.READY, steps=30)
+    await engine.until(instance_id, Phase.READY, steps=30)
 
 
 async def test_a_create_that_was_never_carried_out_fails_with_the_reason(engine: SteppedEngine) -> None:
     """At its deadline, also when it had waited for capacity before."""
-    request_create = await engine.request_create(minutes=5)
+    instance_id = await engine.request_create(minutes=5)
     sell_out(engine)
     await engine.steps(3)
     sell_out(engine, None)
     engine.sim.fault("html", on="create", count=None)
-    failed = await engine.until(request_create, Phase.FAILED, steps=30, seconds=15)
+    failed = await engine.until(instance_id, Phase.FAILED, steps=30, seconds=15)
 
     assert failed.failure is not None
     assert failed.failure.code == "NOVITA_API_ERROR"
     assert "HTTP 403" in failed.failure.message
     assert (failed.phase_since - failed.created_at).total_seconds() >= 300
-    assert await emitted(engine, request_create) == ["created", "waiting", "waiting", "failed"]
+    assert await emitted(engine, instance_id) == ["created", "waiting", "waiting", "failed"]
 
 
 async def test_an_earlier_call_in_doubt_is_remembered_while_offers_cannot_be_read(engine: SteppedEngine) -> None:
     """Its machine may still appear, after the doubt was settled."""
-    request_create = await engine.request_create(replace(REQUEST, max_micro_usd_per_gpu=10_000_000))
+    instance_id = await engine.request_create(replace(REQUEST, max_micro_usd_per_gpu=10_000_000))
     engine.sim.fault("error_500", on="create")
     await engine.work()
-    assert (await engine.get(request_create)).create_in_doubt
+    assert (await engine.get(instance_id)).create_in_doubt
     engine.sim.fault("error_500", on="products", count=None)
     await engine.steps(40)
-    waits = await passes(engine, request_create, "NOVITA_API_ERROR")
+    waits = await passes(engine, instance_id, "NOVITA_API_ERROR")
     assert waits.create.number == 1
     engine.sim.no_more_faults()
 
-    assert (await engine.until(request_create, Phase.READY, steps=30)).given_up == (1,)
+    assert (await engine.until(instance_id, Phase.READY, steps=30)).given_up == (1,)
 
 
 async def test_what_is_not_wanted_any_more_stops_waiting(engine: SteppedEngine) -> None:
     """Nothing was created, so nothing is looked for."""
-    request_create = await engine.request_create()
+    instance_id = await engine.request_create()
     sell_out(engine)
     await engine.steps(3)
-    await engine.request_delete(request_create)
+    await engine.request_delete(instance_id)
     await engine.work()
 
-    assert await engine.phase(request_create) is Phase.TERMINATED
+    assert await engine.phase(instance_id) is Phase.TERMINATED
 
 
 def raise_prices(engine: SteppedEngine) -> None:

@@ -30,7 +30,7 @@ async def engine(database: Database, target: DatabaseTarget) -> AsyncGenerator[S
         yield engine
 
 
-async def told(engine: SteppedEngine) -> list[str]:
+async def event_names(engine: SteppedEngine) -> list[str]:
     async with engine.database.connection() as connection:
         rows = await connection.fetch("SELECT type FROM corral_events ORDER BY id")
     return [row["type"].removeprefix("instance.") for row in rows]
@@ -38,11 +38,11 @@ async def told(engine: SteppedEngine) -> list[str]:
 
 async def test_a_create_becomes_ready_and_each_change_is_announced_once(engine: SteppedEngine) -> None:
     """The whole road, with its milestones."""
-    request_create = await engine.request_create()
-    ready = await engine.until(request_create, Phase.READY)
+    instance_id = await engine.request_create()
+    ready = await engine.until(instance_id, Phase.READY)
     await engine.steps(5)
 
-    assert await told(engine) == ["created", "starting", "running", "health_checking", "ready"]
+    assert await event_names(engine) == ["created", "starting", "running", "health_checking", "ready"]
     assert ready.placement is not None
     assert ready.placement.region == "CN-HK-01"
     assert ready.access is not None
@@ -86,8 +86,8 @@ async def test_the_job_of_an_observed_change_shows_instance_and_correlation(engi
 async def test_a_create_costs_one_create_call_and_one_lookup(engine: SteppedEngine) -> None:
     """Everything else is the one listing for all."""
     requested = [await engine.request_create() for _ in range(5)]
-    for request_create in requested:
-        await engine.until(request_create, Phase.READY)
+    for instance_id in requested:
+        await engine.until(instance_id, Phase.READY)
 
     endpoints = engine.sim.calls()["endpoints"]
     assert endpoints["create"]["total"] == 5
@@ -123,16 +123,16 @@ async def test_what_is_paid_for_goes_before_what_is_not_bought_yet(engine: Stepp
 async def test_a_machine_that_does_not_answer_soon_is_asked_again_in_its_turn(engine: SteppedEngine) -> None:
     """It overtook those who want new ones, so they are not to wait for it; then it is given all its time."""
     engine.sim.set(guest="hang")
-    request_create = await engine.request_create(replace(REQUEST, health=replace(REQUEST.health, timeout_ms=2000)))
-    await engine.until(request_create, Phase.STARTING)
+    instance_id = await engine.request_create(replace(REQUEST, health=replace(REQUEST.health, timeout_ms=2000)))
+    await engine.until(instance_id, Phase.STARTING)
     engine.sim.advance(60)
     await engine.observer.look()
     await engine.work()
-    hurried = await engine.get(request_create)
+    hurried = await engine.get(instance_id)
 
     engine.clock.advance(0.01)
     await engine.work()
-    patient = await engine.get(request_create)
+    patient = await engine.get(instance_id)
 
     assert (hurried.phase, hurried.health) == (Phase.HEALTH_CHECKING, None)
     assert patient.health is not None
@@ -141,13 +141,13 @@ async def test_a_machine_that_does_not_answer_soon_is_asked_again_in_its_turn(en
 
 async def test_a_ready_instance_is_deleted_and_only_then_called_terminated(engine: SteppedEngine) -> None:
     """Gone means that the provider said so."""
-    request_create = await engine.request_create()
-    await engine.until(request_create, Phase.READY)
-    await engine.request_delete(request_create)
+    instance_id = await engine.request_create()
+    await engine.until(instance_id, Phase.READY)
+    await engine.request_delete(instance_id)
     await engine.work()
-    assert await engine.phase(request_create) is Phase.DELETING
+    assert await engine.phase(instance_id) is Phase.DELETING
 
-    await engine.until(request_create, Phase.TERMINATED)
+    await engine.until(instance_id, Phase.TERMINATED)
 
     assert engine.sim.instances(OURS) == []
 
@@ -156,25 +156,25 @@ async def test_a_ready_instance_is_deleted_and_only_then_called_terminated(engin
 async def test_a_create_with_a_lost_answer_is_found_and_adopted(engine: SteppedEngine, fault: str) -> None:
     """It happened; we did not hear. Nothing is asked twice."""
     engine.sim.fault(fault, on="create")
-    request_create = await engine.request_create()
-    await engine.until(request_create, Phase.READY)
+    instance_id = await engine.request_create()
+    await engine.until(instance_id, Phase.READY)
 
-    assert (await engine.get(request_create)).create.number == 1
+    assert (await engine.get(instance_id)).create.number == 1
     assert engine.sim.ledger(OURS).most_at_once == 1
 
 
 async def test_a_create_that_never_arrived_is_asked_again_only_when_that_is_sure(engine: SteppedEngine) -> None:
     """After a minute and two listings without it, under another name."""
     engine.sim.fault("hang", on="create", seconds=30)  # our patience ends first, and nothing was done
-    request_create = await engine.request_create()
+    instance_id = await engine.request_create()
     await engine.work()
-    assert (await engine.get(request_create)).create_in_doubt
+    assert (await engine.get(instance_id)).create_in_doubt
     await engine.steps(10)
-    assert (await engine.get(request_create)).create.number == 1
+    assert (await engine.get(instance_id)).create.number == 1
 
-    await engine.until(request_create, Phase.READY)
+    await engine.until(instance_id, Phase.READY)
 
-    assert (await engine.get(request_create)).create.number == 2
+    assert (await engine.get(instance_id)).create.number == 2
     assert engine.sim.ledger(OURS).most_at_once == 1
 
 
@@ -182,10 +182,10 @@ async def test_a_late_listing_does_not_lead_to_a_second_create(database: Databas
     """The provider's list may lag forty seconds behind its own create."""
     async with stepped_engine(database, target, list_lag_seconds=40) as engine:
         engine.sim.fault("lost_reply", on="create")
-        request_create = await engine.request_create()
-        await engine.until(request_create, Phase.READY)
+        instance_id = await engine.request_create()
+        await engine.until(instance_id, Phase.READY)
 
-        assert (await engine.get(request_create)).create.number == 1
+        assert (await engine.get(instance_id)).create.number == 1
         assert engine.sim.ledger(OURS).most_at_once == 1
 
 
@@ -196,18 +196,18 @@ async def test_a_create_in_doubt_says_so_until_the_doubt_is_resolved(
     """By the machine that is found, or by listings without it after the settle time."""
     engine.sim.set(list_lag_seconds=40)
     engine.sim.fault(fault, on="create")
-    request_create = await engine.request_create()
+    instance_id = await engine.request_create()
     await engine.work()
-    doubtful = await engine.get(request_create)
+    doubtful = await engine.get(instance_id)
     assert doubtful.create.doubted_at is not None
     until = doubtful.create.doubted_at + POLICY.settle
     said = reason(doubtful, POLICY)
     assert said is not None
     assert f"by its provider name until {until:%Y-%m-%d %H:%M:%S} UTC" in said
     await engine.steps(15)
-    assert reason(await engine.get(request_create), POLICY) == said
+    assert reason(await engine.get(instance_id), POLICY) == said
 
-    ready = await engine.until(request_create, Phase.READY)
+    ready = await engine.until(instance_id, Phase.READY)
     assert (ready.create.number, reason(ready, POLICY)) == (attempts, None)
 
 
@@ -215,25 +215,25 @@ async def test_a_clock_set_ahead_does_not_lead_to_a_second_create(database: Data
     """However many listings there are by then: who looks knows by its own watch that it has not waited long enough."""
     async with stepped_engine(database, target, list_lag_seconds=40) as engine:
         engine.sim.fault("lost_reply", on="create")
-        request_create = await engine.request_create()
+        instance_id = await engine.request_create()
         await engine.steps(3)
-        assert (await engine.get(request_create)).create.doubted_at is not None
+        assert (await engine.get(instance_id)).create.doubted_at is not None
         engine.clock.set_by(90)
         await engine.steps(10)
-        assert (await engine.get(request_create)).create.number == 1
-        await engine.until(request_create, Phase.READY)
+        assert (await engine.get(instance_id)).create.number == 1
+        await engine.until(instance_id, Phase.READY)
 
-        assert (await engine.get(request_create)).create.number == 1
+        assert (await engine.get(instance_id)).create.number == 1
         assert engine.sim.ledger(OURS).most_at_once == 1
 
 
 async def test_deleting_a_create_in_doubt_finds_it_first(engine: SteppedEngine) -> None:
     """Otherwise a machine nobody knows of would be billed for ever."""
     engine.sim.fault("lost_reply", on="create")
-    request_create = await engine.request_create()
+    instance_id = await engine.request_create()
     await engine.work()
-    await engine.request_delete(request_create)
-    await engine.until(request_create, Phase.TERMINATED)
+    await engine.request_delete(instance_id)
+    await engine.until(instance_id, Phase.TERMINATED)
 
     assert engine.sim.instances(OURS) == []
 
@@ -257,9 +257,9 @@ async def test_a_shortage_leads_to_the_next_offer_at_once(engine: SteppedEngine)
 
 async def test_no_machine_anywhere_fails_with_every_offer_explained(engine: SteppedEngine) -> None:
     """At once if it is not to wait, and saying what was tried."""
-    request_create = await engine.request_create(replace(REQUEST, max_micro_usd_per_gpu=1, wait_for_capacity_seconds=0))
+    instance_id = await engine.request_create(replace(REQUEST, max_micro_usd_per_gpu=1, wait_for_capacity_seconds=0))
     await engine.work()
-    failed = await engine.get(request_create)
+    failed = await engine.get(instance_id)
 
     assert failed.phase is Phase.FAILED
     assert failed.failure is not None
@@ -270,8 +270,8 @@ async def test_no_machine_anywhere_fails_with_every_offer_explained(engine: Step
 
 async def test_an_image_that_cannot_be_pulled_fails_it_with_the_providers_reason(engine: SteppedEngine) -> None:
     """Without waiting for the deadline."""
-    request_create = await engine.request_create(replace(REQUEST, template_id="150034"))
-    failed = await engine.until(request_create, Phase.FAILED)
+    instance_id = await engine.request_create(replace(REQUEST, template_id="150034"))
+    failed = await engine.until(instance_id, Phase.FAILED)
 
     assert failed.failure is not None
     assert failed.failure.code == "PROVISIONING_FAILED"
@@ -281,64 +281,64 @@ async def test_ten_minutes_without_the_provider_fail_nothing(engine: SteppedEngi
     """Last known state stands; everything becomes ready after."""
     requested = [await engine.request_create() for _ in range(3)]
     await engine.work()
-    before = [await engine.phase(request_create) for request_create in requested]
+    before = [await engine.phase(instance_id) for instance_id in requested]
     engine.sim.fault("refuse", on="*", count=None)
     await engine.steps(20, seconds=30)
-    assert [await engine.phase(request_create) for request_create in requested] == before
+    assert [await engine.phase(instance_id) for instance_id in requested] == before
 
     engine.sim.no_more_faults()
-    for request_create in requested:
-        await engine.until(request_create, Phase.READY)
+    for instance_id in requested:
+        await engine.until(instance_id, Phase.READY)
 
 
 @pytest.mark.parametrize("fault", ["error_500", "garbage", "html", "truncated", "wrong_shape"])
 async def test_one_bad_listing_changes_and_announces_nothing(engine: SteppedEngine, fault: str) -> None:
     """A hiccup is not news."""
-    request_create = await engine.request_create()
-    await engine.until(request_create, Phase.READY)
-    before = await told(engine)
+    instance_id = await engine.request_create()
+    await engine.until(instance_id, Phase.READY)
+    before = await event_names(engine)
     engine.sim.fault(fault, on="list", count=2)
     await engine.steps(3)
 
-    assert await engine.phase(request_create) is Phase.READY
-    assert await told(engine) == before
+    assert await engine.phase(instance_id) is Phase.READY
+    assert await event_names(engine) == before
 
 
 async def test_an_instance_is_called_vanished_after_two_listings(engine: SteppedEngine) -> None:
     """Missing in the list and by its id, twice, thirty seconds apart."""
-    request_create = await engine.request_create()
-    await engine.until(request_create, Phase.READY)
+    instance_id = await engine.request_create()
+    await engine.until(instance_id, Phase.READY)
     engine.sim.fault("vanish", name=OURS)
     await engine.steps(3)
-    assert await engine.phase(request_create) is Phase.READY
+    assert await engine.phase(instance_id) is Phase.READY
 
-    failed = await engine.until(request_create, Phase.FAILED)
+    failed = await engine.until(instance_id, Phase.FAILED)
 
     assert failed.failure is not None
     assert failed.failure.code == "INSTANCE_VANISHED"
-    assert (await told(engine))[-1] == "vanished"
+    assert (await event_names(engine))[-1] == "vanished"
 
 
 async def test_too_slow_is_failed_and_heals_when_it_comes_up(database: Database, target: DatabaseTarget) -> None:
     """Late is not lost."""
     async with stepped_engine(database, target, boot_seconds=1800) as engine:
-        request_create = await engine.request_create()
-        failed = await engine.until(request_create, Phase.FAILED, steps=50, seconds=60)
+        instance_id = await engine.request_create()
+        failed = await engine.until(instance_id, Phase.FAILED, steps=50, seconds=60)
         assert failed.failure is not None
         assert failed.failure.code == "STARTUP_TIMEOUT"
 
-        await engine.until(request_create, Phase.READY, steps=30, seconds=60)
+        await engine.until(instance_id, Phase.READY, steps=30, seconds=60)
 
-        assert (await told(engine))[-4:] == ["timeout", "running", "health_checking", "ready"]
+        assert (await event_names(engine))[-4:] == ["timeout", "running", "health_checking", "ready"]
 
 
 async def test_foreign_instances_are_never_touched(engine: SteppedEngine) -> None:
     """Not even one whose name looks a little like ours."""
     foreign = [await engine.sim.create(name) for name in ("worker", "corral-demo", "corral-000000-inst-zz-1")]
-    request_create = await engine.request_create()
-    await engine.until(request_create, Phase.READY)
-    await engine.request_delete(request_create)
-    await engine.until(request_create, Phase.TERMINATED)
+    instance_id = await engine.request_create()
+    await engine.until(instance_id, Phase.READY)
+    await engine.request_delete(instance_id)
+    await engine.until(instance_id, Phase.TERMINATED)
     await engine.steps(5)
 
     assert {i.id for i in engine.sim.instances()} == set(foreign)
@@ -350,10 +350,10 @@ async def test_a_private_image_is_pulled_and_its_login_is_kept_nowhere(
 ) -> None:
     """The id of the login is sent; if the provider refuses that, the login itself, inside that one call."""
     async with stepped_engine(database, target, image_auth_id=auth_id) as engine:
-        request_create = await engine.request_create(replace(REQUEST, template_id="204511"))
-        await engine.until(request_create, Phase.READY)
+        instance_id = await engine.request_create(replace(REQUEST, template_id="204511"))
+        await engine.until(instance_id, Phase.READY)
 
-        assert (await engine.get(request_create)).create.number == (1 if auth_id == "accepted" else 2)
+        assert (await engine.get(instance_id)).create.number == (1 if auth_id == "accepted" else 2)
         assert engine.sim.ledger(OURS).most_at_once == 1
         async with database.connection() as connection:
             tables = await connection.fetch("SELECT tablename FROM pg_tables WHERE schemaname = 'public'")
@@ -375,8 +375,8 @@ async def test_a_private_image_without_its_login_fails_with_the_reason(
             "ports": [],
         }
         template = engine.sim.odd_template(private)
-        request_create = await engine.request_create(replace(REQUEST, template_id=template))
-        failed = await engine.until(request_create, Phase.FAILED)
+        instance_id = await engine.request_create(replace(REQUEST, template_id=template))
+        failed = await engine.until(instance_id, Phase.FAILED)
 
         assert failed.failure is not None
         assert failed.failure.code == "REGISTRY_AUTH_NOT_FOUND"
@@ -386,9 +386,9 @@ async def test_a_create_call_that_does_not_end_is_given_up(database: Database, t
     """After the longest create it is in doubt, with its end recorded, and searched for like any other."""
     async with stepped_engine(database, target, policy=Policy(longest_create=timedelta(seconds=0.5))) as engine:
         engine.sim.fault("hang", on="create", seconds=30)
-        request_create = await engine.request_create()
+        instance_id = await engine.request_create()
         await engine.work()
-        given_up = await engine.get(request_create)
+        given_up = await engine.get(instance_id)
 
         assert given_up.create_in_doubt
         assert given_up.create.ended
@@ -400,12 +400,12 @@ async def test_one_deleted_right_after_its_creation_is_terminated_soon(
 ) -> None:
     """If the provider accepted the delete: it knew the machine then, so "not found" is no lag."""
     async with stepped_engine(database, target, list_lag_seconds=list_lag, get_lag_seconds=get_lag) as engine:
-        request_create = await engine.request_create()
+        instance_id = await engine.request_create()
         await engine.work()
-        await engine.request_delete(request_create)
+        await engine.request_delete(instance_id)
         await engine.work()
         await engine.steps(10)
-        assert await engine.phase(request_create) is (Phase.TERMINATED if soon else Phase.DELETING)
+        assert await engine.phase(instance_id) is (Phase.TERMINATED if soon else Phase.DELETING)
 
-        await engine.until(request_create, Phase.TERMINATED)
+        await engine.until(instance_id, Phase.TERMINATED)
         assert engine.sim.instances(OURS) == []

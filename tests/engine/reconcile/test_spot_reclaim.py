@@ -23,9 +23,9 @@ async def engine(database: Database, target: DatabaseTarget) -> AsyncGenerator[S
 
 @pytest.fixture
 async def ready(engine: SteppedEngine) -> InstanceId:
-    request_create = await engine.request_create()
-    await engine.until(request_create, Phase.READY)
-    return request_create
+    instance_id = await engine.request_create()
+    await engine.until(instance_id, Phase.READY)
+    return instance_id
 
 
 async def events(engine: SteppedEngine) -> list[tuple[str, str]]:
@@ -40,15 +40,15 @@ async def test_a_reclaim_notice_is_recorded_and_announced_once(engine: SteppedEn
     engine.sim.fault("spot_notice", name="corral-", seconds=600)
     await engine.steps(5)
     noticed = await engine.get(ready)
-    told = (await events(engine))[len(quiet) :]
+    reported = (await events(engine))[len(quiet) :]
 
     assert noticed.phase is Phase.READY
     assert noticed.observation.spot is not None
     assert noticed.observation.spot.status == "notified"
     assert noticed.observation.spot.reclaim_at is not None
     assert noticed.observation.spot.noticed_at is not None
-    assert [name for name, _ in told] == ["reclaim_notice"]
-    assert f"{noticed.observation.spot.reclaim_at:%Y-%m-%d %H:%M}" in told[0][1]
+    assert [name for name, _ in reported] == ["reclaim_notice"]
+    assert f"{noticed.observation.spot.reclaim_at:%Y-%m-%d %H:%M}" in reported[0][1]
 
 
 async def test_a_notice_that_changes_is_announced_again(engine: SteppedEngine, ready: InstanceId) -> None:
@@ -86,10 +86,10 @@ async def test_a_machine_reclaimed_while_it_comes_up_fails_its_create_with_that_
 ) -> None:
     """That it stopped before it was ready would not say what to do."""
     async with stepped_engine(database, target, pull_seconds=100) as engine:
-        request_create = await engine.request_create()
-        await engine.until(request_create, Phase.STARTING)
+        instance_id = await engine.request_create()
+        await engine.until(instance_id, Phase.STARTING)
         engine.sim.fault("spot_reclaim", name="corral-")
-        exited = await engine.until(request_create, Phase.EXITED)
+        exited = await engine.until(instance_id, Phase.EXITED)
 
         assert exited.failure is not None
         assert exited.failure.code == "SPOT_RECLAIMED"
@@ -110,10 +110,10 @@ async def test_a_reclaimed_machine_that_is_removed_says_what_became_of_it(
 ) -> None:
     """Nobody knows whether the provider keeps it; if it does not, the instance has vanished."""
     async with stepped_engine(database, target, spot_end="removed") as engine:
-        request_create = await engine.request_create()
-        await engine.until(request_create, Phase.READY)
+        instance_id = await engine.request_create()
+        await engine.until(instance_id, Phase.READY)
         engine.sim.fault("spot_reclaim", name="corral-")
-        failed = await engine.until(request_create, Phase.FAILED)
+        failed = await engine.until(instance_id, Phase.FAILED)
 
         assert failed.failure is not None
         assert failed.failure.code == "INSTANCE_VANISHED"

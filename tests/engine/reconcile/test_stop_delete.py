@@ -31,9 +31,9 @@ async def engine(database: Database, target: DatabaseTarget) -> AsyncGenerator[S
 
 @pytest.fixture
 async def ready(engine: SteppedEngine) -> InstanceId:
-    request_create = await engine.request_create()
-    await engine.until(request_create, Phase.READY)
-    return request_create
+    instance_id = await engine.request_create()
+    await engine.until(instance_id, Phase.READY)
+    return instance_id
 
 
 def sent(engine: SteppedEngine, kind: OperationKind) -> int:
@@ -158,17 +158,17 @@ async def test_a_stop_refused_while_booting_is_repeated_when_the_machine_is_seen
 ) -> None:
     """However often it was refused before: what it waits for is the machine, not the clock."""
     async with stepped_engine(database, target, boot_seconds=60, pull_seconds=60) as engine:
-        request_create = await engine.request_create()
-        await engine.until(request_create, Phase.STARTING)
-        await engine.ask(STOP, request_create)
+        instance_id = await engine.request_create()
+        await engine.until(instance_id, Phase.STARTING)
+        await engine.ask(STOP, instance_id)
         booting = {"toCreate", "creating", "pulling"}
-        while engine.sim.status((await engine.get(request_create)).provider_id or "") in booting:
+        while engine.sim.status((await engine.get(instance_id)).provider_id or "") in booting:
             await engine.step()
 
-        assert engine.sim.status((await engine.get(request_create)).provider_id or "") != "running", (
+        assert engine.sim.status((await engine.get(instance_id)).provider_id or "") != "running", (
             "stopped in the same two seconds"
         )
-        await engine.until(request_create, Phase.EXITED, steps=3)
+        await engine.until(instance_id, Phase.EXITED, steps=3)
 
 
 async def test_a_refusal_is_shown_as_error_and_event(engine: SteppedEngine, ready: InstanceId) -> None:

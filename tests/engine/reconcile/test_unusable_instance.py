@@ -27,9 +27,9 @@ async def engine(database: Database, target: DatabaseTarget) -> AsyncGenerator[S
 
 @pytest.fixture
 async def ready(engine: SteppedEngine) -> InstanceId:
-    request_create = await engine.request_create()
-    await engine.until(request_create, Phase.READY)
-    return request_create
+    instance_id = await engine.request_create()
+    await engine.until(instance_id, Phase.READY)
+    return instance_id
 
 
 async def console(engine: SteppedEngine, command: str, instance_id: InstanceId) -> None:
@@ -99,45 +99,45 @@ async def test_a_restart_of_ours_that_ends_stopped_fails(engine: SteppedEngine, 
 async def test_a_create_that_is_stopped_in_the_console_ends(database: Database, target: DatabaseTarget) -> None:
     """Seen stopping first, it still fails its operation instead of leaving it open for ever."""
     async with stepped_engine(database, target, guest="refused", stop_seconds=4) as engine:
-        request_create = await engine.request_create()
-        await engine.until(request_create, Phase.HEALTH_CHECKING)
-        await console(engine, "stop", request_create)
-        await engine.until(request_create, Phase.STOPPING, steps=2)
-        await engine.until(request_create, Phase.EXITED)
+        instance_id = await engine.request_create()
+        await engine.until(instance_id, Phase.HEALTH_CHECKING)
+        await console(engine, "stop", instance_id)
+        await engine.until(instance_id, Phase.STOPPING, steps=2)
+        await engine.until(instance_id, Phase.EXITED)
 
-        assert await operation_status(engine, request_create) == "failed"
+        assert await operation_status(engine, instance_id) == "failed"
 
 
 async def test_a_health_check_continues_after_its_job_was_lost(engine: SteppedEngine) -> None:
     """A worker may lose the job with its database; the reminder brings another within a minute."""
     engine.sim.set(guest="status:503")
-    request_create = await engine.request_create()
-    await engine.until(request_create, Phase.HEALTH_CHECKING)
+    instance_id = await engine.request_create()
+    await engine.until(instance_id, Phase.HEALTH_CHECKING)
     await engine.step()
     engine.sim.set(guest="healthy")
     engine.pending.clear()
     async with engine.database.connection() as connection:
         await connection.execute("DELETE FROM corral_pgqueuer")
 
-    await engine.until(request_create, Phase.READY, steps=40)
+    await engine.until(instance_id, Phase.READY, steps=40)
 
 
 async def test_what_answers_after_its_checks_failed_becomes_ready(engine: SteppedEngine) -> None:
     """A model that took an hour to load is of use, and billed; it is checked ever more rarely until then."""
     engine.sim.set(guest="refused")
-    request_create = await engine.request_create(IMPATIENT)
-    failed = await engine.until(request_create, Phase.FAILED, steps=60)
+    instance_id = await engine.request_create(IMPATIENT)
+    failed = await engine.until(instance_id, Phase.FAILED, steps=60)
     assert failed.failure is not None
     assert failed.failure.code == "HEALTH_CHECK_TIMEOUT"
     assert failed.health is not None
     await engine.steps(60, seconds=60)
-    later = await engine.get(request_create)
+    later = await engine.get(instance_id)
     assert later.phase is Phase.FAILED
     assert later.health is not None
     assert 5 <= later.health.checks - failed.health.checks <= 12, "30 s after it failed, then twice as long, to 10 min"
 
     engine.sim.set(guest="healthy")
-    healed = await engine.until(request_create, Phase.READY, steps=15, seconds=60)
+    healed = await engine.until(instance_id, Phase.READY, steps=15, seconds=60)
 
     assert healed.failure is None
     assert healed.ready_at is not None
@@ -170,5 +170,5 @@ async def test_a_refused_start_reports_only_that_it_failed(engine: SteppedEngine
 
     async with engine.database.connection() as connection:
         rows = await connection.fetch("SELECT type FROM corral_events WHERE id > $1 ORDER BY id", before)
-    told = [row["type"].removeprefix("instance.") for row in rows]
-    assert [name for name in told if name != "changed"] == ["startup_initiated", "startup_failed"]
+    reported = [row["type"].removeprefix("instance.") for row in rows]
+    assert [name for name in reported if name != "changed"] == ["startup_initiated", "startup_failed"]

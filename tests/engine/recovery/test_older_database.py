@@ -75,9 +75,9 @@ async def test_nothing_is_created_before_a_listing_was_compared_since_the_start(
         await engine.step()
         async with stepped_engine(database, target, after=engine, listed=False) as again:
             again.sim.fault("error_500", on="list", count=None)
-            request_create = await again.request_create()
+            instance_id = await again.request_create()
             await again.steps(10)
-            waiting = await again.get(request_create)
+            waiting = await again.get(instance_id)
             assert (waiting.phase, waiting.waiting is not None and waiting.waiting.code) == (
                 Phase.CREATING,
                 "ACCOUNT_NOT_LISTED",
@@ -85,7 +85,7 @@ async def test_nothing_is_created_before_a_listing_was_compared_since_the_start(
             assert engine.sim.instances() == []
 
             again.sim.no_more_faults()
-            await again.until(request_create, Phase.READY)
+            await again.until(instance_id, Phase.READY)
 
 
 async def test_a_listing_that_lacks_a_machine_which_was_not_looked_up_does_not_let_creates_through(
@@ -96,13 +96,13 @@ async def test_a_listing_that_lacks_a_machine_which_was_not_looked_up_does_not_l
         (kept,) = (await ready(engine, [await engine.request_create()])).values()
         engine.sim.set(list_shows="nothing")
         async with stepped_engine(database, target, after=engine, listed=False) as again:
-            request_create = await again.request_create()
+            instance_id = await again.request_create()
             await again.steps(30)
-            assert (await again.get(request_create)).provider_id is None
+            assert (await again.get(instance_id)).provider_id is None
             assert [machine.id for machine in engine.sim.instances()] == [kept]
 
             again.sim.set(list_shows="all")
-            await again.until(request_create, Phase.READY)
+            await again.until(instance_id, Phase.READY)
 
 
 async def test_a_listing_begun_before_the_process_does_not_count_for_it(
@@ -113,10 +113,10 @@ async def test_a_listing_begun_before_the_process_does_not_count_for_it(
         early = await last_listing.begin(connection)
         async with stepped_engine(database, target, after=engine, listed=False) as again:
             await last_listing.compared(connection, early)
-            request_create = await again.request_create()
+            instance_id = await again.request_create()
             await again.work()
 
-            assert (await again.get(request_create)).provider_id is None
+            assert (await again.get(instance_id)).provider_id is None
 
 
 async def test_a_machine_made_within_the_lists_lag_before_the_restore_is_not_made_again(
@@ -124,7 +124,7 @@ async def test_a_machine_made_within_the_lists_lag_before_the_restore_is_not_mad
 ) -> None:
     """The first listing after the start does not show it yet; one that began after the settle time does."""
     async with stepped_engine(database, target, list_lag_seconds=40) as engine:
-        request_create = await engine.request_create()
+        instance_id = await engine.request_create()
         backup = await rows(database)
         await engine.work()
         (original,) = [machine.id for machine in engine.sim.instances(OURS)]
@@ -132,10 +132,10 @@ async def test_a_machine_made_within_the_lists_lag_before_the_restore_is_not_mad
 
         async with stepped_engine(database, target, after=engine, listed=False) as again:
             await again.step()
-            why = (await again.get(request_create)).waiting
+            why = (await again.get(instance_id)).waiting
             assert why is not None
             assert "may be older than the provider account" in why.message
-            assert (await again.until(request_create, Phase.READY)).provider_id == original
+            assert (await again.until(instance_id, Phase.READY)).provider_id == original
 
         assert engine.sim.ledger(OURS).most_at_once == 1
 
@@ -145,7 +145,7 @@ async def test_a_machine_made_within_the_lists_lag_before_an_import_is_not_made_
 ) -> None:
     """Neither by the process that reads the first listing after the import, nor by one that starts after it."""
     async with stepped_engine(database, target, list_lag_seconds=40) as engine, another(server) as copy:
-        request_create = await engine.request_create()
+        instance_id = await engine.request_create()
         await imported(copy, await exported(target))
         await engine.work()
         (original,) = [machine.id for machine in engine.sim.instances(OURS)]
@@ -155,10 +155,10 @@ async def test_a_machine_made_within_the_lists_lag_before_an_import_is_not_made_
                 await first.steps(3)
                 async with stepped_engine(restored, copy, after=engine, listed=False) as second:
                     await second.steps(3)
-                    why = (await second.get(request_create)).waiting
+                    why = (await second.get(instance_id)).waiting
                     assert why is not None
                     assert "may be older than the provider account" in why.message
-                    assert (await second.until(request_create, Phase.READY)).provider_id == original
+                    assert (await second.until(instance_id, Phase.READY)).provider_id == original
         finally:
             await restored.close()
 
@@ -181,9 +181,9 @@ async def test_after_a_restore_earlier_requests_wait_for_the_settle_time_and_no_
             await again.steps(4)
             assert (await again.get(earlier)).provider_id is not None
         async with stepped_engine(database, target, after=engine, listed=False) as later:
-            request_create = await later.request_create()
+            instance_id = await later.request_create()
             await later.steps(2)
-            assert (await later.get(request_create)).provider_id is not None
+            assert (await later.get(instance_id)).provider_id is not None
 
 
 async def test_copies_of_one_database_do_not_delete_each_others_machines(
@@ -218,13 +218,13 @@ async def test_copies_of_one_database_do_not_delete_each_others_machines(
 
 async def test_a_machine_that_gets_another_id_is_followed(engine: SteppedEngine) -> None:
     """The provider may give it one when it moves the machine: the name stays."""
-    request_create = await engine.request_create()
-    (old,) = (await ready(engine, [request_create])).values()
+    instance_id = await engine.request_create()
+    (old,) = (await ready(engine, [instance_id])).values()
     engine.sim.set(migrate_keeps_id=False)
     await engine.sim.ask("/gpu/instance/migrate", {"instanceId": old})
     (new,) = [machine.id for machine in engine.sim.instances(OURS) if machine.id != old]
     await engine.steps(20)
-    after = await engine.get(request_create)
+    after = await engine.get(instance_id)
 
     assert (after.provider_id, after.phase, after.failure) == (new, Phase.READY, None)
     assert [machine.id for machine in engine.sim.instances(OURS)] == [new]

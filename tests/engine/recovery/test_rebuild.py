@@ -132,11 +132,11 @@ async def test_a_second_machine_of_an_instance_is_kept_and_reported(
 async def test_a_record_from_before_its_machine_is_joined_to_it(engine: SteppedEngine) -> None:
     """As after an older backup: no second machine is made."""
     wished = await engine.request_create()
-    request_create = await engine.get(wished)
+    before_ready = await engine.get(wished)
     ready = await engine.until(wished, Phase.READY)
     async with engine.database.transaction() as connection:
         present = await engine.get(wished)
-        older = replace(request_create, generation=present.generation)
+        older = replace(before_ready, generation=present.generation)
         assert await instances.update(older, wake_at=None).run(connection)
     picture = await rebuild(engine, engine.database)
     joined = await engine.until(wished, Phase.READY)

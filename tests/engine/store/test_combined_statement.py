@@ -36,16 +36,16 @@ async def _made(database: Database) -> None:
 
 async def test_each_write_has_its_own_arguments(database: Database) -> None:
     """They are counted through; whatever a write returns can be asked for."""
-    told = await asked(database, adding("first", "a", "b"), adding("second", "c", if_="first"))
+    reported = await asked(database, adding("first", "a", "b"), adding("second", "c", if_="first"))
 
-    assert (told, await marks(database)) == ({"first": 2, "second": 1}, ["a", "b", "c"])
+    assert (reported, await marks(database)) == ({"first": 2, "second": 1}, ["a", "b", "c"])
 
 
 async def test_what_depends_on_a_write_that_changes_nothing_is_not_made(database: Database) -> None:
     """So a stale change leaves no event and no operation behind."""
-    told = await asked(database, adding("first", "-"), adding("second", "c", if_="first"))
+    reported = await asked(database, adding("first", "-"), adding("second", "c", if_="first"))
 
-    assert (told, await marks(database)) == ({"first": 0, "second": 0}, [])
+    assert (reported, await marks(database)) == ({"first": 0, "second": 0}, [])
 
 
 async def test_when_one_fails_none_is_made(database: Database) -> None:

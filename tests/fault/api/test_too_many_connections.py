@@ -12,7 +12,7 @@ from support.waiting import until
 
 HANDLES = "256"
 CROWD = 400
-WISH = {"name": "alone", "productName": "RTX 4090 24GB", "templateId": "107672"}
+CREATE_BODY = {"name": "alone", "productName": "RTX 4090 24GB", "templateId": "107672"}
 
 
 async def test_a_crowd_takes_nothing_that_the_service_needs(short_dir: Path) -> None:
@@ -23,7 +23,7 @@ async def test_a_crowd_takes_nothing_that_the_service_needs(short_dir: Path) -> 
         async with AsyncExitStack() as crowd:
             early = await _follow(corral, crowd)
             await early.readuntil(b"retry: ")
-            assert (await corral.ask("POST", "/api/instances", json=WISH)).status == 201
+            assert (await corral.ask("POST", "/api/instances", json=CREATE_BODY)).status == 201
             late = await asyncio.gather(*(_follow(corral, crowd) for _ in range(CROWD)))
             assert await asyncio.wait_for(_is_refused(late[-1]), 30)
             await asyncio.wait_for(early.readuntil(b"instance.ready"), 30)

@@ -33,11 +33,11 @@ from corral.store.session.database import Database
 class Diary(ProcessHealth):
     """Remembers what was told of the database, in order."""
 
-    told: list[bool] = field(default_factory=list)
+    reported: list[bool] = field(default_factory=list)
 
     def report(self, service: str, *, up: bool, **notes: object) -> None:
         if service == "database":
-            self.told.append(up)
+            self.reported.append(up)
         ProcessHealth.report(self, service, up=up, **notes)
 
 
@@ -77,7 +77,7 @@ async def test_a_dead_database_is_reported_before_it_is_restarted(short_dir: Pat
         await database.close()
         await server.stop()
 
-    assert service_health.told == [True, False, True]
+    assert service_health.reported == [True, False, True]
 
 
 async def test_health_says_when_nothing_is_observed_or_no_worker_is_alive(database: Database) -> None:

@@ -44,20 +44,20 @@ async def test_a_process_paused_while_its_intent_is_committed_sends_nothing(
 ) -> None:
     """Its session is ended meanwhile, another worker gives the attempt up and makes the next: only that may be sent."""
     async with stepped_engine(database, target) as engine, intent_held_back(database) as connection:
-        request_create = await engine.request_create()
+        instance_id = await engine.request_create()
         async with engine.database.connection() as queue:
             await queue.execute("DELETE FROM corral_pgqueuer")  # the job is the process's
         process = await asyncio.create_subprocess_exec(
-            sys.executable, str(PROCESS), str(target.host), str(target.database), engine.sim.base_url, request_create
+            sys.executable, str(PROCESS), str(target.host), str(target.database), engine.sim.base_url, instance_id
         )
         await until(lambda: _waiter_after_a_listing(engine, connection), what="the intent being written")
         process.send_signal(signal.SIGSTOP)
         waiter = await connection.fetchval(WAITER)
         await connection.execute("SELECT pg_advisory_unlock(42)")
-        await until(lambda: _is_recorded(engine, request_create), what="the intent committed")
+        await until(lambda: _is_recorded(engine, instance_id), what="the intent committed")
         await connection.execute("SELECT pg_terminate_backend($1::int)", waiter)
-        await engine.until(request_create, Phase.READY)
-        assert (await engine.get(request_create)).create.number == 2
+        await engine.until(instance_id, Phase.READY)
+        assert (await engine.get(instance_id)).create.number == 2
 
         since = time.monotonic()
         await until(lambda: time.monotonic() - since > LONGEST_CREATE_SECONDS, what="the time of the create being over")
@@ -74,9 +74,9 @@ async def _waiter_after_a_listing(engine: SteppedEngine, connection: asyncpg.Con
     return await connection.fetchval(WAITER)
 
 
-async def _is_recorded(engine: SteppedEngine, request_create: str) -> bool:
+async def _is_recorded(engine: SteppedEngine, instance_id: str) -> bool:
     async with engine.database.connection() as connection:
         found: bool = await connection.fetchval(
-            "SELECT create_in_doubt FROM corral_instances WHERE id = $1", request_create
+            "SELECT create_in_doubt FROM corral_instances WHERE id = $1", instance_id
         )
     return found

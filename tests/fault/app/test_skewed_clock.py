@@ -31,8 +31,8 @@ async def test_a_worker_an_hour_ahead_fails_no_create(target: DatabaseTarget, sh
 
         await until(has_settled, what="the end of the create")
         status = await shown()
-        told = (await worker.ask("GET", "/health")).json["dependencies"]["database"]
+        reported = (await worker.ask("GET", "/health")).json["dependencies"]["database"]
 
     assert status == "ready"
-    assert 3590 < told["clockAheadSeconds"] < 3610
+    assert 3590 < reported["clockAheadSeconds"] < 3610
     assert any("clock.corrected" in line for line in worker.lines)

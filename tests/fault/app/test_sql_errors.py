@@ -60,7 +60,7 @@ async def test_a_read_only_spell_and_cancelled_statements_end_no_loop(target: Da
         await admin.execute(f"SELECT pg_terminate_backend(pid) {_OTHERS}")
         refused = await service.ask("POST", "/api/instances", json={"name": "early", **REQUEST})
         await until(lambda: any("database.lost" in line and "read-only" in line for line in service.lines))
-        told = (await service.ask("GET", "/health")).json
+        reported = (await service.ask("GET", "/health")).json
         await cancel_statements(admin, times=100)
         assert service.process.returncode is None, service.lines[-20:]
 
@@ -73,8 +73,8 @@ async def test_a_read_only_spell_and_cancelled_statements_end_no_loop(target: Da
 
     assert (refused.status, refused.json["error"]["code"]) == (503, "DATABASE_UNAVAILABLE")
     assert refused.headers["retry-after"] == "2"
-    assert told["status"] == "unhealthy"
-    assert "read-only" in told["dependencies"]["database"]["problem"]
+    assert reported["status"] == "unhealthy"
+    assert "read-only" in reported["dependencies"]["database"]["problem"]
     assert created.status == 201
     assert service.process.returncode == 0
 

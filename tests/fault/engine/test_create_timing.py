@@ -92,7 +92,11 @@ async def test_an_id_returned_after_the_deletion_is_recorded(environment: FaultE
         await engine.step(5.0)
         gone = (await engine.get(instance_id)).phase is Phase.TERMINATED
         assert not (gone and engine.machines(instance_id)), "called terminated while the machine runs"
-    assert [status for _, status in (await engine.told())[instance_id]] == ["creating", "deleting", "terminated"]
+    assert [status for _, status in (await engine.status_changes())[instance_id]] == [
+        "creating",
+        "deleting",
+        "terminated",
+    ]
 
 
 async def test_an_id_is_recorded_through_a_new_connection_when_its_own_is_lost(environment: FaultEnvironment) -> None:

@@ -20,7 +20,7 @@ from novitasim.testing import PLAIN
 REQUEST = {"productName": "RTX 4090 24GB", "templateId": "107672"}
 
 
-async def told(data_dir: Path, *command: str) -> tuple[int, str, str]:
+async def corral_command(data_dir: Path, *command: str) -> tuple[int, str, str]:
     """Run a command beside the service."""
     return await run(*command, cwd=data_dir.parent, CORRAL_DATA_DIR=str(data_dir))
 
@@ -89,11 +89,11 @@ async def test_after_the_loss_of_the_database_every_machine_is_known_again(short
         booting = await create(corral, "late")
         await wait_for(corral, {booting: "starting"})
         before = await machines(data_dir)
-        refused, _, why = await told(data_dir, "rebuild")
+        refused, _, why = await corral_command(data_dir, "rebuild")
         await lose_everything(corral, data_dir)
 
     assert (refused, "Corral is running on this database" in why) == (1, True)
-    code, output, errors = await told(data_dir, "rebuild", "--json")
+    code, output, errors = await corral_command(data_dir, "rebuild", "--json")
     assert code == 0, errors
     rebuilt = {each["instanceId"]: each["outcome"] for each in json.loads(output)["machines"]}
     assert rebuilt == dict.fromkeys((ready, doomed, stopped, booting), "rebuilt")
@@ -125,12 +125,12 @@ async def test_a_backup_of_a_running_service_is_a_service_again(short_dir: Path)
         await sim(data_dir, "/_sim/settings", {"boot_seconds": "10"})
         booting = await create(corral, "second")
         await wait_for(corral, {booting: "starting"})
-        code, _, errors = await told(data_dir, "export", str(file))
+        code, _, errors = await corral_command(data_dir, "export", str(file))
         assert code == 0, errors
         shown = (await corral.ask("GET", f"/api/instances/{ready}")).json
         events = (await corral.ask("GET", f"/api/instances/{ready}/events")).json["events"]
         await lose_everything(corral, data_dir)
-    code, _, errors = await told(data_dir, "import", str(file))
+    code, _, errors = await corral_command(data_dir, "import", str(file))
     assert code == 0, errors
 
     async with serving(data_dir) as corral:
@@ -163,13 +163,13 @@ async def test_a_full_disk_is_reported_as_such(short_dir: Path) -> None:
     """It is not the database's fault; and a place without a database is not made one by looking."""
     data_dir = short_dir / "full" / ".corral"
     data_dir.parent.mkdir()
-    code, _, errors = await told(data_dir, "export", "backup.jsonl")
+    code, _, errors = await corral_command(data_dir, "export", "backup.jsonl")
     assert (code, errors) == (1, f"corral: there is nothing to export: no database is in {data_dir}\n")
     assert not data_dir.exists()
     (data_dir.parent / "backup.jsonl").write_text("yesterday's")
     (data_dir.parent / "backup.jsonl.part").symlink_to("/dev/full")
-    await told(data_dir, "migrate")
-    code, _, _ = await told(data_dir, "export", "backup.jsonl")
+    await corral_command(data_dir, "migrate")
+    code, _, _ = await corral_command(data_dir, "export", "backup.jsonl")
     assert code == 0, "what an earlier try left behind is replaced, not followed"
     full = await asyncio.create_subprocess_shell(
         f"{shlex.quote(str(CORRAL))} export > /dev/full",
@@ -190,14 +190,14 @@ async def test_an_older_backup_takes_back_the_machines_made_since(short_dir: Pat
     file = data_dir.parent / "older.jsonl"
     async with serving(data_dir, "--role=api") as corral:  # nothing creates here
         requested = [await create(corral, f"w{n}") for n in range(6)]
-        code, _, errors = await told(data_dir, "export", str(file))
+        code, _, errors = await corral_command(data_dir, "export", str(file))
         assert code == 0, errors
     async with serving(data_dir) as corral:
         await quicken(data_dir)
         await wait_for(corral, dict.fromkeys(requested, "ready"))
         originals = await machines(data_dir)
         await lose_everything(corral, data_dir)
-    code, _, errors = await told(data_dir, "import", str(file))
+    code, _, errors = await corral_command(data_dir, "import", str(file))
     assert code == 0, errors
 
     async with serving(data_dir) as corral:

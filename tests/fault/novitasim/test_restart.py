@@ -131,8 +131,8 @@ def test_its_url_is_written_to_a_file_descriptor() -> None:
     reads, writes = os.pipe()
     with running("--ready-fd", str(writes), pass_fds=(writes,)) as (_, url):
         os.close(writes)
-        with os.fdopen(reads) as told:
-            assert told.read() == f"{url}\n"
+        with os.fdopen(reads) as reported:
+            assert reported.read() == f"{url}\n"
 
 
 def test_it_ends_with_its_parent_when_asked() -> None:

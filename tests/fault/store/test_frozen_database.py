@@ -62,14 +62,17 @@ async def test_a_frozen_database_is_503_within_ten_seconds_and_reported(short_di
                 *(_timed(service, "GET", f"/api/instances?offset={n}") for n in range(30)),
                 *(_timed(service, "POST", "/api/instances", json=order) for _ in range(5)),
             )
-            told = await service.ask("GET", "/health")
+            reported = await service.ask("GET", "/health")
             later = await _timed(service, "GET", "/api/instances")
         await until(service.is_ready, what="the database answering again")
         after = await service.ask("POST", "/api/instances", json={**order, "name": "after"})
 
     assert {status for status, _ in answers} == {503}
     assert max(seconds for _, seconds in answers) < 10
-    assert (told.status, told.json["dependencies"]["database"]["problem"]) == (503, "the database does not answer")
+    assert (reported.status, reported.json["dependencies"]["database"]["problem"]) == (
+        503,
+        "the database does not answer",
+    )
     assert later[0] == 503
     assert later[1] < 1, "once known, it is said at once"
     assert after.status == 201

@@ -65,94 +65,90 @@ shortages = st.dictionaries(offers, st.integers(min_value=1, max_value=8))
 
 @given(requested, shelves, shortages)
 def test_every_region_and_product_is_taken_or_explained(
-    request_create: PlacementRequest, stock: list[RegionStock], failed: Shortages
+    request: PlacementRequest, stock: list[RegionStock], failed: Shortages
 ) -> None:
     """Nobody has to guess why an offer was not taken."""
-    ranking = rank(request_create, stock, failed)
-    told: set[tuple[str, str | None, BillingMode | None]]
-    told = {(c.region, c.offer.product_id, c.offer.billing_mode) for c in ranking.candidates}
-    told |= {(r.region, r.product_id, r.billing_mode) for r in ranking.rejected}
+    ranking = rank(request, stock, failed)
+    reported: set[tuple[str, str | None, BillingMode | None]]
+    reported = {(c.region, c.offer.product_id, c.offer.billing_mode) for c in ranking.candidates}
+    reported |= {(r.region, r.product_id, r.billing_mode) for r in ranking.rejected}
     closed = [r.region for r in ranking.rejected if r.billing_mode is None]
-    opened = open_shelves(request_create, stock)
+    opened = open_shelves(request, stock)
 
-    assert {region for region, _, mode in told if mode is not None} == set(opened)
-    assert set(closed) <= set(region_order(request_create.regions))
-    assert len(closed) + len(opened) == len(region_order(request_create.regions))
-    assert len(told) == len(ranking.candidates) + len(ranking.rejected)
+    assert {region for region, _, mode in reported if mode is not None} == set(opened)
+    assert set(closed) <= set(region_order(request.regions))
+    assert len(closed) + len(opened) == len(region_order(request.regions))
+    assert len(reported) == len(ranking.candidates) + len(ranking.rejected)
     assert all(rejection.because for rejection in ranking.rejected)
-    for region, mode in product(opened, request_create.billing_modes):
-        named: set[str | None] = {
-            p.id for p in opened[region].products[mode] if has_name(p, request_create.product_name)
-        }
-        assert {found for r, found, m in told if (r, m) == (region, mode)} == (named or {None})
+    for region, mode in product(opened, request.billing_modes):
+        named: set[str | None] = {p.id for p in opened[region].products[mode] if has_name(p, request.product_name)}
+        assert {found for r, found, m in reported if (r, m) == (region, mode)} == (named or {None})
 
 
 @given(requested, shelves, shortages, st.randoms())
 def test_the_order_of_what_is_listed_does_not_matter(
-    request_create: PlacementRequest, stock: list[RegionStock], failed: Shortages, chance: Random
+    request: PlacementRequest, stock: list[RegionStock], failed: Shortages, chance: Random
 ) -> None:
     """Two processes that read the same catalog make the same choice."""
     shuffled = [_shuffled(shelf, chance) for shelf in stock]
     chance.shuffle(shuffled)
 
-    assert rank(request_create, shuffled, failed) == rank(request_create, stock, failed)
+    assert rank(request, shuffled, failed) == rank(request, stock, failed)
 
 
 @given(requested, shelves, shortages)
 def test_no_candidate_violates_the_request(
-    request_create: PlacementRequest, stock: list[RegionStock], failed: Shortages
+    request: PlacementRequest, stock: list[RegionStock], failed: Shortages
 ) -> None:
     """Never dearer than allowed, never out of stock, never under another name, never what has just failed."""
-    for candidate in rank(request_create, stock, failed).candidates:
-        limit = request_create.max_micro_usd_per_gpu
+    for candidate in rank(request, stock, failed).candidates:
+        limit = request.max_micro_usd_per_gpu
 
         assert 0 < candidate.micro_usd_per_gpu <= (limit or candidate.micro_usd_per_gpu)
         assert candidate.product.price_micro_usd(candidate.offer.billing_mode) == candidate.micro_usd_per_gpu
-        assert candidate.micro_usd == candidate.micro_usd_per_gpu * request_create.gpu_num
+        assert candidate.micro_usd == candidate.micro_usd_per_gpu * request.gpu_num
         assert candidate.product.available
-        assert has_name(candidate.product, request_create.product_name)
-        assert failed.get(candidate.offer, 9) > request_create.gpu_num
-        assert candidate.offer.billing_mode in request_create.billing_modes
+        assert has_name(candidate.product, request.product_name)
+        assert failed.get(candidate.offer, 9) > request.gpu_num
+        assert candidate.offer.billing_mode in request.billing_modes
 
 
 @given(requested, shelves, shortages)
 def test_candidates_come_by_mode_then_region_then_price(
-    request_create: PlacementRequest, stock: list[RegionStock], failed: Shortages
+    request: PlacementRequest, stock: list[RegionStock], failed: Shortages
 ) -> None:
     """The order is strict: no two offers tie."""
-    regions = list(open_shelves(request_create, stock))
+    regions = list(open_shelves(request, stock))
     standings = [
         (
-            request_create.billing_modes.index(c.offer.billing_mode),
+            request.billing_modes.index(c.offer.billing_mode),
             regions.index(c.region),
             c.micro_usd_per_gpu,
             -c.product.memory_gb_per_gpu,
             -c.product.cpu_per_gpu,
             c.offer.product_id,
         )
-        for c in rank(request_create, stock, failed).candidates
+        for c in rank(request, stock, failed).candidates
     ]
 
     assert standings == sorted(set(standings))
 
 
 @given(requested, shelves, shortages)
-def test_failures_can_be_applied_later(
-    request_create: PlacementRequest, stock: list[RegionStock], failed: Shortages
-) -> None:
+def test_failures_can_be_applied_later(request: PlacementRequest, stock: list[RegionStock], failed: Shortages) -> None:
     """A ranking is cached for minutes, failures are looked up at once: both ways must agree."""
-    assert rank(request_create, stock).without(failed, request_create.gpu_num) == rank(request_create, stock, failed)
+    assert rank(request, stock).without(failed, request.gpu_num) == rank(request, stock, failed)
 
 
 @given(requested, shelves, shortages)
 def test_a_failed_offer_costs_no_other_its_place(
-    request_create: PlacementRequest, stock: list[RegionStock], failed: Shortages
+    request: PlacementRequest, stock: list[RegionStock], failed: Shortages
 ) -> None:
     """Trying the next candidate and ranking anew come to the same."""
-    everything = rank(request_create, stock).candidates
+    everything = rank(request, stock).candidates
 
-    assert rank(request_create, stock, failed).candidates == tuple(
-        c for c in everything if failed.get(c.offer, 9) > request_create.gpu_num
+    assert rank(request, stock, failed).candidates == tuple(
+        c for c in everything if failed.get(c.offer, 9) > request.gpu_num
     )
 
 
@@ -160,18 +156,18 @@ def test_a_failed_offer_costs_no_other_its_place(
 @example([], True)
 def test_a_fallback_never_goes_before_spot(stock: list[RegionStock], fallback: bool) -> None:  # noqa: FBT001  # drawn
     """On-demand is for when no region has spot."""
-    request_create = PlacementRequest(product_name=NAMES[0], regions=REGIONS, spot_fallback=fallback)
-    modes = [candidate.offer.billing_mode for candidate in rank(request_create, stock).candidates]
+    request = PlacementRequest(product_name=NAMES[0], regions=REGIONS, spot_fallback=fallback)
+    modes = [candidate.offer.billing_mode for candidate in rank(request, stock).candidates]
 
-    assert modes == sorted(modes, key=request_create.billing_modes.index)
+    assert modes == sorted(modes, key=request.billing_modes.index)
     assert fallback or BillingMode.ON_DEMAND not in modes
 
 
-def open_shelves(request_create: PlacementRequest, stock: list[RegionStock]) -> dict[str, RegionStock]:
+def open_shelves(request: PlacementRequest, stock: list[RegionStock]) -> dict[str, RegionStock]:
     """By region code, in the wished order: what can be looked through."""
     shelf_of = {shelf.region.casefold(): shelf for shelf in stock}
     opened: dict[str, RegionStock] = {}
-    for region in region_order(request_create.regions):
+    for region in region_order(request.regions):
         shelf = shelf_of.get(region.casefold())
         if shelf is not None and shelf.cluster is not None and shelf.unreachable_because is None:
             opened.setdefault(shelf.cluster.region, shelf)

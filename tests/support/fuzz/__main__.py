@@ -35,8 +35,10 @@ class Run:
     """What libFuzzer said when it stopped early, and where the input is."""
 
     def __str__(self) -> str:
-        told = "nothing found" if self.found is None else f"FOUND\n{self.found}"
-        return f"{self.name:10} {self.executions:>10,} executions {self.edges:>5} edges {self.inputs:>5} inputs  {told}"
+        result = "nothing found" if self.found is None else f"FOUND\n{self.found}"
+        return (
+            f"{self.name:10} {self.executions:>10,} executions {self.edges:>5} edges {self.inputs:>5} inputs  {result}"
+        )
 
 
 def fuzz(name: str, seconds: int) -> Run:
@@ -67,8 +69,10 @@ def _last(pattern: str, said: str) -> int:
 
 def _finding(said: str, place: Path) -> str:
     _, mark, rest = said.partition("=== Uncaught Python exception: ===")
-    told = (mark + rest if mark else said)[-3000:]
-    return f"{told}\n(inputs: {', '.join(map(str, sorted(place.glob('broken-*')))) or 'none'}; the whole: {place}/log)"
+    reported = (mark + rest if mark else said)[-3000:]
+    return (
+        f"{reported}\n(inputs: {', '.join(map(str, sorted(place.glob('broken-*')))) or 'none'}; the whole: {place}/log)"
+    )
 
 
 def main() -> None:

@@ -44,11 +44,11 @@ def keeps(found: Any) -> None:
 def is_told_well(error: Exception, secrets: Iterable[str] = (), *, begins: str = "") -> None:
     """The text of *error*, and what it says beside it, is short enough to be shown and gives no secret away."""
     beside = getattr(error, "details", {}), getattr(error, "problems", ())
-    told = f"{error} {json.dumps(beside, default=str)}"
-    assert told.startswith(begins), f"an error that does not say where: {told[:100]}"
-    assert len(told) <= LONGEST_MESSAGE, f"an error of {len(told)} characters: {told[:100]}"
+    reported = f"{error} {json.dumps(beside, default=str)}"
+    assert reported.startswith(begins), f"an error that does not say where: {reported[:100]}"
+    assert len(reported) <= LONGEST_MESSAGE, f"an error of {len(reported)} characters: {reported[:100]}"
     for secret in secrets:
-        assert secret not in told, f"a secret is told: {told[:200]}"
+        assert secret not in reported, f"a secret is reported: {reported[:200]}"
 
 
 def hidden(tree: Any, *places: str) -> list[str]:

@@ -99,8 +99,8 @@ class Told:
 def read_answer(data: bytes) -> None:
     """One answer to one call: what can be kept comes out, or one of our errors that tells no secret."""
     (word, *more), body = headed(data, "instances")
-    told = Told(status_in(more[0] if more else ""), " ".join(more[1:]) or None, body)
-    cloud = NovitaCloud(told)
+    reported = Told(status_in(more[0] if more else ""), " ".join(more[1:]) or None, body)
+    cloud = NovitaCloud(reported)
     try:
         found = _RUNNER.run(_asked(CALLS.get(word, CALLS["instances"]), cloud))
     except CloudError as error:

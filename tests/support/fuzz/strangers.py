@@ -67,15 +67,15 @@ def read_settings(data: bytes) -> None:
         found = load({}, dotenv=text)
     except SettingsError as error:
         # What is accepted is our own text: a value cut short, "postgresql:/", may be a part of it.
-        told = re.sub(r": accepted is .*", "", str(error))
+        reported = re.sub(r": accepted is .*", "", str(error))
     else:
-        told = "\n".join(f"{one.name}={one.value}" for one in found.shown)
+        reported = "\n".join(f"{one.name}={one.value}" for one in found.shown)
         assert all(one.value in {"", "********"} for one in found.shown if one.name in _SECRET_SETTINGS)
-    assert len(told) <= 2 * len(text) + 20_000
+    assert len(reported) <= 2 * len(text) + 20_000
     values = dotenv_values(stream=io.StringIO(text), interpolate=False)
     for secret in filter(None, map(values.get, _SECRET_SETTINGS)):
         if len(secret) >= TELLING and text.count(secret) == 1:
-            assert secret not in told, "a secret is quoted"
+            assert secret not in reported, "a secret is quoted"
 
 
 def read_stream(data: bytes) -> None:

@@ -11,7 +11,7 @@ from litestar.types import HTTPScope
 from corral.api.http.bodies import body_of, read_body
 from corral.domain.errors import MalformedError
 
-WISH = b'{"name":"a"}'
+CREATE_BODY = b'{"name":"a"}'
 
 
 class Caller:
@@ -34,14 +34,14 @@ def request_from(caller: Caller) -> Request[Any, Any, Any]:
 
 async def test_pieces_make_one_body() -> None:
     """However they were cut."""
-    caller = Caller(piece(WISH[:3], more=True), piece(b"", more=True), piece(WISH[3:], more=False))
+    caller = Caller(piece(CREATE_BODY[:3], more=True), piece(b"", more=True), piece(CREATE_BODY[3:], more=False))
 
-    assert await body_of(request_from(caller)) == WISH
+    assert await body_of(request_from(caller)) == CREATE_BODY
 
 
 async def test_a_truncated_create_request_is_refused() -> None:
     """Even when what arrived could be read as one: more was to come, and nobody hears the answer."""
-    caller = Caller(piece(WISH, more=True), {"type": "http.disconnect"})
+    caller = Caller(piece(CREATE_BODY, more=True), {"type": "http.disconnect"})
 
     with pytest.raises(MalformedError, match="hung up"):
         await body_of(request_from(caller))
@@ -49,9 +49,9 @@ async def test_a_truncated_create_request_is_refused() -> None:
 
 async def test_what_was_read_can_be_read_again() -> None:
     """Who looks at the body before the route does takes nothing from it."""
-    caller = Caller(piece(WISH[:3], more=True), piece(WISH[3:], more=False), {"type": "http.disconnect"})
+    caller = Caller(piece(CREATE_BODY[:3], more=True), piece(CREATE_BODY[3:], more=False), {"type": "http.disconnect"})
     read = await read_body(caller.receive)
     again = await read_body(cast("Any", read.receive))
 
-    assert (read.content, again.content, read.is_whole, again.is_whole) == (WISH, WISH, True, True)
+    assert (read.content, again.content, read.is_whole, again.is_whole) == (CREATE_BODY, CREATE_BODY, True, True)
     assert await read.receive() == {"type": "http.disconnect"}

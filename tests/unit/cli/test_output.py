@@ -50,9 +50,9 @@ def test_an_error_from_elsewhere_cannot_steer_the_terminal(
     with pytest.raises(SystemExit):
         main.main()
 
-    told = capsys.readouterr().err
-    assert "no stock" in told
-    assert [letter for letter in told if not letter.isprintable() and letter != "\n"] == []
+    reported = capsys.readouterr().err
+    assert "no stock" in reported
+    assert [letter for letter in reported if not letter.isprintable() and letter != "\n"] == []
 
 
 def test_json_for_a_terminal_is_harmless_and_says_the_same(capsys: pytest.CaptureFixture[str]) -> None:
@@ -60,7 +60,7 @@ def test_json_for_a_terminal_is_harmless_and_says_the_same(capsys: pytest.Captur
     value = {"name": HOSTILE, "tag": "\U000e0001", "plain": "größe 東京 🙂"}
     print_json(value)
 
-    told = capsys.readouterr().out
-    assert [letter for letter in told if not letter.isprintable() and letter != "\n"] == []
-    assert "größe 東京 🙂" in told
-    assert msgspec.json.decode(told) == value
+    reported = capsys.readouterr().out
+    assert [letter for letter in reported if not letter.isprintable() and letter != "\n"] == []
+    assert "größe 東京 🙂" in reported
+    assert msgspec.json.decode(reported) == value

@@ -22,8 +22,8 @@ def test_an_error_of_a_proxy_is_an_error_like_any_other(body: bytes) -> None:
 @pytest.mark.parametrize(("header", "said"), [("-5", None), ("5", -5)])
 def test_no_wait_is_negative(header: str, said: int | None) -> None:
     """Whether the answer says so or its header."""
-    told = "" if said is None else f',"retryAfter":{said}'
-    error = error_of(429, {"Retry-After": header}, f'{{"error":{{"code":"C","message":"m"{told}}}}}'.encode())
+    reported = "" if said is None else f',"retryAfter":{said}'
+    error = error_of(429, {"Retry-After": header}, f'{{"error":{{"code":"C","message":"m"{reported}}}}}'.encode())
 
     assert error.retry_after == 0.0
 

@@ -99,6 +99,6 @@ def test_a_start_is_announced_when_it_begins_and_ends(
     before: Phase, after: Phase, moved: tuple[Operation | None, Operation], expected: list[EventType]
 ) -> None:
     """Beside the phases, and for starts alone."""
-    told = event_drafts([change(before, after, progress=Progress(before=moved[0], after=moved[1]))])
+    reported = event_drafts([change(before, after, progress=Progress(before=moved[0], after=moved[1]))])
 
-    assert [one.type for one in told] == expected
+    assert [one.type for one in reported] == expected

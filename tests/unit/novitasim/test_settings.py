@@ -33,17 +33,17 @@ def test_every_default_is_accepted_by_its_own_reader() -> None:
     ],
 )
 def test_the_error_for_a_bad_value_says_what_is_accepted(name: str, value: object, words: str) -> None:
-    with pytest.raises(SettingError) as told:
+    with pytest.raises(SettingError) as reported:
         changed(Settings(), {name: value})
 
-    assert words in str(told.value)
+    assert words in str(reported.value)
 
 
 def test_the_error_for_an_unknown_name_lists_all_names() -> None:
-    with pytest.raises(SettingError, match=r"no setting is called 'page_bass'; there are: .*page_base") as told:
+    with pytest.raises(SettingError, match=r"no setting is called 'page_bass'; there are: .*page_base") as reported:
         changed(Settings(), {"page_bass": 1})
 
-    assert all(name in str(told.value) for name in fields())
+    assert all(name in str(reported.value) for name in fields())
 
 
 def test_one_mistake_changes_nothing() -> None:

@@ -9,8 +9,8 @@ from novitasim.workloads.behaviour import Workload, page, workload_of
 from novitasim.world.instance import Env, Instance, Order
 
 
-def named(name: str, told: str | None = None) -> Instance:
-    envs = (Env(key="SIM_GUEST", value=told),) if told is not None else ()
+def named(name: str, reported: str | None = None) -> Instance:
+    envs = (Env(key="SIM_GUEST", value=reported),) if reported is not None else ()
     order = Order(name=name, product_id="p", gpus=1, rootfs_gb=10, image="i", envs=envs)
     return Instance(id="i", seq=1, order=order, rate_e5=1, created_at=0, listed_at=0, found_at=0, course=())
 

@@ -215,21 +215,21 @@ def test_a_private_image_needs_credentials_of_the_account(fields: dict[str, Any]
 def test_a_spot_instance_gets_notice_is_reclaimed_and_ends(end: str, expected: Status) -> None:
     world = make_world(spot_end=end, spot_notice_seconds=100)
     instance, now = running(world, billing_mode="spot")
-    told = world.put(spot.notice(instance, world.settings, now), now)
+    reported = world.put(spot.notice(instance, world.settings, now), now)
 
-    steps = [told.spot_step(now + after) for after in (0, 100, 102)]
+    steps = [reported.spot_step(now + after) for after in (0, 100, 102)]
     assert [step.status for step in steps if step] == ["notified", "reclaiming", "terminated"]
-    assert told.status(now + 99) is Status.RUNNING
-    assert told.status(now + 102) is expected
-    assert told.claim(now + 102) is MachineShare.NOTHING
+    assert reported.status(now + 99) is Status.RUNNING
+    assert reported.status(now + 102) is expected
+    assert reported.claim(now + 102) is MachineShare.NOTHING
 
 
 def test_a_restart_does_not_win_the_machine_back() -> None:
     world = make_world(spot_notice_seconds=100, restart_seconds=10)
     instance, now = running(world, billing_mode="spot")
-    told = world.put(spot.notice(instance, world.settings, now), now)
+    reported = world.put(spot.notice(instance, world.settings, now), now)
 
-    again = commands.restart(world, told, now + 50)
+    again = commands.restart(world, reported, now + 50)
 
     assert again.status(now + 60) is Status.RUNNING
     assert again.spot_deadline() == (now, now + 100)
@@ -239,9 +239,9 @@ def test_a_restart_does_not_win_the_machine_back() -> None:
 def test_stopping_a_noticed_instance_calls_the_reclaim_off() -> None:
     world = make_world(spot_notice_seconds=100)
     instance, now = running(world, billing_mode="spot")
-    told = world.put(spot.notice(instance, world.settings, now), now)
+    reported = world.put(spot.notice(instance, world.settings, now), now)
 
-    stopped = commands.stop(world, told, now + 50)
+    stopped = commands.stop(world, reported, now + 50)
 
     assert [step.status for step in stopped.spot] == ["running"]
     assert stopped.course[-1].at == now + 60
@@ -267,9 +267,9 @@ def test_a_reclaim_cannot_undo_a_removal() -> None:
 def test_a_second_notice_replaces_the_first() -> None:
     world = make_world(spot_notice_seconds=100)
     instance, now = running(world, billing_mode="spot")
-    told = spot.notice(instance, world.settings, now)
+    reported = spot.notice(instance, world.settings, now)
 
-    again = spot.notice(told, world.settings, now + 10)
+    again = spot.notice(reported, world.settings, now + 10)
 
     assert again.spot_deadline() == (now + 10, now + 110)
     assert [step.status for step in again.spot] == ["running", "notified", "reclaiming", "terminated"]
@@ -278,11 +278,11 @@ def test_a_second_notice_replaces_the_first() -> None:
 def test_a_reclaim_may_come_before_its_announced_time() -> None:
     world = make_world(spot_notice_seconds=100, spot_end="removed")
     instance, now = running(world, billing_mode="spot")
-    told = spot.notice(instance, world.settings, now)
+    reported = spot.notice(instance, world.settings, now)
 
-    early = spot.reclaim(told, world.settings, now + 10)
+    early = spot.reclaim(reported, world.settings, now + 10)
 
-    assert (told.removed_at(), early.removed_at()) == (now + 102, now + 12)
+    assert (reported.removed_at(), early.removed_at()) == (now + 102, now + 12)
 
 
 def test_get_may_lag_too() -> None:

@@ -331,7 +331,7 @@ async def test_clients_that_never_read_share_a_limit() -> None:
 @pytest.mark.parametrize("leaves", [False, True])
 async def test_a_stream_ends_when_its_client_leaves_or_never_reads(requests: int, *, leaves: bool) -> None:
     """The application that feeds it is told that the client is gone, also when another request waits behind it."""
-    told: list[str] = []
+    reported: list[str] = []
 
     async def endless(scope: Any, receive: Any, send: Any) -> None:
         async def feed() -> None:
@@ -343,7 +343,7 @@ async def test_a_stream_ends_when_its_client_leaves_or_never_reads(requests: int
         assert scope["type"] == "http"
         await receive()
         feeding = asyncio.create_task(feed())
-        told.append((await receive())["type"])
+        reported.append((await receive())["type"])
         feeding.cancel()
 
     listener = listen("127.0.0.1", 0)
@@ -355,7 +355,7 @@ async def test_a_stream_ends_when_its_client_leaves_or_never_reads(requests: int
         if leaves:
             await asyncio.to_thread(client.recv, 1)
             client.close()
-        await until(lambda: told == ["http.disconnect"], within=5, what="the end of the stream")
+        await until(lambda: reported == ["http.disconnect"], within=5, what="the end of the stream")
     server.stop()
     await serving_task
 

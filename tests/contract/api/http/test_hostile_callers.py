@@ -12,7 +12,7 @@ from urllib.parse import quote, quote_from_bytes
 import msgspec
 import pytest
 import structlog
-from support.served_api import WISH, ServedApi, opened
+from support.served_api import CREATE_BODY, ServedApi, opened
 from support.service import Answer, Service, serving
 from support.waiting import until
 
@@ -71,11 +71,11 @@ async def test_one_connection_too_many_is_refused_until_another_ends(database: D
             return line
 
         first, second = await connected(), await connected()
-        with structlog.testing.capture_logs() as told:
+        with structlog.testing.capture_logs() as reported:
             refusals = [await (await connected())[0].read() for _ in range(3)]
         assert all(refusal.startswith(b"HTTP/1.1 503 Service Unavailable\r\n") for refusal in refusals)
         assert all(b'"TOO_MANY_CONNECTIONS"' in refusal for refusal in refusals)
-        assert [line["event"] for line in told] == ["server.full"]
+        assert [line["event"] for line in reported] == ["server.full"]
 
         first[1].close()
         request = b"GET /health/live HTTP/1.1\r\nhost: 127.0.0.1\r\nconnection: close\r\n\r\n"
@@ -134,7 +134,7 @@ async def test_odd_text_in_every_field_is_answered(api: ServedApi) -> None:
     check = {"path": "/", "targetPort": 80}
     for text in ODD_TEXTS:
         fields: list[dict[str, Any]] = [
-            {name: text} for name in (*WISH, "region", "billingMode", "webhookUrl", "maxPrice")
+            {name: text} for name in (*CREATE_BODY, "region", "billingMode", "webhookUrl", "maxPrice")
         ]
         fields += [{"regions": [text]}, {"healthCheck": text}, {"healthCheck": {**check, "path": text}}, {text: text}]
         for field in fields:
@@ -170,7 +170,7 @@ async def test_odd_bodies_of_every_route_are_answered(api: ServedApi) -> None:
 )
 async def test_a_body_of_another_kind_does_nothing(api: ServedApi, media_type: str) -> None:
     """JSON is UTF-8, whatever a charset claims; anything else is refused before it is read."""
-    body = msgspec.json.encode(WISH)
+    body = msgspec.json.encode(CREATE_BODY)
     answer = await api.service.ask("POST", "/api/instances", data=body, headers={"content-type": media_type})
 
     refused_or_done(answer)
@@ -241,9 +241,11 @@ async def test_requests_in_one_piece_are_answered_one_by_one(hasty: Service) -> 
         requests.encode() + b"GET /health/live HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n"
     )
 
-    told = [line.split(b": ")[1].decode() for line in answer.split(b"\r\n") if line.lower().startswith(b"x-request-id")]
-    assert told[:-1] == [f"r{path}" for path in paths]
-    assert len(told) == 51
+    reported = [
+        line.split(b": ")[1].decode() for line in answer.split(b"\r\n") if line.lower().startswith(b"x-request-id")
+    ]
+    assert reported[:-1] == [f"r{path}" for path in paths]
+    assert len(reported) == 51
 
 
 async def test_a_body_that_drips_is_given_up(hasty: Service) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import structlog
 from support.clocks import SteppedClock
-from support.served_api import WISH
+from support.served_api import CREATE_BODY
 from support.served_api import opened as opened_front
 from support.service import Service, serving
 
@@ -42,8 +42,8 @@ async def test_an_audit_line_has_caller_action_address_and_result(database: Data
     sent = {"X-API-Key": text, "X-Request-ID": "order-7"}
     async with opened_front(database) as api:
         ask = api.service.ask
-        request_create = {**WISH, "name": SECRET}
-        made = await ask("POST", f"/api/instances?note={SECRET}", json=request_create, headers=sent)
+        body = {**CREATE_BODY, "name": SECRET}
+        made = await ask("POST", f"/api/instances?note={SECRET}", json=body, headers=sent)
         bad = await ask("POST", "/api/instances", json={"name": SECRET}, headers={"X-API-Key": text})
         gone = await ask("DELETE", f"/api/instances/{made.json['instanceId']}", headers={"X-API-Key": text})
         found = await lines(api.service)
@@ -52,11 +52,11 @@ async def test_an_audit_line_has_caller_action_address_and_result(database: Data
     instance_id = made.json["instanceId"]
     assert found[0]["method"] == "CLI"
     assert (found[0]["who"], found[0]["path"]) == ("command line", f"{key.id} ci operator")
-    told = [
+    reported = [
         (line["method"], line["route"], line["path"], line["instanceId"], line["status"], line["errorCode"])
         for line in found[1:]
     ]
-    assert told == [
+    assert reported == [
         ("POST", "/api/instances", "/api/instances", instance_id, 201, None),
         ("POST", "/api/instances", "/api/instances", None, 400, "VALIDATION_ERROR"),
         ("DELETE", "/api/instances/{instance_id}", f"/api/instances/{instance_id}", instance_id, 202, None),
@@ -148,8 +148,8 @@ async def test_an_answer_is_given_although_its_line_cannot_be_written(database: 
         metrics = service.parts.metrics.registry
         assert (answer.status, answer.json) == (200, {"removed": 0})
         assert metrics.get_sample_value("corral_audit_unwritten_total", {"reason": "failed"}) == 1
-    (told,) = [entry for entry in logged if entry["event"] == "audit.unwritten"]
-    assert (told["who"], told["path"], told["status"]) == ("local", "/api/cache/clear", 200)
+    (reported,) = [entry for entry in logged if entry["event"] == "audit.unwritten"]
+    assert (reported["who"], reported["path"], reported["status"]) == ("local", "/api/cache/clear", 200)
 
 
 async def test_lines_are_kept_for_ninety_days(database: Database) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 
 import pytest
-from support.served_api import WISH
+from support.served_api import CREATE_BODY
 from support.served_api import opened as opened_front
 from support.service import Service, error_of, serving
 
@@ -197,7 +197,7 @@ async def test_a_stored_answer_needs_more_than_its_idempotency_key(database: Dat
     other, once = {"X-API-Key": text}, {"Idempotency-Key": "order-1"}
     async with opened_front(database) as api:
         first, again, seen, taken = [
-            await api.service.ask("POST", "/api/instances", json=WISH, headers={**once, **who})
+            await api.service.ask("POST", "/api/instances", json=CREATE_BODY, headers={**once, **who})
             for who in (operator, operator, viewer, other)
         ]
 
@@ -225,11 +225,11 @@ async def test_responses_show_the_rate_limit_and_when_to_retry(database: Databas
         other = await service.ask("GET", "/api/jobs", headers=admin)
         strangers = [await service.ask("GET", "/api/jobs", headers={"X-API-Key": f"guess-{n}"}) for n in range(4)]
 
-        told = [
+        reported = [
             (a.status, a.headers["x-ratelimit-limit"], a.headers["x-ratelimit-remaining"])
             for a in (first, forbidden, missing, refused, other)
         ]
-        assert told == [(200, "3", "2"), (403, "3", "1"), (404, "3", "0"), (429, "3", "0"), (200, "3", "2")]
+        assert reported == [(200, "3", "2"), (403, "3", "1"), (404, "3", "0"), (429, "3", "0"), (200, "3", "2")]
         assert before + 899 <= int(first.headers["x-ratelimit-reset"]) <= before + 960
         error = error_of(refused, 429, "RATE_LIMIT_EXCEEDED")
         assert error["retryable"] is True

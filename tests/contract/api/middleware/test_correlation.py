@@ -8,7 +8,7 @@ import re
 import structlog
 from structlog.contextvars import merge_contextvars
 from structlog.testing import capture_logs
-from support.served_api import WISH, opened
+from support.served_api import CREATE_BODY, opened
 from support.stepped_engine import stepped_engine
 from support.waiting import until
 
@@ -31,7 +31,10 @@ async def test_a_create_gives_its_correlation_id_to_its_job_and_its_operation(da
         answers = await asyncio.gather(
             *(
                 api.service.ask(
-                    "POST", "/api/instances", json={**WISH, "name": name}, headers={"X-Correlation-ID": f"order-{name}"}
+                    "POST",
+                    "/api/instances",
+                    json={**CREATE_BODY, "name": name},
+                    headers={"X-Correlation-ID": f"order-{name}"},
                 )
                 for name in ("a", "b", "c", "d", "e")
             )

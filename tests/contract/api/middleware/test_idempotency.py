@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator
 from datetime import UTC, datetime
 
 import pytest
-from support.served_api import WISH, ServedApi, opened
+from support.served_api import CREATE_BODY, ServedApi, opened
 from support.service import Answer, error_of
 from support.waiting import until
 
@@ -30,8 +30,8 @@ async def ask(api: ServedApi, method: str, path: str, body: object = None, key: 
     return await api.service.ask(method, path, json=body, headers={"Idempotency-Key": key})
 
 
-async def request_create(api: ServedApi, key: str = "k", **fields: object) -> Answer:
-    return await ask(api, "POST", "/api/instances", {**WISH, **fields}, key)
+async def create(api: ServedApi, key: str = "k", **fields: object) -> Answer:
+    return await ask(api, "POST", "/api/instances", {**CREATE_BODY, **fields}, key)
 
 
 async def at_rest(api: ServedApi, phase: Phase, sighting: Sighting) -> str:
@@ -49,7 +49,7 @@ def is_replayed(answer: Answer) -> bool:
 
 async def test_the_same_key_and_body_gets_the_first_answer(api: ServedApi) -> None:
     """Byte for byte, with a header that says so; another key makes another instance."""
-    first, again, other = await request_create(api), await request_create(api), await request_create(api, "other")
+    first, again, other = await create(api), await create(api), await create(api, "other")
 
     assert (first.status, again.status, other.status) == (201, 201, 201)
     assert first.body == again.body != other.body
@@ -59,12 +59,12 @@ async def test_the_same_key_and_body_gets_the_first_answer(api: ServedApi) -> No
 
 async def test_the_same_key_for_something_else_is_refused(api: ServedApi) -> None:
     """Another body, another query, another method, another path."""
-    made = (await request_create(api)).json["instanceId"]
+    made = (await create(api)).json["instanceId"]
 
-    error_of(await request_create(api, name="else"), 409, "IDEMPOTENCY_KEY_REUSED")
-    error_of(await ask(api, "POST", "/api/instances?dryRun=true", WISH), 409, "IDEMPOTENCY_KEY_REUSED")
-    assert (await ask(api, "POST", "/api/instances?dryRun=true", WISH, "plan")).status == 200
-    error_of(await ask(api, "POST", "/api/instances", WISH, "plan"), 409, "IDEMPOTENCY_KEY_REUSED")
+    error_of(await create(api, name="else"), 409, "IDEMPOTENCY_KEY_REUSED")
+    error_of(await ask(api, "POST", "/api/instances?dryRun=true", CREATE_BODY), 409, "IDEMPOTENCY_KEY_REUSED")
+    assert (await ask(api, "POST", "/api/instances?dryRun=true", CREATE_BODY, "plan")).status == 200
+    error_of(await ask(api, "POST", "/api/instances", CREATE_BODY, "plan"), 409, "IDEMPOTENCY_KEY_REUSED")
     error_of(await ask(api, "DELETE", f"/api/instances/{made}"), 409, "IDEMPOTENCY_KEY_REUSED")
     error_of(await ask(api, "POST", "/api/jobs/cleanup", {}), 409, "IDEMPOTENCY_KEY_REUSED")
     assert await api.env.count("corral_instances") == 1
@@ -72,7 +72,7 @@ async def test_the_same_key_for_something_else_is_refused(api: ServedApi) -> Non
 
 async def test_many_at_once_with_one_key_make_one_instance(api: ServedApi) -> None:
     """All of them get it, one of them first."""
-    answers = await asyncio.gather(*(request_create(api) for _ in range(40)))
+    answers = await asyncio.gather(*(create(api) for _ in range(40)))
 
     assert {answer.status for answer in answers} == {201}
     assert len({answer.body for answer in answers}) == 1
@@ -82,7 +82,7 @@ async def test_many_at_once_with_one_key_make_one_instance(api: ServedApi) -> No
 
 async def test_two_bodies_at_once_under_one_key_make_one_instance(api: ServedApi) -> None:
     """Whoever comes second is told that the key is taken."""
-    answers = await asyncio.gather(*(request_create(api, name=f"n{n}") for n in range(10)))
+    answers = await asyncio.gather(*(create(api, name=f"n{n}") for n in range(10)))
     won = [answer for answer in answers if answer.status == 201]
 
     assert len(won) == 1
@@ -94,10 +94,10 @@ async def test_two_bodies_at_once_under_one_key_make_one_instance(api: ServedApi
 
 async def test_a_caller_that_never_heard_the_answer_gets_it_later(api: ServedApi) -> None:
     """The answer is stored with the instance, not after it was sent."""
-    asking = asyncio.create_task(request_create(api))
+    asking = asyncio.create_task(create(api))
     await until(lambda: api.env.count("corral_instances"))
     asking.cancel()
-    again = await request_create(api)
+    again = await create(api)
 
     assert is_replayed(again)
     assert (await api.get(f"/api/instances/{again.json['instanceId']}")).status == 200
@@ -107,24 +107,24 @@ async def test_a_caller_that_never_heard_the_answer_gets_it_later(api: ServedApi
 async def test_a_failure_of_ours_may_be_tried_again(api: ServedApi) -> None:
     """With the same key, and then it happens."""
     api.env.provider.trouble[None] = CircuitOpenError("the provider is failing")
-    error_of(await request_create(api), 503, "CIRCUIT_BREAKER_OPEN")
+    error_of(await create(api), 503, "CIRCUIT_BREAKER_OPEN")
     api.env.provider.trouble.clear()
-    answer = await request_create(api)
+    answer = await create(api)
 
     assert (answer.status, is_replayed(answer)) == (201, False)
 
 
 async def test_a_refused_body_may_be_corrected_under_its_key(api: ServedApi) -> None:
     """Nothing was looked at, so nothing is remembered."""
-    error_of(await request_create(api, gpuNum=9), 400, "VALIDATION_ERROR")
-    answer = await request_create(api)
+    error_of(await create(api, gpuNum=9), 400, "VALIDATION_ERROR")
+    answer = await create(api)
 
     assert (answer.status, is_replayed(answer)) == (201, False)
 
 
 async def test_what_was_not_found_is_not_found_again(api: ServedApi) -> None:
     """The first answer, also when it was no."""
-    first, again = await request_create(api, productName="RTX 9090"), await request_create(api, productName="RTX 9090")
+    first, again = await create(api, productName="RTX 9090"), await create(api, productName="RTX 9090")
 
     error_of(first, 404, "PRODUCT_NOT_FOUND")
     assert (again.status, again.body, is_replayed(again)) == (404, first.body, True)
@@ -132,7 +132,7 @@ async def test_what_was_not_found_is_not_found_again(api: ServedApi) -> None:
 
 async def test_a_deletion_is_answered_once(api: ServedApi) -> None:
     """And the key of one that does not exist is remembered too."""
-    made = (await request_create(api)).json["instanceId"]
+    made = (await create(api)).json["instanceId"]
     first, again = [await ask(api, "DELETE", f"/api/instances/{made}", key="d") for _ in range(2)]
     missing = [await ask(api, "DELETE", "/api/instances/inst_x", key="m") for _ in range(2)]
 
@@ -150,7 +150,7 @@ async def test_any_other_post_can_be_repeated_too(api: ServedApi) -> None:
 
 async def test_a_dry_run_is_answered_once(api: ServedApi) -> None:
     """As every other POST: the second answer is the first, also when prices have changed."""
-    first, again = [await ask(api, "POST", "/api/instances?dryRun=true", WISH) for _ in range(2)]
+    first, again = [await ask(api, "POST", "/api/instances?dryRun=true", CREATE_BODY) for _ in range(2)]
 
     assert (first.status, again.status, first.body) == (200, 200, again.body)
     assert [is_replayed(answer) for answer in (first, again)] == [False, True]
@@ -189,15 +189,15 @@ async def test_simultaneous_posts_of_any_kind_with_one_key_get_one_answer(api: S
 
 async def test_a_lack_of_stock_is_not_remembered(api: ServedApi) -> None:
     """The same key gets a machine when there is one."""
-    error_of(await request_create(api, maxPrice=0.0001), 404, "NO_OPTIMAL_PRODUCT_ANY_REGION")
-    error_of(await request_create(api, maxPrice=0.0001), 404, "NO_OPTIMAL_PRODUCT_ANY_REGION")
+    error_of(await create(api, maxPrice=0.0001), 404, "NO_OPTIMAL_PRODUCT_ANY_REGION")
+    error_of(await create(api, maxPrice=0.0001), 404, "NO_OPTIMAL_PRODUCT_ANY_REGION")
 
     assert await api.env.count("corral_idempotency") == 0
 
 
 async def test_a_bad_key_a_bad_query_and_bad_fields_are_reported_together(api: ServedApi) -> None:
     """All of them at once."""
-    created = await ask(api, "POST", "/api/instances?dryRun=perhaps", {**WISH, "gpuNum": 9}, "\u00e9")
+    created = await ask(api, "POST", "/api/instances?dryRun=perhaps", {**CREATE_BODY, "gpuNum": 9}, "\u00e9")
     started = await ask(api, "POST", "/api/instances/inst_x/start", {"targetPort": 0}, "")
     named = await ask(api, "POST", "/api/instances/stop", {"webhookUrl": "ftp://x"}, "")
 
@@ -235,7 +235,7 @@ async def _come_back(api: ServedApi) -> None:
 @pytest.mark.parametrize("key", ["", "x" * 256, "kéy", "tab\tbed"])
 async def test_a_key_that_is_none_is_refused(api: ServedApi, key: str) -> None:
     """Too short, too long, or not printable."""
-    error = error_of(await request_create(api, key), 400, "VALIDATION_ERROR")
+    error = error_of(await create(api, key), 400, "VALIDATION_ERROR")
 
     assert [each["field"] for each in error["validationErrors"]] == ["Idempotency-Key"]
     assert await api.env.count("corral_instances") == 0
@@ -244,7 +244,7 @@ async def test_a_key_that_is_none_is_refused(api: ServedApi, key: str) -> None:
 @pytest.mark.parametrize("key", ["x", "x" * 255, 'a "quoted" one; with, all: sorts'])
 async def test_any_other_key_will_do(api: ServedApi, key: str) -> None:
     """Up to 255 characters."""
-    assert [(await request_create(api, key)).status for _ in range(2)] == [201, 201]
+    assert [(await create(api, key)).status for _ in range(2)] == [201, 201]
     assert await api.env.count("corral_instances") == 1
 
 
@@ -258,10 +258,10 @@ async def test_reads_ignore_the_key(api: ServedApi) -> None:
 
 async def test_a_key_is_forgotten_after_a_day(api: ServedApi) -> None:
     """The same request then is a new one."""
-    first = await request_create(api)
+    first = await create(api)
     async with api.env.database.connection() as connection:
         await connection.execute("UPDATE corral_idempotency SET kept_at = $1", datetime(2000, 1, 1, tzinfo=UTC))
-    later = await request_create(api)
+    later = await create(api)
 
     assert first.json["instanceId"] != later.json["instanceId"]
     assert not is_replayed(later)

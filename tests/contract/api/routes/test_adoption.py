@@ -96,8 +96,8 @@ async def test_two_at_once_make_one_record(served: ServedApiWithProvider) -> Non
 async def test_what_may_be_said_with_it_is_kept(served: ServedApiWithProvider) -> None:
     """A name, whom to tell, and how to check it."""
     theirs = await served.foreign()
-    request_create = {"name": "mine", "webhookUrl": "https://8.8.8.8/x", "healthCheck": {"targetPort": 8080}}
-    answer = await adopt(served, theirs, **request_create)
+    fields = {"name": "mine", "webhookUrl": "https://8.8.8.8/x", "healthCheck": {"targetPort": 8080}}
+    answer = await adopt(served, theirs, **fields)
     assert answer.status == 201, answer
     found = answer.json
     stored = await served.api.change(found["id"])
@@ -144,11 +144,11 @@ async def test_what_is_being_deleted_cannot_be_adopted(served: ServedApiWithProv
 
 async def test_what_a_create_of_ours_made_is_not_adopted_beside_it(served: ServedApiWithProvider) -> None:
     """The engine takes it over, or deletes it as a duplicate; two records of one machine would fight."""
-    request_create = (await served.api.request_create(gpuNum=1)).json["instanceId"]
-    name = provider_name(ProviderName(installation=INSTALLATION, instance_id=InstanceId(request_create), attempt=1))
+    instance_id = (await served.api.request_create(gpuNum=1)).json["instanceId"]
+    name = provider_name(ProviderName(installation=INSTALLATION, instance_id=InstanceId(instance_id), attempt=1))
     error = error_of(await adopt(served, await served.foreign(name)), 409, "OPERATION_IN_PROGRESS")
 
-    assert error["details"] == {"instanceId": request_create}
+    assert error["details"] == {"instanceId": instance_id}
 
 
 async def test_an_unreachable_provider_is_an_error_here(served: ServedApiWithProvider) -> None:

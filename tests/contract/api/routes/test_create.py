@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import msgspec
 import pytest
-from support.served_api import WISH, ServedApi, opened
+from support.served_api import CREATE_BODY, ServedApi, opened
 from support.service import Answer, Service
 
 from corral.base.clock import SystemClock
@@ -21,12 +21,14 @@ PLAIN: Final = "/api/instances"
 WITH_QUERY: Final = "/api/instances?dryRun=false"
 
 BODIES: Final = {
-    "a good one": msgspec.json.encode(WISH),
-    "all of its fields": msgspec.json.encode({**WISH, "region": "AS-SGP-02", "billingMode": "onDemand", "maxPrice": 9}),
+    "a good one": msgspec.json.encode(CREATE_BODY),
+    "all of its fields": msgspec.json.encode(
+        {**CREATE_BODY, "region": "AS-SGP-02", "billingMode": "onDemand", "maxPrice": 9}
+    ),
     "several bad fields": msgspec.json.encode({"name": "?", "gpuNum": 99, "webhookUrl": "http://127.0.0.1/"}),
-    "an unknown product": msgspec.json.encode({**WISH, "productName": "RTX 1"}),
-    "an unknown template": msgspec.json.encode({**WISH, "templateId": "none"}),
-    "nothing for that price": msgspec.json.encode({**WISH, "maxPrice": "0.000001"}),
+    "an unknown product": msgspec.json.encode({**CREATE_BODY, "productName": "RTX 1"}),
+    "an unknown template": msgspec.json.encode({**CREATE_BODY, "templateId": "none"}),
+    "nothing for that price": msgspec.json.encode({**CREATE_BODY, "maxPrice": "0.000001"}),
     "no object": b"[]",
     "no JSON": b"{",
     "not UTF-8": b'{"name": "\xff"}',
@@ -99,7 +101,7 @@ async def test_a_create_and_its_audit_line_are_one_commit(api: ServedApi, databa
     """Each line names its own instance, also when several creates share a transaction."""
 
     async def send_create(n: int) -> Answer:
-        body = msgspec.json.encode({**WISH, "name": f"n{n}"})
+        body = msgspec.json.encode({**CREATE_BODY, "name": f"n{n}"})
         keyed = {"Idempotency-Key": f"k{n}"} if n % 2 else {}
         path = PLAIN if n % 3 else WITH_QUERY
         return await sent(api.service, path, body, **{"X-Request-ID": f"r{n}", **keyed})

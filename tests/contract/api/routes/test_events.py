@@ -172,11 +172,11 @@ async def test_a_stream_sends_the_next_events(env: CommandEnv) -> None:
     (instance,) = await env.room.create("a1")
     async with listening(env.service.address) as listener:
         await env.room.move(instance, *UP)
-        told = await listener.events(4)
+        reported = await listener.events(4)
     page = (await env.service.ask("GET", "/api/events?after=1")).json
 
-    assert [number for number, _ in told] == [2, 3, 4, 5]
-    assert [event for _, event in told] == page["events"]
+    assert [number for number, _ in reported] == [2, 3, 4, 5]
+    assert [event for _, event in reported] == page["events"]
 
 
 async def test_a_stream_resumes_after_the_last_event_of_the_client(env: CommandEnv) -> None:
@@ -286,9 +286,9 @@ async def test_many_clients_are_served_by_one_reader(env: CommandEnv) -> None:
         before = env.room.log.reads
         (instance,) = await env.room.create("a1")
         await env.room.move(instance, *UP)
-        told = await asyncio.gather(*(listener.events(5) for listener in listeners))
+        reported = await asyncio.gather(*(listener.events(5) for listener in listeners))
 
-    assert [[number for number, _ in each] for each in told] == [[1, 2, 3, 4, 5]] * clients
+    assert [[number for number, _ in each] for each in reported] == [[1, 2, 3, 4, 5]] * clients
     assert env.room.log.reads - before < clients
 
 
@@ -325,15 +325,15 @@ async def test_streams_outlive_a_database_that_was_away(env: CommandEnv, databas
                 " WHERE datname = current_database() AND pid <> pg_backend_pid()"
             )
         await env.room.create("a1")
-        told = asyncio.create_task(listener.events(1))
+        reported = asyncio.create_task(listener.events(1))
 
         def arrived() -> bool:
             env.clock.advance(1)
-            return told.done()
+            return reported.done()
 
         await until(arrived)
 
-    assert [number for number, _ in await told] == [1]
+    assert [number for number, _ in await reported] == [1]
 
 
 async def test_a_stream_is_refused_while_the_database_is_away(env: CommandEnv, database: Database) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from support.clocks import SteppedClock
 from support.guarding import guarding
-from support.served_api import WISH, ServedApi, opened
+from support.served_api import CREATE_BODY, ServedApi, opened
 from support.service import error_of
 
 from corral.domain.errors import CircuitOpenError
@@ -378,7 +378,7 @@ async def test_a_template_that_cannot_be_used_is_the_providers_fault(api: Served
 async def test_a_dry_run_shows_the_plan_and_does_nothing(api: ServedApi) -> None:
     """Candidates in order with their price, the rest with the reason."""
     query = "/api/instances?dryRun=true"
-    answer = await api.service.ask("POST", query, json={**WISH, "region": "AS-IN-01"})
+    answer = await api.service.ask("POST", query, json={**CREATE_BODY, "region": "AS-IN-01"})
     wrong = await api.service.ask("POST", query, json={})
 
     assert answer.status == 200
@@ -389,7 +389,7 @@ async def test_a_dry_run_shows_the_plan_and_does_nothing(api: ServedApi) -> None
     rejected = [(offer["region"], offer["reason"]) for offer in answer.json["rejected"]]
     assert rejected == [("AS-IN-01", "no_such_product")]
     error_of(wrong, 400, "VALIDATION_ERROR")
-    error_of(await api.service.ask("POST", "/api/instances?dryRun=perhaps", json=WISH), 400, "VALIDATION_ERROR")
+    error_of(await api.service.ask("POST", "/api/instances?dryRun=perhaps", json=CREATE_BODY), 400, "VALIDATION_ERROR")
     assert set((await api.env.counts()).values()) == {0}
 
 

@@ -96,27 +96,27 @@ async def test_every_replica_exports_the_same_fleet_metrics(api: ServedApi) -> N
     made = (await api.request_create()).json
     await api.change(made["instanceId"], phase=Phase.STARTING, provider_id=ProviderId("gpu-1"))
     answer = await api.get("/metrics")
-    told = samples(answer.body)
+    reported = samples(answer.body)
 
     kind, *parameters = answer.headers["content-type"].split("; ")
     assert kind == "text/plain"
     assert sorted(parameters) == ["charset=utf-8", "version=1.0.0"], "a scraper refuses a parameter that is repeated"
-    assert told["corral_instances", "starting"] == 1
-    assert told["corral_instances", "ready"] == 0
-    assert told["corral_usd_per_hour",] == made["price"]
-    assert told["corral_jobs_waiting", "pending"] == 1
-    assert told["corral_queue_oldest_pending_seconds",] > 0
-    assert told["corral_outbox_oldest_pending_seconds",] == 0
-    assert told["corral_provider_budget_per_minute",] == 300
+    assert reported["corral_instances", "starting"] == 1
+    assert reported["corral_instances", "ready"] == 0
+    assert reported["corral_usd_per_hour",] == made["price"]
+    assert reported["corral_jobs_waiting", "pending"] == 1
+    assert reported["corral_queue_oldest_pending_seconds",] > 0
+    assert reported["corral_outbox_oldest_pending_seconds",] == 0
+    assert reported["corral_provider_budget_per_minute",] == 300
 
 
 async def test_without_a_database_the_process_still_exports_its_own_metrics(api: ServedApi, database: Database) -> None:
     """A scrape that fails would hide the outage; a number that is not known is left out."""
     await database.close()
-    told = samples((await api.get("/metrics")).body)
+    reported = samples((await api.get("/metrics")).body)
 
-    assert ("corral_instances", "ready") not in told
-    assert told["corral_passes_total", "settled"] == 0
+    assert ("corral_instances", "ready") not in reported
+    assert reported["corral_passes_total", "settled"] == 0
 
 
 def samples(text: bytes) -> dict[tuple[str, ...], float]:

@@ -175,6 +175,6 @@ def test_pauses_double_within_a_round_and_restart_with_the_next() -> None:
 
 def test_a_report_survives_being_stored() -> None:
     """Another process goes on with the wait from what was written down."""
-    told = report(None, FaultCategory.SSL_ERROR, checks=7)
+    reported = report(None, FaultCategory.SSL_ERROR, checks=7)
 
-    assert told == msgspec.json.decode(msgspec.json.encode(told), type=HealthReport)
+    assert reported == msgspec.json.decode(msgspec.json.encode(reported), type=HealthReport)

@@ -149,12 +149,14 @@ def test_a_stop_does_not_take_an_old_sighting_for_its_own_doing() -> None:
 def test_what_a_request_says_holds_for_its_operation_alone() -> None:
     """The order stands; the next operation is told and checked as ordered again."""
     spec = HealthCheckSpec(timeout_ms=2000)
-    told = ask(an_instance(Phase.EXITED), OperationKind.START, health=spec, target_port=81, webhook_url="https://a/b")
-    later = ask(told, OperationKind.STOP, an_operation(OperationKind.START))
+    reported = ask(
+        an_instance(Phase.EXITED), OperationKind.START, health=spec, target_port=81, webhook_url="https://a/b"
+    )
+    later = ask(reported, OperationKind.STOP, an_operation(OperationKind.START))
 
-    assert told.health_spec == replace(spec, target_port=81)
-    assert told.webhook_target == "https://a/b"
-    assert (later.health_spec, later.webhook_target) == (told.request.health, None)
+    assert reported.health_spec == replace(spec, target_port=81)
+    assert reported.webhook_target == "https://a/b"
+    assert (later.health_spec, later.webhook_target) == (reported.request.health, None)
 
 
 def test_a_port_alone_narrows_the_ordered_check() -> None:

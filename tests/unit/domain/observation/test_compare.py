@@ -97,10 +97,10 @@ def test_a_lookup_shows_what_a_listing_would() -> None:
 
 def test_a_failed_lookup_counts_only_after_a_delete_was_sent() -> None:
     """Whatever else is not found must be missing in a listing as well."""
-    told = looked_at(LEAVING, None, after=100)
+    reported = looked_at(LEAVING, None, after=100)
 
-    assert told.observation.lookup_failed_since == LEAVING.pending.sent_at
-    assert looked_at(told, None, after=130) is told
+    assert reported.observation.lookup_failed_since == LEAVING.pending.sent_at
+    assert looked_at(reported, None, after=130) is reported
     for other in (
         replace(LEAVING, goal=Goal.RUNNING),
         replace(LEAVING, pending=replace(LEAVING.pending, sent_at=None)),

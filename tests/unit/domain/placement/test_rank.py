@@ -45,7 +45,7 @@ def shelf(cluster: Cluster, *products: Product) -> RegionStock:
     return RegionStock(region=cluster.region, cluster=cluster, products={SPOT: products, ON_DEMAND: products})
 
 
-def request_create(*regions: str, **more: object) -> PlacementRequest:
+def request(*regions: str, **more: object) -> PlacementRequest:
     return PlacementRequest(product_name=NAME, regions=regions or ("AS-SGP-02",), **more)  # type: ignore[arg-type]  # test's own
 
 
@@ -53,7 +53,7 @@ def test_the_requested_region_goes_before_a_cheaper_one() -> None:
     """People choose a region for latency or law; price decides within it."""
     stock = [shelf(SGP, product("cheap", spot=100_000)), shelf(HK, product("dear", spot=200_000))]
 
-    ranking = rank(request_create("CN-HK-01", "AS-SGP-02"), stock)
+    ranking = rank(request("CN-HK-01", "AS-SGP-02"), stock)
 
     assert [c.offer.product_id for c in ranking.candidates] == ["dear", "cheap"]
 
@@ -62,14 +62,14 @@ def test_ties_go_to_more_memory_then_more_cpu_then_the_id() -> None:
     """The same money buys more."""
     stock = shelf(SGP, product("b"), product("a"), product("cpu", cpu=24), product("mem", memory=96))
 
-    assert [c.offer.product_id for c in rank(request_create(), [stock]).candidates] == ["mem", "cpu", "a", "b"]
+    assert [c.offer.product_id for c in rank(request(), [stock]).candidates] == ["mem", "cpu", "a", "b"]
 
 
 def test_on_demand_of_all_regions_comes_after_spot_of_all() -> None:
     """A cheaper bill far away goes before a dearer one nearby, when falling back was asked for."""
     stock = [shelf(SGP, product("x", spot=None)), shelf(HK, product("x"))]
 
-    ranking = rank(request_create("AS-SGP-02", "CN-HK-01", spot_fallback=True), stock)
+    ranking = rank(request("AS-SGP-02", "CN-HK-01", spot_fallback=True), stock)
 
     assert [(c.region, c.offer.billing_mode) for c in ranking.candidates] == [
         ("CN-HK-01", SPOT),
@@ -101,7 +101,7 @@ def test_on_demand_of_all_regions_comes_after_spot_of_all() -> None:
 )
 def test_each_rejection_says_why(found: Product, more: dict[str, object], reason: Reason, because: str) -> None:
     """The reason is for programs, the sentence for people."""
-    ranking = rank(request_create(**more), [shelf(SGP, found)])
+    ranking = rank(request(**more), [shelf(SGP, found)])
 
     assert ranking.candidates == ()
     assert [(r.reason, r.because) for r in ranking.rejected] == [(reason, because)]
@@ -115,7 +115,7 @@ def test_a_region_is_rejected_as_a_whole_when_nothing_of_it_can_be_had() -> None
         RegionStock(region="CN-HK-01", cluster=HK, unreachable_because="time-out"),
     ]
 
-    ranking = rank(request_create("AS-SGP-02", "as-sgp-2", "CN-HK-01", "MOON-01", spot_fallback=True), stock)
+    ranking = rank(request("AS-SGP-02", "as-sgp-2", "CN-HK-01", "MOON-01", spot_fallback=True), stock)
 
     assert [(r.region, r.reason, r.because) for r in ranking.rejected] == [
         ("as-sgp-2", Reason.SAME_REGION, "as-sgp-2 is another name for AS-SGP-02"),
@@ -129,7 +129,7 @@ def test_an_offer_that_failed_recently_waits() -> None:
     stock = [shelf(SGP, product("p")), shelf(HK, product("p"))]
     failed = {Offer(product_id="p", cluster_id="as-sgp-2", billing_mode=SPOT): 1}
 
-    ranking = rank(request_create("AS-SGP-02", "CN-HK-01"), stock, failed)
+    ranking = rank(request("AS-SGP-02", "CN-HK-01"), stock, failed)
 
     assert [c.region for c in ranking.candidates] == ["CN-HK-01"]
     assert [(r.region, r.reason) for r in ranking.rejected] == [("AS-SGP-02", Reason.FAILED_RECENTLY)]
@@ -140,13 +140,13 @@ def test_a_shortage_counts_only_for_as_many_gpus_or_more() -> None:
     stock = [shelf(SGP, product("p"))]
     failed = {Offer(product_id="p", cluster_id="as-sgp-2", billing_mode=SPOT): 8}
 
-    assert rank(request_create(gpu_num=7), stock, failed).candidates
-    assert not rank(request_create(gpu_num=8), stock, failed).candidates
+    assert rank(request(gpu_num=7), stock, failed).candidates
+    assert not rank(request(gpu_num=8), stock, failed).candidates
 
 
 def test_the_price_is_for_all_gpus() -> None:
     """`price` in answers is for the whole instance."""
-    (candidate,) = rank(request_create(gpu_num=4), [shelf(SGP, product("p"))]).candidates
+    (candidate,) = rank(request(gpu_num=4), [shelf(SGP, product("p"))]).candidates
 
     assert (candidate.micro_usd_per_gpu, candidate.micro_usd) == (180_000, 720_000)
 
