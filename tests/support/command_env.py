@@ -42,15 +42,15 @@ class CommandEnv:
         self.estimates = self.engine.describer.estimates
         self.event_publisher = self.engine.event_publisher
         self.commands = self.engine.create
-        self.errands = self.engine.change
-        self.reading = self.engine.queries
+        self.changes = self.engine.change
+        self.queries = self.engine.queries
 
     def new_commands(self, clock: Clock) -> CreateInstance:
         """As another process on the same database would have them."""
         return build_engine(replace(self.engine.runtime, clock=clock)).create
 
     async def delete(self, given_id: str, context: CommandContext = CONTEXT) -> AcceptedCommand | KeyRow:
-        return await self.errands.ask(OperationKind.DELETE, given_id, CommandOptions(), context)
+        return await self.changes.ask(OperationKind.DELETE, given_id, CommandOptions(), context)
 
     async def count(self, table: str) -> int:
         async with self.database.connection() as connection:

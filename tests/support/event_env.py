@@ -85,7 +85,7 @@ class EventEnv:
             await instances.add(made).run(connection)
             await operations.add(requested).run(connection)
             changes = [Change(before=None, after=instance, because="wanted", at=now) for instance in made]
-            await self.event_publisher.tell(connection, changes)
+            await self.event_publisher.publish(connection, changes)
         return made
 
     async def move(self, instance: Instance, *phases: Phase, failure: Failure | None = None) -> Instance:
@@ -105,7 +105,7 @@ class EventEnv:
             assert await instances.update(after, wake_at=None).run(connection)
             after = instances.updated(after)
             change = Change(before=before, after=after, because=f"now {phase}", at=self.clock.now())
-            await self.event_publisher.tell(connection, [change])
+            await self.event_publisher.publish(connection, [change])
         return after
 
     async def jobs_waiting(self) -> int:

@@ -199,7 +199,7 @@ class FaultEngine:
             async with self.database.transaction() as connection:
                 await instances.add([instance]).run(connection)
                 await operations.add([_operation(instance, OperationKind.CREATE)]).run(connection)
-                await self.parts.event_publisher.tell(
+                await self.parts.event_publisher.publish(
                     connection, [Change(before=None, after=instance, because="wished", at=now)]
                 )
                 await self._enqueue(connection, "create_instance", instance.id)

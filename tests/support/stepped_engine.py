@@ -118,7 +118,9 @@ class SteppedEngine:
         async with self.database.transaction() as connection:
             await instances.add([instance]).run(connection)
             await operations.add([_operation(instance, OperationKind.CREATE)]).run(connection)
-            await self.event_publisher.tell(connection, [Change(before=None, after=instance, because="wished", at=now)])
+            await self.event_publisher.publish(
+                connection, [Change(before=None, after=instance, because="wished", at=now)]
+            )
             await self.queue.add([NewJob(type="create_instance", payload={"instanceId": instance.id})]).run(connection)
         return instance.id
 

@@ -129,7 +129,7 @@ def build(parts: AppDependencies, *, only_watching: bool = False) -> ASGIApp:
         *webhooks.handlers(parts.deliveries),
         *instances.handlers(parts.instances),
         *actions.handlers(parts.instances),
-        *operations.handlers(parts.instances.reading),
+        *operations.handlers(parts.instances.queries),
         *listing.handlers(parts.listing),
         *adoption.handlers(parts.adoption),
         *orphans.handlers(parts.orphans),
@@ -168,7 +168,7 @@ def build_around(
         metrics=parts.metrics,
         service_health=parts.service_health,
         limits=parts.limits,
-        entrance=Authenticator(keys=parts.keys, local_only=parts.local_only, allowed_origins=frozenset(origins)),
+        authenticator=Authenticator(keys=parts.keys, local_only=parts.local_only, allowed_origins=frozenset(origins)),
         audit=parts.audit,
         request_limit=None
         if parts.request_limit is None

@@ -108,7 +108,7 @@ def build_engine(runtime: Runtime) -> Engine:
         clock=clock,
         policy=policy,
         installation=installation,
-        tell=event_publisher.tell,
+        publish=event_publisher.publish,
     )
     merged_listing = MergedListing(
         cloud=cloud,
@@ -123,7 +123,7 @@ def build_engine(runtime: Runtime) -> Engine:
         catalog=catalog,
         database=database,
         queue=queue,
-        tell=event_publisher.tell,
+        publish=event_publisher.publish,
         caches=cache_registry,
         clock=clock,
         installation=installation,
@@ -163,14 +163,14 @@ def build_engine(runtime: Runtime) -> Engine:
         change=ChangeInstance(
             database=database,
             queue=queue,
-            tell=event_publisher.tell,
+            publish=event_publisher.publish,
             caches=cache_registry,
             estimates=describer.estimates,
             clock=clock,
             new_id=runtime.new_id,
             start_within=timedelta(milliseconds=settings.instances.startup_max_wait_ms),
             view=describer.view,
-            namesakes=_provider_name_lookup(settings, cloud, adopt),
+            name_lookup=_provider_name_lookup(settings, cloud, adopt),
         ),
         adopt=adopt,
         gate=gate,
@@ -186,7 +186,7 @@ def build_engine(runtime: Runtime) -> Engine:
             cloud=cloud,
             database=database,
             queue=queue,
-            tell=event_publisher.tell,
+            publish=event_publisher.publish,
             leadership=Leadership(
                 runtime.target, clock, matter="corral observer", application_name=runtime.application_name
             ),
@@ -212,7 +212,7 @@ def build_engine(runtime: Runtime) -> Engine:
             cloud=cloud,
             catalog=catalog,
             database=database,
-            tell=event_publisher.tell,
+            publish=event_publisher.publish,
             clock=clock,
             installation=installation,
             rule=settings.instances.orphans,

@@ -58,7 +58,7 @@ def app_dependencies(engine: Engine, *, service_health: ProcessHealth, limits: L
     """What the routes call, all of it from *engine*."""
     runtime = engine.runtime
     settings, clock, describer = runtime.settings, runtime.clock, engine.describer
-    orders = RequestReader(order_defaults(settings), runtime.guard)
+    reader = RequestReader(order_defaults(settings), runtime.guard)
     return app.AppDependencies(
         clock=clock,
         metrics=runtime.metrics,
@@ -76,7 +76,7 @@ def app_dependencies(engine: Engine, *, service_health: ProcessHealth, limits: L
         event_hub=EventStream(engine.event_log, clock=clock, metrics=runtime.metrics),
         deliveries=engine.webhook_sender,
         instances=InstanceServices(
-            commands=engine.create, changes=engine.change, orders=orders, reading=engine.queries, describer=describer
+            create=engine.create, change=engine.change, reader=reader, queries=engine.queries, describer=describer
         ),
         fleet=engine.fleet,
         gauges=FleetGauges(engine.fleet),
@@ -85,7 +85,7 @@ def app_dependencies(engine: Engine, *, service_health: ProcessHealth, limits: L
         orphans=OrphanServices(
             database=runtime.database, stuck=engine.stuck_sweep, view=describer.view, rule=settings.instances.orphans
         ),
-        adoption=AdoptionServices(adopting=engine.adopt, orders=orders, describer=describer),
+        adoption=AdoptionServices(adopt=engine.adopt, reader=reader, describer=describer),
         answers=ResponseCache(clock),
         database=runtime.database,
         pages=files.handlers(),

@@ -86,7 +86,7 @@ async def rebuild(settings: Settings, *, installation: str | None, dry_run: bool
             cloud=engine.runtime.cloud,
             catalog=engine.catalog,
             database=database,
-            tell=engine.event_publisher.tell,
+            publish=engine.event_publisher.publish,
             clock=clock,
             new_id=engine.runtime.new_id,
             health=order_defaults(settings).health,

@@ -40,7 +40,7 @@ async def created(env: CommandEnv, name: str = "trainer") -> CreatedInstance:
 async def test_a_create_stores_an_instance_an_operation_an_event_and_a_job(env: CommandEnv) -> None:
     """All in one transaction, and nothing else: the provider is asked about its catalog only."""
     made = await created(env)
-    known = await env.reading.instance(made.instance.id)
+    known = await env.queries.instance(made.instance.id)
     (job,) = await env.queue.find()
 
     assert await env.counts() == {**NOTHING, "instances": 1, "operations": 1, "events": 1, "pgqueuer": 1}
@@ -199,8 +199,8 @@ async def test_a_deletion_is_recorded_with_its_job_and_ends_what_was_asked_befor
     """The instance is not gone: it is to go."""
     made = await created(env)
     gone = await env.delete(made.instance.id)
-    known = await env.reading.instance(made.instance.id)
-    asked = await env.reading.operations_of(made.instance.id)
+    known = await env.queries.instance(made.instance.id)
+    asked = await env.queries.operations_of(made.instance.id)
 
     assert isinstance(gone, AcceptedCommand)
     assert (known.instance.goal, known.instance.phase) == (Goal.GONE, Phase.DELETING)
@@ -251,13 +251,13 @@ async def test_a_deletion_succeeds_among_other_writers(env: CommandEnv) -> None:
 @pytest.mark.parametrize("unknown", ["inst_nobody", "", "\x00", "x" * 5000, "a\nb"])
 async def test_what_is_not_there_cannot_be_deleted_or_read(env: CommandEnv, unknown: str) -> None:
     """Whatever somebody puts into the path."""
-    for ask in (env.delete, env.reading.instance, env.reading.operations_of):
+    for ask in (env.delete, env.queries.instance, env.queries.operations_of):
         with pytest.raises(NotFoundError) as refusal:
             await ask(unknown)
 
         assert refusal.value.code == "INSTANCE_NOT_FOUND"
     with pytest.raises(NotFoundError, match="operation"):
-        await env.reading.operation(unknown)
+        await env.queries.operation(unknown)
 
 
 async def test_a_deletion_with_a_key_is_answered_once(env: CommandEnv) -> None:
@@ -274,10 +274,10 @@ async def test_a_deletion_with_a_key_is_answered_once(env: CommandEnv) -> None:
 async def test_a_read_sees_what_the_same_process_just_wrote(env: CommandEnv) -> None:
     """The cache holds it, and lets go of it when it changes."""
     made = await created(env)
-    before = await env.reading.instance(made.instance.id)
-    again = await env.reading.instance(made.instance.id)
+    before = await env.queries.instance(made.instance.id)
+    again = await env.queries.instance(made.instance.id)
     await env.delete(made.instance.id)
-    after = await env.reading.instance(made.instance.id)
+    after = await env.queries.instance(made.instance.id)
 
     assert before is again
     assert after.instance.phase is Phase.DELETING

@@ -121,7 +121,7 @@ async def test_an_observation_from_before_the_call_repeats_nothing(engine: Stepp
         clock=engine.clock,
         policy=engine.observer.policy,
         installation=engine.installation,
-        tell=engine.event_publisher.tell,
+        publish=engine.event_publisher.publish,
     )
     await sightings.record(listing, began=began)
     await engine.work()

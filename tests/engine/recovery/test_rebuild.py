@@ -53,7 +53,7 @@ def rebuilding(engine: SteppedEngine, database: Database) -> Rebuilder:
         cloud=engine.cloud,
         catalog=parts.catalog,
         database=database,
-        tell=parts.event_publisher.tell,
+        publish=parts.event_publisher.publish,
         clock=engine.clock,
         new_id=random_id,
         health=HealthCheckSpec(),

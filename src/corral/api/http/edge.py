@@ -60,7 +60,7 @@ class Edge:
     metrics: Metrics
     service_health: ProcessHealth
     limits: Limits
-    entrance: Authenticator
+    authenticator: Authenticator
     audit: AuditLog
     request_limit: RequestLimit | None
     cors: CORSConfig | None
@@ -135,7 +135,7 @@ class _Exchange:
 
     async def _identify(self) -> Identity:
         """Find out who asks, and whether they ask too often."""
-        identity = await self._edge.entrance.identify(self._scope, self._headers)
+        identity = await self._edge.authenticator.identify(self._scope, self._headers)
         self._context.identity = identity
         if self._edge.request_limit is not None:
             self._standing = self._edge.request_limit.take(identity, self._scope["method"], self._scope["path"])

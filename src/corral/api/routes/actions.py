@@ -36,16 +36,18 @@ Act = Callable[[Request[Any, Any, Any], OperationKind, str | None], Awaitable[Js
 """Does what is asked of the instance with that id, or of the one that the body names."""
 
 
-def handlers(desk: InstanceServices) -> list[HTTPRouteHandler]:
+def handlers(services: InstanceServices) -> list[HTTPRouteHandler]:
     """The routes that act on instances."""
 
     async def act(request: Request[Any, Any, Any], kind: OperationKind, given_id: str | None) -> JsonResponse:
         context = context_of(request.scope)
-        terms = await desk.orders.read_terms(await body_of(request), named=given_id is None, beside=context.problems)
+        terms = await services.reader.read_terms(
+            await body_of(request), named=given_id is None, beside=context.problems
+        )
         command = context.command(ACCEPTED)
         if given_id is None:
-            given_id = await desk.changes.named(kind, terms.name or "", command.line)
-        outcome = await desk.changes.ask(kind, given_id, terms, command)
+            given_id = await services.change.named(kind, terms.name or "", command.line)
+        outcome = await services.change.ask(kind, given_id, terms, command)
         if isinstance(outcome, KeyRow):
             return replayed(context, outcome)
         return committed(context, outcome.response, is_audited=outcome.is_new)

@@ -28,12 +28,12 @@ from corral.views.schemas import InstanceDetails
 class AdoptionServices:
     """What the route of adoptions needs."""
 
-    adopting: AdoptInstance
-    orders: RequestReader
+    adopt: AdoptInstance
+    reader: RequestReader
     describer: InstanceDescriber
 
 
-def handlers(desk: AdoptionServices) -> list[HTTPRouteHandler]:
+def handlers(services: AdoptionServices) -> list[HTTPRouteHandler]:
     """The route of adoptions."""
 
     @post(
@@ -51,11 +51,11 @@ def handlers(desk: AdoptionServices) -> list[HTTPRouteHandler]:
     async def adopt_instance(request: Request[Any, Any, Any], instance_id: FromPath[str]) -> Response[bytes]:
         """By the provider's id. What it does is left as it is; from here on it is watched, and can be deleted."""
         context = context_of(request.scope)
-        adoption = await desk.orders.read_adoption(await body_of(request), beside=context.problems)
+        adoption = await services.reader.read_adoption(await body_of(request), beside=context.problems)
         line = context.success_line(HTTPStatus.CREATED)
-        known, is_new = await desk.adopting.adopt(instance_id, adoption, line)
+        known, is_new = await services.adopt.adopt(instance_id, adoption, line)
         context.is_audited = is_new
-        details = await desk.describer.details(known)
+        details = await services.describer.details(known)
         status = HTTPStatus.CREATED if is_new else HTTPStatus.OK
         return Response(msgspec.json.encode(details), status_code=status, media_type="application/json")
 

@@ -41,14 +41,14 @@ _FLAG: Final[dict[str, Any]] = {"type": "boolean", "default": False}
 class InstanceServices:
     """What the routes of instances need."""
 
-    commands: CreateInstance
-    orders: RequestReader
-    changes: ChangeInstance
-    reading: InstanceQueries
+    create: CreateInstance
+    change: ChangeInstance
+    reader: RequestReader
+    queries: InstanceQueries
     describer: InstanceDescriber
 
 
-def handlers(desk: InstanceServices) -> list[HTTPRouteHandler]:
+def handlers(services: InstanceServices) -> list[HTTPRouteHandler]:
     """The routes of `/api/instances`."""
 
     @post(
@@ -72,11 +72,11 @@ def handlers(desk: InstanceServices) -> list[HTTPRouteHandler]:
         """All bad fields are told at once; an unknown product or template is a 404 at once."""
         context = context_of(request.scope)
         is_dry, problems = _read_flag("dryRun", dry_run)
-        order = await desk.orders.read(await body_of(request), beside=(*context.problems, *problems))
+        order = await services.reader.read(await body_of(request), beside=(*context.problems, *problems))
         if is_dry:
-            plan = plan_details(await desk.commands.plan(order))
+            plan = plan_details(await services.create.plan(order))
             return JsonResponse(status=HTTPStatus.OK, body=msgspec.json.encode(plan))
-        outcome = await desk.commands.create(order, context.command(HTTPStatus.CREATED))
+        outcome = await services.create.create(order, context.command(HTTPStatus.CREATED))
         if isinstance(outcome, KeyRow):
             return replayed(context, outcome)
         return committed(context, outcome.response, is_audited=True)
@@ -94,20 +94,20 @@ def handlers(desk: InstanceServices) -> list[HTTPRouteHandler]:
         offset: Annotated[int, QueryParameter(ge=0, le=1_000_000_000)] = 0,
     ) -> InstanceList:
         """Filter by status (`stopped` means `exited`), name and region."""
-        found, total = await desk.reading.page(
-            phases=desk.describer.view.phases(None if status is None else status.phase),
+        found, total = await services.queries.page(
+            phases=services.describer.view.phases(None if status is None else status.phase),
             name=name,
             region=region,
             limit=limit,
             offset=offset,
         )
-        shown = [await desk.describer.details(known) for known in found]
+        shown = [await services.describer.details(known) for known in found]
         return InstanceList(instances=shown, total=total, limit=limit, offset=offset)
 
     @get("/api/instances/{instance_id:str}", summary="One instance", tags=["instances"], opt=VIEWER)
     async def get_instance(instance_id: FromPath[str]) -> InstanceDetails:
         """By Corral's id or the provider's."""
-        return await desk.describer.details(await desk.reading.instance(instance_id))
+        return await services.describer.details(await services.queries.instance(instance_id))
 
     return [create_instance, list_instances, get_instance]
 

@@ -28,9 +28,9 @@ class ListingServices:
     clock: Clock
 
 
-def handlers(desk: ListingServices) -> list[HTTPRouteHandler]:
+def handlers(services: ListingServices) -> list[HTTPRouteHandler]:
     """The route of the merged listing."""
-    defaults = desk.settings
+    defaults = services.settings
 
     @get(
         "/api/instances/comprehensive",
@@ -58,7 +58,7 @@ def handlers(desk: ListingServices) -> list[HTTPRouteHandler]:
         ] = None,
     ) -> Response[bytes]:
         """The provider wins on status, region and ports. An unreachable provider is a warning and no error."""
-        began = desk.clock.monotonic()
+        began = services.clock.monotonic()
         if not defaults.enabled:
             raise NotFoundError("the merged listing is switched off here (ENABLE_COMPREHENSIVE_LISTING=false)")
         if sync_local_state:
@@ -67,8 +67,8 @@ def handlers(desk: ListingServices) -> list[HTTPRouteHandler]:
             include_novita_only=_chosen(include_novita_only, defaults.include_novita_only),
             sync_local_state=_chosen(sync_local_state, defaults.sync_local_state),
         )
-        answer = await desk.listing.read(options)
-        body = comprehensive_list(answer, seconds=desk.clock.monotonic() - began)
+        answer = await services.listing.read(options)
+        body = comprehensive_list(answer, seconds=services.clock.monotonic() - began)
         return Response(body, media_type="application/json")
 
     return [list_comprehensively]

@@ -75,17 +75,17 @@ class OrphanServices:
     rule: OrphanRule
 
 
-def handlers(desk: OrphanServices) -> list[HTTPRouteHandler]:
+def handlers(services: OrphanServices) -> list[HTTPRouteHandler]:
     """The route of orphans."""
 
     @get("/api/orphans", summary="What nobody remembers, and what makes no progress", tags=["instances"], opt=VIEWER)
     async def list_orphans() -> OrphanReport:
         """Instances with the mark of another installation, or none, are not orphans; they are never touched."""
-        async with desk.database.connection() as connection:
+        async with services.database.connection() as connection:
             found = await orphans.load_all(connection)
         return OrphanReport(
-            orphans=[_orphan(desk, orphan) for orphan in found],
-            stuck=[_stuck(desk, each) for each in await desk.stuck.find()],
+            orphans=[_orphan(services, orphan) for orphan in found],
+            stuck=[_stuck(services, each) for each in await services.stuck.find()],
         )
 
     return [list_orphans]
@@ -98,11 +98,11 @@ _WHY: Final = {
 }
 
 
-def _orphan(desk: OrphanServices, orphan: Orphan) -> OrphanDetails:
+def _orphan(services: OrphanServices, orphan: Orphan) -> OrphanDetails:
     reason = f"it carries this installation's mark for {orphan.made_for}, {_WHY[orphan.kind]}; "
     if orphan.asked_at is not None:
         reason += f"its deletion was asked for at {iso(orphan.asked_at)}"
-    elif is_deleted(orphan, desk.rule):
+    elif is_deleted(orphan, services.rule):
         reason += f"unless it is adopted, it is deleted after {iso(orphan.spared_until)}"
     else:
         reason += "it is only reported: adopt it, or delete it at the provider"
@@ -111,19 +111,19 @@ def _orphan(desk: OrphanServices, orphan: Orphan) -> OrphanDetails:
         name=orphan.name,
         instance_id=orphan.made_for,
         kind=orphan.kind,
-        status=desk.view.status(orphan.phase),
+        status=services.view.status(orphan.phase),
         first_seen_at=iso(orphan.first_seen_at),
         region=orphan.region,
         price=None if orphan.micro_usd is None else usd(orphan.micro_usd),
-        action="delete" if is_deleted(orphan, desk.rule) else "report",
+        action="delete" if is_deleted(orphan, services.rule) else "report",
         reason=reason,
     )
 
 
-def _stuck(desk: OrphanServices, each: Stuck) -> StuckInstance:
+def _stuck(services: OrphanServices, each: Stuck) -> StuckInstance:
     return StuckInstance(
         instance_id=each.instance_id,
-        status=desk.view.status(each.phase),
+        status=services.view.status(each.phase),
         since=iso(each.since),
         reason=each.reason,
         next_step=each.next_step,

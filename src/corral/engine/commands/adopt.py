@@ -22,7 +22,7 @@ from corral.engine.commands.create import REMIND_AFTER
 from corral.engine.ids import is_id, no_such_instance
 from corral.engine.payloads import about
 from corral.engine.queries.catalog import Catalog
-from corral.engine.reconcile.recorder import Tell
+from corral.engine.reconcile.recorder import PublishChanges
 from corral.jobs.queue import JobQueue, NewJob
 from corral.store.session.database import Database
 from corral.store.tables import audit, instances, operations, orphans
@@ -36,7 +36,7 @@ class AdoptInstance:
     catalog: Catalog
     database: Database
     queue: JobQueue
-    tell: Tell
+    publish: PublishChanges
     caches: CacheRegistry
     clock: Clock
     installation: str
@@ -115,7 +115,7 @@ class AdoptInstance:
                 return False
             await operations.add([replace(operation, correlation_id=correlation_id())]).run(connection)
             await self.queue.add([NewJob(type="monitor_instance", payload=about(instance))]).run(connection)
-            await self.tell(connection, [Change(before=None, after=instance, because="adopted", at=now)])
+            await self.publish(connection, [Change(before=None, after=instance, because="adopted", at=now)])
             await audit.append([line.about(instance.id)]).run(connection)
         return True
 

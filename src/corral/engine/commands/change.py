@@ -29,7 +29,7 @@ from corral.engine.ids import is_id, name_ambiguous, no_instance_named, no_such_
 from corral.engine.payloads import about
 from corral.engine.queries.estimates import Estimates
 from corral.engine.queries.provider_name_lookup import ProviderNameLookup
-from corral.engine.reconcile.recorder import Tell
+from corral.engine.reconcile.recorder import PublishChanges
 from corral.jobs.queue import JobQueue, NewJob
 from corral.jobs.registry import RELEASE
 from corral.store.session.database import Connection, Database
@@ -59,25 +59,25 @@ class ChangeInstance:
         *,
         database: Database,
         queue: JobQueue,
-        tell: Tell,
+        publish: PublishChanges,
         caches: CacheRegistry,
         estimates: Estimates,
         clock: Clock,
         new_id: Callable[[], str],
         start_within: timedelta,
         view: InstanceView,
-        namesakes: ProviderNameLookup | None = None,
+        name_lookup: ProviderNameLookup | None = None,
     ) -> None:
         self._database = database
         self._queue = queue
-        self._tell = tell
+        self._publish = publish
         self._caches = caches
         self._estimates = estimates
         self._clock = clock
         self._new_id = new_id
         self._start_within = start_within
         self._view = view
-        self._namesakes = namesakes
+        self._name_lookup = name_lookup
 
     async def ask(
         self,
@@ -109,8 +109,8 @@ class ChangeInstance:
         """
         async with self._database.connection() as connection:
             found = await instances.live_named(connection, name)
-        if not found and kind is OperationKind.START and self._namesakes is not None:
-            return await self._namesakes.startable(name, line)
+        if not found and kind is OperationKind.START and self._name_lookup is not None:
+            return await self._name_lookup.startable(name, line)
         if not found:
             raise no_instance_named(name)
         if len(found) > 1:
@@ -183,7 +183,9 @@ class ChangeInstance:
         await self._queue.add([self._job(accepted, now)]).run(connection)
         because = f"its {accepted.kind} was asked for"
         progress = Progress(before=None, after=asked)
-        await self._tell(connection, [Change(before=before, after=after, because=because, at=now, progress=progress)])
+        await self._publish(
+            connection, [Change(before=before, after=after, because=because, at=now, progress=progress)]
+        )
 
     def _job(self, accepted: AcceptedCommand, now: datetime) -> NewJob:
         payload = about(accepted.instance)

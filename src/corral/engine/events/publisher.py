@@ -46,7 +46,7 @@ class EventPublisher:
         self._metrics = metrics or Metrics()
         self._default_url = default_webhook_url
 
-    async def tell(self, connection: Connection, changes: Sequence[Change]) -> None:
+    async def publish(self, connection: Connection, changes: Sequence[Change]) -> None:
         """
         Record that *changes* happened, within the transaction that made them and after it wrote them.
 

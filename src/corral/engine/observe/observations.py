@@ -24,7 +24,7 @@ from corral.domain.observation.matching import GOING, Match, matched
 from corral.domain.observation.orphans import orphan_event, orphan_of
 from corral.domain.observation.sighting import ProviderInstance, Sighting
 from corral.engine.payloads import about
-from corral.engine.reconcile.recorder import Tell
+from corral.engine.reconcile.recorder import PublishChanges
 from corral.jobs.queue import JobQueue, NewJob
 from corral.jobs.registry import RELEASE
 from corral.store.session.database import Connection, Database
@@ -44,7 +44,7 @@ class Observations:
     clock: Clock
     policy: Policy
     installation: str
-    tell: Tell
+    publish: PublishChanges
 
     async def record(
         self, listing: Listing, *, began: datetime, settled: Outlasted | None = None, begun: ListingStart | None = None
@@ -165,7 +165,7 @@ class Observations:
         for orphan in fresh:
             log.warning("orphan.found", provider_id=orphan.provider_id, name=orphan.name, kind=orphan.kind.value)
         because = "a machine under its name belongs to no record: {0.provider_id} ({0.kind}); see /api/orphans"
-        await self.tell(
+        await self.publish(
             connection,
             [orphan_event(each, remembered.get(each.made_for), because.format(each), now) for each in fresh],
         )

@@ -28,7 +28,7 @@ from corral.engine.observe.observations import Observations, reconcile_job
 from corral.engine.observe.recent_lookups import RecentLookups
 from corral.engine.observe.settle_timer import SettleTimer
 from corral.engine.reconcile.outcome import provider_id
-from corral.engine.reconcile.recorder import Tell
+from corral.engine.reconcile.recorder import PublishChanges
 from corral.jobs.queue import JobQueue
 from corral.store.session.database import Database
 from corral.store.session.leadership import Leadership
@@ -57,7 +57,7 @@ class Observer:
     cloud: Cloud
     database: Database
     queue: JobQueue
-    tell: Tell
+    publish: PublishChanges
     leadership: Leadership
     clock: Clock
     policy: Policy
@@ -94,7 +94,7 @@ class Observer:
             clock=self.clock,
             policy=self.policy,
             installation=self.installation,
-            tell=self.tell,
+            publish=self.publish,
         )
         self._peeks = DirectLookups(
             cloud=self.cloud,

@@ -16,7 +16,7 @@ from corral.store.session.database import Connection
 from corral.store.sql.combined_statement import Write
 from corral.store.tables import instances, operations, ready_times
 
-Tell = Callable[[Connection, Sequence[Change]], Awaitable[None]]
+PublishChanges = Callable[[Connection, Sequence[Change]], Awaitable[None]]
 """Records that changes happened, within the transaction that made them."""
 
 

@@ -25,7 +25,7 @@ from corral.domain.observation.rebuild import (
 )
 from corral.engine.commands.adopt import completed_create, todays_price
 from corral.engine.queries.catalog import Catalog
-from corral.engine.reconcile.recorder import Tell
+from corral.engine.reconcile.recorder import PublishChanges
 from corral.store.session.database import Connection, Database
 from corral.store.tables import installation_id, instances, operations, orphans
 
@@ -65,7 +65,7 @@ class Rebuilder:
     cloud: Cloud
     catalog: Catalog
     database: Database
-    tell: Tell
+    publish: PublishChanges
     clock: Clock
     new_id: Callable[[], str]
     health: HealthCheckSpec
@@ -117,7 +117,7 @@ class Rebuilder:
             await instances.add(new, wake_at=now).run(connection)
             await operations.add([completed_create(instance, now) for instance in new]).run(connection)
             because = "rebuilt from the provider's list"
-            await self.tell(connection, [Change(before=None, after=i, because=because, at=now) for i in new])
+            await self.publish(connection, [Change(before=None, after=i, because=because, at=now) for i in new])
         if joined:
             await instances.update_many(joined, [now] * len(joined)).run(connection)
 

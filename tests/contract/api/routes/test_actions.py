@@ -201,8 +201,8 @@ async def test_the_check_goes_by_two_names(api: ServedApi) -> None:
     both = {"healthCheck": {"targetPort": 81}, "healthCheckConfig": {"targetPort": 82}}
     created = await api.request_create(healthCheckConfig={"targetPort": 81})
     await act(api, f"/{instance_id}/start", {"healthCheck": {"targetPort": 82}})
-    made = (await api.env.reading.instance(created.json["instanceId"])).instance
-    started = (await api.env.reading.instance(instance_id)).instance
+    made = (await api.env.queries.instance(created.json["instanceId"])).instance
+    started = (await api.env.queries.instance(instance_id)).instance
 
     assert (made.health_spec.target_port, started.health_spec.target_port) == (81, 82)
     for refused in (await api.request_create(**both), await act(api, f"/{instance_id}/restart", both)):
@@ -225,7 +225,7 @@ async def test_a_start_uses_its_own_health_check_and_webhook(api: ServedApi) -> 
     instance_id = await at_rest(api, Phase.EXITED, Sighting.EXITED)
     body = {"healthCheckConfig": {"timeoutMs": "2000"}, "targetPort": 81}
     await act(api, f"/{instance_id}/start", body)
-    instance = (await api.env.reading.instance(instance_id)).instance
+    instance = (await api.env.queries.instance(instance_id)).instance
 
     assert (instance.health_spec.timeout_ms, instance.health_spec.target_port) == (2000, 81)
     assert instance.request.health.target_port is None
@@ -260,7 +260,7 @@ async def test_a_stop_takes_the_place_of_a_start(api: ServedApi) -> None:
     start = (await act(api, f"/{instance_id}/start")).json
     stop = await act(api, f"/{instance_id}/stop")
     again = await act(api, f"/{instance_id}/stop")
-    instance = (await api.env.reading.instance(instance_id)).instance
+    instance = (await api.env.queries.instance(instance_id)).instance
 
     assert (stop.status, instance.goal) == (202, Goal.STOPPED)
     assert (await api.get(f"/api/operations/{start['operationId']}")).json["status"] == "cancelled"
