@@ -282,7 +282,7 @@ async def _pauses(
         settings,
         base_url="http://127.0.0.1:9",  # nobody listens there
         api_key=SecretStr(KEY),
-        ledger=MemoryRateLimitStore(clock),
+        store=MemoryRateLimitStore(clock),
         clock=clock,
         metrics=metrics or Metrics(),
         jitter=lambda: 0.5,

@@ -67,10 +67,10 @@ async def guarding(
         base_url=address, api_key=SecretStr(key), timeout_seconds=timeout_seconds, clock=clock
     ) as bare:
         counted = Counted(bare)
-        gate = Throttle(MemoryRateLimitStore(clock), fixed=fixed, clock=clock, metrics=metrics)
+        throttle = Throttle(MemoryRateLimitStore(clock), fixed=fixed, clock=clock, metrics=metrics)
         guard = GuardedExchange(
             counted,
-            gate=gate,
+            throttle=throttle,
             breaker=Breaker(most_pause_seconds=60.0),
             most_retries=most_retries,
             clock=clock,
@@ -78,4 +78,4 @@ async def guarding(
             metrics=metrics,
         )
         yield Guarding(cloud=NovitaCloud(guard), guard=guard, counted=counted, metrics=metrics)
-        await gate.close()
+        await throttle.close()

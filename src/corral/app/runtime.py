@@ -81,7 +81,7 @@ async def open_runtime(
                 settings.provider,
                 base_url=base_url,
                 api_key=api_key,
-                ledger=DatabaseRateLimitStore(database),
+                store=DatabaseRateLimitStore(database),
                 clock=clock,
                 metrics=metrics,
                 jitter=random.random,

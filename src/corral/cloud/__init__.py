@@ -1,7 +1,7 @@
 """
-What we ask of the provider.
+The provider account, and the rate limiter, circuit breaker and retries around each call.
 
-Called by the engine and the catalog's readers; calls the provider's HTTP API, which only this folder speaks.
-Rule: an error says what may be done next (`domain/errors.py`), and an unclear answer to a change is never "transient".
-Start at `port.py`, the words the rest of the program uses; `guarded.py` is what happens around each call.
+Called by the engine. Calls the provider's HTTP API, which no other package does.
+Rule: the class of an error says what may be done next, and an unclear answer to a change is never "transient".
+Start with `port.py`, the interface; `guarded.py` shows what happens around each call.
 """

@@ -1,10 +1,10 @@
 """
-A circuit breaker: when the provider keeps failing, it is left alone for a while.
+A circuit breaker: when the provider keeps failing, it is not called for a while.
 
-Pure: time is an argument. CLOSED lets everything through and opens after so many failures in a row. OPEN lets nothing
-through until its pause is over. HALF_OPEN lets three at a time try: the first success closes it, a failure opens it
-again for twice as long. The end of a call that began before the last change of state says nothing about the present
-one, so it is ignored; tickets tell.
+Pure: time is an argument. CLOSED lets everything through and opens after a number of failures in a row. OPEN lets
+nothing through until its pause is over. HALF_OPEN lets three calls at a time through: the first success closes it, a
+failure opens it again for twice as long. A ticket records the state in which its call began; the end of a call from an
+earlier state is ignored.
 """
 
 from __future__ import annotations
@@ -15,14 +15,13 @@ from typing import Final
 
 FAILURES_TO_OPEN: Final = 5
 RETRIES_OF_OTHERS: Final = 2
-"""One call fails once more than it is retried; a breaker that opened on the failures of one call alone would be wrong
-about all the others."""
+"""One call fails once more than it is retried; the breaker must not open on the failures of one call alone."""
 FIRST_PAUSE_SECONDS: Final = 5.0
 MOST_TRIALS: Final = 3
 
 
 class BreakerState(StrEnum):
-    """Whether the provider is asked."""
+    """Whether the provider is called."""
 
     CLOSED = "CLOSED"
     OPEN = "OPEN"
@@ -31,9 +30,9 @@ class BreakerState(StrEnum):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Ticket:
-    """The right to one call; hand it back with how the call ended."""
+    """The right to one call; pass it to `leave` with the outcome."""
 
-    era: int
+    period: int
 
 
 def default_threshold(max_retries: int) -> int:
@@ -52,16 +51,16 @@ class Breaker:
         self._half_open = False
         self._failures = 0
         self._trials = 0
-        self._era = 0
+        self._period = 0
 
     def state(self, now: float) -> BreakerState:
-        """The state at *now*; a pause that is over counts as half open, though nobody tried yet."""
+        """The state at *now*; a pause that is over counts as half open, even before the first call."""
         if self._open_until is None:
             return BreakerState.CLOSED
         return BreakerState.HALF_OPEN if self._half_open or now >= self._open_until else BreakerState.OPEN
 
     def retry_after_seconds(self, now: float) -> float:
-        """How long until it is worth asking again."""
+        """Seconds until the next call may be sent."""
         return max(0.0, (self._open_until or 0.0) - now)
 
     def admits(self, now: float) -> bool:
@@ -75,7 +74,7 @@ class Breaker:
                 return self._trials < MOST_TRIALS
 
     def enter(self, now: float) -> Ticket | None:
-        """A ticket for one call, which must come back through `leave`; None when the provider is to be left alone."""
+        """A ticket for one call, to be passed to `leave`; None when the call must not be sent."""
         if not self.admits(now):
             return None
         if self.state(now) is BreakerState.HALF_OPEN:
@@ -83,11 +82,11 @@ class Breaker:
                 self._half_open = True
                 self._trials = 0
             self._trials += 1
-        return Ticket(self._era)
+        return Ticket(self._period)
 
     def leave(self, ticket: Ticket, *, healthy: bool | None, now: float) -> None:
-        """The call ended: the provider answered (*healthy*), it failed, or nothing was learnt (None)."""
-        if ticket.era != self._era:
+        """The call ended: the provider answered (*healthy*), it failed, or the outcome shows neither (None)."""
+        if ticket.period != self._period:
             return
         if self._half_open:
             self._trials -= 1
@@ -107,11 +106,11 @@ class Breaker:
         self._open_until = now + self._pause
         self._half_open = False
         self._failures = 0
-        self._era += 1
+        self._period += 1
 
     def _close(self) -> None:
         self._pause = 0.0
         self._open_until = None
         self._half_open = False
         self._trials = 0
-        self._era += 1
+        self._period += 1

@@ -1,9 +1,9 @@
 """
-One request to a provider and what came of it: the seam between speaking HTTP and being careful about it.
+One request to a provider and its outcome: the interface between sending HTTP and guarding it.
 
 An `Exchange` sends exactly one request for each `ask`. `novita/http.py` is the bare one; `guarded.py` wraps it with the
-budget, the breaker and the retries. A `FaultError` says what is known of the request's fate; it never leaves this
-folder: `novita/client.py` turns it into a CloudError.
+rate limiter, the breaker and the retries. A `FaultError` holds the outcome of a failed request;
+`novita/client.py` turns it into a CloudError.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ MEBIBYTE = 1024 * 1024
 
 
 class CallOutcome(StrEnum):
-    """What is known of a request that did not succeed."""
+    """Whether a request that did not succeed may have been carried out."""
 
     DID_NOT_HAPPEN = "did_not_happen"
     """It was certainly not carried out; the same request may succeed later."""
@@ -28,9 +28,9 @@ class CallOutcome(StrEnum):
     NOT_HERE = "not_here"
     """This offer cannot be had; another may."""
     MAY_HAVE_HAPPENED = "may_have_happened"
-    """Nobody can tell from here; only a look can."""
+    """Unknown; only a lookup shows it."""
     THROTTLED = "throttled"
-    """It was not carried out because we ask too often."""
+    """It was not carried out because of the provider's rate limit."""
     GONE = "gone"
     """What it is about does not exist."""
     MONEY = "money"
@@ -41,9 +41,9 @@ class CallOutcome(StrEnum):
 
 class FaultError(Exception):
     """
-    A request that failed. Its text is ours: nothing the provider wrote gets in, except a reason from its own list.
+    A request that failed. Its text contains nothing the provider wrote, except a reason from its documented list.
 
-    `status` is None when there was no whole answer. `timed_out` tells a slow provider from a broken one.
+    `status` is None when there was no whole answer. `timed_out` distinguishes a slow provider from a broken one.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class FaultError(Exception):
 
     @property
     def blames_provider(self) -> bool:
-        """Whether it counts towards calling the provider broken: no answer, or none to be used; never a 4xx."""
+        """Whether it counts as a failure of the provider: no answer, or no usable one; never a 4xx."""
         return self.status is None or not 400 <= self.status < 500  # noqa: PLR2004  # the range HTTP gives refusals
 
 
@@ -75,7 +75,7 @@ class Call:
     """One request. The body may hold secrets, so it is kept out of `repr`."""
 
     endpoint: str
-    """Its name in logs and numbers: few and fixed."""
+    """Its name in logs and metrics, from a small fixed set."""
     method: Literal["GET", "POST"]
     path: str
     query: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -86,10 +86,10 @@ class Call:
     """The public code when what it is about does not exist."""
     most_bytes: int = MEBIBYTE
     """The longest answer that is read, after unpacking."""
-    patience_seconds: float = 30.0
-    """How long it waits for its turn in the budget; after that its caller had better come back than hold on."""
+    max_wait_seconds: float = 30.0
+    """How long it waits for a permit of the rate limiter; after that its caller retries later."""
     is_page: bool = False
-    """Whether it is one of many for one list, which need not go before other reads."""
+    """Whether it is one of many pages of one list, which other reads may overtake."""
     is_urgent: bool = False
     """Whether it ends a bill (a stop, a delete) and so goes before other changes."""
     before_send: Callable[[], Awaitable[None]] | None = field(default=None, repr=False)
@@ -97,11 +97,11 @@ class Call:
 
     @property
     def changes(self) -> bool:
-        """Whether it may change something: it goes before reads, and is repeated only if it surely did not happen."""
+        """Whether it may change something: it overtakes reads, and is repeated only if it certainly did not happen."""
         return self.method == "POST"
 
     def may_repeat(self, outcome: CallOutcome) -> bool:
-        """Whether sending it again is safe and of use after it met *outcome*."""
+        """Whether sending it again after *outcome* is safe and useful."""
         if outcome in {CallOutcome.DID_NOT_HAPPEN, CallOutcome.THROTTLED}:
             return True
         return outcome is CallOutcome.MAY_HAVE_HAPPENED and not self.changes

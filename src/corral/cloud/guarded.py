@@ -1,9 +1,9 @@
 """
-Asking the provider with care: within the budget, not while it is failing, and again where that is safe.
+Calls to the provider within the rate limit, not while it is failing, and repeated where that is safe.
 
-`GuardedExchange` wraps a bare exchange, request by request, so that every page of a listing and every repetition takes
-its own permit and tells the breaker how it went. Repeated is what is safe only: reads, and changes that certainly did
-not happen. Whatever may have happened goes back to the caller, who looks first.
+`GuardedExchange` wraps a bare exchange, request by request, so that every page of a listing and every retry takes its
+own permit and reports its outcome to the breaker. Only reads, and changes that certainly did not happen, are repeated.
+A change that may have happened is an error for the caller, which looks it up first.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ URGENT_DELAY_SECONDS: Final = 2.0
 The longest pause before a stop or delete that was not carried out is sent again.
 
 Longer, and a machine is billed for so long after throttling ended; shorter, and a provider that throttles is asked more
-often than it takes to find out that it no longer does.
+often than needed to notice that it stopped.
 """
 MOST_WAIT_SECONDS: Final = 60.0
-"""A provider that asks for a longer pause gets it from the caller, who comes back later; nobody waits here for it."""
+"""Where the provider asks for a longer pause, the call fails and the caller retries later."""
 JITTER: Final = 0.25
-"""A quarter either way keeps callers that failed together from coming back together."""
+"""A quarter either way, so that callers that failed together do not retry together."""
 
 
 FAILURES_OF_AN_OUTAGE: Final = 2
@@ -47,20 +47,20 @@ Shorter, and one slow listing counts as an outage."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reachability:
-    """What `/health` tells of the provider."""
+    """What `/health` shows of the provider."""
 
     breaker: BreakerState
     calls_per_minute: int
     """The present limit."""
     last_answer_at: datetime | None
-    """When it last answered anything, even a refusal."""
+    """When it last answered, even with a refusal."""
     last_failure_at: datetime | None
-    """When a request last failed by its fault."""
+    """When a request last failed because of the provider."""
     last_failure: str | None
     failures_in_a_row: int = 0
-    """Requests that failed by its fault since it last answered."""
+    """Requests that failed because of the provider since it last answered."""
     silent_seconds: float = 0.0
-    """For how long requests have been under way while it answered nothing."""
+    """For how long requests have been under way without any answer."""
 
     @property
     def is_reachable(self) -> bool:
@@ -81,7 +81,7 @@ class GuardedExchange:
         self,
         bare: Exchange,
         *,
-        gate: Throttle,
+        throttle: Throttle,
         breaker: Breaker,
         most_retries: int,
         clock: Clock,
@@ -89,11 +89,11 @@ class GuardedExchange:
         metrics: Metrics,
     ) -> None:
         self._bare = bare
-        self._gate = gate
+        self._throttle = throttle
         self._breaker = breaker
         self._most_retries = most_retries
         self._clock = clock
-        self._roll = jitter
+        self._jitter = jitter
         self._metrics = metrics
         self._last_answer_at: datetime | None = None
         self._last_failure_at: datetime | None = None
@@ -102,14 +102,14 @@ class GuardedExchange:
         self._answered_at = clock.monotonic()
         self._under_way: dict[Ticket, float] = {}
         self._shown_state: BreakerState | None = None
-        self._show_breaker()
+        self._update_breaker()
 
     async def ask(self, call: Call, answer: type[Answer]) -> Answer:
         """
         Send *call*, repeating it where that is safe.
 
-        Raises what the bare exchange last raised, CircuitOpenError without asking, or CloudTransientError when no
-        permit could be had in time.
+        Raises what the bare exchange last raised, CircuitOpenError without sending, or CloudTransientError when no
+        permit was granted in time.
         """
         attempt = 1
         while True:
@@ -127,10 +127,10 @@ class GuardedExchange:
             attempt += 1
 
     def snapshot(self) -> Reachability:
-        """How it stands with the provider."""
+        """Whether the provider can be reached, and how often it may be called."""
         return Reachability(
-            breaker=self._show_breaker(),
-            calls_per_minute=self._gate.limit,
+            breaker=self._update_breaker(),
+            calls_per_minute=self._throttle.limit,
             last_answer_at=self._last_answer_at,
             last_failure_at=self._last_failure_at,
             last_failure=self._last_failure,
@@ -145,12 +145,12 @@ class GuardedExchange:
         return self._clock.monotonic() - max(waiting_since, self._answered_at)
 
     async def _once(self, call: Call, answer: type[Answer]) -> Answer:
-        # Looked at before the wait, to fail fast; entered after it, because the world may have changed meanwhile.
+        # Checked before the wait, to fail fast; entered after it, because the state may have changed meanwhile.
         if not self._breaker.admits(self._clock.monotonic()):
             raise self._circuit_open(call)
-        permit = await self._gate.enter(
+        permit = await self._throttle.enter(
             change=call.changes,
-            patience_seconds=call.patience_seconds,
+            max_wait_seconds=call.max_wait_seconds,
             is_page=call.is_page,
             is_urgent=call.is_urgent,
         )
@@ -158,7 +158,7 @@ class GuardedExchange:
             ticket = self._breaker.enter(self._clock.monotonic())
             if ticket is None:
                 raise self._circuit_open(call)
-            self._show_breaker()
+            self._update_breaker()
             healthy: bool | None = None
             began = self._clock.monotonic()
             self._under_way[ticket] = began
@@ -169,7 +169,7 @@ class GuardedExchange:
                 healthy = not fault.blames_provider
                 self._note_failure(call, fault)
                 if fault.outcome is CallOutcome.THROTTLED:
-                    await self._gate.throttled(permit, fault.retry_after_seconds)
+                    await self._throttle.throttled(permit, fault.retry_after_seconds)
                 raise
             finally:
                 ended = self._clock.monotonic()
@@ -179,9 +179,9 @@ class GuardedExchange:
                     self._answered_at = ended if healthy else self._answered_at
                 self._metrics.provider_call_seconds.labels(call.endpoint).observe(ended - began)
                 self._breaker.leave(ticket, healthy=healthy, now=ended)
-                self._show_breaker()
+                self._update_breaker()
         finally:
-            self._gate.leave(permit)
+            self._throttle.leave(permit)
         self._last_answer_at = self._clock.now()
         self._metrics.provider_calls.labels(call.endpoint, "ok").inc()
         return found
@@ -197,7 +197,7 @@ class GuardedExchange:
     def _pause(self, attempt: int, fault: FaultError, most: float) -> float:
         """Seconds before the next attempt: what the provider asked for, or doubling from 1 s to *most*."""
         ours = delay(attempt, first=FIRST_DELAY_SECONDS, most=most)
-        return max(jittered(ours, spread=JITTER, jitter=self._roll()), fault.retry_after_seconds or 0.0)
+        return max(jittered(ours, spread=JITTER, jitter=self._jitter()), fault.retry_after_seconds or 0.0)
 
     def _circuit_open(self, call: Call) -> CircuitOpenError:
         self._metrics.provider_calls.labels(call.endpoint, "circuit_open").inc()
@@ -206,8 +206,8 @@ class GuardedExchange:
             retry_after_seconds=max(1.0, self._breaker.retry_after_seconds(self._clock.monotonic())),
         )
 
-    def _show_breaker(self) -> BreakerState:
-        """Tell the numbers and the log when the state changed."""
+    def _update_breaker(self) -> BreakerState:
+        """Return the state; update metrics and log if it changed."""
         now = self._clock.monotonic()
         state = self._breaker.state(now)
         if state is not self._shown_state:

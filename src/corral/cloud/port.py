@@ -1,9 +1,9 @@
 """
-What we need of a provider, in our words. `novita/client.py` is the one implementation.
+The provider as the rest of the program calls it. `novita/client.py` is the one implementation.
 
 Every call may raise a CloudError, and its class says what may be done next:
 CloudTransientError (certainly did not happen), CloudRefusedError (never will), CloudShortageError (not here, not now),
-CloudUnknownError (a change that may have happened: look before asking again).
+CloudUnknownError (a change that may have happened: look it up before sending another).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Credentials:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProviderCreate:
-    """Everything one create call says."""
+    """The content of one create call."""
 
     name: str
     product_id: str
@@ -71,7 +71,7 @@ class Cloud(Protocol):
         ...
 
     async def registry_credentials(self, auth_id: str) -> Credentials | None:
-        """The login behind *auth_id*, read anew each time; None when there is no such auth."""
+        """The login behind *auth_id*, never cached; None when there is no such auth."""
         ...
 
     async def create(self, order: ProviderCreate, *, before_send: BeforeSend | None = None) -> str:
@@ -111,5 +111,5 @@ class Cloud(Protocol):
         ...
 
     async def delete(self, provider_id: str) -> bool:
-        """Ask for deletion; returns whether the provider accepted it: False if it says that there is no such one."""
+        """Ask for deletion; returns False if the provider says that there is no such instance."""
         ...

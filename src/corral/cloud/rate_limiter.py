@@ -1,21 +1,21 @@
 """
-How often the provider may be asked, by all processes together.
+How often the provider may be called, by all processes together.
 
-Pure: a state, a time, and functions from one to the next; `RateLimitStore` keeps the state where every process sees it.
+Pure: functions of a state and a time; `RateLimitStore` keeps the state where every process sees it.
 
-*Never more than the limit in any minute.* Permits are counted by the second, and one is given only if those of the last
-62 seconds stay within the limit. That is a minute, plus one second because a second is counted whole, plus one for the
-way from the permit to the wire. A token bucket would allow its capacity on top of its rate.
+*Never more than the limit in any minute.* Permits are counted by the second, and one is granted only if those of the
+last 62 seconds stay within the limit. That is a minute, plus one second because a second is counted whole, plus one for
+the way from the permit to the wire. A token bucket would allow its capacity on top of its rate.
 
 *Stops and deletes overtake other changes.* They are *urgent*: every second they wait is billed. One call in 25 is kept
-for them, so that a stop or delete is sent at once however many creates wait for the rate limit. With *auto*, whose
-limit is an estimate, one of them may be sent every two seconds on top of it: after a spell of 429 the calls of the last
-minute are more than the new limit, and a delete would wait for a minute after the spell is over.
+for them, so that a stop or delete is sent at once however many creates wait for the rate limit. With *auto*,
+where the limit is an estimate, one of them may be sent every two seconds on top of it: after a series of 429 the calls
+of the last minute are more than the new limit, and a delete would wait for a minute after throttling ended.
 
 *Changes overtake reads.* Reads take two thirds of the limit at most, spaced evenly after a small burst, so that a
-create finds room at any time and a look at the world never waits for a minute to pass. When changes must wait
-all the same, reads of every process stand back until these had their turn, but for a tenth of the limit that changes
-never take: a flood of creates is worth nothing while nobody sees what came of them.
+create finds room at any time and a listing never waits for a minute. When changes must wait all the same, reads of
+every process wait for them, except for a tenth of the limit that changes never take: without observations, creates
+would not make progress either.
 
 *auto* begins at 300 a minute, halves on a 429 (once for all calls that were under way), grows by a tenth with each
 minute without one, and stays between 30 and 3,000.
@@ -59,22 +59,22 @@ after the provider is ready to stop them.
 BURST_SHARE: Final = 10
 """One part in ten may be read at once: a listing of thousands of instances fits."""
 YIELD_SECONDS: Final = 1.0
-"""How long after its turn a waiting change keeps reads back: the time in which it asks again."""
+"""How long after its turn a waiting change holds reads back: the time in which it asks again."""
 LARGEST_SLIP_SECONDS: Final = 1.0
-"""A clock that steps back by less stands still for as long; one that steps back further was set anew."""
+"""If the clock steps back by less, time stops for as long; if by more, the clock was set."""
 EPSILON: Final = 1e-6
 
 
 class RateLimiterState(msgspec.Struct, frozen=True, omit_defaults=True):
-    """All there is to remember. Times are unix seconds of the ledger's clock; every field has a default."""
+    """The stored state. Times are unix seconds of the store's clock; every field has a default."""
 
     limit: float = FIRST_LIMIT
     at: float = 0.0
-    """When it was last looked at."""
+    """When it was last revised."""
     second: int = 0
     """The second that the last of `counts` is about."""
     counts: tuple[int, ...] = ()
-    """Permits given in each second, oldest first."""
+    """Permits granted in each second, oldest first."""
     reads_from: float = 0.0
     """When the next read would be due if reads were evenly spaced."""
     kept_from: float = 0.0
@@ -82,7 +82,7 @@ class RateLimiterState(msgspec.Struct, frozen=True, omit_defaults=True):
     shut_until: float = 0.0
     """The provider asked for a pause (Retry-After) until then."""
     changes_first_until: float = 0.0
-    """Until then reads stand back, because a change waits."""
+    """Until then reads wait, because a change waits."""
     urgent_from: float = 0.0
     """When the next stop or delete may be sent although the limit is used up."""
     halved_at: float = 0.0
@@ -90,12 +90,12 @@ class RateLimiterState(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Grant(msgspec.Struct, frozen=True):
-    """What was given: so many changes and reads may be sent, at once; ask again for the rest after a while."""
+    """How many changes and reads may be sent now, and when to ask for the rest."""
 
     changes: int
     reads: int
     at: float
-    """When, by the ledger's clock: `throttled` wants it back."""
+    """When, by the store's clock; to be passed to `throttled`."""
     wait_seconds: float
     limit: int
     urgent: int = 0
@@ -103,12 +103,12 @@ class Grant(msgspec.Struct, frozen=True):
 
     @property
     def total(self) -> int:
-        """All permits given."""
+        """All permits granted."""
         return self.urgent + self.changes + self.reads
 
 
 class RateLimitStore(Protocol):
-    """Where the state is kept, and whose clock counts. One revision happens after the other, whoever asks."""
+    """Keeps the state and provides the clock; revisions of all processes happen one after the other."""
 
     async def revise(self, change: Callable[[bytes | None, float], tuple[bytes, Result]]) -> Result:
         """
@@ -120,7 +120,7 @@ class RateLimitStore(Protocol):
 
 
 class RateLimiter:
-    """The rules of one budget: a *fixed* number of calls a minute, or `auto` when it is None."""
+    """The rules of one rate limit: a *fixed* number of calls a minute, or `auto` when it is None."""
 
     def __init__(self, fixed: int | None) -> None:
         self._fixed = fixed
@@ -128,7 +128,7 @@ class RateLimiter:
     def take(
         self, state: RateLimiterState, now: float, *, changes: int, reads: int, urgent: int = 0
     ) -> tuple[RateLimiterState, Grant]:
-        """Give what can be given of so many *urgent* changes, other *changes* and *reads*, in this order."""
+        """Grant as many of these *urgent* changes, other *changes* and *reads* as possible, in this order."""
         state = self.at(state, now)
         now = state.at
         limit = self.limit(state)
@@ -136,46 +136,46 @@ class RateLimiter:
             return state, Grant(0, 0, now, state.shut_until - now, limit)
         kept = limit // KEPT_SHARE
         for_changes = limit - kept - limit // URGENT_SHARE
-        state, given_urgent = self._take_urgent(state, now, limit - kept, urgent)
-        given_changes = max(0, min(changes, for_changes - sum(state.counts)))
-        state = _counted(state, given_changes)
+        state, granted_urgent = self._take_urgent(state, now, limit - kept, urgent)
+        granted_changes = max(0, min(changes, for_changes - sum(state.counts)))
+        state = _counted(state, granted_changes)
         wait = 0.0
-        if given_urgent < urgent or given_changes < changes:
-            wait = self._wait_for_room(state, limit - kept if given_urgent < urgent else for_changes, now)
-            if given_urgent < urgent and self._fixed is None:
+        if granted_urgent < urgent or granted_changes < changes:
+            wait = self._wait_for_room(state, limit - kept if granted_urgent < urgent else for_changes, now)
+            if granted_urgent < urgent and self._fixed is None:
                 wait = min(wait, max(EPSILON, state.urgent_from - now))
             state = msgspec.structs.replace(
                 state, changes_first_until=max(state.changes_first_until, now + wait + YIELD_SECONDS)
             )
-        given_reads = 0
+        granted_reads = 0
         shared = for_changes - limit // RESERVED_SHARE
-        stand_back = now < state.changes_first_until - EPSILON
-        if reads and not stand_back and sum(state.counts) < shared:
-            state, given_reads, wait = self._take_reads(state, now, limit, shared, reads)
+        must_wait = now < state.changes_first_until - EPSILON
+        if reads and not must_wait and sum(state.counts) < shared:
+            state, granted_reads, wait = self._take_reads(state, now, limit, shared, reads)
         elif reads and kept:
-            state, given_reads, until_kept = self._take_kept(state, now, limit, kept, reads)
+            state, granted_reads, until_kept = self._take_kept(state, now, limit, kept, reads)
             # Room for reads may be there again long before what is kept for them.
             room = 0.0 if sum(state.counts) < shared else self._wait_for_room(state, shared, now)
             until_shared = max(room, state.changes_first_until - now)
             wait = min(filter(None, (wait, until_kept, until_shared)), default=0.0)
         elif reads:
             wait = max(wait, state.changes_first_until - now, self._wait_for_room(state, shared, now))
-        return state, Grant(given_changes, given_reads, now, wait, limit, given_urgent)
+        return state, Grant(granted_changes, granted_reads, now, wait, limit, granted_urgent)
 
     def charge(self, state: RateLimiterState, now: float, permits: int) -> RateLimiterState:
-        """Count *permits* that were given elsewhere, while this state could not be reached."""
+        """Count *permits* that were granted locally while this state could not be reached."""
         return _counted(self.at(state, now), permits)
 
     def throttled(
         self, state: RateLimiterState, now: float, *, granted_at: float, retry_after_seconds: float | None
     ) -> RateLimiterState:
-        """The provider answered 429 to a call whose permit was given at *granted_at*."""
+        """The provider answered 429 to a call with a permit granted at *granted_at*."""
         state = self.at(state, now)
         now = state.at
         if retry_after_seconds:
             state = msgspec.structs.replace(state, shut_until=max(state.shut_until, now + retry_after_seconds))
         halved = state.limit
-        if granted_at >= state.halved_at:  # calls that were under way at the last halving say nothing new
+        if granted_at >= state.halved_at:  # calls under way at the last halving are no new evidence
             halved = max(LEAST_LIMIT, state.limit / 2)
             state = msgspec.structs.replace(state, halved_at=now + EPSILON)
         return msgspec.structs.replace(state, limit=halved, grown_at=now)
@@ -185,7 +185,7 @@ class RateLimiter:
         return self._fixed if self._fixed is not None else int(state.limit + EPSILON)
 
     def at(self, state: RateLimiterState, now: float) -> RateLimiterState:
-        """The state moved on to *now*: old permits forgotten, the limit grown. Its `at` never runs backwards unseen."""
+        """The state at *now*: old permits dropped, the limit grown. `at` never runs backwards."""
         if now < state.at - LARGEST_SLIP_SECONDS:
             state = _shifted(state, now)
         now = max(now, state.at)
@@ -220,7 +220,7 @@ class RateLimiter:
         self, state: RateLimiterState, now: float, limit: int, shared: int, reads: int
     ) -> tuple[RateLimiterState, int, float]:
         burst = max(1, limit // BURST_SHARE)
-        # Spaced over the window, not the minute: a burst and what follows then fill it without ever standing still.
+        # Spaced over the window, not the minute: a burst and what follows then fill it without a pause.
         gap = WINDOW_SECONDS / max(1, shared - burst)
         room = shared - sum(state.counts)
         # Even spacing with a burst: the next may be sent up to `burst` places before it is due.
@@ -257,7 +257,7 @@ class RateLimiter:
 
 
 def decoded(raw: bytes | None, now: float) -> RateLimiterState:
-    """The state in *raw*. One that cannot be read (another release wrote it) is taken for a minute just used up."""
+    """The state in *raw*. An unreadable one (written by another release) counts as a minute just used up."""
     if raw is None:
         return RateLimiterState()
     try:
@@ -267,7 +267,7 @@ def decoded(raw: bytes | None, now: float) -> RateLimiterState:
 
 
 def encoded(state: RateLimiterState) -> bytes:
-    """The state as it is kept."""
+    """The state as it is stored."""
     return msgspec.json.encode(state)
 
 
@@ -279,7 +279,7 @@ def _counted(state: RateLimiterState, permits: int) -> RateLimiterState:
 
 
 def _shifted(state: RateLimiterState, now: float) -> RateLimiterState:
-    """The state after the clock was set back: as if no time had passed, so that nothing is forgotten or frozen."""
+    """The state after the clock was set back: as if no time had passed."""
     by = now - state.at
     return msgspec.structs.replace(
         state,

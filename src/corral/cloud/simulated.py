@@ -1,8 +1,8 @@
 """
-The provider's stand-in: `novitasim` as a child process, for people without a key.
+The simulator `novitasim` as a child process, for users without a provider key.
 
-It is a product of its own; this file only starts it and reads where it listens. Its account is kept in the data
-directory. One process owns it; others on the same data directory use the same one.
+This file only starts it and reads its address. Its account is kept in the data directory. One process owns it; others
+on the same data directory use the same one.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from corral.base.settings import Settings
 from corral.domain.errors import CloudTransientError, SettingsError
 
 API_KEY = "simulated"
-"""What the stand-in is sent; it takes any key."""
+"""The key sent to the simulator, which accepts any."""
 API_PATH = "/gpu-instance/openapi"
 START_WITHIN_SECONDS = 15.0
 _POLL_SECONDS = 0.05
 _STOP_WITHIN_SECONDS = 5.0
 _ENVIRONMENT = {"PATH": "/usr/bin:/bin", "LC_ALL": "C.UTF-8"}
-"""All that the simulator gets to see of ours: it needs none of it, and ours may hold WEBHOOK_SECRET."""
+"""The whole environment of the simulator: ours may contain secrets, such as WEBHOOK_SECRET."""
 
 
 class SimulatedProvider:
@@ -63,21 +63,21 @@ class SimulatedProvider:
         raise CloudTransientError(f"the provider simulator did not start; see {self._directory / 'log'}")
 
     def running(self) -> str | None:
-        """The base URL of a simulator that runs for this data directory, whoever started it."""
+        """The base URL of the simulator of this data directory, started by any process; None if there is none."""
         address = self._address()
         return None if address is None else address + API_PATH
 
     def needs_attention(self) -> bool:
         """
-        Whether `ensure` would have something to do: ours died, or its owner left.
+        Whether `ensure` has something to do: our simulator died, or its owner ended.
 
-        An owner that was killed leaves its address behind but not its lock, so the lock decides: whoever gets it owns
-        the simulator from here on.
+        A killed owner leaves its address behind but not its lock, so the lock decides: the process that gets it owns
+        the simulator from then on.
         """
         return self._ownership.claim() and not self._is_alive()
 
     async def stop(self) -> None:
-        """End it if it is ours."""
+        """End the simulator if this process owns it."""
         if self._child is not None:
             self._child.terminate()
             with contextlib.suppress(subprocess.TimeoutExpired):
@@ -100,7 +100,7 @@ class SimulatedProvider:
         """
         Whether the simulator of an owner that was killed listens no more, or *deadline* has passed.
 
-        It ends by itself within moments; started before that, ours would find its port taken and its account in use.
+        It ends by itself within moments; a new one started before that would find the port and the account in use.
         """
         address = self._address()
         if address is None or self._child is not None or self._clock.monotonic() > deadline:
@@ -124,9 +124,9 @@ class SimulatedProvider:
 
     def _last_port(self) -> str:
         """
-        The port it last had, so that addresses handed out stay true; any free one when that did not work.
+        The port it last had, so that published addresses stay valid; any free one if that fails.
 
-        The note is taken down as it is read: if the port is taken by now, the next try finds no note.
+        The file is removed when read: if the port is taken by now, the next try uses any port.
         """
         try:
             port = self._port_file.read_text(encoding="utf-8").strip()
@@ -160,7 +160,7 @@ class SimulatedProvider:
 async def opened_provider(
     settings: Settings, clock: Clock
 ) -> AsyncGenerator[tuple[SimulatedProvider | None, str, SecretStr]]:
-    """Where the provider is and the key to it; without a key, a simulator runs for as long as this is open."""
+    """The address and key of the provider; without a key, a simulator runs for as long as this is open."""
     if settings.provider.api_key is not None:
         yield None, settings.provider.base_url, settings.provider.api_key
         return

@@ -1,15 +1,14 @@
 """
-The way to the provider: requests wait here for a permit of the shared budget.
+Requests to the provider wait here for a permit of the shared rate limiter.
 
 Stops and deletes go before other changes, and changes before reads.
 
-Of reads, every third is a page of a long list while there are others: who asks after one instance does not wait for a
-whole listing, and a listing comes to its end whoever asks.
+Every third read is a page of a long list while other reads wait: a lookup does not wait for a whole listing, and a
+listing finishes under any load.
 
-One task asks the ledger for all who wait, so a burst costs one revision, not one each. Where the ledger cannot be
-reached, a quarter of the last known limit is given locally, on top of what was known to be used; the permits given so
-are charged to the ledger when it is back. That is the one case in which several processes together might exceed the
-limit, and it is counted.
+One task asks the store for all waiters, so a burst costs one revision, not one each. While the store cannot be reached,
+a quarter of the last known limit is granted locally, on top of what was known to be used; those permits are charged to
+the store when it is back. Only then may several processes together exceed the limit, and a metric counts it.
 """
 
 from __future__ import annotations
@@ -31,25 +30,25 @@ from corral.domain.errors import CloudTransientError, StoreError
 Result = TypeVar("Result")
 
 MOST_IN_FLIGHT: Final = 100
-"""Requests on their way at once. More would queue in the connection pool, with their permits growing old there."""
+"""Requests in flight at once. More would queue in the connection pool while their permits age."""
 MOST_READS_IN_FLIGHT: Final = 80
 """Reads that hang must not keep changes from being sent."""
 URGENT_IN_FLIGHT: Final = 10
-"""Stops and deletes may be on their way beside those: creates that hang must not keep them from being sent."""
+"""Stops and deletes in flight beside those: creates that hang must not keep them from being sent."""
 READS_TO_A_PAGE: Final = 2
 """Other reads that may go between two pages of a list."""
 RETRY_AFTER_SECONDS: Final = 30.0
-"""When to come back for a permit that could not be had in time."""
+"""When to retry after no permit was granted in time."""
 URGENT_RETRY_AFTER_SECONDS: Final = 2.0
 """The same for a stop or delete: every second is billed, and few of them wait."""
 LOCAL_SHARE: Final = 4
-"""Without the ledger a process takes one part in four: a few processes stay within the limit together."""
+"""Without the store a process uses one part in four: a few processes stay within the limit together."""
 LOCAL_SECONDS: Final = 5.0
-"""How long the ledger is left alone after it failed; finding out again costs up to a connection's time-out."""
+"""How long the store is not asked after it failed; each failure costs up to a connection's time-out."""
 
 
 class Lane(Enum):
-    """The queues of a gate, in the order in which they are served."""
+    """The queues, in the order in which they are served."""
 
     URGENT = auto()
     """Stops and deletes."""
@@ -79,44 +78,44 @@ class _Waiter:
 
 
 class Throttle:
-    """The gate of one process. *fixed* is a limit a minute, None learns it."""
+    """The throttle of one process. *fixed* is a limit a minute; None learns it."""
 
-    def __init__(self, ledger: RateLimitStore, *, fixed: int | None, clock: Clock, metrics: Metrics) -> None:
-        self._ledger = ledger
+    def __init__(self, store: RateLimitStore, *, fixed: int | None, clock: Clock, metrics: Metrics) -> None:
+        self._store = store
         self._fixed = fixed
-        self._budget = RateLimiter(fixed)
+        self._limiter = RateLimiter(fixed)
         self._clock = clock
         self._metrics = metrics
         self._waiting: dict[Lane, deque[_Waiter]] = {lane: deque() for lane in Lane}
         self._in_flight = dict.fromkeys(Lane, 0)
         self._reads_since_page = 0
-        self._stirred = asyncio.Event()
-        self._pump: asyncio.Task[None] | None = None
+        self._changed = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
         self._known = RateLimiterState()
-        self._ledger_away_until: float | None = None
-        self._owed = 0
+        self._store_away_until: float | None = None
+        self._uncharged = 0
         self._short = False
         self._note_limit()
 
     async def enter(
-        self, *, change: bool, patience_seconds: float, is_page: bool = False, is_urgent: bool = False
+        self, *, change: bool, max_wait_seconds: float, is_page: bool = False, is_urgent: bool = False
     ) -> Permit:
         """
-        Wait for a permit; hand it back through `leave` when the request ended.
+        Wait for a permit; pass it to `leave` when the request ended.
 
         *is_page*: one of many of a list. *is_urgent*: a change that goes before the others. Raises CloudTransientError
-        when none could be had in time.
+        when none was granted in time.
         """
         lane = Lane.URGENT if is_urgent else Lane.CHANGE if change else Lane.READ
-        waiter = _Waiter(lane=lane, is_page=is_page, deadline=self._clock.monotonic() + patience_seconds)
+        waiter = _Waiter(lane=lane, is_page=is_page, deadline=self._clock.monotonic() + max_wait_seconds)
         self._waiting[lane].append(waiter)
-        self._stir(change=change)
-        if self._pump is None or self._pump.done():
-            self._pump = asyncio.create_task(self._run())
+        self._wake(change=change)
+        if self._task is None or self._task.done():
+            self._task = asyncio.create_task(self._run())
         try:
             return await waiter.future
         except asyncio.CancelledError:
-            # The permit may have been given in the same instant; its place must not stay taken.
+            # Granted and cancelled in the same tick: release the slot.
             if waiter.future.done() and not waiter.future.cancelled() and waiter.future.exception() is None:
                 self.leave(waiter.future.result())
             raise
@@ -124,14 +123,14 @@ class Throttle:
     def leave(self, permit: Permit) -> None:
         """The request ended."""
         self._in_flight[permit.lane] -= 1
-        self._stir(change=bool(self._waiting[Lane.URGENT] or self._waiting[Lane.CHANGE]))
+        self._wake(change=bool(self._waiting[Lane.URGENT] or self._waiting[Lane.CHANGE]))
 
     async def throttled(self, permit: Permit, retry_after_seconds: float | None) -> None:
         """The provider answered 429 to the request of *permit*."""
 
         def change(state: RateLimiterState, now: float) -> tuple[RateLimiterState, None]:
             granted_at = min(permit.granted_at, now)
-            return self._budget.throttled(
+            return self._limiter.throttled(
                 state, now, granted_at=granted_at, retry_after_seconds=retry_after_seconds
             ), None
 
@@ -141,56 +140,56 @@ class Throttle:
             log.warning("cloud.budget_halved", limit=self.limit, before=before)
 
     async def close(self) -> None:
-        """Turn everybody away."""
-        if self._pump is not None:
-            self._pump.cancel()
+        """Fail every waiter."""
+        if self._task is not None:
+            self._task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
-                await self._pump
+                await self._task
         for waiter in self._waiters():
             waiter.future.set_exception(CloudTransientError("this process no longer asks the provider"))
 
     async def _run(self) -> None:
-        """Give permits until nobody waits."""
+        """Grant permits until there are no waiters."""
         try:
             while self._waiters():
                 self._short = False
-                self._stirred.clear()
+                self._changed.clear()
                 wait = await self._serve()
                 self._short = wait is not None
                 if self._waiters():
                     await self._pause(wait)
-        except Exception as error:  # noqa: BLE001  # this task's outermost frame: it must reach those who wait
+        except Exception as error:  # noqa: BLE001  # this task's outermost frame: it must reach the waiters
             for waiter in self._waiters():
                 waiter.future.set_exception(error)
 
-    def _stir(self, *, change: bool) -> None:
-        """Have a look at those who wait; when the budget is short, only a change is worth asking the ledger again."""
+    def _wake(self, *, change: bool) -> None:
+        """Serve the waiters; while permits are short, only a change asks the store again."""
         if change or not self._short:
-            self._stirred.set()
+            self._changed.set()
 
     async def _serve(self) -> float | None:
-        """One round; returns the seconds to wait for more permits, or None when only an end in flight can help."""
-        self._drop_the_late()
+        """One round; returns the seconds until more permits, or None when only the end of a request can help."""
+        self._fail_overdue()
         urgent, changes, reads = self._admissible()
         if not urgent + changes + reads:
             return None
 
         def take(state: RateLimiterState, now: float) -> tuple[RateLimiterState, Grant]:
-            return self._budget_now().take(state, now, urgent=urgent, changes=changes, reads=reads)
+            return self._current_limiter().take(state, now, urgent=urgent, changes=changes, reads=reads)
 
         grant = await self._revise(take)
-        self._hand_out(Lane.URGENT, count=grant.urgent, granted_at=grant.at)
-        self._hand_out(Lane.CHANGE, count=grant.changes, granted_at=grant.at)
-        self._hand_out(Lane.READ, count=grant.reads, granted_at=grant.at)
+        self._grant(Lane.URGENT, count=grant.urgent, granted_at=grant.at)
+        self._grant(Lane.CHANGE, count=grant.changes, granted_at=grant.at)
+        self._grant(Lane.READ, count=grant.reads, granted_at=grant.at)
         if grant.total == urgent + changes + reads:
             return None
         wait = grant.wait_seconds
-        if self._ledger_away_until is not None:  # our copy may be used up for a minute; the ledger may be back sooner
-            wait = min(wait, self._ledger_away_until - self._clock.monotonic())
+        if self._store_away_until is not None:  # our copy may be used up for a minute; the store may be back sooner
+            wait = min(wait, self._store_away_until - self._clock.monotonic())
         return max(wait, rate_limiter.EPSILON)
 
     def _admissible(self) -> tuple[int, int, int]:
-        """How many of those who wait may be sent, by lane, as far as requests in flight allow."""
+        """How many waiters may be sent, by lane, as far as requests in flight allow."""
         self._waiters()
         in_flight = self._in_flight
         free = MOST_IN_FLIGHT + URGENT_IN_FLIGHT - sum(in_flight.values())
@@ -200,7 +199,7 @@ class Throttle:
         reads = min(len(self._waiting[Lane.READ]), free - changes, MOST_READS_IN_FLIGHT - in_flight[Lane.READ])
         return urgent, changes, max(0, reads)
 
-    def _hand_out(self, lane: Lane, *, count: int, granted_at: float) -> None:
+    def _grant(self, lane: Lane, *, count: int, granted_at: float) -> None:
         self._waiters()
         queue = self._waiting[lane]
         while count and queue:
@@ -217,12 +216,12 @@ class Throttle:
         return waiter
 
     async def _pause(self, wait: float | None) -> None:
-        """Until the time is up, somebody arrives, a request ends, or the most patient loses patience."""
-        patience = min(waiter.deadline for waiter in self._waiters()) - self._clock.monotonic()
-        seconds = patience if wait is None else min(wait, patience)
-        await is_set_within(self._stirred, max(seconds, rate_limiter.EPSILON), self._clock)
+        """Wait until *wait* is over, a waiter arrives, a request ends, or the first deadline of a waiter."""
+        until_deadline = min(waiter.deadline for waiter in self._waiters()) - self._clock.monotonic()
+        seconds = until_deadline if wait is None else min(wait, until_deadline)
+        await is_set_within(self._changed, max(seconds, rate_limiter.EPSILON), self._clock)
 
-    def _drop_the_late(self) -> None:
+    def _fail_overdue(self) -> None:
         now = self._clock.monotonic()
         for waiter in self._waiters():
             if waiter.deadline <= now:
@@ -230,59 +229,61 @@ class Throttle:
                 is_urgent = waiter.lane is Lane.URGENT
                 waiter.future.set_exception(
                     CloudTransientError(
-                        f"the budget of {self.limit} provider calls a minute is used up; ask again later",
+                        f"the rate limit of {self.limit} provider calls a minute is used up; try again later",
                         retry_after_seconds=URGENT_RETRY_AFTER_SECONDS if is_urgent else RETRY_AFTER_SECONDS,
                     )
                 )
 
     def _waiters(self) -> list[_Waiter]:
-        """Those who still wait; who got a permit, was turned away or left is forgotten."""
+        """The waiters without a result; the others are removed."""
         for lane, queue in self._waiting.items():
             self._waiting[lane] = deque(waiter for waiter in queue if not waiter.future.done())
         return [waiter for queue in self._waiting.values() for waiter in queue]
 
-    def _budget_now(self) -> RateLimiter:
-        if self._ledger_away_until is None:
-            return self._budget
-        return RateLimiter(max(1, self._budget.limit(self._known) // LOCAL_SHARE))
+    def _current_limiter(self) -> RateLimiter:
+        if self._store_away_until is None:
+            return self._limiter
+        return RateLimiter(max(1, self._limiter.limit(self._known) // LOCAL_SHARE))
 
     async def _revise(self, change: Callable[[RateLimiterState, float], tuple[RateLimiterState, Result]]) -> Result:
         """Revise the shared state; while it cannot be reached, our copy of it."""
-        if self._ledger_away_until is not None and self._clock.monotonic() < self._ledger_away_until:
+        if self._store_away_until is not None and self._clock.monotonic() < self._store_away_until:
             return self._revise_locally(change)
-        was_away, self._ledger_away_until = self._ledger_away_until is not None, None
-        # Permits older than the window are nobody's concern any more.
-        owed = min(self._owed, sum(self._budget.at(self._known, self._local_now()).counts)) if self._owed else 0
+        was_away, self._store_away_until = self._store_away_until is not None, None
+        # Permits older than the window no longer count.
+        uncharged = (
+            min(self._uncharged, sum(self._limiter.at(self._known, self._local_now()).counts)) if self._uncharged else 0
+        )
 
         def shared(raw: bytes | None, now: float) -> tuple[bytes, tuple[RateLimiterState, Result]]:
-            state = self._budget.charge(rate_limiter.decoded(raw, now), now, owed)
+            state = self._limiter.charge(rate_limiter.decoded(raw, now), now, uncharged)
             state, result = change(state, now)
             return rate_limiter.encoded(state), (state, result)
 
         try:
-            self._known, result = await self._ledger.revise(shared)
+            self._known, result = await self._store.revise(shared)
         except StoreError:
-            self._ledger_away_until = self._clock.monotonic() + LOCAL_SECONDS
+            self._store_away_until = self._clock.monotonic() + LOCAL_SECONDS
             if not was_away:
-                log.warning("cloud.budget_unshared", limit=self._budget_now().limit(self._known))
+                log.warning("cloud.budget_unshared", limit=self._current_limiter().limit(self._known))
             return self._revise_locally(change)
         if was_away:
-            log.info("cloud.budget_shared_again", owed=owed)
-        self._owed = 0
+            log.info("cloud.budget_shared_again", uncharged=uncharged)
+        self._uncharged = 0
         self._note_limit()
         return result
 
     def _revise_locally(self, change: Callable[[RateLimiterState, float], tuple[RateLimiterState, Result]]) -> Result:
         self._known, result = change(self._known, self._local_now())
         if isinstance(result, Grant):
-            self._owed += result.total
+            self._uncharged += result.total
             self._metrics.provider_permits_unshared.inc(result.total)
         self._note_limit()
         return result
 
     def _local_now(self) -> float:
-        """Our own clock, but never before what the ledger's last said."""
+        """Our own clock, but never before the store's last time."""
         return max(self._known.at, self._clock.now().timestamp())
 
     def _note_limit(self) -> None:
-        self.limit = self._budget_now().limit(self._known)
+        self.limit = self._current_limiter().limit(self._known)

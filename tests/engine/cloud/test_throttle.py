@@ -1,4 +1,4 @@
-"""The gate to the provider: who goes first, how many at once, and what if the shared budget is away."""
+"""The throttle to the provider: who goes first, how many at once, and what if the shared budget is away."""
 
 from __future__ import annotations
 
@@ -47,10 +47,10 @@ async def settle() -> None:
 
 
 class Crowd:
-    """Requests at a gate, and in which order they were let through."""
+    """Requests at a throttle, and in which order they were let through."""
 
-    def __init__(self, gate: Throttle) -> None:
-        self.gate = gate
+    def __init__(self, throttle: Throttle) -> None:
+        self.throttle = throttle
         self.through: list[str] = []
         self.refused: list[str] = []
         self.permits: list[Permit] = []
@@ -61,7 +61,7 @@ class Crowd:
 
     async def _one(self, name: str, *, change: bool, is_page: bool, is_urgent: bool) -> None:
         try:
-            permit = await self.gate.enter(change=change, patience_seconds=30, is_page=is_page, is_urgent=is_urgent)
+            permit = await self.throttle.enter(change=change, max_wait_seconds=30, is_page=is_page, is_urgent=is_urgent)
         except CloudTransientError:
             self.refused.append(name)
             return
@@ -70,7 +70,7 @@ class Crowd:
 
     def all_leave(self) -> None:
         for permit in self.permits:
-            self.gate.leave(permit)
+            self.throttle.leave(permit)
         self.permits.clear()
 
 
@@ -88,7 +88,7 @@ async def test_a_create_overtakes_reads_that_came_before(clock: SteppedClock) ->
     for n in range(2):
         crowd.come(f"create {n}", change=True)
     await settle()
-    await crowd.gate.close()
+    await crowd.throttle.close()
 
     assert crowd.through == ["read 0", "create 0", "create 1"]
 
@@ -113,7 +113,7 @@ async def test_a_delete_is_sent_at_once_while_hundreds_of_creates_wait(clock: St
         crowd.come(f"late delete {n}", change=True, is_urgent=True)
     clock.advance(34.0)
     await settle()
-    await crowd.gate.close()
+    await crowd.throttle.close()
 
     assert at_once == [f"delete {n}" for n in range(12)]
     assert [name for name in crowd.through if name.startswith("late")] == [f"late delete {n}" for n in range(14)]
@@ -129,7 +129,7 @@ async def test_a_delete_is_sent_while_as_many_creates_as_may_be_are_under_way(cl
     for n in range(URGENT_IN_FLIGHT + 1):
         crowd.come(f"delete {n}", change=True, is_urgent=True)
     await settle()
-    await crowd.gate.close()
+    await crowd.throttle.close()
 
     assert crowd.through[MOST_IN_FLIGHT:] == [f"delete {n}" for n in range(URGENT_IN_FLIGHT)]
 
@@ -147,7 +147,7 @@ async def test_pages_of_a_list_and_other_reads_take_turns(clock: SteppedClock) -
     for _ in range(12):
         clock.advance(1.0)
         await settle()
-    await crowd.gate.close()
+    await crowd.throttle.close()
 
     assert crowd.through[10:] == ["look 0", "look 1", "page 0", "look 2", "page 1", "page 2", "page 3"]
 
@@ -162,7 +162,7 @@ async def test_reads_continue_at_their_rate_as_time_passes(clock: SteppedClock) 
     for _ in range(20):
         clock.advance(1.0)
         await settle()
-    await crowd.gate.close()
+    await crowd.throttle.close()
 
     assert at_once == 10
     assert 28 <= len(crowd.through) <= 31
@@ -183,7 +183,7 @@ async def test_hanging_reads_do_not_keep_changes_back(clock: SteppedClock) -> No
 
     crowd.all_leave()
     await settle()
-    await crowd.gate.close()
+    await crowd.throttle.close()
 
     assert [name for name in crowd.through if name.startswith("create")] == [f"create {n}" for n in range(30)]
 
@@ -202,8 +202,8 @@ async def test_patience_ends(clock: SteppedClock) -> None:
 
 async def test_a_cancelled_waiter_takes_no_slot(clock: SteppedClock) -> None:
     """Also when it leaves in the very moment of its turn."""
-    gate = Throttle(MemoryRateLimitStore(clock), fixed=100_000, clock=clock, metrics=Metrics())
-    crowd = Crowd(gate)
+    throttle = Throttle(MemoryRateLimitStore(clock), fixed=100_000, clock=clock, metrics=Metrics())
+    crowd = Crowd(throttle)
     for n in range(MOST_IN_FLIGHT * 3):
         crowd.come(f"{n}", change=True)
         for _ in range(n % 5):
@@ -227,13 +227,13 @@ async def test_without_the_ledger_a_part_is_given_and_charged_later(clock: Stepp
         crowd.come(f"{n}", change=True)
     await settle()
     without = len(crowd.through)
-    limit_without = crowd.gate.limit
+    limit_without = crowd.throttle.limit
     asked = ledger.asked
     ledger.away = False
     clock.advance(6.0)
     crowd.come("one more", change=True)
     await settle()
-    await crowd.gate.close()
+    await crowd.throttle.close()
 
     assert (without, limit_without, asked) == (9, 10, 1)  # a tenth is kept for reads
     assert metrics.provider_permits_unshared._value.get() == 9
@@ -254,7 +254,7 @@ async def test_a_short_outage_of_the_limit_store_delays_calls_briefly(clock: Ste
     assert "late" not in crowd.through, "a quarter of the limit is used up"
     clock.advance(LOCAL_SECONDS + 1)
     await settle()
-    await crowd.gate.close()
+    await crowd.throttle.close()
 
     assert crowd.through[-1] == "late"
 
@@ -266,22 +266,22 @@ async def test_an_error_reaches_every_waiter(clock: SteppedClock) -> None:
         async def revise(self, _change: Callable[[bytes | None, float], tuple[bytes, Result]]) -> Result:
             raise ZeroDivisionError
 
-    gate = Throttle(BrokenStore(clock), fixed=40, clock=clock, metrics=Metrics())
+    throttle = Throttle(BrokenStore(clock), fixed=40, clock=clock, metrics=Metrics())
     with pytest.raises(ZeroDivisionError):
-        await gate.enter(change=False, patience_seconds=30)
+        await throttle.enter(change=False, max_wait_seconds=30)
 
 
 async def test_processes_on_one_database_share_one_limit(database: Database, clock: SteppedClock) -> None:
-    """Four gates, forty wishes each, thirty permits, four of them kept for others: together, not each."""
+    """Four throttles, forty wishes each, thirty permits, four of them kept for others: together, not each."""
     crowds = [
         Crowd(Throttle(DatabaseRateLimitStore(database), fixed=30, clock=clock, metrics=Metrics())) for _ in range(4)
     ]
     for crowd in crowds:
         for n in range(40):
             crowd.come(f"{n}", change=True)
-    await until(lambda: all(crowd.gate._short for crowd in crowds), what="each gate being told to wait")
+    await until(lambda: all(crowd.throttle._short for crowd in crowds), what="each throttle being told to wait")
     for crowd in crowds:
-        await crowd.gate.close()
+        await crowd.throttle.close()
         await asyncio.gather(*crowd.tasks)
 
     assert sum(len(crowd.through) for crowd in crowds) == 26
@@ -292,25 +292,25 @@ async def test_a_process_that_hangs_with_the_limit_row_locked_stops_no_other(
 ) -> None:
     """A holder that was suspended keeps the row locked; the others go on with their part."""
     monkeypatch.setattr("corral.store.tables.rate_limit.LOCK_SECONDS", 0.1)
-    gate = Throttle(DatabaseRateLimitStore(database), fixed=40, clock=clock, metrics=Metrics())
+    throttle = Throttle(DatabaseRateLimitStore(database), fixed=40, clock=clock, metrics=Metrics())
     async with database.transaction() as holder:
         await holder.execute("SELECT 1 FROM corral_provider_budget FOR UPDATE")
-        gate.leave(await gate.enter(change=True, patience_seconds=30))
-        while_held = gate.limit
+        throttle.leave(await throttle.enter(change=True, max_wait_seconds=30))
+        while_held = throttle.limit
     clock.advance(6.0)
-    gate.leave(await gate.enter(change=True, patience_seconds=30))
+    throttle.leave(await throttle.enter(change=True, max_wait_seconds=30))
 
-    assert (while_held, gate.limit) == (10, 40)
+    assert (while_held, throttle.limit) == (10, 40)
 
 
 async def test_a_closed_database_leaves_a_part_of_the_budget(database: Database, clock: SteppedClock) -> None:
     """Creates go on while the database restarts."""
-    gate = Throttle(DatabaseRateLimitStore(database), fixed=40, clock=clock, metrics=Metrics())
-    gate.leave(await gate.enter(change=True, patience_seconds=30))
+    throttle = Throttle(DatabaseRateLimitStore(database), fixed=40, clock=clock, metrics=Metrics())
+    throttle.leave(await throttle.enter(change=True, max_wait_seconds=30))
     await database.pool.close()
-    gate.leave(await gate.enter(change=True, patience_seconds=30))
+    throttle.leave(await throttle.enter(change=True, max_wait_seconds=30))
 
-    assert gate.limit == 10
+    assert throttle.limit == 10
 
 
 async def test_a_throttled_process_slows_the_others(database: Database, clock: SteppedClock) -> None:
@@ -318,9 +318,9 @@ async def test_a_throttled_process_slows_the_others(database: Database, clock: S
     one, other = (
         Throttle(DatabaseRateLimitStore(database), fixed=None, clock=clock, metrics=Metrics()) for _ in range(2)
     )
-    permit = await one.enter(change=True, patience_seconds=30)
+    permit = await one.enter(change=True, max_wait_seconds=30)
     await one.throttled(permit, None)
     one.leave(permit)
-    other.leave(await other.enter(change=True, patience_seconds=30))
+    other.leave(await other.enter(change=True, max_wait_seconds=30))
 
     assert (one.limit, other.limit) == (150, 150)

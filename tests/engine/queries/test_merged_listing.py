@@ -67,7 +67,7 @@ async def calling(database: Database, *, ttl_seconds: int, retries: int = 3) -> 
             ),
             base_url=sim.base_url,
             api_key=SecretStr("key"),
-            ledger=MemoryRateLimitStore(clock),
+            store=MemoryRateLimitStore(clock),
             clock=clock,
             metrics=Metrics(),
             jitter=lambda: 0.5,

@@ -28,7 +28,7 @@ async def account(answer: Answering, clock: RacingClock, **settings: object) -> 
             ProviderSettings.model_validate(settings),
             base_url=address,
             api_key=SecretStr("k"),
-            ledger=MemoryRateLimitStore(clock),
+            store=MemoryRateLimitStore(clock),
             clock=clock,
             metrics=Metrics(),
             jitter=lambda: 0.5,

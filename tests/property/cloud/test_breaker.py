@@ -78,8 +78,8 @@ class BreakerMachine(RuleBasedStateMachine):
     @invariant()
     def no_more_than_three_try_at_once(self) -> None:
         if self.state() is BreakerState.HALF_OPEN:
-            era = max((ticket.era for ticket, _ in self.under_way), default=0)
-            trying = [ticket for ticket, is_trial in self.under_way if is_trial and ticket.era == era]
+            era = max((ticket.period for ticket, _ in self.under_way), default=0)
+            trying = [ticket for ticket, is_trial in self.under_way if is_trial and ticket.period == era]
             assert len(trying) <= MOST_TRIALS
 
 

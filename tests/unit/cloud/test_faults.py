@@ -65,15 +65,15 @@ def test_every_documented_reason_is_classified(reason: str) -> None:
     """A reason that fell through to its status would be a guess."""
     fault = refused(STATUS.get(reason, 400), reason, "some words")
 
-    assert reason in faults.FATE_BY_REASON
-    assert fault.outcome is faults.FATE_BY_REASON[reason]
+    assert reason in faults.OUTCOME_BY_REASON
+    assert fault.outcome is faults.OUTCOME_BY_REASON[reason]
     assert isinstance(faults.error_for(fault, CHANGE), CloudError)
     assert isinstance(faults.error_for(fault, READ), CloudError)
 
 
 def test_the_table_holds_nothing_undocumented_but_the_image_apis_bad_key() -> None:
     """The table is the provider's list, so that the two can be compared."""
-    assert set(faults.FATE_BY_REASON) - set(DOCUMENTED) == {"INVALID_API_KEY"}
+    assert set(faults.OUTCOME_BY_REASON) - set(DOCUMENTED) == {"INVALID_API_KEY"}
 
 
 @pytest.mark.parametrize(

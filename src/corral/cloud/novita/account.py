@@ -1,4 +1,4 @@
-"""The account at novita.ai, put together: HTTP, the guard around it, and the client on top."""
+"""Builds the provider account: HTTP, the guard around it, and the client on top."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from corral.cloud.throttle import Throttle
 
 
 class GuardedCloud(NovitaCloud):
-    """A `Cloud` that keeps to the budget, leaves a failing provider alone, and repeats what is safe to repeat."""
+    """A `Cloud` with rate limiter, circuit breaker and retries."""
 
     def __init__(self, guard: GuardedExchange) -> None:
         super().__init__(guard)
         self._guard = guard
 
     def snapshot(self) -> Reachability:
-        """How it stands with the provider, for `/health`."""
+        """Whether the provider can be reached, for `/health`."""
         return self._guard.snapshot()
 
 
@@ -36,7 +36,7 @@ async def opened_account(
     *,
     base_url: str,
     api_key: SecretStr,
-    ledger: RateLimitStore,
+    store: RateLimitStore,
     clock: Clock,
     metrics: Metrics,
     jitter: Callable[[], float],
@@ -44,18 +44,18 @@ async def opened_account(
     """
     The account for as long as this is open.
 
-    Address and key are apart from *settings* because the simulator may stand in for the provider; *jitter* gives
+    Address and key are not taken from *settings* because the simulator may replace the provider; *jitter* gives
     numbers in [0, 1).
     """
     limit = settings.rate_limit_per_minute
-    gate = Throttle(ledger, fixed=None if limit == "auto" else limit, clock=clock, metrics=metrics)
+    throttle = Throttle(store, fixed=None if limit == "auto" else limit, clock=clock, metrics=metrics)
     threshold = settings.breaker_threshold or default_threshold(settings.max_retry_attempts)
     breaker = Breaker(most_pause_seconds=settings.breaker_recovery_ms / 1000, threshold=threshold)
     timeout_seconds = settings.request_timeout_ms / 1000
     async with HttpExchange(base_url=base_url, api_key=api_key, timeout_seconds=timeout_seconds, clock=clock) as bare:
         guard = GuardedExchange(
             bare,
-            gate=gate,
+            throttle=throttle,
             breaker=breaker,
             most_retries=settings.max_retry_attempts,
             clock=clock,
@@ -65,4 +65,4 @@ async def opened_account(
         try:
             yield GuardedCloud(guard)
         finally:
-            await gate.close()
+            await throttle.close()

@@ -1,8 +1,8 @@
 """
 The provider novita.ai as a `Cloud`.
 
-Each method is one call (a listing: one for each page) and its translation. Care, that is budget, breaker and retries,
-is the exchange's matter.
+Each method is one call (a listing: one for each page) and its translation. The exchange does rate limiting, breaker and
+retries.
 """
 
 from __future__ import annotations
@@ -29,15 +29,14 @@ MOST_LISTING_BYTES: Final = 32 * MEBIBYTE
 """A page of 100 instances is some 200 KB; a server that gives all 10,000 at once still fits, a bomb does not."""
 MOST_CATALOG_BYTES: Final = 8 * MEBIBYTE
 """A few hundred products of a kilobyte each, ten times over."""
-PAGE_PATIENCE_SECONDS: Final = 300.0
+PAGE_MAX_WAIT_SECONDS: Final = 300.0
 """
-How long a page of the listing waits for its turn in the budget.
+How long a page of the listing waits for a permit of the rate limiter.
 
-One page given up spoils the whole listing, and the calls that the others cost; with the least budget there is, and
-changes before it, a page comes up every 20 s.
+One page given up wastes the whole listing; with the lowest limit and changes before it, a page gets a permit in 20 s.
 """
-MOST_STRANGE_WORDS: Final = 100
-"""Unknown words are logged once each; past so many somebody is inventing them."""
+MOST_UNKNOWN_STATUSES: Final = 100
+"""Unknown statuses are logged once each, up to this many."""
 
 
 class NovitaCloud:
@@ -47,7 +46,7 @@ class NovitaCloud:
         self._exchange = exchange
         self._first_page: int | None = None
         self._first_templates_page: int | None = None
-        self._strange_words: set[str] = set()
+        self._unknown_statuses: set[str] = set()
 
     async def products(self, *, cluster_id: str | None, billing_mode: BillingMode) -> Sequence[Product]:
         """Products for sale, with their stock in *cluster_id* when it is given."""
@@ -89,7 +88,7 @@ class NovitaCloud:
         return tuple(found for found in reading.items if found is not None)
 
     async def registry_credentials(self, auth_id: str) -> Credentials | None:
-        """The login behind *auth_id*, read anew each time; None when there is no such auth."""
+        """The login behind *auth_id*, never cached; None when there is no such auth."""
         call = _read_call("registry_auths", "/v1/repository/auths", {}, most_bytes=MOST_CATALOG_BYTES)
         answer = await self._ask(call, wire.RegistryAuths)
         for auth in answer.data or []:
@@ -127,7 +126,7 @@ class NovitaCloud:
         if found is None:
             # An empty answer is no proof of absence.
             raise error_for(FaultError(CallOutcome.MAY_HAVE_HAPPENED, "an answer without an id"), call)
-        self._note_word(found.provider_status)
+        self._log_unknown_status(found.provider_status)
         return found
 
     async def instances(self) -> Listing:
@@ -140,8 +139,8 @@ class NovitaCloud:
         """
         The instances called *name*, by one call.
 
-        The provider's filter is fuzzy, and how is not documented: an empty answer means something only if the filter
-        finds what is known to exist.
+        The provider's filter is fuzzy and not documented: an empty answer is evidence only if the filter finds what is
+        known to exist.
         """
         found = await self.named_like(name)
         return replace(found, instances=tuple(seen for seen in found.instances if seen.name == name))
@@ -167,7 +166,7 @@ class NovitaCloud:
         await self._act("restart", provider_id)
 
     async def delete(self, provider_id: str) -> bool:
-        """Ask for deletion; returns whether the provider accepted it: False if it says that there is no such one."""
+        """Ask for deletion; returns False if the provider says that there is no such instance."""
         try:
             await self._act("delete", provider_id)
         except CloudRefusedError as refused:
@@ -197,19 +196,19 @@ class NovitaCloud:
             "/v1/gpu/instances",
             query,
             most_bytes=MOST_LISTING_BYTES,
-            patience_seconds=PAGE_PATIENCE_SECONDS,
+            max_wait_seconds=PAGE_MAX_WAIT_SECONDS,
             is_page=True,
         )
         answer = await self._ask(call, wire.Instances)
         total = values.total(answer.total)
         if answer.instances is None and total is None:
-            # An object with neither is not an empty account; taking it for one would make everything vanish.
+            # An object with neither is not an empty account: every record would count as vanished.
             raise error_for(FaultError(CallOutcome.MAY_HAVE_HAPPENED, "an answer without instances"), call)
         items: list[tuple[str, ProviderInstance]] = []
         for seen in answer.instances or []:
             found = translate.instance(seen, detailed=False)
             if found is not None:
-                self._note_word(found.provider_status)
+                self._log_unknown_status(found.provider_status)
                 items.append((found.id, found))
         return Page(items=tuple(items), total=total, newest_first=_is_newest_first([found for _, found in items]))
 
@@ -232,11 +231,11 @@ class NovitaCloud:
         except FaultError as fault:
             raise error_for(fault, call) from fault
 
-    def _note_word(self, word: str) -> None:
-        """Log a word of no known meaning, the first time it is heard."""
-        known = translate.is_known(word) or word in self._strange_words
-        if not known and len(self._strange_words) < MOST_STRANGE_WORDS:
-            self._strange_words.add(word)
+    def _log_unknown_status(self, word: str) -> None:
+        """Log a status of unknown meaning, the first time it occurs."""
+        known = translate.is_known(word) or word in self._unknown_statuses
+        if not known and len(self._unknown_statuses) < MOST_UNKNOWN_STATUSES:
+            self._unknown_statuses.add(word)
             log.warning("cloud.word_unknown", word=word[:64])
 
 
@@ -248,7 +247,7 @@ def _read_call(
     about: str = "",
     missing_code: str = "NOVITA_API_ERROR",
     most_bytes: int = MEBIBYTE,
-    patience_seconds: float = 30.0,
+    max_wait_seconds: float = 30.0,
     is_page: bool = False,
 ) -> Call:
     return Call(
@@ -259,13 +258,13 @@ def _read_call(
         about=about,
         missing_code=missing_code,
         most_bytes=most_bytes,
-        patience_seconds=patience_seconds,
+        max_wait_seconds=max_wait_seconds,
         is_page=is_page,
     )
 
 
 def _is_newest_first(page: Sequence[ProviderInstance]) -> bool:
-    """Whether creation times go down, and not all the same (which would tell nothing)."""
+    """Whether creation times go down, and are not all the same."""
     times = [found.created_at for found in page if found.created_at is not None]
     return (
         len(times) == len(page) > 1

@@ -1,8 +1,8 @@
 """
-What a failed request to the provider means: three tables, and the way from them to our errors.
+What a failed request to the provider means: three tables, and the mapping from them to our errors.
 
 By reason (the provider's own list, complete), by words in its message (it often gives a general reason and the real
-one in the text), by HTTP status; and by the HTTP library's exceptions. Whatever no table knows *may have happened*.
+one in the text), by HTTP status; and by the HTTP library's exceptions. Anything in no table *may have happened*.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ MOST_RETRY_AFTER_SECONDS: Final = 3600.0
 """Longest pause the provider may impose. Shorter, and a provider that asks for minutes is asked again too early, which
 may lengthen its limit; longer, and one wrong header stops deletes for as long, while machines are billed."""
 
-FATE_BY_REASON: Final[Mapping[str, CallOutcome]] = {
+OUTCOME_BY_REASON: Final[Mapping[str, CallOutcome]] = {
     # general
     "UNKNOWN": CallOutcome.MAY_HAVE_HAPPENED,
     "REQUEST": CallOutcome.NEVER_WILL,
     "VALIDATOR_PARAM": CallOutcome.NEVER_WILL,
     "RESOURCE_NOT_FOUND": CallOutcome.GONE,
-    "CONFLICT": CallOutcome.MAY_HAVE_HAPPENED,  # it exists already, or moves already: a look tells
+    "CONFLICT": CallOutcome.MAY_HAVE_HAPPENED,  # it exists or moves already: a lookup shows it
     "OPERATION_LIMIT": CallOutcome.DID_NOT_HAPPEN,
     "RATE_LIMIT_EXCEEDED": CallOutcome.THROTTLED,
-    "SEND_MSG_ERROR": CallOutcome.MAY_HAVE_HAPPENED,  # something behind the API was not told; before or after the deed?
+    "SEND_MSG_ERROR": CallOutcome.MAY_HAVE_HAPPENED,  # an internal message failed, before or after the change
     # auth and user
     "UNAUTHORIZED": CallOutcome.AUTH,
     "FORBIDDEN": CallOutcome.AUTH,
@@ -104,10 +104,10 @@ FATE_BY_REASON: Final[Mapping[str, CallOutcome]] = {
 }
 
 GENERAL_REASONS: Final = frozenset({"", "REQUEST", "VALIDATOR_PARAM", "CONFLICT", "OPERATION_LIMIT"})
-"""Reasons that say little; the words of the message come before them."""
+"""Reasons that say little; the text of the message comes before them."""
 
-FATE_BY_WORDS: Final[tuple[tuple[str, CallOutcome], ...]] = (
-    ("invalid state change", CallOutcome.MAY_HAVE_HAPPENED),  # often the deed was done all the same
+OUTCOME_BY_TEXT: Final[tuple[tuple[str, CallOutcome], ...]] = (
+    ("invalid state change", CallOutcome.MAY_HAVE_HAPPENED),  # often it was carried out all the same
     ("insufficient_resource", CallOutcome.NOT_HERE),
     ("insufficient resource", CallOutcome.NOT_HERE),
     ("balance_not_enough", CallOutcome.MONEY),
@@ -120,7 +120,7 @@ IMAGE_AUTH: Final = "IMAGE_AUTH"
 """Our own reason for a refusal that is about the login of the image's registry."""
 IMAGE_AUTH_WORDS: Final = ("imageauth", "image auth", "registry auth", "repository auth")
 
-FATE_BY_STATUS: Final[Mapping[int, CallOutcome]] = {
+OUTCOME_BY_STATUS: Final[Mapping[int, CallOutcome]] = {
     401: CallOutcome.AUTH,
     403: CallOutcome.AUTH,
     404: CallOutcome.GONE,
@@ -131,10 +131,13 @@ FATE_BY_STATUS: Final[Mapping[int, CallOutcome]] = {
 }
 """Statuses that mean something without a known reason; other 4xx never will, anything else may have happened."""
 
-FATE_BY_FRONT: Final[Mapping[int, CallOutcome]] = {403: CallOutcome.DID_NOT_HAPPEN, 404: CallOutcome.DID_NOT_HAPPEN}
+OUTCOME_BY_GATEWAY: Final[Mapping[int, CallOutcome]] = {
+    403: CallOutcome.DID_NOT_HAPPEN,
+    404: CallOutcome.DID_NOT_HAPPEN,
+}
 """
-Answers that are not the provider's JSON come from what stands before it (Cloudflare, a proxy, a wrong address). It did
-not let the request through, and its 404 must not be taken for "this instance is gone", nor its 403 for a bad key.
+Answers that are not the provider's JSON come from a gateway before it (Cloudflare, a proxy, a wrong address), which did
+not pass the request on. Its 404 does not mean that the instance is gone, nor its 403 that the key is bad.
 """
 
 NOT_SENT: Final[tuple[type[BaseException], ...]] = (
@@ -157,7 +160,10 @@ def refusal(status: int, body: bytes, *, retry_after: str | None, now: datetime)
     pause = retry_after_seconds(retry_after, now)
     if problem is None:
         return FaultError(
-            _fate_by_front(status), f"HTTP {status} without its error shape", status=status, retry_after_seconds=pause
+            _outcome_by_gateway(status),
+            f"HTTP {status} without its error shape",
+            status=status,
+            retry_after_seconds=pause,
         )
     reason = values.text(problem.reason)
     message = values.text(problem.message)
@@ -173,7 +179,7 @@ def refusal(status: int, body: bytes, *, retry_after: str | None, now: datetime)
 
 
 def unreadable(status: int, why: str) -> FaultError:
-    """What a 2xx means whose content cannot be used: done, most likely, but what came of it is lost."""
+    """What an unusable 2xx means: most likely carried out, but the result is lost."""
     return FaultError(CallOutcome.MAY_HAVE_HAPPENED, f"HTTP {status} with {why}", status=status)
 
 
@@ -184,7 +190,7 @@ def broken(error: BaseException) -> FaultError:
 
 
 def retry_after_seconds(value: str | None, now: datetime) -> float | None:
-    """The pause that a Retry-After header asks for, in seconds or as a date; None when it says nothing sensible."""
+    """The pause that a Retry-After header asks for, in seconds or as a date; None when it is not valid."""
     if not value:
         return None
     seconds = values.number(value)
@@ -232,27 +238,27 @@ def error_for(fault: FaultError, call: Call) -> CloudError:
 
 
 def _outcome_of(status: int, reason: str, words: str, *, is_its_own: bool) -> CallOutcome:
-    """The fate by the first table that knows. JSON without a code or reason may be some gateway's, and proves less."""
-    if reason not in GENERAL_REASONS and reason in FATE_BY_REASON:
-        return FATE_BY_REASON[reason]
-    if status < 500:  # noqa: PLR2004  # a broken server's words prove nothing
-        for known, outcome in FATE_BY_WORDS:
+    """The outcome by the first table that has it. JSON without a code or reason may be a gateway's, and proves less."""
+    if reason not in GENERAL_REASONS and reason in OUTCOME_BY_REASON:
+        return OUTCOME_BY_REASON[reason]
+    if status < 500:  # noqa: PLR2004  # the text of a broken server proves nothing
+        for known, outcome in OUTCOME_BY_TEXT:
             if known in words and (is_its_own or outcome is not CallOutcome.GONE):
                 return outcome
-    if reason in FATE_BY_REASON:
-        return FATE_BY_REASON[reason]
+    if reason in OUTCOME_BY_REASON:
+        return OUTCOME_BY_REASON[reason]
     if reason.endswith("NOT_FOUND") and status < 500:  # noqa: PLR2004
         return CallOutcome.GONE
-    return _fate_by_status(status) if is_its_own else _fate_by_front(status)
+    return _outcome_by_status(status) if is_its_own else _outcome_by_gateway(status)
 
 
-def _fate_by_front(status: int) -> CallOutcome:
-    return FATE_BY_FRONT.get(status) or _fate_by_status(status)
+def _outcome_by_gateway(status: int) -> CallOutcome:
+    return OUTCOME_BY_GATEWAY.get(status) or _outcome_by_status(status)
 
 
-def _fate_by_status(status: int) -> CallOutcome:
+def _outcome_by_status(status: int) -> CallOutcome:
     default = CallOutcome.NEVER_WILL if 400 <= status < 500 else CallOutcome.MAY_HAVE_HAPPENED  # noqa: PLR2004
-    return FATE_BY_STATUS.get(status, default)
+    return OUTCOME_BY_STATUS.get(status, default)
 
 
 def _missing_code(fault: FaultError, call: Call) -> str:

@@ -1,9 +1,9 @@
 """
 One HTTP request to the provider, and its answer within bounds.
 
-Nothing here repeats, waits its turn or knows what an instance is. An answer is read up to the limit the call names,
-counted after unpacking, so that neither an endless body nor a small one that unpacks to gigabytes can hurt. Redirects
-are not followed: the key must not travel. Neither bodies nor keys are logged.
+Nothing here repeats, limits the rate or knows what an instance is. An answer is read up to the limit of the call,
+counted after decompression, so that neither an endless body nor a decompression bomb does harm. Redirects are not
+followed: the key must not be sent elsewhere. Neither bodies nor keys are logged.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ class HttpExchange:
                     "Content-Type": "application/json",
                 },
             )
-            # aiohttp repeats a GET by itself when a kept connection breaks; that one would be outside the budget.
+            # aiohttp repeats a GET by itself when a kept connection breaks; that call would bypass the rate limiter.
             self._session._retry_connection = False  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
         return self._session
 
@@ -134,7 +134,7 @@ def _date(header: str | None) -> datetime | None:
 
 
 async def _content(response: aiohttp.ClientResponse, most: int) -> bytes | None:
-    """The body, unpacked; None when it is longer than *most*, and then the connection is of no more use."""
+    """The body, unpacked; None when it is longer than *most*, and then the connection is closed."""
     packed = response.headers.get("Content-Encoding", "identity").lower() not in {"", "identity"}
     if not packed and (response.content_length or 0) > most:
         response.close()
@@ -153,11 +153,11 @@ async def _content(response: aiohttp.ClientResponse, most: int) -> bytes | None:
 
 
 def _read(status: int, content: bytes, answer: type[Answer]) -> Answer:
-    """The content as *answer*; an answer that says nothing may be empty."""
+    """The content as *answer*; `wire.Nothing` may be empty."""
     if issubclass(answer, wire.Nothing):
         return answer()
     try:
         return msgspec.json.decode(content, type=answer)
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
-        # The reader's message quotes no content, but its cause is of no use either: the class says enough.
+        # The class is enough; the message of the decoder is dropped.
         raise faults.unreadable(status, f"an answer that cannot be read ({type(error).__name__})") from None

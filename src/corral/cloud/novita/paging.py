@@ -2,18 +2,18 @@
 Reading a list that comes in pages while it changes.
 
 The provider pages by number, does not say whether the first is 0 or 1, may give fewer than asked, and instances come
-and go between two pages: one deleted moves all after it forward, over a page's edge, where it is missed. No reading of
-each page once can tell that from a list that stood still. What makes a reading sure here:
+and go between two pages: a deletion moves everything after it forward, so that an instance at a page's edge is missed.
+Reading each page once cannot detect that. A read is complete here if:
 
 * every page says the same total, every page is as long as it must be, and no id is seen twice; and
-* what is new stands at one end of the list (newest or oldest first). With the newest first, the first page is read
+* new items are at one end of the list (newest or oldest first). With the newest first, the first page is read
   first and once more at the end: unchanged, nothing was added and stayed; the total unchanged, nothing was taken away.
   With the oldest first, or when the order cannot be seen, the last page is read before those between and both ends
   once more after them.
 
-So a list of N pages costs N + 1 calls (newest first) or N + 3 at most, and one page costs one. A reading that is not
-sure is tried once more unless the list is long, and is then given as it is, saying so: more tries would cost most when
-the budget is shortest.
+So a list of N pages costs N + 1 calls (newest first) or N + 3 at most, and one page costs one. A read that is not
+complete is tried once more unless the list is long, and is then returned as incomplete: more tries would cost most when
+the rate limit is lowest.
 """
 
 from __future__ import annotations
@@ -34,23 +34,23 @@ MOST_PAGES: Final = 1000
 """
 A total that asks for more is taken for an error: a hundred thousand instances are beyond any account.
 
-It is read page by page while there is something new, so that a wrong number alone does not use up the budget.
+It is read page by page while there is something new, so that a wrong number alone does not use up the rate limit.
 """
 TRIES: Final = 2
 MOST_PAGES_TWICE: Final = 20
 """A longer list that changed while it was read is not read again at once: it would change as much meanwhile."""
 PAGES_AT_ONCE: Final = 4
-"""Others who read wait behind the pages that were asked for; so those are few, when every call has to wait its turn."""
+"""Other reads wait behind these pages when permits are short, so they are few."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page(Generic[Item]):
-    """One page as it was read: items by id in the list's order, and how many the whole list has."""
+    """One page: items by id in the list's order, and how many the whole list has."""
 
     items: tuple[tuple[str, Item], ...]
     total: int | None
     newest_first: bool = False
-    """Whether the items can be seen to be ordered so, by when they were created."""
+    """Whether the creation times show this order."""
 
     @property
     def ids(self) -> tuple[str, ...]:
@@ -60,16 +60,16 @@ class Page(Generic[Item]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompleteRead(Generic[Item]):
-    """All that was read: each id once, and whether that is surely all."""
+    """All that was read: each id once, and whether that is certainly all."""
 
     items: tuple[Item, ...]
     complete: bool
     calls: int
     first_number: int | None
     """
-    The number of the first page, once it could be told; hand it to the next reading to save a call.
+    The number of the first page, if it is known; passing it to the next read saves a call.
 
-    A reading that is not sure tells nothing: a page of nonsense must not make all later readings miss the first page.
+    None after an incomplete read: one wrong page must not make all later reads miss the first page.
     """
 
 
@@ -105,7 +105,7 @@ class _Reader(Generic[Item]):
         self.calls = 0
 
     async def read(self) -> bool:
-        """Read once; True when there is no point in another try."""
+        """Read once; returns whether another try is useless."""
         first = await self._first()
         if first.total is None:
             await self._read_uncounted(first)
@@ -137,7 +137,7 @@ class _Reader(Generic[Item]):
             return await self._page(1, self._asked_size)
         if not first.items and first.total:
             first = await self._page(1, self._asked_size)
-            if first.items:  # else it is neither, and says nothing about where the pages begin
+            if first.items:  # else it shows nothing about where the pages begin
                 self.first_number = 1
         return first
 
@@ -153,7 +153,7 @@ class _Reader(Generic[Item]):
                 self.first_number = 0
                 pages[1] = second
         ends = {0}
-        if not pages[0].newest_first and count > 2:  # noqa: PLR2004  # with two pages the first one's steadiness says all
+        if not pages[0].newest_first and count > 2:  # noqa: PLR2004  # with two pages an unchanged first one proves it
             ends.add(count - 1)
             pages = {0: pages[0], count - 1: (await self._pages([count - 1], size))[0]}
         between = [place for place in range(count) if place not in pages]
@@ -201,7 +201,7 @@ class _Reader(Generic[Item]):
         return await self._fetch(number, size)
 
     def _accept(self, pages: Sequence[Page[Item]], *, sure: bool) -> None:
-        """Keep what was read. A sure reading is all there is; an unsure one adds to what an earlier try saw."""
+        """Keep what was read. A complete read replaces what an earlier try read; an incomplete one adds to it."""
         if sure:
             self.seen.clear()
         for page in pages:

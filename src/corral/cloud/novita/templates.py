@@ -1,8 +1,8 @@
 """
-What runs on a machine: reading the provider's templates, and writing the order of a machine from one.
+Reads the provider's templates, and writes the body of a create call from one.
 
-The create call takes no template, so its parts are copied, in another form each. A template that the create call could
-not take is refused here, before an order exists, with every fault named; values of variables are never named.
+The create call takes no template id, so the parts are copied, each in another form. A template that the create call
+would not accept is refused here with every problem named; values of variables are never shown.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ LONGEST_ENV_VALUE: Final = 4095
 """Limits of the create call."""
 MOST_PROBLEMS: Final = 20
 LONGEST_QUOTE: Final = 64
-"""A template that is wrong throughout is refused in a text that can be kept and read, not one larger than itself."""
+"""Bounds the error text of a template that is wrong throughout."""
 
 
 def template(seen: wire.Template, template_id: str) -> Template:
-    """The template; raises CloudRefusedError INVALID_TEMPLATE that says everything wrong with it."""
+    """The template; raises CloudRefusedError INVALID_TEMPLATE with every problem."""
     problems: list[str] = []
     image = values.text(seen.image)
     if not image:
@@ -81,7 +81,7 @@ def listed(seen: wire.ListedTemplate, channel: TemplateChannel) -> TemplateSumma
 
 
 def order_body(order: ProviderCreate) -> bytes:
-    """The create call's JSON. It holds secrets: it is sent and forgotten."""
+    """The create call's JSON. It contains secrets: do not store or log it."""
     wanted = order.template
     body: dict[str, object] = {
         "name": order.name,
@@ -103,7 +103,7 @@ def order_body(order: ProviderCreate) -> bytes:
         body["imageAuth"] = f"{order.credentials.username}:{order.credentials.password}"
     else:
         body["imageAuthId"] = wanted.image_auth_id
-    # An empty value is a value to some servers, so what is not wanted is not sent.
+    # Some servers read an empty value as a value, so empty fields are not sent.
     return msgspec.json.encode({name: value for name, value in body.items() if value})
 
 
@@ -148,11 +148,11 @@ def _envs(envs: Sequence[wire.Env], problems: list[str]) -> list[EnvironmentVari
     return found
 
 
-def _kind(word: values.Scalar, whose: str, problems: list[str]) -> PortKind | None:
+def _kind(word: values.Scalar, what: str, problems: list[str]) -> PortKind | None:
     try:
         return PortKind(values.text(word).lower())
     except ValueError:
-        problems.append(f"{whose} has the type {values.text(word)[:20]!r}, which is not one of {', '.join(PortKind)}")
+        problems.append(f"{what} has the type {values.text(word)[:20]!r}, which is not one of {', '.join(PortKind)}")
         return None
 
 

@@ -1,7 +1,7 @@
 """
-From the provider's words to ours. What runs on a machine, and what is ordered, is in `templates.py`.
+Translates the provider's answers into our types. Templates and create bodies are in `templates.py`.
 
-Pure and total: an odd value becomes None, an unknown state MOVING; nothing here raises for what the provider says.
+Pure and total: an odd value becomes None, an unknown state MOVING; nothing here raises.
 """
 
 from __future__ import annotations
@@ -37,29 +37,29 @@ SIGHTINGS: Final[Mapping[str, Sighting]] = {
     "migrating": Sighting.MIGRATING,
 }
 """
-Every word whose meaning is known, in small letters.
+Every status with a known meaning, in lower case.
 
-`freezing` is documented without a meaning, and `frozen` would be its end: such a machine cannot be used, and that it no
-longer is billed is not known, so it counts as on its way down.
+`freezing` is documented without a meaning, and `frozen` would follow it: such a machine cannot be used, and may
+still be billed, so it counts as stopping.
 """
 
 MICRO_USD_PER_PRICE_UNIT: Final = 10
 """The provider counts in 1/100000 USD."""
 
 MOST_MICRO_USD: Final = 10**15
-"""A thousand million dollars an hour: whoever asks more does not mean it."""
+"""A thousand million dollars an hour; a higher price is an error."""
 
 MOST_LABEL_LENGTH: Final = 1000
-"""Names, words and addresses are kept for each instance; nobody reads longer ones."""
+"""Names, statuses and addresses are stored for each instance; longer ones are cut."""
 MOST_PARTS: Final = 100
 """Ports, variables and disks of one instance: the provider allows far fewer."""
 
 MOST_FAILURE_LENGTH: Final = 500
-"""A failure is shown to people and kept for each instance; longer ones are traces nobody reads there."""
+"""A failure is shown and stored for each instance; longer ones, such as traces, are cut."""
 
 
 def sighting(word: str) -> Sighting:
-    """Where the provider's *word* says an instance is."""
+    """The sighting for the provider's status *word*."""
     return SIGHTINGS.get(word.lower(), Sighting.MOVING)
 
 
@@ -69,7 +69,7 @@ def is_known(word: str) -> bool:
 
 
 def instance(seen: wire.Instance, *, detailed: bool) -> ProviderInstance | None:
-    """One instance; None without an id. Ways in are read only from a *detailed* look, which alone has them."""
+    """One instance; None without an id. Connection details are read only if *detailed*: listings lack them."""
     found = values.identity(seen.id)
     if not found:
         return None
@@ -133,7 +133,7 @@ def cluster(seen: wire.Cluster) -> Cluster | None:
 
 
 def instant(seconds: values.Scalar) -> datetime | None:
-    """The instant of a unix time; None for "0" (never), "-1" (no end) and what is no time at all."""
+    """The instant of a unix time; None for "0" (never), "-1" (no end) and anything that is not a time."""
     found = values.number(seconds)
     if found is None or found <= 0:
         return None
@@ -148,7 +148,7 @@ def _label(value: values.Scalar) -> str:
 
 
 def _price(units: values.Scalar) -> int | None:
-    """Micro-USD; None for what costs nothing, because nothing is given away: zero means not sold so."""
+    """Micro-USD; None for zero, which means not sold this way."""
     found = (values.number(units) or 0) * MICRO_USD_PER_PRICE_UNIT
     return round(found) or None if 0 < found <= MOST_MICRO_USD else None
 
@@ -162,7 +162,7 @@ def _endpoints(seen: wire.Instance) -> tuple[Endpoint, ...]:
 
 
 def _kind(word: str) -> PortKind:
-    """How a port is reached; a word we do not know is taken for TCP, which underlies nearly all."""
+    """How a port is reached; TCP for an unknown word."""
     try:
         return PortKind(word.lower())
     except ValueError:
@@ -182,7 +182,7 @@ def _connection(seen: wire.Instance) -> Connection:
 
 
 def _if_running(component: wire.ConnectComponent, value: values.Scalar) -> str | None:
-    """A way in that the provider says is shut is none; where it does not say, it is taken to be open."""
+    """The value unless the provider says that the component does not run."""
     shut = component.is_running is not None and not values.flag(component.is_running)
     return None if shut else _label(value) or None
 

@@ -32,7 +32,7 @@ def text(value: Scalar) -> str:
 
 
 def identity(value: Scalar) -> str:
-    """The text of *value* if it can be an id; of a longer one, or one with signs that end lines, nothing is left."""
+    """The text of *value* if it can be an id; empty if it is too long or has control characters."""
     found = text(value)
     return found if len(found) <= MOST_ID_LENGTH and found.isprintable() else ""
 
@@ -55,7 +55,7 @@ def whole(value: Scalar) -> int | None:
 
 
 def total(value: Scalar) -> int | None:
-    """How many there are, as *value* says: an absurd number says "too many", which is not the same as nothing."""
+    """How many there are, as *value* says: an absurd number becomes "too many", not None."""
     found = number(value)
     return None if found is None else int(max(-1.0, min(found, float(MOST_WHOLE))))
 

@@ -24,7 +24,7 @@ class Problem(msgspec.Struct):
 
 
 class Nothing(msgspec.Struct):
-    """The answer to a change, whose content does not matter and may be empty."""
+    """The answer to a change; its content does not matter and may be empty."""
 
 
 class Created(msgspec.Struct):
@@ -62,7 +62,7 @@ class VolumeMount(msgspec.Struct):
 
 
 class ConnectComponent(msgspec.Struct, rename="camel"):
-    """A way in: SSH, Jupyter or a terminal in the browser."""
+    """SSH, Jupyter or a terminal in the browser."""
 
     ssh_command: Scalar = None
     password: Scalar = None
@@ -71,7 +71,7 @@ class ConnectComponent(msgspec.Struct, rename="camel"):
 
 
 class Instance(msgspec.Struct, rename="camel"):
-    """One instance, as the list and the single look show it."""
+    """One instance, as the list and the lookup show it."""
 
     id: Scalar = None
     name: Scalar = None

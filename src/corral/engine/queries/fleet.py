@@ -84,8 +84,8 @@ class Fleet:
         self.reachability = reachability
         self._database = database
         self._queue = queue
-        self._ledger = DatabaseRateLimitStore(database)
-        self._budget = RateLimiter(calls_a_minute)
+        self._rate_limit_store = DatabaseRateLimitStore(database)
+        self._rate_limiter = RateLimiter(calls_a_minute)
         self._clock = clock
         self._numbers: Cache[FleetNumbers] = Cache(ttl_seconds=NUMBERS_SECONDS, most_entries=1, clock=clock)
         self._histories: Cache[History] = Cache(ttl_seconds=HISTORY_SECONDS, most_entries=16, clock=clock)
@@ -103,14 +103,14 @@ class Fleet:
         async with self._database.connection() as connection:
             count = await fleet.count(connection, now)
             ready = await ready_times.recent(connection, now - fleet.LATELY)
-        backlog, (raw, instant) = await asyncio.gather(self._queue.backlog(), self._ledger.read())
-        state = self._budget.at(rate_limiter.decoded(raw, instant), instant)
+        backlog, (raw, instant) = await asyncio.gather(self._queue.backlog(), self._rate_limit_store.read())
+        state = self._rate_limiter.at(rate_limiter.decoded(raw, instant), instant)
         return FleetNumbers(
             at=now,
             count=count,
             backlog=backlog,
             ready=ready,
-            calls_per_minute=self._budget.limit(state),
+            calls_per_minute=self._rate_limiter.limit(state),
             calls_last_minute=sum(state.counts[-MINUTE:]),
         )
 
