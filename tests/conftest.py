@@ -74,7 +74,7 @@ def _own_log() -> Generator[None]:
 
 @pytest.fixture
 def quietly(_own_log: None) -> None:
-    """For tests whose thousands of deaths and refusals are not worth a line each."""
+    """For tests with thousands of kills and refusals, which would each log a line."""
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
 
 

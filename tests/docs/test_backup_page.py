@@ -17,5 +17,5 @@ def test_every_outcome_of_a_rebuild_is_explained() -> None:
 
 
 def test_what_is_lost_is_said_as_the_command_says_it() -> None:
-    """Nobody should find out on that day."""
+    """Users must not discover this on that day."""
     assert [line for line in unknowable() if f"  - {line}\n" not in PAGE] == []

@@ -1,4 +1,4 @@
-"""What the how-to pages tell a person to type does what they say."""
+"""The commands of the how-to pages do what the pages say."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ PAGES: dict[str, list[pages.Lesson]] = {
 }
 """Each page, and what was done before it is read."""
 ELSEWHERE = {"backup"}
-"""Pages whose commands need more than one running service, and are tested on their own."""
+"""Pages with commands that need more than one running service; they have their own tests."""
 
 
 def test_no_page_is_forgotten() -> None:
-    """Who writes commands has them run."""
+    """Commands in a page are run."""
     written = {page.stem for page in (pages.ROOT / "docs/how-to").glob("*.md") if pages.lessons(page)}
 
     assert sorted(written) == sorted(ELSEWHERE | set(PAGES))

@@ -1,4 +1,4 @@
-"""Every number a running service tells is documented, and every number we draw or alert on is told."""
+"""Every metric of a running service is documented, and every metric in dashboards and alerts exists."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ UNITS = {"counter": "_total", "gauge": "", "histogram": ""}
 
 @pytest.fixture(scope="module")
 def scraped(short_dir: Path) -> Mapping[str, Metric]:
-    """What a service tells, by the name of the family."""
+    """The metrics of a service, by the name of the family."""
 
     async def scrape() -> str:
         async with serving(short_dir / "scraped" / ".corral") as corral:

@@ -1,4 +1,4 @@
-"""docs/simulator.md tells the truth about the simulator."""
+"""docs/simulator.md is correct about the simulator."""
 
 from __future__ import annotations
 

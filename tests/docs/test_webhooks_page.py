@@ -1,4 +1,4 @@
-"""docs/webhooks.md tells the truth about events."""
+"""docs/webhooks.md is correct about events."""
 
 from __future__ import annotations
 

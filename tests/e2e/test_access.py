@@ -1,4 +1,4 @@
-"""Who may call, on the installed command: keys made in the shell, a service that other machines reach, every route."""
+"""API keys on the installed command: keys made in the shell, a public address, every route."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ async def bound(
 
 
 async def test_other_machines_are_not_served_before_a_key_exists(short_dir: Path) -> None:
-    """An open port to somebody's bill is not a default; one sentence says what to do, and then it works."""
+    """A public port without a key is refused; one sentence says what to do, and then it works."""
     home = short_dir / "unkeyed"
     home.mkdir()
     refused = await run("serve", *PUBLIC, "--port", "0", cwd=home)

@@ -1,4 +1,4 @@
-"""The dashboard for people who do not see it, or do not use a mouse: judged by axe-core, and by the keyboard."""
+"""The dashboard with a screen reader or without a mouse: judged by axe-core, and by the keyboard."""
 
 from __future__ import annotations
 

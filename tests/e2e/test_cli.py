@@ -129,7 +129,7 @@ async def test_a_machine_rests_and_wakes(shell: Shell) -> None:
 
 
 async def test_a_name_of_two_is_not_guessed_but_both_are_shown(shell: Shell) -> None:
-    """Each with what tells them apart; nothing is done to either."""
+    """Each with what distinguishes them; neither is changed."""
     one, other = [(await shell("create", "pair", *UBUNTU))[1].split("id        ")[1].split("\n")[0] for _ in range(2)]
     refused = await asyncio.gather(*(shell(verb, "pair") for verb in ("stop", "restart", "rm", "show", "ssh", "why")))
     left = read((await shell("ls", "--name", "pair", "--json"))[1])

@@ -83,7 +83,7 @@ async def sim() -> AsyncGenerator[Simulated]:
 async def test_with_the_provider_gone_silent_every_read_is_answered_and_says_so(
     short_dir: Path, sim: Simulated
 ) -> None:
-    """What is known is served, marked as old; nobody waits for a provider that does not answer."""
+    """Known data is served, marked as old; no request waits for a provider that does not answer."""
     settings = {
         "NOVITA_API_BASE_URL": sim.base_url,
         "NOVITA_API_KEY": "key",

@@ -78,7 +78,7 @@ async def test_an_instance_is_made_watched_and_deleted_on_one_page(short_dir: Pa
 
 
 async def test_an_instance_rests_and_wakes_on_the_page(short_dir: Path, browser: Browser) -> None:
-    """Only what fits its status is offered, each asks first, and its track tells how far it is."""
+    """Only actions that fit the status are offered, each asks first, and the track shows the progress."""
     data_dir = short_dir / "resting" / ".corral"
     async with serving(data_dir) as corral, opened_tab(browser) as tab:
         page = tab.page
@@ -222,7 +222,7 @@ def _instance(number: int) -> dict[str, Any]:
 
 
 async def test_the_page_asks_for_a_key_and_sends_it_with_everything(short_dir: Path, browser: Browser) -> None:
-    """On an address other machines reach: a wrong key is told, a viewer sees all live, and a role too low is told."""
+    """On an address other machines reach: a wrong key and a low role are reported, a viewer sees all live."""
     home = short_dir / "keyed"
     home.mkdir()
     keys = {
@@ -261,7 +261,7 @@ async def test_the_page_asks_for_a_key_and_sends_it_with_everything(short_dir: P
 
 async def _give_key(page: Page, key: str) -> None:
     await page.get_by_label("API key", exact=True).fill(key)
-    async with page.expect_event("load"):  # the page is read anew with every key; what is pressed before is forgotten
+    async with page.expect_event("load"):  # the page reloads with every key; earlier input is lost
         await page.get_by_role("button", name="Sign in").click()
 
 

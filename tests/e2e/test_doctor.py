@@ -1,4 +1,4 @@
-"""`corral doctor`: what is wrong is found, named and told with a next step, and nothing is changed by looking."""
+"""`corral doctor` finds problems, names each with a next step, and changes nothing."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ async def test_it_comes_up_on_the_same_data_after_being_killed(short_dir: Path) 
 
 
 async def test_it_survives_the_death_of_its_database(short_dir: Path) -> None:
-    """Requests answer 503 meanwhile; the database is started again and work goes on, in the same process."""
+    """Requests get 503 meanwhile; the database is restarted and work continues, in the same process."""
     data_dir = short_dir / "reborn" / ".corral"
     async with serving(data_dir) as corral:
         os.kill(int((locate(data_dir) / "postmaster.pid").read_text().splitlines()[0]), signal.SIGKILL)
@@ -75,7 +75,7 @@ async def test_two_services_run_side_by_side(short_dir: Path) -> None:
 
 
 async def test_it_says_that_the_provider_is_simulated(short_dir: Path) -> None:
-    """Nobody should believe that simulated machines are real."""
+    """Simulated machines must not look real."""
     async with serving(short_dir / "simulated" / "data") as corral:
         health = (await corral.ask("GET", "/health")).json
 

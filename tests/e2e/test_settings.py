@@ -280,7 +280,7 @@ async def _pauses(
     clock, found = _Racing(), list[int]()
     async with opened_account(
         settings,
-        base_url="http://127.0.0.1:9",  # nobody listens there
+        base_url="http://127.0.0.1:9",  # no server listens there
         api_key=SecretStr(KEY),
         store=MemoryRateLimitStore(clock),
         clock=clock,
@@ -301,7 +301,7 @@ async def _pauses(
 
 
 class _Racing(SteppedClock):
-    """Nobody waits: a sleep is over at once, and the time has not moved."""
+    """No test waits: a sleep ends at once, and the time has not moved."""
 
     async def sleep(self, seconds: float) -> None:  # noqa: ARG002  # a Clock's
         await asyncio.sleep(0)  # noqa: TID251  # others have their turn

@@ -75,7 +75,7 @@ def test_a_second_machine_of_an_instance_is_seen() -> None:
 
 
 def test_an_instance_that_comes_back_after_its_end_is_seen() -> None:
-    """A user who saw `terminated` no longer watches the bill."""
+    """After `terminated` a user no longer watches the bill."""
     shown = [("running", "terminated"), ("terminated", "deleting"), ("deleting", "terminated")]
     events = [{"instanceId": "i", "previousStatus": old, "status": new, "reason": "seen"} for old, new in shown]
 

@@ -37,7 +37,7 @@ def test_one_call_too_many_is_trouble() -> None:
 
 
 def test_a_job_that_waits_too_long_is_reported() -> None:
-    """And a run in which nobody asked for anything shows nothing."""
+    """A run without requests shows nothing."""
     assert of_patience(report(oldest_job_seconds=1.0)) == []
     assert of_patience(report(oldest_job_seconds=301.0)) == ["a job that could run waited 301 s"]
     assert "nothing was asked" in of_patience(Report(plan=report().plan))

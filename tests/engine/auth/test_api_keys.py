@@ -36,7 +36,7 @@ def ring(database: Database, book: CacheRegistry, clock: SteppedClock) -> ApiKey
 
 
 async def test_a_key_is_recognised_and_stored_nowhere(database: Database, ring: ApiKeys, clock: SteppedClock) -> None:
-    """Who reads the whole database cannot call."""
+    """A reader of the whole database cannot call."""
     key, text = await create_key(database, name="ci", access=Access.OPERATOR, now=clock.now())
     found = await ring.find(text)
     async with database.connection() as connection:

@@ -1,4 +1,4 @@
-"""One load for many who ask, and what becomes of it when things change meanwhile."""
+"""One load for many callers, and what happens when data changes meanwhile."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from corral.domain.errors import CloudTransientError, NotFoundError
 
 
 class Source:
-    """Something slow to ask: answers when told to, and counts how often it was asked."""
+    """A slow source: answers when released, and counts its calls."""
 
     def __init__(self) -> None:
         self.asked = 0
@@ -71,7 +71,7 @@ async def test_concurrent_callers_share_one_load(cache: Cache[str]) -> None:
 
 
 async def test_a_failed_load_is_shared_and_not_kept(cache: Cache[str]) -> None:
-    """Everybody who waited learns of the failure; the next one may have better luck."""
+    """Every waiter gets the error; the next call loads again."""
     source = Source()
     tasks = await ask(cache, source, 3)
     source.fails(CloudTransientError("down"))
@@ -118,7 +118,7 @@ async def test_a_load_without_waiters_is_kept_or_fails_silently(cache: Cache[str
 
 @pytest.mark.parametrize("forget", [lambda c: c.drop("k"), lambda c: c.clear()], ids=["drop", "clear"])
 async def test_what_was_dropped_while_it_loaded_is_not_kept(cache: Cache[str], forget: object) -> None:
-    """It may have been read before the change that the drop tells of."""
+    """It may have been read before the change that caused the drop."""
     source = Source()
     (before,) = await ask(cache, source)
     assert callable(forget)
@@ -144,7 +144,7 @@ async def test_a_put_wins_over_a_load_under_way(cache: Cache[str]) -> None:
 
 
 async def test_a_load_under_way_is_outdated_too(cache: Cache[str], clock: SteppedClock) -> None:
-    """It may have read what it is made from before the change; a second later it is made anew."""
+    """It may be made from data before the change; a second later it is loaded again."""
     source = Source()
     (task,) = await ask(cache, source)
     cache.expire_within(1)

@@ -29,7 +29,7 @@ INSTANCES = [f"n{number}" for number in range(12)]
 
 
 async def test_workers_deliver_everything_in_order(database: Database) -> None:
-    """Two workers, many instances, no polling: every receiver's story is whole and in order, and told once."""
+    """Two workers, many instances, no polling: every receiver gets every event once and in order."""
     clock = SystemClock()
     room = EventEnv(database, clock)
     registry = Registry()
@@ -91,7 +91,7 @@ async def test_a_rolled_back_change_is_not_sent(database: Database) -> None:
 
 
 async def test_deliveries_are_kept_for_a_month_after_their_end(database: Database) -> None:
-    """Those that still wait are kept, and put in line again when nobody came for them; events are kept for good."""
+    """Pending deliveries are kept, and queued again if no job exists; events are kept permanently."""
     clock = SteppedClock()
     room = EventEnv(database, clock)
     job = sweep(database, room.queue, clock)

@@ -87,7 +87,7 @@ async def test_pages_follow_each_other(room: EventEnv) -> None:
 
 
 async def test_an_open_transaction_is_numbered_when_it_ends(room: EventEnv, database: Database) -> None:
-    """It began first and commits last: readers who went on meanwhile find it after what they have seen."""
+    """It began first and commits last: readers find it after the events they have seen."""
     slow = room.fresh("slow")
     async with database.transaction() as connection:
         await instances.add([slow]).run(connection)
@@ -102,7 +102,7 @@ async def test_an_open_transaction_is_numbered_when_it_ends(room: EventEnv, data
 
 
 async def test_a_reader_never_finds_anything_behind_it(room: EventEnv, database: Database) -> None:
-    """Many writers whose transactions overlap and end in odd orders, many readers: each reads every event, in order."""
+    """Many writers with overlapping transactions, many readers: each reads every event, in order."""
     dice = random.Random(7)  # noqa: S311  # an order, not a secret
     done = asyncio.Event()
 
@@ -135,7 +135,7 @@ async def test_a_reader_never_finds_anything_behind_it(room: EventEnv, database:
 
 
 async def test_a_quiet_log_is_read_without_the_lock(room: EventEnv, database: Database) -> None:
-    """Readers of a log that has nothing new do not queue up behind whoever numbers."""
+    """Readers of a log without new events do not wait for the numbering."""
     await room.create("a1")
     await room.log.last()
     async with database.transaction() as holder:
@@ -159,7 +159,7 @@ async def test_a_rolled_back_change_is_not_announced(room: EventEnv, database: D
 
 
 async def test_every_process_hears_of_a_commit(room: EventEnv, target: DatabaseTarget) -> None:
-    """Streams wake by it; nothing told, nothing heard."""
+    """Streams wake by it; without events there is no notification."""
     notices, heard = Notifications(target, SteppedClock()), list[str | None]()
     notices.subscribe(events.TOPIC, heard.append)
     task = asyncio.create_task(notices.run())

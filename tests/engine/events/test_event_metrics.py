@@ -29,7 +29,7 @@ def counted(engine: SteppedEngine, name: str) -> dict[tuple[str, ...], float]:
 
 
 async def test_a_life_is_counted_step_by_step(engine: SteppedEngine) -> None:
-    """Each transition and event once; the times are those the operation tells."""
+    """Each transition and event once; the times are those of the operation."""
     instance_id = await engine.request_create()
     ready = await engine.until(instance_id, Phase.READY)
     async with engine.database.connection() as connection:

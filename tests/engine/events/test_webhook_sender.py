@@ -1,4 +1,4 @@
-"""Each change is told once, in order, to receivers that are strangers."""
+"""Each change is delivered once, in order, to untrusted receivers."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ async def deliveries(room: EventEnv) -> AsyncGenerator[WebhookSender]:
 
 
 async def risen(room: EventEnv, url: str, *names: str) -> list[Instance]:
-    """Instances that came up while nobody sent anything."""
+    """Instances that became ready before any delivery was sent."""
     return [await room.move(instance, *UP) for instance in await room.create(*(names or ("a1",)), url=url)]
 
 
@@ -153,7 +153,7 @@ async def test_a_delivery_of_an_earlier_release_is_sent_with_the_instance_as_it_
 
 
 async def test_a_receiver_may_ask_for_patience(room: EventEnv, deliveries: WebhookSender) -> None:
-    """Its wish is longer than our pause, so it is obeyed."""
+    """Its Retry-After is longer than our pause, so it is obeyed."""
     async with Receiver(429, headers={"Retry-After": "120"}).serving() as receiver:
         await room.create("a1", url=receiver.url)
 
@@ -163,7 +163,7 @@ async def test_a_receiver_may_ask_for_patience(room: EventEnv, deliveries: Webho
 async def test_after_the_last_attempt_the_next_delivery_is_sent(
     room: EventEnv, deliveries: WebhookSender, clock: SteppedClock
 ) -> None:
-    """A message nobody takes is given up after about an hour; what follows is not lost with it."""
+    """An undelivered message is given up after about an hour; later ones are not lost with it."""
     began = clock.now()
     async with Receiver(*[500] * MOST_TRIES, 200).serving() as receiver:
         await risen(room, receiver.url)
@@ -267,7 +267,7 @@ async def test_two_workers_never_send_for_one_instance_at_once(room: EventEnv, d
 async def test_no_transaction_is_open_while_a_receiver_answers(
     room: EventEnv, deliveries: WebhookSender, database: Database
 ) -> None:
-    """A slow stranger must not hold our rows."""
+    """A slow receiver must not hold our rows."""
     open_ones: list[int] = []
 
     async def look() -> None:
@@ -290,7 +290,7 @@ async def test_no_transaction_is_open_while_a_receiver_answers(
 async def test_a_sender_that_dies_before_recording_sends_the_same_again(
     room: EventEnv, deliveries: WebhookSender, database: Database
 ) -> None:
-    """The one case of a second delivery: the receiver has it, our record is lost. The id tells the receiver."""
+    """The one case of a second delivery: the receiver has it, our record is lost. The id shows that."""
 
     async def lose_memory() -> None:
         receiver.on_message = None
@@ -333,7 +333,7 @@ async def test_a_receiver_that_hangs_leaves_slots_for_the_others(room: EventEnv,
 
 
 async def test_events_without_a_receiver_go_to_the_default_one(database: Database, clock: SteppedClock) -> None:
-    """And who names one, to that one alone."""
+    """An instance with its own receiver, to that one alone."""
     async with Receiver().serving() as own, Receiver().serving() as default:
         room = EventEnv(database, clock, default_url=default.url)
         async with sending(room) as deliveries:
@@ -354,7 +354,7 @@ async def test_without_a_receiver_nothing_is_queued(room: EventEnv, deliveries: 
 
 
 async def test_a_change_without_a_name_is_not_sent(room: EventEnv, deliveries: WebhookSender) -> None:
-    """It is in the log, for those who read it."""
+    """It is in the log."""
     async with Receiver().serving() as receiver:
         (instance,) = await room.create("a1", url=receiver.url)
         await room.move(instance, Phase.STARTING, Phase.DELETING, Phase.TERMINATED)

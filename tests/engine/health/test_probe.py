@@ -84,7 +84,7 @@ async def test_an_application_that_answers_is_healthy(prober: Prober, clock: Ste
     ],
 )
 async def test_each_answer_gets_its_category(prober: Prober, answer: bytes, expected: FaultCategory | None) -> None:
-    """Whatever comes back, the check ends with a verdict."""
+    """Whatever comes back, the check ends with a result."""
     async with serving(HttpAnswers(answer)) as port:
         assert expected == category(await prober.check([http(port)], SPEC))
 

@@ -1,4 +1,4 @@
-"""Places for jobs: how many run at once, and who makes room for whom."""
+"""Slots for jobs: how many run at once, and which yield to which."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Crowd:
 
 
 class Guests:
-    """Jobs that each hold a place until they are told to go."""
+    """Jobs that each hold a slot until they are released."""
 
     def __init__(self, seats: AdaptiveSemaphore) -> None:
         self._seats = seats
@@ -76,7 +76,7 @@ async def test_urgent_jobs_have_places_of_their_own_and_go_first() -> None:
 
 
 async def test_in_a_crowd_fewer_sit_but_never_none() -> None:
-    """Callers go first; what was wanted before still goes on."""
+    """Callers go first; jobs that run continue."""
     crowd = Crowd()
     guests = Guests(AdaptiveSemaphore(10, is_crowded=crowd))
     crowd.there = True
@@ -118,7 +118,7 @@ async def test_a_job_that_is_called_off_as_it_gets_its_place_gives_it_back() -> 
     guests = Guests(seats)
     await guests.come(1, 2, 3)
     guests.tasks[1].cancel()
-    await asyncio.sleep(0)  # noqa: TID251  # the place is given to the second, who has not yet heard
+    await asyncio.sleep(0)  # noqa: TID251  # the slot is granted to the second, which has not yet resumed
     guests.tasks[2].cancel()
     await turns()
 

@@ -89,7 +89,7 @@ async def test_a_job_of_a_committed_transaction_runs_without_polling(env: Comman
 
 
 async def test_a_job_of_a_rolled_back_transaction_never_exists(env: CommandEnv) -> None:
-    """The job and the change it belongs to happen together or not at all."""
+    """The job and its change are committed together."""
     runs: list[JobRun] = []
     env.handles("probe", recorder(runs))
 
@@ -253,7 +253,7 @@ async def test_urgent_jobs_overtake_others(env: CommandEnv) -> None:
 
 
 async def test_what_goes_first_overtakes_creates_until_it_has_had_its_turn(env: CommandEnv) -> None:
-    """One that comes back queues up with the rest, so that many who come back hold nobody up."""
+    """A requeued job goes to the end of the queue, so that requeued jobs delay no others."""
     order: list[str] = []
 
     async def create(run: JobRun) -> None:
@@ -336,7 +336,7 @@ async def test_only_one_job_of_a_key_waits(env: CommandEnv) -> None:
 
 
 async def test_an_unknown_type_is_refused(env: CommandEnv) -> None:
-    """A job nobody would ever run must not be accepted."""
+    """A job without a handler must not be accepted."""
     async with env.database.transaction() as connection:
         with pytest.raises(ValueError, match="no job type is called 'mystery'"):
             await env.queue.add([NewJob(type="mystery", payload={})]).run(connection)

@@ -45,7 +45,7 @@ def adopting(engine: SteppedEngine) -> AdoptInstance:
 
 
 async def lost(engine: SteppedEngine, instance_id: str = "inst_lost") -> str:
-    """A machine of ours that no record tells of, as after a restored backup."""
+    """A machine of ours without a record, as after a restored backup."""
     mark = ProviderName(installation=engine.installation, instance_id=InstanceId(instance_id), attempt=1)
     return await engine.sim.create(provider_name(mark))
 
@@ -73,7 +73,7 @@ async def test_one_is_reported_with_what_it_costs(engine: SteppedEngine) -> None
 
 
 async def test_one_is_deleted_when_its_hour_is_over_across_restarts(engine: SteppedEngine) -> None:
-    """Since when it is known is kept: no restart begins the hour anew, or skips it."""
+    """The time of the first sighting is stored: no restart restarts the hour, or skips it."""
     await lost(engine)
     await engine.step()
     for _ in range(5):

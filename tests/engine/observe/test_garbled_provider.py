@@ -1,4 +1,4 @@
-"""The engine while the provider talks nonsense: nothing changes by it, nothing breaks, and work goes on afterwards."""
+"""The engine while the provider answers nonsense: nothing changes, nothing breaks, and work continues after it."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ async def _told(engine: SteppedEngine) -> int:
     ],
 )
 async def test_a_garbage_page_changes_no_status(database: Database, target: DatabaseTarget, page: bytes) -> None:
-    """Nothing is told, nothing moves, and the next true page is read as ever."""
+    """No event, no change, and the next valid page is read as usual."""
     async with garbling() as garbler, stepped_engine(database, target, through=garbler) as engine:
         made = await _readied(engine)
         before = await _told(engine)
@@ -87,7 +87,7 @@ async def test_odd_values_break_neither_listings_nor_reconciling(database: Datab
 
 
 async def test_odd_foreign_instances_are_ignored(database: Database, target: DatabaseTarget) -> None:
-    """One instance that cannot be written down, perhaps somebody else's, hides none of ours."""
+    """One instance that cannot be stored, perhaps a foreign one, hides none of ours."""
     async with garbling() as garbler, stepped_engine(database, target, through=garbler) as engine:
         await _readied(engine)
         garbler.garble = _with_strangers(engine.installation)

@@ -23,7 +23,7 @@ from corral.store.tables import instances
 
 
 async def test_wake_ups_do_not_wait_for_a_slow_listing(database: Database, target: DatabaseTarget) -> None:
-    """On a small budget a look takes minutes; who is due for a pass gets it meanwhile."""
+    """With a small rate limit a listing takes minutes; due instances are reconciled meanwhile."""
     async with stepped_engine(database, target) as engine:
         instance = await engine.request_create()
         async with database.transaction() as connection:
@@ -55,7 +55,7 @@ async def engine(database: Database, target: DatabaseTarget) -> AsyncGenerator[S
 
 
 async def direct_lookups(engine: SteppedEngine, seconds: float, *, rounds: int = 1) -> None:
-    """What a service does whose listing never comes to an end."""
+    """What a service does when its listing never ends."""
     for _ in range(rounds):
         engine.clock.advance(seconds)
         engine.sim.advance(seconds)
@@ -65,7 +65,7 @@ async def direct_lookups(engine: SteppedEngine, seconds: float, *, rounds: int =
 
 
 async def test_without_any_listing_what_moves_gets_where_it_is_wanted(engine: SteppedEngine) -> None:
-    """Up, down, up again and gone: a look of its own tells as much as the hundredth page."""
+    """Up, down, up again and gone: a direct lookup shows as much as the hundredth page."""
     instance_id = await engine.request_create()
     await engine.work()
     for kind, phase in (
@@ -83,13 +83,13 @@ async def test_without_any_listing_what_moves_gets_where_it_is_wanted(engine: St
     calls = {name: one["total"] for name, one in engine.sim.calls()["endpoints"].items() if one["total"]}
     assert "list" not in calls
     assert (calls["create"], calls["stop"], calls["start"], calls["delete"]) == (1, 1, 1, 1)
-    assert calls["get"] <= 7, "a look of its own tells the endpoints too"
+    assert calls["get"] <= 7, "a direct lookup shows the endpoints too"
 
 
 async def test_a_deleted_instance_is_gone_after_two_failed_lookups_a_settle_time_apart(
     engine: SteppedEngine,
 ) -> None:
-    """Not at the first "not found": the provider may be at odds with itself for a while."""
+    """Not at the first "not found": the provider may be inconsistent for a while."""
     instance_id = await engine.request_create()
     await engine.until(instance_id, Phase.READY)
     await engine.request_delete(instance_id)
@@ -147,7 +147,7 @@ async def test_changing_instances_do_not_wait_for_a_slow_listing(engine: Stepped
 
 
 async def test_with_quick_listings_no_instance_is_looked_up_directly(engine: SteppedEngine) -> None:
-    """However long it boots: the listing tells."""
+    """However long it boots: the listing shows it."""
     engine.sim.set(boot_seconds=600)
     instance_id = await engine.request_create()
     await engine.work()
@@ -167,7 +167,7 @@ async def test_with_quick_listings_no_instance_is_looked_up_directly(engine: Ste
 
 @pytest.mark.parametrize(("takes", "rest"), [(0.0, 0.0), (3.0, 6.0), (30.0, 8.0)])
 async def test_after_a_listing_there_is_time_for_other_work(engine: SteppedEngine, takes: float, rest: float) -> None:
-    """However many wishes ask for the next one. How late it comes is not judged: here time passes while it works."""
+    """However many creates wake it. How late it comes is not judged: here time passes while it works."""
     slow = engine.observer.cloud = _Slow(engine, takes)
 
     async def are_three() -> bool:
@@ -226,7 +226,7 @@ async def _running(engine: SteppedEngine) -> AsyncGenerator[None]:
 
 
 class _Slow:
-    """A provider whose listing takes its time."""
+    """A provider with a slow listing."""
 
     def __init__(self, engine: SteppedEngine, seconds: float) -> None:
         self._herd, self._cloud, self._seconds = engine, engine.observer.cloud, seconds
@@ -245,7 +245,7 @@ class _Slow:
 
 
 class _Hanging:
-    """A provider whose list never comes."""
+    """A provider without an answer to a listing."""
 
     def __init__(self, cloud: Cloud) -> None:
         self._cloud = cloud

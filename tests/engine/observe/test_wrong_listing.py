@@ -77,7 +77,7 @@ async def test_when_all_are_gone_at_once_all_are_noticed(engine: SteppedEngine) 
 
 
 async def direct_lookups(engine: SteppedEngine, seconds: float, rounds: int) -> None:
-    """What a service does whose listing never comes to an end."""
+    """What a service does when its listing never ends."""
     for _ in range(rounds):
         engine.clock.advance(seconds)
         engine.sim.advance(seconds)
@@ -132,7 +132,7 @@ async def test_a_filter_that_finds_nothing_proves_nothing(engine: SteppedEngine,
 
 
 async def test_without_a_machine_to_compare_with_a_lookup_proves_nothing(engine: SteppedEngine) -> None:
-    """Then the account is small, and a listing of all tells."""
+    """Then the account is small, and a full listing shows it."""
     engine.sim.fault("error_500", on="create")
     instance_id = await engine.request_create()
     await engine.work()

@@ -16,7 +16,7 @@ CREATE_BODY = {"name": "alone", "productName": "RTX 4090 24GB", "templateId": "1
 
 
 async def test_a_crowd_takes_nothing_that_the_service_needs(short_dir: Path) -> None:
-    """What is wished becomes ready meanwhile, who came first is served, and later all is as before."""
+    """Creates become ready meanwhile, the first connections are served, and later all is as before."""
     data_dir = short_dir / "crowd" / ".corral"
     async with serving(data_dir, handles=HANDLES) as corral:
         await quicken(data_dir)

@@ -1,4 +1,4 @@
-"""Standard output that takes no more: the service goes on, and the lines lost are counted."""
+"""Standard output that blocks: the service continues, and the lines lost are counted."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ RULES = ("kill", "restart_database")
 
 @pytest.mark.timeout(600)
 async def test_a_short_attack_breaks_no_promise(short_dir: Path) -> None:
-    """Billed at most once, gone is gone, nothing lost, all at rest, each change told once and in order."""
+    """Billed at most once, gone is gone, nothing lost, all at rest, each change published once and in order."""
     place = short_dir / "chaos"  # a database of its own: that of the other tests is not to be killed
     place.mkdir(mode=0o711)
     report = await attack(place, seconds=ATTACK_SECONDS, seed=SEED, rules=RULES)

@@ -1,4 +1,4 @@
-"""A process looks after its database, and tells of it what is so."""
+"""A process monitors its database, and reports its state."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from corral.store.session.database import Database
 
 @dataclass(slots=True, kw_only=True)
 class Diary(ProcessHealth):
-    """Remembers what was told of the database, in order."""
+    """Remembers the reported states of the database, in order."""
 
     reported: list[bool] = field(default_factory=list)
 

@@ -87,7 +87,7 @@ async def queue(database: Database, registry: Registry) -> JobQueue:
 
 
 async def _is_free(database: Database) -> bool:
-    """Whether nobody holds the instance's lock."""
+    """Whether the instance's lock is free."""
     async with database.connection() as connection:
         taken = await instance_lock.acquire(connection, INSTANCE)
         if taken is not None:
@@ -148,7 +148,7 @@ async def test_a_process_cut_off_without_a_word_loses_its_lead_and_its_locks(
                 is_taken_over = True
                 pool.pool.terminate()
 
-    assert is_taken_over, "the error may only come from what was cut off, not from waiting for its lead in vain"
+    assert is_taken_over, "the error may only come from what was cut off, not from waiting for leadership"
 
 
 @pytest.mark.parametrize("patience", [PresenceTimeouts()], ids=["as in production"])

@@ -24,7 +24,7 @@ async def is_reached(service: Running) -> bool:
 
 
 async def test_the_simulator_returns_when_its_owner_was_killed(short_dir: Path) -> None:
-    """The killed owner left its address behind; the second service waited for ever at a port that nobody served."""
+    """The killed owner left its address behind; the second service waited for ever at an unserved port."""
     data_dir = short_dir / "shared"
     async with serving(data_dir) as owner, serving(data_dir) as second:
         assert await is_reached(second)

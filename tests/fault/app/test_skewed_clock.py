@@ -1,4 +1,4 @@
-"""A worker whose clock is an hour ahead: it says so, and works by the database's clock."""
+"""A worker with a clock an hour ahead: it reports that, and works by the database's clock."""
 
 from __future__ import annotations
 

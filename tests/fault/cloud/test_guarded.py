@@ -154,7 +154,7 @@ async def test_a_silent_provider_is_reported_before_any_call_has_timed_out() -> 
 
 
 async def test_a_pause_of_minutes_is_left_to_the_caller() -> None:
-    """The provider's wish is obeyed in full, and no request hangs here meanwhile."""
+    """The provider's Retry-After is obeyed in full, and no request hangs here meanwhile."""
     async with provider(refusing(429, Retry_After="600"), good) as (parts, clock):
         with pytest.raises(CloudTransientError) as caught:
             await parts.cloud.clusters()

@@ -67,7 +67,7 @@ async def test_the_answer_to_a_change_may_be_anything(body: bytes) -> None:
 
 @pytest.mark.parametrize("body", [b"", b"<html>", b"\x00\xff", b'{"id":', b'[{"unexpected":true}]', b"[" * 100_000])
 async def test_garbage_leaves_a_change_in_doubt(body: bytes) -> None:
-    """It said 200, so it was likely done; only a look can tell."""
+    """It said 200, so it was likely executed; only a lookup can show that."""
     answer, _ = answering(lambda: web.Response(body=body))
     fault = await fault_of(answer, CHANGE)
 

@@ -1,4 +1,4 @@
-"""A command whose commit fails, or whose process dies around it, leaves the change with its audit line, or neither."""
+"""A command with a failed commit, or a killed process, leaves the change with its audit line, or neither."""
 
 from __future__ import annotations
 

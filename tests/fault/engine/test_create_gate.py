@@ -1,4 +1,4 @@
-"""When creates are held back although the process goes on: the database server behind it was restarted."""
+"""Creates are held back while the process continues: the database server behind it was restarted."""
 
 from __future__ import annotations
 

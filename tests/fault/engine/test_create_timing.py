@@ -21,7 +21,7 @@ async def environment(target: DatabaseTarget) -> AsyncGenerator[FaultEnvironment
 
 
 async def listed(environment: FaultEnvironment, **quirks: object) -> FaultEngine:
-    """A paddock whose first listing was compared, without which nothing is created."""
+    """An engine after its first compared listing, before which nothing is created."""
     engine = await environment.engine(**quirks)
     with engine.script.silently():
         await engine.look()

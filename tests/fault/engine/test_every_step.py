@@ -26,7 +26,7 @@ MISHAPS = (
 
 
 async def create(engine: FaultEngine) -> None:
-    """From a wish to ready."""
+    """From a create request to ready."""
     await engine.request_create()
     await engine.work()
     for _ in range(4):
@@ -44,7 +44,7 @@ async def delete(engine: FaultEngine) -> None:
 
 
 async def delete_in_doubt(engine: FaultEngine) -> None:
-    """Not wanted any more before anybody knows whether it exists."""
+    """Deleted before it is known whether it exists."""
     engine.exchange.lose_next = "create"
     with engine.script.silently():
         await engine.request_create()
@@ -99,7 +99,7 @@ async def restart(engine: FaultEngine) -> None:
 
 
 async def stop_while_starting(engine: FaultEngine) -> None:
-    """A start whose answer was lost, and then not wanted any more."""
+    """A start with a lost answer, and then a stop."""
     with engine.script.silently():
         await stop(engine)
         engine.exchange.lose_next = "start"
@@ -122,11 +122,11 @@ async def environment(target: DatabaseTarget) -> AsyncGenerator[FaultEnvironment
 
 @FLOWS
 async def test_every_step_fails_once(environment: FaultEnvironment, flow: Flow) -> None:
-    """Whatever goes wrong, and wherever, it comes to the same end and nobody is billed twice."""
+    """Whatever fails, and at any step, the end is the same and nothing is billed twice."""
     assert await every_step_fails_once(environment, flow, MISHAPS) == []
 
 
 @FLOWS
 async def test_every_step_runs_twice(environment: FaultEnvironment, flow: Flow) -> None:
-    """A job delivered twice tells nothing twice; one taken over does nothing twice."""
+    """A job delivered twice publishes nothing twice; one taken over does nothing twice."""
     assert await every_step_runs_twice(environment, flow) == []

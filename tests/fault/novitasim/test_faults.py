@@ -260,7 +260,7 @@ async def shown(sim: Simulated, **query: object) -> tuple[int, list[tuple[str, s
 
 
 async def test_a_list_that_lies_still_agrees_with_its_own_total(sim: Simulated) -> None:
-    """A client cannot tell from one answer that machines are missing; lookups by id still find them."""
+    """A client cannot see from one response that machines are missing; lookups by id still find them."""
     ids = [await sim.create(name) for name in ("a", "b", "c")]
     sim.advance(10)
 

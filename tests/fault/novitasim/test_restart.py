@@ -136,7 +136,7 @@ def test_its_url_is_written_to_a_file_descriptor() -> None:
 
 
 def test_it_ends_with_its_parent_when_asked() -> None:
-    """Its stdin is a pipe that nobody holds any more."""
+    """Its stdin is a pipe without a writer."""
     with running("--exit-with-parent", stdin=subprocess.PIPE) as (process, _):
         assert process.stdin is not None
         process.stdin.close()
@@ -145,7 +145,7 @@ def test_it_ends_with_its_parent_when_asked() -> None:
 
 
 def test_it_ends_when_the_parent_is_killed(tmp_path: Path) -> None:
-    """Nothing is piped here: only the parent's process id tells."""
+    """Nothing is piped here: only the parent's process id shows it."""
     ready = tmp_path / "ready"
     script = (
         "import subprocess, sys, time;"

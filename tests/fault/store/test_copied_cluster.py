@@ -32,7 +32,7 @@ async def running(data_dir: Path, *, options: Sequence[tuple[str, str]] = ()) ->
 
 
 async def used(data_dir: Path) -> Path:
-    """A data directory whose database recorded its identity and was stopped."""
+    """A data directory with a stopped database that recorded its identity."""
     async with running(data_dir) as (connection, identity):
         await continuity.record(connection, identity, (await last_listing.listings(connection)).server)
         await connection.execute("CHECKPOINT")

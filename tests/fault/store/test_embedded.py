@@ -1,4 +1,4 @@
-"""The private PostgreSQL: where it lives, whom it obeys, what it survives."""
+"""The private PostgreSQL: its location, its owner, what it survives."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ words = b"user\\0corral\\0database\\0postgres\\0\\0"
 place.sendall(struct.pack("!ii", 8 + len(words), 196608) + words)
 print(place.recv(1).decode())
 """
-"""Begins a session by hand and prints what the server says: R goes on, E is an error."""
+"""Begins a session by hand and prints what the server says: R continues, E is an error."""
 
 
 async def test_only_our_own_account_and_root_may_connect(short_dir: Path) -> None:
@@ -163,7 +163,7 @@ async def test_nothing_that_was_there_changes_mode_or_owner(short_dir: Path) -> 
 
 
 async def test_a_closed_home_is_no_obstacle(short_dir: Path) -> None:
-    """Root's server runs as somebody who cannot enter root's home: it then lives elsewhere, and is found again."""
+    """Root's server runs as an account that cannot enter root's home: its files are elsewhere, and are found again."""
     home = short_dir / "closed-home"
     home.mkdir(mode=0o700)
     async with running(home / "data") as target:
@@ -180,7 +180,7 @@ async def test_a_closed_home_is_no_obstacle(short_dir: Path) -> None:
 
 
 async def test_two_processes_share_one_server_and_the_second_inherits_it(short_dir: Path) -> None:
-    """The owner's leaving takes the server along; whoever is left starts it again."""
+    """The server ends with its owner; the remaining process starts it again."""
     first = EmbeddedServer(short_dir / "shared", SystemClock())
     second = EmbeddedServer(short_dir / "shared", SystemClock())
     address = await first.ensure()
@@ -247,7 +247,7 @@ async def test_a_missing_postgresql_is_reported_with_the_next_step(
 
 
 async def test_a_server_that_dies_is_noticed(short_dir: Path) -> None:
-    """Also when nobody has yet taken note of the child's death."""
+    """Also before the child's exit was reaped."""
     data_dir = short_dir / "dies"
     server = EmbeddedServer(data_dir, SystemClock())
     await server.ensure()

@@ -49,7 +49,7 @@ class CacheMachine(RuleBasedStateMachine):
 
     @rule(seconds=st.sampled_from([0, 1, 25]))
     def expire_within(self, seconds: int) -> None:
-        """What is held goes on for that long at most, and for no longer than it would have anyway."""
+        """Held values stay for that long at most, and never longer than before."""
         self.cache.expire_within(seconds)
         limit = self.clock.monotonic() + seconds
         self.held = [(key, value, min(expiry, limit)) for key, value, expiry in self.held]

@@ -125,7 +125,7 @@ def test_pauses_double_to_the_setting_and_start_over_after_a_success() -> None:
 
 
 def test_the_late_end_of_an_old_call_changes_nothing() -> None:
-    """A call that began before the opening says nothing about the present."""
+    """A call that began before the opening does not count."""
     breaker = Breaker(most_pause_seconds=MOST_PAUSE)
     old = breaker.enter(0.0)
     assert old is not None

@@ -181,7 +181,7 @@ def test_a_long_list_that_changed_is_not_read_again_at_once() -> None:
 
 
 def test_few_pages_are_asked_for_at_once() -> None:
-    """Whoever else reads waits behind them, and must not wait for a whole listing."""
+    """Other readers wait behind them, and must not wait for a whole listing."""
     world, under_way, most = PagedList(5000), 0, 0
 
     async def fetch(number: int, size: int) -> Page[str]:

@@ -82,7 +82,7 @@ STATUSES = st.sampled_from([200, 200, 200, 200, 201, 206, 302, 400, 401, 404, 40
 
 @dataclass(kw_only=True)
 class Liar:
-    """A provider that says what it is told to, and the client that listens."""
+    """A provider with scripted answers, and the client under test."""
 
     runner: asyncio.Runner
     valid: dict[str, Any]

@@ -1,4 +1,4 @@
-"""The budget, for every sequence of wishes, refusals and waits."""
+"""The rate limiter, for every sequence of requests, refusals and waits."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def test_reads_leave_room_for_changes_and_are_spread_evenly() -> None:
 
 
 def test_a_flood_of_changes_leaves_reads_a_tenth_evenly() -> None:
-    """However many creates wait, somebody still sees what came of those that went out."""
+    """However many creates wait, reads that check sent creates still get through."""
     budget, state, reads = RateLimiter(100), RateLimiterState(), []
     for tenth in range(620):
         state, grant = take(budget, state, tenth / 10, changes=1000, reads=5)
@@ -191,7 +191,7 @@ def test_what_is_kept_for_reads_does_not_make_them_wait_for_room_that_is_there_b
 
 
 def test_reads_of_every_process_stand_back_for_a_waiting_change() -> None:
-    """The state is shared, so the process whose create waits is served before another's reads."""
+    """The state is shared, so a waiting create of one process goes before reads of another."""
     budget, state = RateLimiter(10), RateLimiterState()
     state, _ = take(budget, state, 0.0, changes=8)
     state, _ = take(budget, state, 30.0, changes=2)
@@ -230,7 +230,7 @@ def test_it_stays_between_its_bounds() -> None:
 
 
 def test_a_fixed_limit_is_not_halved_but_a_pause_is_kept() -> None:
-    """Who sets the number knows better; but Retry-After is the provider's word."""
+    """A fixed limit overrides what was learnt; Retry-After still counts."""
     budget, state = RateLimiter(100), RateLimiterState()
     state = budget.throttled(state, START, granted_at=START, retry_after_seconds=5.0)
     state, during = take(budget, state, 4.9, changes=1)

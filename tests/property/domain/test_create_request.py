@@ -1,4 +1,4 @@
-"""Reading an order: nothing crashes it, every valid one is read as it was meant, all that is wrong is told at once."""
+"""Reading a create request: no input crashes it, every valid one is read correctly, all problems are reported."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def problems(raw: object) -> list[tuple[str, str]]:
 
 @given(anything | st.dictionaries(st.sampled_from(FIELDS), anything))
 def test_no_json_crashes_the_reader_and_every_problem_can_be_reported(raw: object) -> None:
-    """Whatever somebody sends, the answer is an order or a list of complaints that encodes."""
+    """Any input gives an order or a list of problems that can be encoded."""
     found = read_create_request(raw, DEFAULTS)
 
     if isinstance(found, CreateRequest):
@@ -150,7 +150,7 @@ def test_a_wait_is_seconds_or_a_short_text(written: object, seconds: int) -> Non
 
 @pytest.mark.parametrize("written", [-1, 86401, "25h", "1.5", 1.5, "", "h", "30m1h", "1 h", "1d", True, [], "99999h"])
 def test_what_is_no_wait_of_up_to_a_day_is_refused(written: object) -> None:
-    """A wait that nobody meant would hold a request for hours."""
+    """An unintended wait would hold a request for hours."""
     assert problems({**LEAST, "waitForCapacity": written}) == [("waitForCapacity", "INVALID_WAIT_FOR_CAPACITY")]
 
 
@@ -209,7 +209,7 @@ def test_text_that_cannot_be_stored_or_hides_something_is_refused(text: str) -> 
 
 
 def test_what_may_be_secret_or_is_long_is_not_repeated() -> None:
-    """An address may carry a token; nobody needs a megabyte back."""
+    """An address may carry a token, and a megabyte need not be sent back."""
     raw = {**LEAST, "webhookUrl": ["https://u:p@h/"], "healthCheck": {"path": "token"}, "name": "x" * 5000}
     found: Any = read_create_request(raw, DEFAULTS)
 
@@ -232,7 +232,7 @@ def test_what_may_be_secret_or_is_long_is_not_repeated() -> None:
     ],
 )
 def test_a_list_of_regions_replaces_the_priority_list(said: dict[str, object], tried: tuple[str, ...]) -> None:
-    """And the wished region alone means no fallback."""
+    """The requested region alone means no fallback."""
     found = read_create_request({**LEAST, **said}, DEFAULTS)
 
     assert isinstance(found, CreateRequest)

@@ -73,7 +73,7 @@ def lists(draw: st.DrawFn) -> ProviderListing:
 
 @given(records(), st.none() | lists())
 def test_each_is_there_exactly_once(local: dict[InstanceId, Instance], heard: ProviderListing | None) -> None:
-    """Whatever is known to anybody, once; nothing else."""
+    """Everything known to either side, once; nothing else."""
     found = merge(local, heard, policy=Policy(), installation=MINE)
     ours = Counter(item.instance.id for item in found if item.instance is not None)
     theirs = Counter(item.seen.id for item in found if item.seen is not None)

@@ -1,4 +1,4 @@
-"""Laws of the ranking, for every catalog and every wish."""
+"""Laws of the ranking, for every catalog and every request."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ shortages = st.dictionaries(offers, st.integers(min_value=1, max_value=8))
 def test_every_region_and_product_is_taken_or_explained(
     request: PlacementRequest, stock: list[RegionStock], failed: Shortages
 ) -> None:
-    """Nobody has to guess why an offer was not taken."""
+    """Every rejected offer has its reason."""
     ranking = rank(request, stock, failed)
     reported: set[tuple[str, str | None, BillingMode | None]]
     reported = {(c.region, c.offer.product_id, c.offer.billing_mode) for c in ranking.candidates}
@@ -144,7 +144,7 @@ def test_failures_can_be_applied_later(request: PlacementRequest, stock: list[Re
 def test_a_failed_offer_costs_no_other_its_place(
     request: PlacementRequest, stock: list[RegionStock], failed: Shortages
 ) -> None:
-    """Trying the next candidate and ranking anew come to the same."""
+    """Trying the next candidate and ranking again give the same result."""
     everything = rank(request, stock).candidates
 
     assert rank(request, stock, failed).candidates == tuple(
@@ -164,7 +164,7 @@ def test_a_fallback_never_goes_before_spot(stock: list[RegionStock], fallback: b
 
 
 def open_shelves(request: PlacementRequest, stock: list[RegionStock]) -> dict[str, RegionStock]:
-    """By region code, in the wished order: what can be looked through."""
+    """By region code, in the requested order: the stock to search."""
     shelf_of = {shelf.region.casefold(): shelf for shelf in stock}
     opened: dict[str, RegionStock] = {}
     for region in region_order(request.regions):

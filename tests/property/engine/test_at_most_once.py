@@ -62,7 +62,7 @@ async def _statement(server: DatabaseTarget, statement: str) -> None:
 
 @pytest.mark.timeout(1200)
 def test_no_history_bills_twice_loses_or_forgets(server: DatabaseTarget) -> None:
-    """Judged by the simulator's ledger and by what was told, after every rule and at the end."""
+    """Judged by the simulator's ledger and by the events, after every rule and at the end."""
     examples = settings().max_examples  # of the profile
     hurried = CI_HISTORIES * examples // USUAL_EXAMPLES
     with staged(server) as stage:
@@ -86,7 +86,7 @@ def _found_out(server: DatabaseTarget, **choices: Any) -> None:
         pytest.raises(AssertionError, match=r"billed twice|exist at once|but exists|gone again|comes to rest"),
     ):
         play(stage, histories=MUTANT_HISTORIES, shrinking=False)
-    print(f"found out after {stage.played} histories")  # noqa: T201  # shown with -s, for who tunes the rules
+    print(f"found out after {stage.played} histories")  # noqa: T201  # shown with -s, for tuning the rules
 
 
 @pytest.mark.timeout(900)
@@ -103,7 +103,7 @@ def test_doing_without_the_settle_time_is_found_out(server: DatabaseTarget) -> N
 
 @pytest.mark.timeout(900)
 def test_looking_up_by_provider_id_only_is_found_out(server: DatabaseTarget, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without the name, in listings or in lookups by name, a create whose answer was lost is never found."""
+    """Without the name, in listings or in lookups by name, a create with a lost answer is never found."""
     for module in (compare, observations):
         monkeypatch.setattr(module, "marked", lambda _listed, _installation: [])
     _found_out(server)

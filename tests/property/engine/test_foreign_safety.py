@@ -37,7 +37,7 @@ from novitasim.testing import PLAIN
 RUN = JobRun(id=JobId(1), type="sweep_orphans", payload={}, attempt=1)
 DELETING = settings_of(CORRAL_ORPHANS="delete")
 OURS = "{ours}"
-"""Stands for this installation's own mark in a name."""
+"""Placeholder for this installation's id in a name."""
 NEAR = st.sampled_from([
     "corral-{ours}-inst-", "corral-{ours}-inst--1", "corral-{ours}-inst-ABC-1", "corral-{ours}-inst-1-x",
     "corral-{ours}-inst-1-1-1", "corral-{ours}-inst-1-", "Corral-{ours}-inst-1-1", "xcorral-{ours}-inst-1-1",

@@ -50,6 +50,6 @@ def test_a_planted_mistake_is_found() -> None:
 
 
 def test_every_target_has_seeds_and_every_seed_a_target() -> None:
-    """A folder that nobody reads would look like a test."""
+    """A folder without a target would look like a test."""
     assert {place.name for place in SEEDS.iterdir()} == {*TARGETS, PLANTED.name}
     assert all(target.seeds for target in TARGETS.values())

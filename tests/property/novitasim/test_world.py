@@ -1,4 +1,4 @@
-"""What holds in the simulated world for every story, not just the told ones."""
+"""What holds in the simulated world for every history."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bodies are taken whole or not at all."""
+"""Bodies are read completely or refused."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ async def test_pieces_make_one_body() -> None:
 
 
 async def test_a_truncated_create_request_is_refused() -> None:
-    """Even when what arrived could be read as one: more was to come, and nobody hears the answer."""
+    """Even when what arrived is valid JSON: more was to come, and the client has left."""
     caller = Caller(piece(CREATE_BODY, more=True), {"type": "http.disconnect"})
 
     with pytest.raises(MalformedError, match="hung up"):
@@ -48,7 +48,7 @@ async def test_a_truncated_create_request_is_refused() -> None:
 
 
 async def test_what_was_read_can_be_read_again() -> None:
-    """Who looks at the body before the route does takes nothing from it."""
+    """Middleware that reads the body first leaves it intact for the route."""
     caller = Caller(piece(CREATE_BODY[:3], more=True), piece(CREATE_BODY[3:], more=False), {"type": "http.disconnect"})
     read = await read_body(caller.receive)
     again = await read_body(cast("Any", read.receive))

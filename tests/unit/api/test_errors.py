@@ -26,7 +26,7 @@ def kinds(root: type[errors.CorralError] = errors.CorralError) -> Iterator[type[
 
 @pytest.mark.parametrize("kind", list(kinds()), ids=lambda kind: kind.__name__)
 def test_each_kind_has_a_status_and_an_exit_code_and_a_sentence(kind: type[errors.CorralError]) -> None:
-    """A new class fails here until somebody decides what callers are told."""
+    """A new class fails here until it has a status and an exit code."""
     assert kind in STATUS_BY_CLASS
     assert any(parent in EXIT_CODES for parent in kind.__mro__)
     assert kind.__doc__

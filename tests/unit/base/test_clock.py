@@ -39,7 +39,7 @@ def test_small_differences_change_nothing() -> None:
 
 
 def test_a_clock_that_was_set_right_is_used_again() -> None:
-    """An operator who corrects the machine's clock need not restart anything."""
+    """Correcting the machine's clock needs no restart."""
     clock = SharedClock()
     compared(clock, SystemClock().now() - HOUR)
     assert compared(clock, SystemClock().now())
@@ -98,7 +98,7 @@ def test_setting_the_machines_clock_changes_nothing_until_it_is_compared(machine
 
 
 def test_a_machines_clock_that_was_set_is_reported_once(machine: Machine) -> None:
-    """The database's was not set: time goes on by it, and the operator learns of the difference."""
+    """The database's clock was not set: time continues by it, and the difference is logged."""
     clock = SharedClock()
     began = clock.now()
     machine.wall += HOUR

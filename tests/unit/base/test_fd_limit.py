@@ -1,4 +1,4 @@
-"""Files and sockets: how many there are, and who may have them."""
+"""File descriptors: how many there are, and how many are for callers."""
 
 from __future__ import annotations
 

@@ -111,7 +111,7 @@ def test_a_template_is_read_in_full() -> None:
     ],
 )
 def test_a_template_that_cannot_be_ordered_says_which_part(changes: dict[str, object], says: str) -> None:
-    """The person who wrote it must find the fault; the value of a variable is never shown."""
+    """The author must be able to find the mistake; the value of a variable is never shown."""
     with pytest.raises(CloudRefusedError) as caught:
         read(**changes)
 
@@ -121,7 +121,7 @@ def test_a_template_that_cannot_be_ordered_says_which_part(changes: dict[str, ob
 
 
 def test_every_fault_of_a_template_is_named_at_once() -> None:
-    """Nobody likes to mend one thing per try."""
+    """All mistakes are reported in one attempt."""
     with pytest.raises(CloudRefusedError) as caught:
         read(image=None, ports=[{"type": "tcp", "ports": [0, 2222]}], envs=[{}])
 

@@ -41,7 +41,7 @@ def product(**fields: object) -> Product:
     ],
 )
 def test_every_word_has_its_sighting(words: str, expected: Sighting) -> None:
-    """A word nobody knows is in motion, never a crash."""
+    """An unknown status counts as changing and never crashes."""
     seen = [instance(status=word) for word in words.split()]
 
     assert [found.sighting for found in seen] == [expected] * len(seen)
@@ -134,7 +134,7 @@ def test_only_names_of_variables_are_kept() -> None:
     ],
 )
 def test_a_part_that_is_not_utf_8_is_left_out(part: bytes, lost: tuple[str, object]) -> None:
-    """Somebody's variable must not keep everybody's instances from being seen."""
+    """One odd variable must not hide all other instances."""
     raw = b'{"id":"a","status":"running",' + part + b"}"
     found = translate.instance(msgspec.json.decode(raw, type=wire.Instance), detailed=True)
 
@@ -154,7 +154,7 @@ def test_a_product_s_regions_and_a_template_s_ports_may_be_anything() -> None:
 
 
 def test_an_instance_without_an_id_is_none() -> None:
-    """It could not be told from any other."""
+    """It could not be distinguished from any other."""
     assert translate.instance(wire.Instance(status="running"), detailed=False) is None
 
 

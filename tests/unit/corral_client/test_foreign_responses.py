@@ -30,7 +30,7 @@ def test_no_wait_is_negative(header: str, said: int | None) -> None:
 
 @pytest.mark.parametrize("digits", [10, 400, 5000])
 def test_a_pause_of_absurd_length_is_not_taken_at_its_word(digits: int) -> None:
-    """And breaks nothing: the stream goes on."""
+    """The stream continues."""
     stream = b"retry: 2000\ndata: a\n\nretry: " + b"9" * digits + b"\ndata: b\n\n"
 
     assert [(m.data, m.retry_seconds) for m in Decoder().feed(stream)] == [("a", 2.0), ("b", None)]
@@ -38,6 +38,6 @@ def test_a_pause_of_absurd_length_is_not_taken_at_its_word(digits: int) -> None:
 
 @pytest.mark.parametrize("data", ["", "{}", "<html>", "[" * 3000])
 def test_a_message_that_is_no_event_raises_our_error(data: str) -> None:
-    """Who follows events catches `CorralError`, and nothing of the library that reads JSON."""
+    """Followers of events catch `CorralError`, and no error of the JSON library."""
     with pytest.raises(ServerError, match="UNREADABLE_ANSWER: the stream sent something that is not from Corral"):
         read_event(data)

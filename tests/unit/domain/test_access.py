@@ -1,4 +1,4 @@
-"""Keys and roles: what a key looks like, and who may do what."""
+"""Keys and roles: the form of a key, and what each role may do."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_a_key_holds_all_its_randomness() -> None:
 
 
 def test_only_the_digest_of_a_key_is_looked_up() -> None:
-    """Comparing digests tells nothing about the key by the time it takes."""
+    """The time of comparing digests reveals nothing about the key."""
     key = key_text(bytes(range(KEY_BYTES)))
 
     assert key_digest(key) == hashlib.sha256(key.encode()).digest()

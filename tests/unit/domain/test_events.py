@@ -1,4 +1,4 @@
-"""What is told of a change, and that each is told once."""
+"""The events of a change, each published once."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_a_change_is_called_by_the_phase_it_enters(
 
 @pytest.mark.parametrize("after", Phase)
 def test_no_phase_is_announced_twice(after: Phase) -> None:
-    """A poll that finds what was already known tells no receiver."""
+    """A poll without a change publishes no event."""
     assert event_of(change(after, after)) is EventType.CHANGED
 
 

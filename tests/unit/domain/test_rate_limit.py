@@ -27,7 +27,7 @@ def test_callers_are_counted_apart() -> None:
 
 
 def test_the_callers_remembered_are_bounded() -> None:
-    """Those whose windows began first go first."""
+    """The oldest windows are dropped first."""
     limit = RateLimit(most=1, window_seconds=10, most_callers=2)
     for who in ("a", "b", "c"):
         limit.take(who, 0)

@@ -38,7 +38,7 @@ def test_a_pass_follows_from_whatever_changes_something() -> None:
 
 
 def test_without_a_later_listing_the_instance_is_reconciled() -> None:
-    """A reminder that nobody set would be one that nobody misses."""
+    """Without a wake-up time the instance would wait for ever."""
     assert (
         looked(
             replace(

@@ -1,4 +1,4 @@
-"""What was just seen of a single instance, and who may make use of it."""
+"""The results of recent lookups, and when they are used."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ UP = replace(
 
 
 def test_what_was_seen_serves_one_pass() -> None:
-    """The next one, which finds that something was missing in it, asks anew."""
+    """The next reader, for which a field is missing, makes a new lookup."""
     recent_lookups = RecentLookups(SteppedClock())
     recent_lookups.keep(SEEN, NOW)
 
@@ -50,7 +50,7 @@ def test_an_old_or_mismatched_lookup_is_not_used() -> None:
 
 
 def test_it_keeps_few_and_no_password() -> None:
-    """Nobody may come for them."""
+    """Unused results must not accumulate."""
     recent_lookups = RecentLookups(SteppedClock())
     recent_lookups.keep(SEEN, NOW)
     for number in range(MOST):

@@ -1,4 +1,4 @@
-"""Doubts are watched by a clock that nobody can set."""
+"""The settle timer uses the monotonic clock, which cannot be set."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_the_next_attempt_has_its_own_settle_timer() -> None:
 
 
 def test_only_creates_in_doubt_are_timed() -> None:
-    """A call whose outcome is known, or not yet looked for, is none."""
+    """A call with a known outcome, or one not yet searched for, has no timer."""
     doubts, clock = watch()
     others = [
         replace(DOUBTFUL, create=replace(DOUBTFUL.create, doubted_at=None)),

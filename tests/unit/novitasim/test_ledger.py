@@ -1,4 +1,4 @@
-"""The judge: who was billed, for how long, and whether twice."""
+"""The ledger: what was billed, for how long, and whether twice."""
 
 from __future__ import annotations
 

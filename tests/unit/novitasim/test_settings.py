@@ -1,4 +1,4 @@
-"""Settings: what is read, and what a mistake is told."""
+"""Settings: what is read, and the error for a mistake."""
 
 from __future__ import annotations
 

@@ -84,7 +84,7 @@ OUTSIDE = [
 
 @pytest.mark.parametrize("text", INSIDE)
 def test_an_address_inside_is_not_public(text: str) -> None:
-    """Some machine near this server, or none at all, answers there."""
+    """A machine near this server, or none, answers there."""
     assert is_public(ip_address(text)) is False
 
 
@@ -96,5 +96,5 @@ def test_an_address_outside_is_public(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["", "127.1", "0x7f.0.0.1", "0177.0.0.1", "2130706433", "127.0.0.1.", "host", "[]"])
 def test_an_odd_spelling_is_no_address(text: str) -> None:
-    """Whoever asks must refuse what was not read."""
+    """A caller must refuse an unreadable address."""
     assert read_address(text) is None

@@ -112,7 +112,7 @@ def test_a_hostile_url_is_refused(url: str) -> None:
 
 @pytest.mark.parametrize("url", ["x://:80", "http://[@:][@", "http://[::]1@", "a://:", "//\xff@"])
 async def test_a_url_that_its_reader_trips_over_is_refused_like_any_other(url: str) -> None:
-    """Whoever wishes for an instance is told what is wrong, and not that something broke."""
+    """The caller gets a validation error, not an internal one."""
     problem = await AddressGuard(clock=SteppedClock(), allow_private=False).problem(url)
 
     assert problem is not None
@@ -130,7 +130,7 @@ async def test_a_url_that_its_reader_trips_over_is_refused_like_any_other(url: s
     ],
 )
 async def test_what_may_be_secret_in_a_refused_url_is_not_repeated(url: str) -> None:
-    """Also a password with a # in it, which ends the address where nobody meant it to."""
+    """Also a password with a # in it, which ends the address early."""
     problem = await AddressGuard(clock=SteppedClock(), allow_private=False).problem(url)
 
     assert problem is not None

@@ -1,4 +1,4 @@
-"""How many messages may be in flight, to whom."""
+"""How many messages may be in flight to each receiver."""
 
 from __future__ import annotations
 

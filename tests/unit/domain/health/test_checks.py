@@ -103,7 +103,7 @@ def test_udp_is_not_checked() -> None:
 
 
 def test_a_target_port_narrows_the_check_to_it() -> None:
-    """The other ports may serve what nobody waits for."""
+    """The other ports may serve something unrelated."""
     assert (endpoint(3),) == checkable([endpoint(2), endpoint(3)], 3)
 
 
@@ -174,7 +174,7 @@ def test_pauses_double_within_a_round_and_restart_with_the_next() -> None:
 
 
 def test_a_report_survives_being_stored() -> None:
-    """Another process goes on with the wait from what was written down."""
+    """Another process continues the wait from the stored state."""
     reported = report(None, FaultCategory.SSL_ERROR, checks=7)
 
     assert reported == msgspec.json.decode(msgspec.json.encode(reported), type=HealthReport)

@@ -115,7 +115,7 @@ def test_what_has_ended_is_in_nobodys_way(ended: OperationStatus) -> None:
 
 
 def test_a_start_owes_a_start_only_of_what_is_stopped() -> None:
-    """One that failed and runs is looked at again; telling it to start would be refused for ever."""
+    """A failed instance that runs is inspected again; a start would be refused for ever."""
     stopped = ask(an_instance(Phase.EXITED), OperationKind.START)
     unhealthy = ask(an_instance(Phase.FAILED), OperationKind.START)
 
@@ -138,7 +138,7 @@ def test_what_the_provider_does_not_have_can_only_be_deleted(kind: OperationKind
 
 
 def test_a_stop_does_not_take_an_old_sighting_for_its_own_doing() -> None:
-    """With a start perhaps under way, "exited" from before it says nothing."""
+    """With a start perhaps under way, an earlier "exited" proves nothing."""
     unasked = ask(an_instance(Phase.EXITED), OperationKind.START)
     asked = replace(unasked, pending=replace(unasked.pending, sent_at=NOW))
 
@@ -147,7 +147,7 @@ def test_a_stop_does_not_take_an_old_sighting_for_its_own_doing() -> None:
 
 
 def test_what_a_request_says_holds_for_its_operation_alone() -> None:
-    """The order stands; the next operation is told and checked as ordered again."""
+    """The order is unchanged; the next operation uses its webhook and health check again."""
     spec = HealthCheckSpec(timeout_ms=2000)
     reported = ask(
         an_instance(Phase.EXITED), OperationKind.START, health=spec, target_port=81, webhook_url="https://a/b"

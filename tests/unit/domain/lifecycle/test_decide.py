@@ -32,7 +32,7 @@ def seconds(count: float) -> timedelta:
 
 
 def test_the_tables_are_total() -> None:
-    """A new phase, sighting or goal fails here until someone decides."""
+    """A new phase, sighting or goal fails here until it has a row."""
     assert set(AFTER_SIGHTING) == set(PLAN) == set(Phase)
     assert all(set(row) == set(Sighting) for row in AFTER_SIGHTING.values())
     assert all(set(row) == set(Goal) for row in PLAN.values())
@@ -51,7 +51,7 @@ def test_terminated_is_entered_from_a_confirmed_absence_only() -> None:
 
 
 def test_what_is_wanted_and_was_never_asked_for_is_created() -> None:
-    """The first pass after a wish."""
+    """The first reconcile after a create request."""
     assert decide(FRESH, NOW, POLICY).action is Action.CREATE
 
 
@@ -187,7 +187,7 @@ def test_the_second_listing_of_a_missing_instance_comes_thirty_seconds_later() -
 
 
 def test_a_deleted_instance_that_is_not_found_is_looked_up_again_before_it_is_gone() -> None:
-    """It is not told to go again meanwhile, and not called gone before the provider had time to change its mind."""
+    """The delete is not repeated meanwhile, and the instance is not called gone before the settle time."""
     gone = replace(
         BORN,
         goal=Goal.GONE,
@@ -223,7 +223,7 @@ def test_a_confirmed_absence_is_reported_as_vanished() -> None:
 
 
 def test_past_its_deadline_it_is_failed_and_still_heals() -> None:
-    """Late is not lost: if it comes up after all it goes on to become ready."""
+    """If it starts after the deadline, it still becomes ready."""
     late = NOW + timedelta(minutes=21)
     failed = decided(BORN, decide(BORN, late, POLICY), late)
     assert failed.phase is Phase.FAILED
@@ -243,7 +243,7 @@ def test_past_its_deadline_it_is_failed_and_still_heals() -> None:
 
 
 def test_what_comes_up_past_its_deadline_is_not_failed_for_being_late() -> None:
-    """Nobody could look in time; that it runs is better news than that it is late."""
+    """No listing came in time; that it runs counts more than that it is late."""
     late = NOW + timedelta(minutes=21)
     seen = replace(
         BORN,
@@ -256,7 +256,7 @@ def test_what_comes_up_past_its_deadline_is_not_failed_for_being_late() -> None:
 
 @pytest.mark.parametrize("word", [Sighting.RUNNING, Sighting.BOOTING])
 def test_a_failure_stays_until_the_instance_changes(word: Sighting) -> None:
-    """A second pass over the same facts tells nothing, whatever they are."""
+    """A second reconcile over the same facts publishes nothing."""
     broken = replace(
         BORN,
         observation=replace(BORN.observation, sighting=word, sighted_at=NOW, failure="the host broke"),
@@ -268,7 +268,7 @@ def test_a_failure_stays_until_the_instance_changes(word: Sighting) -> None:
 
 
 def test_an_unhealthy_instance_is_not_healed_by_the_providers_word() -> None:
-    """It ran all the while; going round in circles would tell the same news for ever."""
+    """It ran the whole time; a cycle of phases would publish the same events for ever."""
     unhealthy = replace(
         BORN,
         phase=Phase.FAILED,
@@ -280,7 +280,7 @@ def test_an_unhealthy_instance_is_not_healed_by_the_providers_word() -> None:
 
 
 def test_the_providers_own_failure_fails_it_at_once() -> None:
-    """Nobody should wait twenty minutes for what is known now."""
+    """A known failure must not wait for the deadline of twenty minutes."""
     decision = decide(replace(BORN, observation=replace(BORN.observation, failure="image not found")), NOW, POLICY)
 
     assert decision.failure == Failure(code="PROVISIONING_FAILED", message="the provider reports: image not found")
@@ -322,7 +322,7 @@ def test_a_decision_that_changes_nothing_is_recorded_as_nothing() -> None:
 
 
 def test_a_provider_name_names_its_installation() -> None:
-    """And foreign names tell nothing; nor does a number that we would write otherwise."""
+    """Foreign names parse to nothing, and so do numbers in another form."""
     mark = ProviderName(installation="0a1b2c", instance_id=InstanceId("inst_7f3k"), attempt=12)
 
     assert provider_name(mark) == "corral-0a1b2c-inst-7f3k-12"

@@ -1,4 +1,4 @@
-"""What a listing says of what we remember, and what it does not."""
+"""What a listing proves about stored records, and what it does not."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def looked_at(instance: Instance, seen: ProviderInstance | None, *, after: float
 
 
 def test_a_lookup_shows_what_a_listing_would() -> None:
-    """And what it tells is as old as the look's beginning."""
+    """Its content is as old as the start of the listing."""
     up = looked_at(BORN, shown("p1", Sighting.RUNNING), after=10)
 
     assert (up.observation.sighting, up.observation.sighted_at) == (Sighting.RUNNING, NOW + timedelta(seconds=10))
@@ -159,7 +159,7 @@ READY = replace(
 
 @pytest.mark.parametrize("sighting", [Sighting.RUNNING, Sighting.MOVING])
 def test_an_unknown_word_for_one_that_is_ready_is_followed_closely(sighting: Sighting) -> None:
-    """Its phase says nothing about it, and what it does is not known."""
+    """Its phase does not follow from it, and its state is unknown."""
     found = looked(READY, [shown("p1", sighting)], after=10)
 
     assert found.restless is (sighting is Sighting.MOVING)

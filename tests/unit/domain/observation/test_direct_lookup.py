@@ -56,7 +56,7 @@ def test_instances_that_wait_for_corral_are_not_looked_up(instance: Instance) ->
 
 
 def test_the_longest_due_comes_first() -> None:
-    """Where there are calls for a few only, nobody is passed over for ever."""
+    """With a small rate limit every instance gets its lookup in turn."""
     later = replace(STARTING, id=InstanceId("inst_0"), phase_since=NOW + timedelta(seconds=1))
 
     found = due_for_lookup([later, STARTING, DELETING], {}, NOW + timedelta(seconds=60), Policy())

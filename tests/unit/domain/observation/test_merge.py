@@ -95,7 +95,7 @@ def merged(ours: Instance, *listed: ProviderInstance, complete: bool = True) -> 
     ],
 )  # fmt: skip
 def test_what_both_know(ours: dict[str, Any], listed: ProviderInstance, consistency: str, phase: str) -> None:
-    """The provider wins on status; who is ahead of whom is told."""
+    """The provider wins on status, and the response says which side is ahead."""
     item = merged(altered(OURS, **ours), listed)
 
     assert item.instance is not None
@@ -152,7 +152,7 @@ def test_a_provider_that_was_not_asked_contradicts_nothing() -> None:
 
 
 def test_a_create_with_a_lost_answer_is_merged_by_its_provider_name() -> None:
-    """As the observer would adopt it; not shown twice, once as ours and once as a stranger."""
+    """As the observer would adopt it; not shown twice, as ours and as foreign."""
     doubtful = replace(
         UNBORN,
         create=replace(UNBORN.create, number=1, sent_at=NOW - timedelta(seconds=9)),
@@ -180,7 +180,7 @@ def test_the_provider_wins_on_region_and_ports() -> None:
 
 
 def test_every_sighting_gives_a_first_phase() -> None:
-    """A new sighting fails here until somebody decides."""
+    """A new sighting fails here until it has a row."""
     assert set(FIRST_PHASE) == set(Sighting)
     assert first_phase(shown("p", Sighting.BOOTING, failure="no such image")) is Phase.FAILED
     assert first_phase(shown("p", Sighting.EXITED, failure="was killed")) is Phase.EXITED

@@ -1,4 +1,4 @@
-"""Whose machines are whose, and which of two is kept: never a guess that costs somebody a machine."""
+"""Which machines belong to which record, and which of two is kept; a guess must never delete a machine."""
 
 from __future__ import annotations
 
@@ -59,14 +59,14 @@ def test_a_mark_that_no_machine_carries_is_refused() -> None:
 
 
 def test_machines_are_counted_by_owner() -> None:
-    """Those without a mark are nobody's."""
+    """Machines without a provider name of an installation belong to none."""
     listed = [machine("p1"), machine("p2", of="b2"), machine("p3", by=THEIRS), shown("p4", Sighting.RUNNING, name="x")]
 
     assert installations(listed) == {OURS: 2, THEIRS: 1}
 
 
 def test_only_machines_of_the_installation_are_found() -> None:
-    """Everything else in the account is somebody else's business."""
+    """Everything else in the account is foreign."""
     assert fates(machine("p1"), machine("p2", by=THEIRS), shown("p3", Sighting.RUNNING, name="notes")) == {
         "p1": RebuildOutcome.REBUILT
     }
@@ -84,7 +84,7 @@ def test_only_machines_of_the_installation_are_found() -> None:
     ],
 )
 def test_of_two_machines_of_one_instance_the_newest_that_runs_is_kept(old: Sighting, new: Sighting, kept: str) -> None:
-    """The other one gets a record of its own; nothing is deleted by anybody but a person."""
+    """The other one gets its own record; only a user deletes machines."""
     found = fates(machine("old", attempt=1, is_=old), machine("new", attempt=2, is_=new))
     other = "old" if kept == "new" else "new"
 

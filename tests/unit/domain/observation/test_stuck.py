@@ -83,7 +83,7 @@ def test_an_unsettled_create_absence_or_deadline_is_stuck(fields: dict[str, Any]
     ],
 )
 def test_what_rests_or_has_time_left_is_not_stuck(fields: dict[str, Any]) -> None:
-    """Nobody is to be called at night for it."""
+    """It is no reason for an alert."""
     assert stuck(altered(INSTANCE, **fields), NOW) is None
 
 
