@@ -160,7 +160,7 @@ class FaultEngine:
         async with self.environment.database.connection() as connection:
             await self.parts.gate.start(connection)
         with self.script.silently():
-            await self.observer.look()
+            await self.observer.list_account()
 
     def _start_process(self) -> None:
         """Everything a process holds, anew."""
@@ -238,7 +238,7 @@ class FaultEngine:
         """One look of the observer, and its sweep of reminders."""
         try:
             await self.observer.sweep()
-            await self.observer.look()
+            await self.observer.list_account()
         except StoreUnavailableError:
             pass
         except Killed:
@@ -249,7 +249,7 @@ class FaultEngine:
         try:
             await self.observer.sweep()
             for _ in self.requested:
-                await self.observer.peek()
+                await self.observer.look_up_changing()
         except StoreUnavailableError:
             pass
         except Killed:
@@ -391,14 +391,14 @@ class FaultEngine:
                     for _ in range(PAUSED_STEPS):
                         self.advance(20.0)
                         await self._pass_all()
-                        await self.observer.look()
+                        await self.observer.list_account()
                 case Mishap.HELD_BACK | Mishap.HELD_BACK_KILLED | Mishap.WAITED:
                     for _ in range(HELD_BACK_LOOKS):
                         self.advance(20.0)
-                        await self.observer.look()
+                        await self.observer.list_account()
                 case Mishap.SEEN_MEANWHILE:
                     self.advance(3.0)
-                    await self.observer.look()
+                    await self.observer.list_account()
                     await self._pass_all()
                 case Mishap.UNWISHED_MEANWHILE | Mishap.DELETED_WAITING:
                     for instance_id in self.requested:

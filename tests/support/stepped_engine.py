@@ -149,7 +149,7 @@ class SteppedEngine:
         self.sim.advance(seconds)
         await self.work()
         await self.observer.sweep()
-        await self.observer.look()
+        await self.observer.list_account()
         await self.work()
 
     async def steps(self, count: int, seconds: float = 2.0) -> None:

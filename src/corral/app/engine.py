@@ -39,7 +39,7 @@ from corral.engine.reconcile.recorder import Recorder
 from corral.engine.reconcile.steps.create import CreateStep
 from corral.engine.reconcile.steps.dispatch import Steps
 from corral.engine.reconcile.steps.start import StartStep
-from corral.engine.reconcile.unmade import UncreatedInstances
+from corral.engine.reconcile.uncreated import UncreatedInstances
 from corral.jobs.queue import JobQueue
 from corral.jobs.registry import Registry
 from corral.store.session.leadership import Leadership

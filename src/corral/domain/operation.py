@@ -51,7 +51,7 @@ STARTUPS = frozenset({OperationKind.CREATE, OperationKind.START, OperationKind.R
 """Those that bring an instance up."""
 ENDED = frozenset({OperationStatus.COMPLETED, OperationStatus.FAILED, OperationStatus.CANCELLED})
 
-_AIM = {
+_FINAL_PHASE = {
     OperationKind.CREATE: Phase.READY,
     OperationKind.START: Phase.READY,
     OperationKind.RESTART: Phase.READY,
@@ -92,7 +92,7 @@ class InstanceWithOperation:
     operation: Operation | None
 
 
-def asked_for(kind: OperationKind, instance: Instance, now: datetime) -> Operation:
+def new_operation(kind: OperationKind, instance: Instance, now: datetime) -> Operation:
     """The operation that *instance* has just been given."""
     return Operation(
         id=instance.operation_id,
@@ -114,7 +114,7 @@ def advanced(operation: Operation, instance: Instance, now: datetime) -> Operati
         stamps.setdefault(_STAMPS[instance.phase], _reached_at(instance, stamps, now))
     if instance.phase is Phase.READY:
         stamps.setdefault("healthCheckCompleted", now)
-    if instance.phase is _AIM[operation.kind]:
+    if instance.phase is _FINAL_PHASE[operation.kind]:
         return replace(operation, status=OperationStatus.COMPLETED, stamps=stamps)
     if instance.failure is not None and operation.kind is not OperationKind.DELETE:
         return replace(operation, status=OperationStatus.FAILED, stamps=stamps, error=instance.failure)

@@ -60,7 +60,7 @@ async def direct_lookups(engine: SteppedEngine, seconds: float, *, rounds: int =
         engine.clock.advance(seconds)
         engine.sim.advance(seconds)
         await engine.observer.sweep()
-        await engine.observer.peek()
+        await engine.observer.look_up_changing()
         await engine.work()
 
 
@@ -143,7 +143,7 @@ async def test_changing_instances_do_not_wait_for_a_slow_listing(engine: Stepped
     async with _running(engine):
         await until(is_seen, what="a sighting")
 
-    assert waited >= engine.observer.policy.long_look.total_seconds()
+    assert waited >= engine.observer.policy.slow_listing.total_seconds()
 
 
 async def test_with_quick_listings_no_instance_is_looked_up_directly(engine: SteppedEngine) -> None:

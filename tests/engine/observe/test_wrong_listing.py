@@ -82,7 +82,7 @@ async def direct_lookups(engine: SteppedEngine, seconds: float, rounds: int) -> 
         engine.clock.advance(seconds)
         engine.sim.advance(seconds)
         await engine.observer.sweep()
-        await engine.observer.peek()
+        await engine.observer.look_up_changing()
         await engine.work()
 
 

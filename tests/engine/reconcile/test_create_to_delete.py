@@ -72,7 +72,7 @@ async def test_the_job_of_an_observed_change_shows_instance_and_correlation(engi
     made = await engine.get(created)
     engine.clock.advance(2)
     engine.sim.advance(60)
-    await engine.observer.look()
+    await engine.observer.list_account()
     (job,) = await engine.queue.find(type="monitor_instance")
 
     assert job.payload == {
@@ -111,7 +111,7 @@ async def test_what_is_paid_for_goes_before_what_is_not_bought_yet(engine: Stepp
     crowd = [await engine.request_create() for _ in range(3)]
     await engine.sim.ask("/gpu/instance/stop", {"instanceId": (await engine.get(whim)).provider_id})
     engine.sim.advance(60)
-    await engine.observer.look()
+    await engine.observer.list_account()
     await engine.request_delete(ready)
 
     async with engine.database.connection() as connection:
@@ -126,7 +126,7 @@ async def test_a_machine_that_does_not_answer_soon_is_asked_again_in_its_turn(en
     instance_id = await engine.request_create(replace(REQUEST, health=replace(REQUEST.health, timeout_ms=2000)))
     await engine.until(instance_id, Phase.STARTING)
     engine.sim.advance(60)
-    await engine.observer.look()
+    await engine.observer.list_account()
     await engine.work()
     hurried = await engine.get(instance_id)
 

@@ -65,7 +65,7 @@ async def test_its_jobs_go_before_every_create(engine: SteppedEngine, ready: Ins
     engine.clock.advance(2)
     engine.sim.advance(2)
     await engine.request_create()
-    await engine.observer.look()
+    await engine.observer.list_account()
     repeat = await queued(engine)
 
     assert first == [("release_instance", Priority.URGENT), ("create_instance", Priority.HIGH)]
@@ -220,7 +220,7 @@ async def test_an_observation_during_the_call_does_not_hide_how_it_ended(
 
     await until(is_sent, what="the stop")
     engine.sim.fault("freeze", name="corral-", seconds=1)
-    await engine.observer.look()
+    await engine.observer.list_account()
     assert (await engine.get(ready)).observation.provider_status == "freezing"
     await working
 

@@ -70,7 +70,7 @@ async def test_a_process_paused_while_its_intent_is_committed_sends_nothing(
 
 async def _waiter_after_a_listing(engine: SteppedEngine, connection: asyncpg.Connection) -> object:
     """The session that waits to write its intent; no create is tried before a listing was compared."""
-    await engine.observer.look()
+    await engine.observer.list_account()
     return await connection.fetchval(WAITER)
 
 

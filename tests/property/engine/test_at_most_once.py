@@ -105,5 +105,5 @@ def test_doing_without_the_settle_time_is_found_out(server: DatabaseTarget) -> N
 def test_looking_up_by_provider_id_only_is_found_out(server: DatabaseTarget, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the name, in listings or in lookups by name, a create with a lost answer is never found."""
     for module in (compare, observations):
-        monkeypatch.setattr(module, "marked", lambda _listed, _installation: [])
+        monkeypatch.setattr(module, "made_by", lambda _listed, _installation: [])
     _found_out(server)

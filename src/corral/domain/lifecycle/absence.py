@@ -10,7 +10,7 @@ from corral.domain.lifecycle.tables import Action, Goal, Phase
 from corral.domain.observation.sighting import Sighting
 
 
-def missing(instance: Instance, now: datetime, policy: Policy) -> Decision:
+def unlisted(instance: Instance, now: datetime, policy: Policy) -> Decision:
     """A complete listing lacks it: ask directly, and, unless it was to go anyway, ask again later."""
     leaving = instance.goal is Goal.GONE
     phase = Phase.DELETING if leaving and instance.phase is not Phase.TERMINATED else instance.phase
@@ -28,7 +28,7 @@ def missing(instance: Instance, now: datetime, policy: Policy) -> Decision:
     )
 
 
-def is_unfound(instance: Instance) -> bool:
+def is_lookup_failed(instance: Instance) -> bool:
     """Whether it was told to go, and was not found by its id since."""
     told_to_go = instance.goal is Goal.GONE and instance.pending.sent_at is not None
     return (
@@ -38,7 +38,7 @@ def is_unfound(instance: Instance) -> bool:
     )
 
 
-def unfound(instance: Instance, now: datetime, policy: Policy) -> Decision:
+def lookup_failed(instance: Instance, now: datetime, policy: Policy) -> Decision:
     """
     It was told to go and seems gone, but a listing that could show its absence takes long: ask directly once more.
 

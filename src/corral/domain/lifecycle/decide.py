@@ -8,7 +8,7 @@ from corral.domain.backoff import delay
 from corral.domain.health.rechecks import HEALTH_FAILURES, check_time, is_unhealthy, until_recheck
 from corral.domain.instance import CreateWait, Failure, Instance
 from corral.domain.lifecycle import release
-from corral.domain.lifecycle.absence import is_unfound, missing, unfound
+from corral.domain.lifecycle.absence import is_lookup_failed, lookup_failed, unlisted
 from corral.domain.lifecycle.creation import retried_until, waited_too_long
 from corral.domain.lifecycle.decision import Decision, Policy
 from corral.domain.lifecycle.pending import is_awaited
@@ -29,9 +29,9 @@ def decide(instance: Instance, now: datetime, policy: Policy) -> Decision:
     if instance.provider_id is None:
         return _not_created(instance, now, policy)
     if instance.observation.unlisted_since is not None and instance.observation.sighting is not Sighting.ABSENT:
-        return missing(instance, now, policy)
-    if is_unfound(instance):
-        return unfound(instance, now, policy)
+        return unlisted(instance, now, policy)
+    if is_lookup_failed(instance):
+        return lookup_failed(instance, now, policy)
     phase = _after_sighting(instance, now, policy)
     failure = _failure(instance, now, came_up=_came_up(instance, phase))
     if phase in FALLIBLE and failure is not None and instance.phase is not Phase.FAILED:
@@ -118,7 +118,7 @@ def _failure(instance: Instance, now: datetime, *, came_up: bool) -> Failure | N
 def _given_up(instance: Instance, failure: Failure, policy: Policy) -> Decision:
     """It did not come up. What could not even be started or restarted is left as it was, for a start harms nothing."""
     if failure.code != TIMED_OUT or not is_awaited(instance):
-        again = policy.second_look if instance.observation.sighting is Sighting.RUNNING else None
+        again = policy.failed_interval if instance.observation.sighting is Sighting.RUNNING else None
         return Decision(phase=Phase.FAILED, action=None, because=failure.message, requeue_after=again, failure=failure)
     stopped = instance.pending.action is Action.START or instance.observation.sighting is Sighting.EXITED
     failure = instance.pending.refused or Failure(
@@ -141,7 +141,7 @@ def _planned(instance: Instance, phase: Phase, now: datetime, policy: Policy) ->
     if phase in COMING_UP and instance.deadline_at is not None:
         requeue_after = max(instance.deadline_at - now, policy.poll)
     elif action is not None:
-        requeue_after = policy.second_look if phase is Phase.FAILED else policy.repeat_after
+        requeue_after = policy.failed_interval if phase is Phase.FAILED else policy.repeat_after
     if phase is Phase.RESTARTING and (passing := _until_stopped(instance, now, policy)) is not None:
         requeue_after = min(passing, requeue_after or passing)
     if action is Action.PROBE:

@@ -30,7 +30,7 @@ class Policy:
     """A stop or delete of which nothing was observed for this long is sent again; the pause doubles each time."""
     repeat_at_last: timedelta = timedelta(minutes=4)
     """The longest such pause. Repeats use up the budget that would show what came of them, so they become rare."""
-    hurry: timedelta = timedelta(seconds=1)
+    urgent_probe: timedelta = timedelta(seconds=1)
     """How long a pass that overtook others waits for a machine to answer; then it comes back in its turn. Else machines
     that never answer would keep everybody from creating new ones."""
     poll: timedelta = timedelta(seconds=2)
@@ -38,7 +38,7 @@ class Policy:
     first_refusal: timedelta = timedelta(seconds=5)
     """How long after a refused start the provider is asked again; doubles with each refusal."""
     last_refusal: timedelta = timedelta(seconds=60)
-    second_look: timedelta = timedelta(seconds=60)
+    failed_interval: timedelta = timedelta(seconds=60)
     """How often one that was given up, but runs, is looked at again."""
     first_recheck: timedelta = timedelta(seconds=30)
     """How long after it failed its health checks an instance that runs is checked again; the pause doubles."""
@@ -48,11 +48,11 @@ class Policy:
     lost_job: timedelta = timedelta(seconds=30)
     """How long after a health check should have ended its job counts as lost. Shorter than a busy queue takes, and
     checks are made twice; longer, and an instance whose job was lost becomes ready late."""
-    long_look: timedelta = timedelta(seconds=10)
+    slow_listing: timedelta = timedelta(seconds=10)
     """When listings come more rarely than this, what moves is looked at one by one as well."""
-    first_peek: timedelta = timedelta(seconds=5)
+    first_lookup: timedelta = timedelta(seconds=5)
     """How long after it began to move that happens first; the pause doubles with each look."""
-    last_peek: timedelta = timedelta(minutes=4)
+    last_lookup: timedelta = timedelta(minutes=4)
     """The longest such pause; a listing comes sooner then, as a rule."""
 
     def settle_time(self, *, create_ended: bool) -> timedelta:

@@ -19,9 +19,9 @@ from corral.domain.observation.observations import (
     ObservationTimes,
     is_more_recent,
     is_too_new,
-    not_seen,
-    seen_as,
     with_machine,
+    with_sighting,
+    without_sighting,
 )
 from corral.domain.observation.provider_names import ProviderName, parse_provider_name
 from corral.domain.observation.sighting import ProviderInstance, Sighting
@@ -53,11 +53,11 @@ class Comparison:
     trusted: bool
     """Whether what the listing lacks is known not to exist: it is complete, and every machine of ours that it lacks
     was looked up by its id and not found."""
-    restless: bool
+    is_unsettled: bool
     """Whether the next listing should come soon although every phase is at rest."""
 
 
-def looked_up(
+def after_lookup(
     instance: Instance, seen: ProviderInstance | None, *, began: datetime, now: datetime, settle: timedelta
 ) -> Instance:
     """
@@ -67,7 +67,7 @@ def looked_up(
     """
     times = ObservationTimes(began=began, now=now, settle=settle)
     if seen is not None:
-        return seen_as(instance, seen, times)
+        return with_sighting(instance, seen, times)
     last, sent_at = instance.observation, instance.pending.sent_at
     is_delete_sent = instance.goal is Goal.GONE and sent_at is not None and began >= sent_at
     known = last.lookup_failed_since is not None or last.unlisted_since is not None
@@ -78,12 +78,12 @@ def looked_up(
     return replace(instance, observation=replace(last, lookup_failed_since=began))
 
 
-def followed(match: Match, *, began: datetime, now: datetime, settle: timedelta) -> Instance:
+def moved_to(match: Match, *, began: datetime, now: datetime, settle: timedelta) -> Instance:
     """The record after a lookup that *began* then showed that its machine is gone: it has moved."""
     return with_machine(match, ObservationTimes(began=began, now=now, settle=settle))
 
 
-def unnamed(instance: Instance, *, began: datetime, settle: timedelta) -> Instance | None:
+def name_not_found(instance: Instance, *, began: datetime, settle: timedelta) -> Instance | None:
     """*instance* after a lookup, begun then, that did not find its name; None if that proves nothing yet."""
     if not _counts(instance, began, settle):
         return None
@@ -97,7 +97,7 @@ def found_unlisted(instance: Instance, now: datetime) -> Instance:
     return replace(instance, observation=found)
 
 
-def marked(listed: Iterable[ProviderInstance], installation: str) -> list[tuple[ProviderName, ProviderInstance]]:
+def made_by(listed: Iterable[ProviderInstance], installation: str) -> list[tuple[ProviderName, ProviderInstance]]:
     """Those of *listed* that this installation made."""
     found = ((parse_provider_name(seen.name), seen) for seen in listed)
     return [(mark, seen) for mark, seen in found if mark is not None and mark.installation == installation]
@@ -124,11 +124,11 @@ def compare(
     times = ObservationTimes(began=began, now=now, settle=settle)
     by_provider = {i.provider_id: i for i in remembered.values() if i.provider_id is not None}
     after = {
-        known.id: _listed(seen_as(known, seen, times))
+        known.id: _listed(with_sighting(known, seen, times))
         for seen in listed
         if (known := by_provider.get(ProviderId(seen.id))) is not None
     }
-    free = [(mark, seen) for mark, seen in marked(listed, installation) if ProviderId(seen.id) not in by_provider]
+    free = [(mark, seen) for mark, seen in made_by(listed, installation) if ProviderId(seen.id) not in by_provider]
     unseen = [i for i in remembered.values() if i.id not in after] if complete else []
     lacking = [i for i in unseen if _is_expected(i, times)]
     matches, unmatched, to_confirm = matched({**remembered, **after}, free, {i.id for i in lacking})
@@ -139,7 +139,7 @@ def compare(
     counted = [_counted(i) for i in unseen if trusted and i.id in settled and _counts(i, began, settle)]
     leaving = [i for i in unseen if i.provider_id is not None and _is_leaving(i)]
     suspects = _suspects([i for i in lacking if i.id not in matched_ids], now)
-    after |= {i.id: not_seen(i, times) for i in (*leaving, *suspects)}
+    after |= {i.id: without_sighting(i, times) for i in (*leaving, *suspects)}
     standing = {**remembered, **after}.values()
     return Comparison(
         changed=tuple(new for new in after.values() if new is not remembered[new.id]),
@@ -148,7 +148,7 @@ def compare(
         unmatched=tuple(unmatched),
         to_confirm=tuple(each for each in to_confirm if _recheck_due(each.record, now)),
         trusted=trusted,
-        restless=any(i.observation.found_unlisted_since is None for i in lacking)
+        is_unsettled=any(i.observation.found_unlisted_since is None for i in lacking)
         or any(i.observation.sighting is Sighting.MOVING and i.phase is not Phase.TERMINATED for i in standing),
     )
 

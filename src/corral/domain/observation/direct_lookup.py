@@ -19,15 +19,15 @@ AWAITED = IN_MOTION - {Phase.RUNNING, Phase.HEALTH_CHECKING}
 
 
 def due_for_lookup(
-    moving: Iterable[Instance], peeked_at: Mapping[InstanceId, datetime], now: datetime, policy: Policy
+    moving: Iterable[Instance], looked_up_at: Mapping[InstanceId, datetime], now: datetime, policy: Policy
 ) -> list[Instance]:
     """Those of *moving* that are due for a look of their own, the longest due first."""
-    due = ((_due(instance, peeked_at.get(instance.id), policy), instance) for instance in moving)
+    due = ((_due(instance, looked_up_at.get(instance.id), policy), instance) for instance in moving)
     found = [(at, instance.id, instance) for at, instance in due if at is not None and at <= now]
     return [instance for _, _, instance in sorted(found, key=lambda each: each[:2])]
 
 
-def _due(instance: Instance, peeked_at: datetime | None, policy: Policy) -> datetime | None:
+def _due(instance: Instance, looked_up_at: datetime | None, policy: Policy) -> datetime | None:
     """When it is to be looked at; None: not before something else happens."""
     if instance.provider_id is None or instance.phase not in AWAITED:
         return None
@@ -36,6 +36,6 @@ def _due(instance: Instance, peeked_at: datetime | None, policy: Policy) -> date
     if instance.pending.sent_at is None and (instance.goal is not Goal.RUNNING or instance.pending.action is not None):
         return None  # it was not told yet
     since = max(instance.phase_since, instance.pending.sent_at or instance.phase_since)
-    if peeked_at is None or peeked_at < since:
-        return since + policy.first_peek
-    return peeked_at + min(max(peeked_at - since, policy.first_peek), policy.last_peek)
+    if looked_up_at is None or looked_up_at < since:
+        return since + policy.first_lookup
+    return looked_up_at + min(max(looked_up_at - since, policy.first_lookup), policy.last_lookup)

@@ -91,7 +91,7 @@ def matched(
     return matches, unmatched, to_confirm
 
 
-def worth(candidate: tuple[ProviderName, ProviderInstance]) -> tuple[bool, bool, int, str]:
+def preference(candidate: tuple[ProviderName, ProviderInstance]) -> tuple[bool, bool, int, str]:
     """Sorts machines of one instance: those that run last, before them those on their way up; then by attempt."""
     mark, seen = candidate
     is_down = seen.sighting in GOING | {Sighting.EXITED, Sighting.STOPPING}
@@ -113,7 +113,9 @@ def _chosen(
     record: Instance, candidates: Iterable[tuple[ProviderName, ProviderInstance]], *, is_unlisted: bool
 ) -> tuple[ProviderName, ProviderInstance] | None:
     may_move = is_unlisted or is_gone(record)
-    return max((each for each in candidates if _may_have(record, *each, may_move=may_move)), key=worth, default=None)
+    return max(
+        (each for each in candidates if _may_have(record, *each, may_move=may_move)), key=preference, default=None
+    )
 
 
 def _may_have(record: Instance, mark: ProviderName, seen: ProviderInstance, *, may_move: bool) -> bool:

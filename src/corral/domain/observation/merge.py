@@ -104,53 +104,53 @@ class Merged:
 
 
 def merge(
-    local: Mapping[InstanceId, Instance], heard: ProviderListing | None, *, policy: Policy, installation: str
+    local: Mapping[InstanceId, Instance], listing: ProviderListing | None, *, policy: Policy, installation: str
 ) -> list[Merged]:
     """
     Every instance of *local* and of the listing *heard* (None: the provider could not be asked), newest first.
 
     *local* holds every record that is not terminated, and every one that belongs to something listed.
     """
-    if heard is None:
+    if listing is None:
         found = [_unlisted(instance, None, policy) for instance in local.values()]
     else:
-        found = _merged(local, heard, policy, installation)
+        found = _merged(local, listing, policy, installation)
     return sorted(found, key=_age, reverse=True)
 
 
 def _merged(
-    local: Mapping[InstanceId, Instance], heard: ProviderListing, policy: Policy, installation: str
+    local: Mapping[InstanceId, Instance], listing: ProviderListing, policy: Policy, installation: str
 ) -> list[Merged]:
     found = compare(
         local,
-        heard.listed,
-        complete=heard.complete,
-        began=heard.began,
-        now=heard.now,
+        listing.listed,
+        complete=listing.complete,
+        began=listing.began,
+        now=listing.now,
         installation=installation,
         settle=policy.settle,
     )
     after = {**local, **{instance.id: instance for instance in found.changed}}
-    listed = {ProviderId(seen.id): seen for seen in heard.listed}
+    listed = {ProviderId(seen.id): seen for seen in listing.listed}
     items: list[Merged] = []
     for instance in local.values():
-        surveyed = after[instance.id]
-        seen = None if surveyed.provider_id is None else listed.pop(surveyed.provider_id, None)
+        compared = after[instance.id]
+        seen = None if compared.provider_id is None else listed.pop(compared.provider_id, None)
         if seen is None:
-            items.append(_unlisted(instance, heard, policy))
+            items.append(_unlisted(instance, listing, policy))
         else:
-            items.append(_listed(instance, surveyed, seen, heard, policy))
+            items.append(_listed(instance, compared, seen, listing, policy))
     return items + [
-        Merged(instance=None, seen=seen, consistency=Consistency.NOVITA_NEWER, synced_at=heard.began)
+        Merged(instance=None, seen=seen, consistency=Consistency.NOVITA_NEWER, synced_at=listing.began)
         for seen in listed.values()
     ]
 
 
-def _unlisted(instance: Instance, heard: ProviderListing | None, policy: Policy) -> Merged:
+def _unlisted(instance: Instance, listing: ProviderListing | None, policy: Policy) -> Merged:
     unborn = instance.provider_id is None and not instance.create_in_doubt
     if unborn or _is_gone(instance):
         consistency = Consistency.CONSISTENT
-    elif heard is None or not heard.complete or _is_too_new(instance, heard, policy):
+    elif listing is None or not listing.complete or _is_too_new(instance, listing, policy):
         consistency = Consistency.LOCAL_NEWER
     else:
         consistency = Consistency.CONFLICTED
@@ -158,32 +158,32 @@ def _unlisted(instance: Instance, heard: ProviderListing | None, policy: Policy)
 
 
 def _listed(
-    before: Instance, surveyed: Instance, seen: ProviderInstance, heard: ProviderListing, policy: Policy
+    before: Instance, compared: Instance, seen: ProviderInstance, listing: ProviderListing, policy: Policy
 ) -> Merged:
-    shown = surveyed
+    shown = compared
     if (
-        surveyed is not before or before.observation.sighted_at == heard.began
+        compared is not before or before.observation.sighted_at == listing.began
     ):  # this listing was recorded; a pass follows
-        shown = decided(surveyed, decide(surveyed, heard.began, policy), heard.began)
-    if not _knows_better(before, heard):
+        shown = decided(compared, decide(compared, listing.began, policy), listing.began)
+    if not _is_newer(before, listing):
         shown = _placed(replace(shown, endpoints=_ports(before, seen)), seen)
     return Merged(
         instance=shown,
         seen=seen,
-        consistency=_compared(before, seen, heard),
-        synced_at=max(heard.began, before.observation.sighted_at or heard.began),
+        consistency=_compared(before, seen, listing),
+        synced_at=max(listing.began, before.observation.sighted_at or listing.began),
     )
 
 
-def _compared(instance: Instance, seen: ProviderInstance, heard: ProviderListing) -> Consistency:
+def _compared(instance: Instance, seen: ProviderInstance, listing: ProviderListing) -> Consistency:
     differs = _differs(instance, seen)
     if _is_gone(instance):
         if seen.sighting in LEAVING:
             return Consistency.CONSISTENT
-        return Consistency.LOCAL_NEWER if _knows_better(instance, heard) else Consistency.CONFLICTED
+        return Consistency.LOCAL_NEWER if _is_newer(instance, listing) else Consistency.CONFLICTED
     if _is_another(instance, seen):
         return Consistency.CONFLICTED
-    if differs and _knows_better(instance, heard):
+    if differs and _is_newer(instance, listing):
         return Consistency.LOCAL_NEWER
     if _awaits(instance, seen):
         return Consistency.LOCAL_NEWER
@@ -194,20 +194,20 @@ def _is_gone(instance: Instance) -> bool:
     return instance.phase is Phase.TERMINATED or instance.observation.sighting is Sighting.ABSENT
 
 
-def _is_too_new(instance: Instance, heard: ProviderListing, policy: Policy) -> bool:
+def _is_too_new(instance: Instance, listing: ProviderListing, policy: Policy) -> bool:
     """Whether the listing need not show it yet."""
-    if instance.provider_id is None or _knows_better(instance, heard):
+    if instance.provider_id is None or _is_newer(instance, listing):
         return True
     return (
         instance.observation.sighting is None
-        and heard.began - (instance.started_at or instance.phase_since) < policy.settle
+        and listing.began - (instance.started_at or instance.phase_since) < policy.settle
     )
 
 
-def _knows_better(instance: Instance, heard: ProviderListing) -> bool:
+def _is_newer(instance: Instance, listing: ProviderListing) -> bool:
     return (
         instance.observation.sighted_at is not None
-        and heard.began < instance.observation.sighted_at <= heard.now + CLOCK_SKEW
+        and listing.began < instance.observation.sighted_at <= listing.now + CLOCK_SKEW
     )
 
 

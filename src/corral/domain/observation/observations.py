@@ -36,9 +36,9 @@ class ObservationTimes:
     settle: timedelta
 
 
-def seen_as(instance: Instance, seen: ProviderInstance, times: ObservationTimes) -> Instance:
+def with_sighting(instance: Instance, seen: ProviderInstance, times: ObservationTimes) -> Instance:
     """The record after its machine was observed."""
-    if is_more_recent(instance, times) or _looks_as_before(instance, seen, times):
+    if is_more_recent(instance, times) or _shows_no_restart(instance, seen, times):
         return instance
     last = instance.observation
     # Another status text for the same sighting ("creating", then "pulling") changes nothing that follows from it.
@@ -73,7 +73,7 @@ def observed(last: Observation, seen: ProviderInstance, at: datetime) -> Observa
     )
 
 
-def _looks_as_before(instance: Instance, seen: ProviderInstance, times: ObservationTimes) -> bool:
+def _shows_no_restart(instance: Instance, seen: ProviderInstance, times: ObservationTimes) -> bool:
     """
     Whether a machine that was asked to restart is seen as it was before, which says nothing yet.
 
@@ -134,7 +134,7 @@ def is_more_recent(instance: Instance, times: ObservationTimes) -> bool:
     return any(at is not None and times.began < at <= times.now + CLOCK_SKEW for at in heard)
 
 
-def not_seen(instance: Instance, times: ObservationTimes) -> Instance:
+def without_sighting(instance: Instance, times: ObservationTimes) -> Instance:
     """The record after a complete listing lacked its machine."""
     last = instance.observation
     if last.unlisted_since is not None or last.sighting is Sighting.ABSENT or is_more_recent(instance, times):

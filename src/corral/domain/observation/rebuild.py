@@ -15,8 +15,8 @@ from enum import StrEnum
 from corral.domain.errors import GoalRefusedError
 from corral.domain.instance import Instance, InstanceId, ProviderId
 from corral.domain.lifecycle.tables import Phase
-from corral.domain.observation.compare import marked
-from corral.domain.observation.matching import worth
+from corral.domain.observation.compare import made_by
+from corral.domain.observation.matching import preference
 from corral.domain.observation.provider_names import ProviderName, parse_provider_name
 from corral.domain.observation.sighting import ProviderInstance, Sighting
 
@@ -64,16 +64,16 @@ def installations(listed: Iterable[ProviderInstance]) -> Counter[str]:
     return Counter(mark.installation for seen in listed if (mark := parse_provider_name(seen.name)) is not None)
 
 
-def choose(claim: InstallationRecord, found: Mapping[str, int], wished: str | None) -> str:
+def choose(claim: InstallationRecord, found: Mapping[str, int], wanted: str | None) -> str:
     """The installation to rebuild; raises GoalRefusedError rather than guess."""
-    if wished is not None:
-        if not claim.is_blank and wished != claim.own:
+    if wanted is not None:
+        if not claim.is_blank and wanted != claim.own:
             raise GoalRefusedError(
-                f"the database has instances of installation {claim.own}; rebuild {wished} in an empty one"
+                f"the database has instances of installation {claim.own}; rebuild {wanted} in an empty one"
             )
-        if wished not in found:
-            raise GoalRefusedError(f"no machine carries the mark {wished}; {_counted(found)}")
-        return wished
+        if wanted not in found:
+            raise GoalRefusedError(f"no machine carries the mark {wanted}; {_counted(found)}")
+        return wanted
     if not claim.is_blank or claim.own in found or not found:
         return claim.own
     if len(found) > 1:
@@ -85,7 +85,7 @@ def marked_machines(
     listed: Iterable[ProviderInstance],
     installation: str,
     remembered: Mapping[InstanceId, Instance],
-    doomed: Collection[ProviderId] = frozenset(),
+    deleting: Collection[ProviderId] = frozenset(),
 ) -> list[MarkedMachine]:
     """
     What becomes of each machine of *installation*, in the order of their instances and attempts.
@@ -95,15 +95,15 @@ def marked_machines(
     """
     known = {i.provider_id for i in remembered.values() if i.provider_id is not None}
     by_instance: dict[InstanceId, list[tuple[ProviderName, ProviderInstance]]] = {}
-    for mark, seen in sorted(marked(listed, installation), key=_place):
+    for mark, seen in sorted(made_by(listed, installation), key=_place):
         by_instance.setdefault(mark.instance_id, []).append((mark, seen))
     found: list[MarkedMachine] = []
     for instance_id, machines in by_instance.items():
         record = remembered.get(instance_id)
-        free = [each for each in machines if not _is_settled(each[1], known, doomed)]
-        kept = max(free, key=worth, default=None)
+        free = [each for each in machines if not _is_settled(each[1], known, deleting)]
+        kept = max(free, key=preference, default=None)
         for mark, seen in machines:
-            outcome = _outcome_of(record, seen, known, doomed, is_kept=kept is not None and seen is kept[1])
+            outcome = _outcome_of(record, seen, known, deleting, is_kept=kept is not None and seen is kept[1])
             found.append(MarkedMachine(mark=mark, seen=seen, outcome=outcome, last_attempt=machines[-1][0].attempt))
     return found
 
@@ -113,16 +113,16 @@ def _place(marked_one: tuple[ProviderName, ProviderInstance]) -> tuple[str, int,
     return mark.instance_id, mark.attempt, seen.id
 
 
-def _is_settled(seen: ProviderInstance, known: Collection[str], doomed: Collection[str]) -> bool:
-    return seen.id in known or seen.id in doomed or seen.sighting in {Sighting.REMOVING, Sighting.ABSENT}
+def _is_settled(seen: ProviderInstance, known: Collection[str], deleting: Collection[str]) -> bool:
+    return seen.id in known or seen.id in deleting or seen.sighting in {Sighting.REMOVING, Sighting.ABSENT}
 
 
 def _outcome_of(
-    record: Instance | None, seen: ProviderInstance, known: Collection[str], doomed: Collection[str], *, is_kept: bool
+    record: Instance | None, seen: ProviderInstance, known: Collection[str], deleting: Collection[str], *, is_kept: bool
 ) -> RebuildOutcome:
     if seen.id in known:
         return RebuildOutcome.KNOWN
-    if _is_settled(seen, known, doomed):
+    if _is_settled(seen, known, deleting):
         return RebuildOutcome.LEAVING
     if record is not None and (record.provider_id is not None or record.phase is Phase.TERMINATED):
         return RebuildOutcome.SURPLUS

@@ -47,17 +47,22 @@ def stuck(instance: Instance, now: datetime) -> Stuck | None:
     """Why *instance* should have moved by now; None when it need not have."""
     if instance.phase is Phase.TERMINATED:
         return None
-    told = _missing(instance, now) or _in_doubt(instance, now) or _lingering(instance, now) or _late(instance, now)
-    if told is None:
+    found = (
+        _unlisted(instance, now)
+        or _in_doubt(instance, now)
+        or _too_long_in_phase(instance, now)
+        or _late(instance, now)
+    )
+    if found is None:
         return None
-    since, reason, next_step = told
+    since, reason, next_step = found
     return Stuck(instance_id=instance.id, phase=instance.phase, since=since, reason=reason, next_step=next_step)
 
 
-_Told = tuple[datetime, str, str] | None
+_Finding = tuple[datetime, str, str] | None
 
 
-def _missing(instance: Instance, now: datetime) -> _Told:
+def _unlisted(instance: Instance, now: datetime) -> _Finding:
     since = instance.observation.unlisted_since
     if since is None or instance.observation.sighting is Sighting.ABSENT or now - since < LONGEST_MISSING:
         return None
@@ -67,7 +72,7 @@ def _missing(instance: Instance, now: datetime) -> _Told:
     return since, reason, "it is looked up by its id again; found, it goes on, and not found it is called gone"
 
 
-def _in_doubt(instance: Instance, now: datetime) -> _Told:
+def _in_doubt(instance: Instance, now: datetime) -> _Finding:
     since = instance.create.sent_at
     if since is None or not instance.create_in_doubt or now - since < LONGEST_DOUBT:
         return None
@@ -75,7 +80,7 @@ def _in_doubt(instance: Instance, now: datetime) -> _Told:
     return since, reason, "every listing is searched for its name; nothing is asked for again before that is sure"
 
 
-def _lingering(instance: Instance, now: datetime) -> _Told:
+def _too_long_in_phase(instance: Instance, now: datetime) -> _Finding:
     longest = LONGEST.get(instance.phase)
     if longest is None or now - instance.phase_since < longest:
         return None
@@ -85,7 +90,7 @@ def _lingering(instance: Instance, now: datetime) -> _Told:
     return instance.phase_since, reason, asked or "it is watched; the provider has to move"
 
 
-def _late(instance: Instance, now: datetime) -> _Told:
+def _late(instance: Instance, now: datetime) -> _Finding:
     due = instance.deadline_at
     if due is None or instance.phase not in COMING_UP or now - due < LATE:
         return None

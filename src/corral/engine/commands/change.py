@@ -21,7 +21,7 @@ from corral.domain.instance import Instance, InstanceId, OperationId
 from corral.domain.lifecycle.allowed_actions import is_done_already
 from corral.domain.lifecycle.commands import Command, CommandOptions, apply_command
 from corral.domain.lifecycle.transitions import check_transition
-from corral.domain.operation import ENDED, STARTUPS, Operation, OperationKind, OperationStatus, asked_for
+from corral.domain.operation import ENDED, STARTUPS, Operation, OperationKind, OperationStatus, new_operation
 from corral.domain.timestamps import iso
 from corral.engine.commands.context import CommandContext
 from corral.engine.commands.create import REMIND_AFTER
@@ -178,7 +178,7 @@ class ChangeInstance:
             raise instances.stale(before)
         if current is not None and current.status not in ENDED:
             await operations.update(replace(current, status=OperationStatus.CANCELLED)).run(connection)
-        asked = replace(asked_for(accepted.kind, after, now), correlation_id=correlation_id())
+        asked = replace(new_operation(accepted.kind, after, now), correlation_id=correlation_id())
         await operations.add([asked]).run(connection)
         await self._queue.add([self._job(accepted, now)]).run(connection)
         because = f"its {accepted.kind} was asked for"

@@ -25,7 +25,7 @@ from corral.domain.idempotency import KeyRow, StoredResponse
 from corral.domain.instance import CreateRequest, Instance, InstanceId, OperationId, Placement
 from corral.domain.lifecycle.creation import expected_placement
 from corral.domain.lifecycle.transitions import requested
-from corral.domain.operation import Operation, OperationKind, asked_for
+from corral.domain.operation import Operation, OperationKind, new_operation
 from corral.domain.placement.rank import Ranking
 from corral.domain.requests.create import placement_request
 from corral.engine.batcher import Batcher
@@ -126,7 +126,7 @@ class CreateInstance:
             operation_id=OperationId(f"op_{self._new_id()}"),
             now=now,
         )
-        asked = replace(asked_for(OperationKind.CREATE, instance, now), correlation_id=correlation_id())
+        asked = replace(new_operation(OperationKind.CREATE, instance, now), correlation_id=correlation_id())
         response = created_response(instance, estimated_ready_at=ready_at)
         return CreatedInstance(instance=instance, operation=asked, estimated_ready_at=ready_at, response=response)
 

@@ -28,7 +28,7 @@ from corral.engine.reconcile.outcome import provider_id
 from corral.store.session.database import Database
 from corral.store.tables import instances
 
-PEEKS_AT_ONCE: Final = 4
+LOOKUPS_AT_ONCE: Final = 4
 """As many as a listing asks for pages at once: the two share what the budget leaves."""
 
 
@@ -38,29 +38,29 @@ class DirectLookups:
 
     cloud: Cloud
     database: Database
-    sightings: Observations
+    observations: Observations
     clock: Clock
     policy: Policy
     recent_lookups: RecentLookups
-    _peeked_at: dict[InstanceId, datetime] = field(default_factory=dict[InstanceId, datetime], init=False)
+    _looked_up_at: dict[InstanceId, datetime] = field(default_factory=dict[InstanceId, datetime], init=False)
 
-    async def look(self, *, pages: int) -> None:
+    async def run(self, *, pages: int) -> None:
         """Look at the few that have been due for longest; *pages* is what a listing costs."""
         async with self.database.connection() as connection:
             moving = await instances.moving(connection, sorted(AWAITED))
-        self._peeked_at = {each.id: self._peeked_at[each.id] for each in moving if each.id in self._peeked_at}
-        due = due_for_lookup(moving, self._peeked_at, self.clock.now(), self.policy)
+        self._looked_up_at = {each.id: self._looked_up_at[each.id] for each in moving if each.id in self._looked_up_at}
+        due = due_for_lookup(moving, self._looked_up_at, self.clock.now(), self.policy)
         # Where more move than a listing has pages, it tells of more for each call.
-        at_once = PEEKS_AT_ONCE if len(moving) <= pages else 1
-        tasks = [asyncio.ensure_future(self._look_at(instance)) for instance in due[:at_once]]
+        at_once = LOOKUPS_AT_ONCE if len(moving) <= pages else 1
+        tasks = [asyncio.ensure_future(self._look_up(instance)) for instance in due[:at_once]]
         try:
             await asyncio.gather(*tasks)
         finally:
             for task in tasks:
                 task.cancel()
 
-    async def _look_at(self, instance: Instance) -> None:
-        began = self._peeked_at[instance.id] = self.clock.now()
+    async def _look_up(self, instance: Instance) -> None:
+        began = self._looked_up_at[instance.id] = self.clock.now()
         try:
             seen = await self.cloud.instance(provider_id(instance))
         except CloudError as error:
@@ -68,4 +68,4 @@ class DirectLookups:
             return
         if seen is not None and seen.sighting is Sighting.RUNNING:
             self.recent_lookups.keep(seen, began)
-        await self.sightings.record_one(instance.id, seen, began=began)
+        await self.observations.record_one(instance.id, seen, began=began)

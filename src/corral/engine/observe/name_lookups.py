@@ -29,7 +29,7 @@ FIRST_PAUSE_SECONDS: Final = 5.0
 LAST_PAUSE_SECONDS: Final = 30.0
 """The longest such pause: it delays the next attempt after a create that certainly did not happen."""
 
-_Doubt = tuple[InstanceId, int]
+_Attempt = tuple[InstanceId, int]
 
 
 @dataclass(kw_only=True)
@@ -38,18 +38,18 @@ class NameLookups:
 
     filter: NameFilter
     database: Database
-    sightings: Observations
+    observations: Observations
     clock: Clock
-    doubts: SettleTimer
-    _asked: dict[_Doubt, tuple[float, float]] = field(default_factory=dict[_Doubt, tuple[float, float]], init=False)
+    settle_timer: SettleTimer
+    _asked: dict[_Attempt, tuple[float, float]] = field(default_factory=dict[_Attempt, tuple[float, float]], init=False)
     """When the name was first and last looked up."""
 
-    async def look(self) -> None:
+    async def run(self) -> None:
         """Look up the names that are due; an unreachable provider changes nothing."""
         async with self.database.connection() as connection:
             doubtful = await instances.in_doubt(connection)
         now = self.clock.monotonic()
-        settled = self.doubts.settled(doubtful, began=now)
+        settled = self.settle_timer.settled(doubtful, began=now)
         known = {(each.id, each.create.number) for each in doubtful}
         self._asked = {key: times for key, times in self._asked.items() if key in known}
         due = [each for each in doubtful if each.create.doubted_at is not None and self._is_due(each, now)]
@@ -67,12 +67,12 @@ class NameLookups:
             began = self.clock.now()
             found = await self.filter.attempt(instance, instance.create.number)
             if found.instances:
-                await self.sightings.record_named(instance, found.instances[0], began=began)
+                await self.observations.record_named(instance, found.instances[0], began=began)
             elif found.complete and instance.id in settled:
                 absent.append((instance, began))
         if absent and await self.filter.finds_names():
             for instance, began in absent:
-                await self.sightings.record_unnamed(instance, began=began)
+                await self.observations.record_unnamed(instance, began=began)
 
     def _is_due(self, instance: Instance, now: float) -> bool:
         asked = self._asked.get((instance.id, instance.create.number))

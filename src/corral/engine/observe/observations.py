@@ -19,7 +19,15 @@ from corral.domain.instance import Instance, InstanceId
 from corral.domain.lifecycle.decide import Policy, decide
 from corral.domain.lifecycle.tables import COMING_UP, ENDING, Phase
 from corral.domain.lifecycle.transitions import check_transition, decided
-from corral.domain.observation.compare import Comparison, compare, followed, found_unlisted, looked_up, marked, unnamed
+from corral.domain.observation.compare import (
+    Comparison,
+    after_lookup,
+    compare,
+    found_unlisted,
+    made_by,
+    moved_to,
+    name_not_found,
+)
 from corral.domain.observation.matching import GOING, Match, matched
 from corral.domain.observation.orphans import orphan_event, orphan_of
 from corral.domain.observation.sighting import ProviderInstance, Sighting
@@ -31,7 +39,7 @@ from corral.store.session.database import Connection, Database
 from corral.store.tables import instances, last_listing, orphans
 from corral.store.tables.last_listing import ListingStart
 
-Outlasted = Callable[[Iterable[Instance]], Container[InstanceId]]
+SettledCreates = Callable[[Iterable[Instance]], Container[InstanceId]]
 """Tells of which of these a doubt has been known for the settle time, so that a listing without them counts."""
 
 
@@ -47,7 +55,12 @@ class Observations:
     publish: PublishChanges
 
     async def record(
-        self, listing: Listing, *, began: datetime, settled: Outlasted | None = None, begun: ListingStart | None = None
+        self,
+        listing: Listing,
+        *,
+        began: datetime,
+        settled: SettledCreates | None = None,
+        begun: ListingStart | None = None,
     ) -> Comparison:
         """
         Record what *listing* shows, and return it.
@@ -86,7 +99,7 @@ class Observations:
             known = await instances.load(connection, instance_id)
             if known is None:
                 return
-            after = looked_up(known, seen, began=began, now=self.clock.now(), settle=self.policy.settle)
+            after = after_lookup(known, seen, began=began, now=self.clock.now(), settle=self.policy.settle)
             if after is not known:
                 await self._write_changed(connection, {known.id: known}, [after])
 
@@ -96,15 +109,15 @@ class Observations:
             known = await instances.load(connection, instance.id)
             if known is None or not known.create_in_doubt or known.create.number != instance.create.number:
                 return
-            matches, _, _ = matched({known.id: known}, marked([seen], self.installation))
+            matches, _, _ = matched({known.id: known}, made_by([seen], self.installation))
             for match in matches:
                 log.info("instance.adopted_by_name", instance_id=known.id, provider_id=seen.id, moved=False)
-                after = followed(match, began=began, now=self.clock.now(), settle=self.policy.settle)
+                after = moved_to(match, began=began, now=self.clock.now(), settle=self.policy.settle)
                 await self._write_changed(connection, {known.id: known}, [after])
 
     async def record_unnamed(self, instance: Instance, *, began: datetime) -> None:
         """Record that a lookup of the name of a create in doubt, after the settle time, found nothing."""
-        counted = unnamed(instance, began=began, settle=self.policy.settle)
+        counted = name_not_found(instance, began=began, settle=self.policy.settle)
         if counted is not None:
             async with self.database.connection() as connection:
                 await instances.update_many([counted], [self.clock.now()]).run(connection)
@@ -120,7 +133,7 @@ class Observations:
                 await self._write_changed(connection, {known.id: known}, [found_unlisted(known, now)])
             elif await orphans.release(connection, match.seen.id):
                 log.warning("instance.adopted_by_name", instance_id=known.id, provider_id=match.seen.id, moved=True)
-                after = followed(match, began=began, now=now, settle=self.policy.settle)
+                after = moved_to(match, began=began, now=now, settle=self.policy.settle)
                 await self._write_changed(connection, {known.id: known}, [after])
 
     async def _write_changed(
@@ -141,7 +154,7 @@ class Observations:
         written = {row["id"] for row in rows}
         wanted = [i for i in changed if i.id in written and not due[i.id]]
         if wanted:
-            await self.queue.add([_a_pass_over(i) for i in wanted]).run(connection)
+            await self.queue.add([_job_for(i) for i in wanted]).run(connection)
 
     async def _write(
         self, connection: Connection, remembered: Mapping[InstanceId, Instance], found: Comparison
@@ -193,7 +206,7 @@ async def unmatched_records(
         if instance.provider_id is not None:
             provider_ids.add(instance.provider_id)
     listed = [seen for seen in listed if seen.id not in provider_ids]
-    marks = {mark.instance_id for mark, _ in marked(listed, installation)} - ids
+    marks = {mark.instance_id for mark, _ in made_by(listed, installation)} - ids
     if not listed:
         return {}
     return await instances.by_ids(connection, sorted(marks), sorted(seen.id for seen in listed))
@@ -219,11 +232,11 @@ def reconcile_job(instance_id: InstanceId, phase: Phase, *, first: bool = False)
     return NewJob(type="monitor_instance", payload=payload, first=first)
 
 
-def _a_pass_over(instance: Instance) -> NewJob:
-    wanted = reconcile_job(instance.id, instance.phase, first=_waits_for_us(instance))
+def _job_for(instance: Instance) -> NewJob:
+    wanted = reconcile_job(instance.id, instance.phase, first=_awaits_corral(instance))
     return replace(wanted, payload=about(instance))
 
 
-def _waits_for_us(instance: Instance) -> bool:
+def _awaits_corral(instance: Instance) -> bool:
     """Whether the provider has done its part, and bills for it, while nobody can use it yet."""
     return instance.phase in COMING_UP and instance.observation.sighting is Sighting.RUNNING

@@ -46,7 +46,7 @@ instances every two seconds would take more of a core than the passes that follo
 """
 
 
-def _no_one(_listing: Listing, _began: datetime) -> None:
+def _ignore(_listing: Listing, _listing_began: datetime) -> None:
     """Nobody else wants to know."""
 
 
@@ -64,7 +64,7 @@ class Observer:
     installation: str
     idle_interval: timedelta
     calls_per_minute: Callable[[], int]
-    on_listing: Callable[[Listing, datetime], None] = _no_one
+    on_listing: Callable[[Listing, datetime], None] = _ignore
     """Who else wants to know what was listed, and when that reading began."""
     recent_lookups: RecentLookups
     """Where passes of this process find what was seen of single instances."""
@@ -73,22 +73,22 @@ class Observer:
     _due: float = field(default=0.0, init=False)
     _not_before: float = field(default=0.0, init=False)
     """Whoever wakes it: a look has its share of the budget and of this process's time, and no more."""
-    _began: float | None = field(default=None, init=False)
+    _listing_began: float | None = field(default=None, init=False)
     """When the look under way began."""
-    _peek_due: float = field(default=0.0, init=False)
+    _lookup_due: float = field(default=0.0, init=False)
     _trusted: bool = field(default=True, init=False)
     """Whether the last listing was complete and right."""
-    _restless: bool = field(default=False, init=False)
+    _is_unsettled: bool = field(default=False, init=False)
     """Whether the last listing showed something that no phase says: an unknown status, or a machine that is missing."""
-    _sightings: Observations = field(init=False)
-    _peeks: DirectLookups = field(init=False)
-    _doubts: SettleTimer = field(init=False)
-    _names: NameLookups = field(init=False)
+    _observations: Observations = field(init=False)
+    _direct_lookups: DirectLookups = field(init=False)
+    _settle_timer: SettleTimer = field(init=False)
+    _name_lookups: NameLookups = field(init=False)
 
     def __post_init__(self) -> None:
         """Share what is known with the one who writes."""
-        self._doubts = SettleTimer(self.clock, self.policy)
-        self._sightings = Observations(
+        self._settle_timer = SettleTimer(self.clock, self.policy)
+        self._observations = Observations(
             database=self.database,
             queue=self.queue,
             clock=self.clock,
@@ -96,21 +96,21 @@ class Observer:
             installation=self.installation,
             publish=self.publish,
         )
-        self._peeks = DirectLookups(
+        self._direct_lookups = DirectLookups(
             cloud=self.cloud,
             database=self.database,
-            sightings=self._sightings,
+            observations=self._observations,
             clock=self.clock,
             policy=self.policy,
             recent_lookups=self.recent_lookups,
         )
 
-        self._names = NameLookups(
+        self._name_lookups = NameLookups(
             filter=NameFilter(cloud=self.cloud, database=self.database, installation=self.installation),
             database=self.database,
-            sightings=self._sightings,
+            observations=self._observations,
             clock=self.clock,
-            doubts=self._doubts,
+            settle_timer=self._settle_timer,
         )
 
     def wake(self) -> None:
@@ -131,33 +131,33 @@ class Observer:
 
     async def _lead(self) -> None:
         """Sweep at every tick and look when it is due, beside it: a look may take minutes when the budget is short."""
-        self._due = self._peek_due = self.clock.monotonic()
-        looking: asyncio.Task[None] | None = None
-        peeking: asyncio.Task[None] | None = None
+        self._due = self._lookup_due = self.clock.monotonic()
+        listing_task: asyncio.Task[None] | None = None
+        lookup_task: asyncio.Task[None] | None = None
         try:
             while True:
                 await self.leadership.check()
                 await self.sweep()
-                looking, peeking = _unless_done(looking), _unless_done(peeking)
-                if looking is None and self.clock.monotonic() >= self._due:
-                    looking = asyncio.create_task(self._look_in_time())
-                if peeking is None and self._is_peek_due():
-                    peeking = asyncio.create_task(self.peek())
+                listing_task, lookup_task = _unless_done(listing_task), _unless_done(lookup_task)
+                if listing_task is None and self.clock.monotonic() >= self._due:
+                    listing_task = asyncio.create_task(self._list_on_schedule())
+                if lookup_task is None and self._is_lookup_due():
+                    lookup_task = asyncio.create_task(self.look_up_changing())
                 await self.clock.sleep(TICK_SECONDS)
         finally:
-            left = [task for task in (looking, peeking) if task is not None]
+            left = [task for task in (listing_task, lookup_task) if task is not None]
             for task in left:
                 task.cancel()
             if left:
                 await asyncio.wait(left)
 
-    async def _look_in_time(self) -> None:
+    async def _list_on_schedule(self) -> None:
         """Look, and say when the next look is due."""
-        self._began = began = self.clock.monotonic()
+        self._listing_began = began = self.clock.monotonic()
         try:
-            await self.look()
+            await self.list_account()
         finally:
-            self._began = None
+            self._listing_began = None
         now = self.clock.monotonic()
         rest = min((now - began) * REST, LONGEST_REST_SECONDS)
         self._not_before = max(began + self._affordable_interval(), now + rest)
@@ -165,18 +165,18 @@ class Observer:
         async with self.database.connection() as connection:
             await last_listing.announce(connection, timedelta(seconds=round(max(self._due - began, now - began))))
 
-    def _is_peek_due(self) -> bool:
+    def _is_lookup_due(self) -> bool:
         """Whether listings take so long, come so rarely or are so wrong that what moves should not wait for them."""
         now = self.clock.monotonic()
-        lasting = 0.0 if self._began is None else now - self._began
-        is_long = max(lasting, self._affordable_interval()) >= self.policy.long_look.total_seconds()
-        return (is_long or not self._trusted) and now >= self._peek_due
+        lasting = 0.0 if self._listing_began is None else now - self._listing_began
+        is_long = max(lasting, self._affordable_interval()) >= self.policy.slow_listing.total_seconds()
+        return (is_long or not self._trusted) and now >= self._lookup_due
 
-    async def peek(self) -> None:
+    async def look_up_changing(self) -> None:
         """Look at a few of those that move, by their ids, and for creates in doubt, by their names."""
-        self._peek_due = self.clock.monotonic() + self.policy.poll.total_seconds()
-        await self._peeks.look(pages=self._pages)
-        await self._names.look()
+        self._lookup_due = self.clock.monotonic() + self.policy.poll.total_seconds()
+        await self._direct_lookups.run(pages=self._pages)
+        await self._name_lookups.run()
 
     async def sweep(self) -> None:
         """Turn reminders that are due into passes."""
@@ -185,7 +185,7 @@ class Observer:
             if due:
                 await self.queue.add([reconcile_job(each, phase) for each, phase in due]).run(connection)
 
-    async def look(self) -> None:
+    async def list_account(self) -> None:
         """List the whole account once and act on the difference; an unreachable provider changes nothing."""
         async with self.database.connection() as connection:
             begun = await last_listing.begin(connection)
@@ -201,14 +201,14 @@ class Observer:
         self._pages = max(1, listing.pages)
         self.on_listing(listing, began)
         if (
-            self._began is not None
+            self._listing_began is not None
         ):  # as the leader, who may have been frozen, and replaced, while the provider answered
             await self.leadership.check()
-        settled = partial(self._doubts.settled, began=began_at)
-        found = await self._sightings.record(listing, began=began, settled=settled, begun=begun)
+        settled = partial(self._settle_timer.settled, began=began_at)
+        found = await self._observations.record(listing, began=began, settled=settled, begun=begun)
         if listing.complete and self._trusted and not found.trusted:
             log.warning("observer.listing_not_trusted", listed=len(listing.instances))
-        self._restless, self._trusted = found.restless, found.trusted
+        self._is_unsettled, self._trusted = found.is_unsettled, found.trusted
         for match in found.to_confirm:
             await self._confirm_move(match)
 
@@ -220,11 +220,11 @@ class Observer:
         except CloudError as error:
             log.warning("observer.look_failed", why=error.message)
             return
-        await self._sightings.record_move(match, old, began=began)
+        await self._observations.record_move(match, old, began=began)
 
     async def _interval(self) -> float:
         """Short while anything moves, or the last listing left something open; long otherwise."""
-        if self._restless:
+        if self._is_unsettled:
             return self.policy.poll.total_seconds()
         async with self.database.connection() as connection:
             moving = await instances.in_motion(connection, sorted(IN_MOTION))

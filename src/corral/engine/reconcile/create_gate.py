@@ -6,7 +6,7 @@ last commits. Then a request that is recorded as not created may have a machine,
 one. The first listing shows that machine, and its record gets it (`domain/observation/matching.py`).
 
 Some accounts never have a right listing: thousands of machines that come and go while it is read, or a machine that the
-list never shows. There, after a while, a lookup by name allows single creates (`unmade.py`).
+list never shows. There, after a while, a lookup by name allows single creates (`uncreated.py`).
 
 The leader numbers its listings in the database (`store/tables/last_listing.py`), so that every process knows when one
 was compared.

@@ -93,7 +93,7 @@ class Reconciler:
         forgotten. Failing the job instead would repeat the same mistake within seconds, and then drop the job.
         """
         log.error("instance.illegal_transition", why=error.message)
-        await instances.wake_by(connection, instance_id, self.clock.now() + self.policy.second_look)
+        await instances.wake_by(connection, instance_id, self.clock.now() + self.policy.failed_interval)
 
     @contextmanager
     def _counted(self) -> Generator[None]:

@@ -52,7 +52,7 @@ class SendCheck:
         self.passed = True
 
 
-def order_of(
+def create_call(
     mark: ProviderName, order: CreateRequest, candidate: Candidate, template: Template, credentials: Credentials | None
 ) -> ProviderCreate:
     """The create call for *candidate*, under the name of *mark*."""

@@ -14,7 +14,7 @@ from corral.domain.events import Change
 from corral.domain.health.checks import HealthCheckSpec
 from corral.domain.instance import Instance, InstanceId, OperationId, ProviderId
 from corral.domain.observation.adoption import Adoption, adopted
-from corral.domain.observation.compare import marked
+from corral.domain.observation.compare import made_by
 from corral.domain.observation.rebuild import (
     InstallationRecord,
     MarkedMachine,
@@ -86,13 +86,13 @@ class Rebuilder:
                 own=await installation_id.load(connection), is_blank=await instances.none_yet(connection)
             )
             chosen = choose(record, marks, installation)
-            ids = {mark.instance_id for mark, _ in marked(listing.instances, chosen)}
+            ids = {mark.instance_id for mark, _ in made_by(listing.instances, chosen)}
             remembered = await instances.by_ids(connection, sorted(ids), sorted(s.id for s in listing.instances))
-            doomed = {o.provider_id for o in await orphans.load_all(connection) if o.asked_at is not None}
+            deleting = {o.provider_id for o in await orphans.load_all(connection) if o.asked_at is not None}
         now = self.clock.now()
         found = [
             await self._found(each, remembered.get(each.mark.instance_id), now)
-            for each in marked_machines(listing.instances, chosen, remembered, doomed)
+            for each in marked_machines(listing.instances, chosen, remembered, deleting)
         ]
         return RebuildPlan(
             installation=chosen,

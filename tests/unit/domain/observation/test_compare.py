@@ -12,7 +12,7 @@ from support.sightings import shown
 
 from corral.domain.instance import CreateAttempt, Instance, ProviderId
 from corral.domain.lifecycle.tables import Goal, Phase
-from corral.domain.observation.compare import Comparison, compare, looked_up
+from corral.domain.observation.compare import Comparison, after_lookup, compare
 from corral.domain.observation.sighting import ProviderInstance, Sighting
 
 SETTLE = timedelta(seconds=60)
@@ -84,7 +84,7 @@ LEAVING = replace(
 
 def looked_at(instance: Instance, seen: ProviderInstance | None, *, after: float) -> Instance:
     began = NOW + timedelta(seconds=after)
-    return looked_up(instance, seen, began=began, now=began + timedelta(seconds=50), settle=SETTLE)
+    return after_lookup(instance, seen, began=began, now=began + timedelta(seconds=50), settle=SETTLE)
 
 
 def test_a_lookup_shows_what_a_listing_would() -> None:
@@ -162,7 +162,7 @@ def test_an_unknown_word_for_one_that_is_ready_is_followed_closely(sighting: Sig
     """Its phase does not follow from it, and its state is unknown."""
     found = looked(READY, [shown("p1", sighting)], after=10)
 
-    assert found.restless is (sighting is Sighting.MOVING)
+    assert found.is_unsettled is (sighting is Sighting.MOVING)
 
 
 def test_a_listing_is_trusted_once_what_it_lacks_was_looked_up() -> None:

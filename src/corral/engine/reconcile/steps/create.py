@@ -39,13 +39,13 @@ from corral.engine.queries.catalog import Catalog
 from corral.engine.reconcile.create_gate import CreateGate
 from corral.engine.reconcile.outcome import Outcome
 from corral.engine.reconcile.recorder import ReconcileContext, Recorder
-from corral.engine.reconcile.send_check import SendCheck, order_of, send
+from corral.engine.reconcile.send_check import SendCheck, create_call, send
 from corral.engine.reconcile.steps.create_outcome import CreateOutcomes
-from corral.engine.reconcile.unmade import UncreatedInstances
+from corral.engine.reconcile.uncreated import UncreatedInstances
 from corral.store.session.database import Database, driver_errors
 from corral.store.tables import instances
 
-WHATEVER_THE_OFFER: Final = frozenset({"INSUFFICIENT_BALANCE", "AUTHENTICATION_FAILED", "INVALID_TEMPLATE"})
+FOR_ANY_OFFER: Final = frozenset({"INSUFFICIENT_BALANCE", "AUTHENTICATION_FAILED", "INVALID_TEMPLATE"})
 """Refusals that no other offer would change."""
 WAITING_MAX_AGE_SECONDS: Final = 20.0
 """
@@ -127,7 +127,7 @@ class CreateStep:
             if not self.gate.is_slow:
                 raise
             # A machine that this finds is recorded; what follows is stale then, and the next reconcile has the machine.
-            if not self.gate.is_stuck or not await self.unmade.is_unmade(instance):
+            if not self.gate.is_stuck or not await self.unmade.has_no_machine(instance):
                 return await self._outcomes.give_up(context, instance, why)
         return None
 
@@ -160,7 +160,7 @@ class CreateStep:
         )
         instance = await self._outcomes.intend(context, instance, candidate)
         mark = ProviderName(installation=self.installation, instance_id=instance.id, attempt=instance.create.number)
-        order = order_of(mark, instance.request, candidate, template, credentials)
+        order = create_call(mark, instance.request, candidate, template, credentials)
         try:
             provider_id = await send(self.cloud, order, check)
         except StaleError:
@@ -177,7 +177,7 @@ class CreateStep:
             return instance, refusal_of(candidate, Reason.OUT_OF_STOCK, short=True)
         except CloudRefusedError as error:
             instance = await self._outcomes.clear(context, instance, error.message)
-            if error.code in WHATEVER_THE_OFFER:
+            if error.code in FOR_ANY_OFFER:
                 return await self._outcomes.give_up(
                     context, instance, Failure(code=error.code, message=error.message)
                 ), None

@@ -70,7 +70,7 @@ class InspectStep:
         if any(e.address is None for e in seen.endpoints if e.kind is not PortKind.UDP):
             written = await self._write(context, instance, *earlier)
             failed = written.phase is Phase.FAILED
-            return Outcome(instance=written, requeue_after=self.policy.second_look if failed else self.policy.poll)
+            return Outcome(instance=written, requeue_after=self.policy.failed_interval if failed else self.policy.poll)
         checking = endpoints_known(known, seen.endpoints, login_methods(seen), now)
         # The health check that follows is made by a job, which may be lost.
         checked_by = now + check_time(instance, self.policy)

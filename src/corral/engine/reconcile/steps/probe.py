@@ -40,7 +40,7 @@ class ProbeStep:
         if unusable is not None:
             return await self._fail(context, instance, unusable)
         try:
-            async with asyncio.timeout(self.policy.hurry.total_seconds() if context.urgent else None):
+            async with asyncio.timeout(self.policy.urgent_probe.total_seconds() if context.urgent else None):
                 report = await self.prober.check(instance.endpoints, instance.health_spec, previous=instance.health)
         except TimeoutError:
             return Outcome(instance=instance, requeue_after=timedelta(0))

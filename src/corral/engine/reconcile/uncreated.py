@@ -28,23 +28,23 @@ class UncreatedInstances:
     """Looks for machines of instances that have none in the records."""
 
     filter: NameFilter
-    sightings: Observations
+    observations: Observations
     clock: Clock
-    _turns: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(AT_ONCE), init=False)
-    _asking: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
-    _works: tuple[float, bool] | None = field(default=None, init=False)
+    _slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(AT_ONCE), init=False)
+    _check_lock: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
+    _last_check: tuple[float, bool] | None = field(default=None, init=False)
     """When it was last asked whether the filter works, and the answer."""
 
     @classmethod
-    def of(cls, cloud: Cloud, sightings: Observations) -> UncreatedInstances:
+    def of(cls, cloud: Cloud, observations: Observations) -> UncreatedInstances:
         """One that records what it finds with *sightings*."""
-        names = NameFilter(cloud=cloud, database=sightings.database, installation=sightings.installation)
-        return cls(filter=names, sightings=sightings, clock=sightings.clock)
+        names = NameFilter(cloud=cloud, database=observations.database, installation=observations.installation)
+        return cls(filter=names, observations=observations, clock=observations.clock)
 
-    async def is_unmade(self, instance: Instance) -> bool:
+    async def has_no_machine(self, instance: Instance) -> bool:
         """Whether the provider surely has no machine of *instance*; one that is found is recorded."""
         try:
-            async with self._turns:
+            async with self._slots:
                 if not await self._filter_works():
                     return False
                 began = self.clock.now()
@@ -52,7 +52,7 @@ class UncreatedInstances:
                 there = [seen for seen in found.instances if seen.sighting not in GOING]
                 if there:
                     log.warning("create.machine_found", instance_id=instance.id, provider_id=there[0].id)
-                    await self.sightings.record(found, began=began)
+                    await self.observations.record(found, began=began)
                     return False
                 if not found.complete or not await self._filter_works():
                     return False
@@ -63,8 +63,8 @@ class UncreatedInstances:
         return True
 
     async def _filter_works(self) -> bool:
-        async with self._asking:
+        async with self._check_lock:
             now = self.clock.monotonic()
-            if self._works is None or now - self._works[0] >= FILTER_KNOWN_SECONDS:
-                self._works = now, await self.filter.finds_beginnings()
-            return self._works[1]
+            if self._last_check is None or now - self._last_check[0] >= FILTER_KNOWN_SECONDS:
+                self._last_check = now, await self.filter.finds_beginnings()
+            return self._last_check[1]
