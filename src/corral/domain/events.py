@@ -1,9 +1,9 @@
 """
-What is told of an instance, and when: each real change once, in the words of the contract.
+Which events a change of an instance causes.
 
-Most changes have one name, that of the phase entered. A change that also moves a *start* operation has a second one
-(`instance.startup_…`), told once each because an operation begins and ends once; for that the one who tells passes the
-operation's `Progress` along. Creates, stops, restarts and deletes have no names of their own besides the phases'.
+Most changes cause one event, named for the phase entered. A change that begins or ends a *start* operation causes a
+second one (`instance.startup_…`); the caller passes the operation's `Progress` for that. Creates, stops, restarts and
+deletes have no further events.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from corral.domain.operation import Operation, OperationKind, OperationStatus
 
 
 class EventType(StrEnum):
-    """The public names of what can happen."""
+    """The public names of events."""
 
     CREATED = "instance.created"
-    """It was asked for."""
+    """It was requested."""
     STARTING = "instance.starting"
     """The provider boots it."""
     RUNNING = "instance.running"
@@ -38,13 +38,13 @@ class EventType(StrEnum):
     STOPPED = "instance.stopped"
     """It is stopped and keeps its disk."""
     TERMINATED = "instance.terminated"
-    """The provider says it is gone, and that was wished."""
+    """It is gone, as requested."""
     VANISHED = "instance.vanished"
-    """The provider says it is gone, and that was not wished."""
+    """It is gone without a request."""
     RECLAIM_NOTICE = "instance.reclaim_notice"
     """The provider takes its spot machine back; `reason` says when. Again when that changes."""
     STARTUP_INITIATED = "instance.startup_initiated"
-    """A start was asked for."""
+    """A start was requested."""
     STARTUP_COMPLETED = "instance.startup_completed"
     """That start brought it up; comes after `instance.ready`."""
     STARTUP_FAILED = "instance.startup_failed"
@@ -72,12 +72,12 @@ class Change:
     because: str
     at: datetime
     progress: Progress | None = None
-    """Only what happens to a `start` operation is told by it; leaving it out tells of the instance alone."""
+    """For the events of a `start` operation; None: only events of the instance."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventDraft:
-    """One thing to tell of a change."""
+    """One event to record."""
 
     type: EventType
     change: Change
@@ -88,9 +88,9 @@ class Event:
     """One entry of the log."""
 
     id: str
-    """Unique everywhere, not only in this database: receivers remember it to recognise what they already have."""
+    """Unique everywhere, not only in this database: receivers recognise duplicates by it."""
     seq: int
-    """Its place in the one order of all events; there are no gaps."""
+    """Its position among all events, without gaps."""
     type: EventType
     instance_id: InstanceId
     provider_id: ProviderId | None
@@ -101,7 +101,7 @@ class Event:
     failure: Failure | None
     at: datetime
     since_asked: timedelta | None
-    """How long after its operation was asked for; None when that operation is not remembered."""
+    """Time since its operation was requested; None if that operation is not stored."""
     data: Mapping[str, object] = field(default_factory=dict[str, object])
 
 
@@ -121,14 +121,14 @@ _BY_OUTCOME = {
 
 
 def event_drafts(changes: Iterable[Change]) -> list[EventDraft]:
-    """Everything to tell of *changes*, in the order it happened."""
+    """The events of *changes*, in order."""
     return [
         EventDraft(type=kind, change=part) for change in changes for part in _parts(change) for kind in _names(part)
     ]
 
 
 def _parts(change: Change) -> list[Change]:
-    """*change* in the steps that it tells of: a machine whose start was seen only when it ran had booted before."""
+    """*change*, split in two if a start was observed only once the machine ran: it had booted before."""
     before = change.before
     if before is None or before.pending.action is not Action.START or change.after.phase is not Phase.RUNNING:
         return [change]
@@ -137,12 +137,12 @@ def _parts(change: Change) -> list[Change]:
 
 
 def event_of(change: Change) -> EventType:
-    """The name of what *change* did to its instance."""
+    """The event of *change*, apart from its operation."""
     if change.before is None:
         return EventType.CREATED
     never_left = change.before.pending.action is Action.START and change.after.phase is Phase.EXITED
     if change.after.pending.action is Action.START or never_left:
-        return EventType.CHANGED  # a start was asked for, or came to nothing: the machine has not moved
+        return EventType.CHANGED  # a start was requested, or had no effect: the machine has not changed
     if change.before.pending.action is Action.START and change.after.phase is Phase.STARTING:
         return EventType.STARTING
     if change.after.phase is change.before.phase:
@@ -154,19 +154,19 @@ def event_of(change: Change) -> EventType:
 
 
 def announces_reclaim(change: Change) -> bool:
-    """Whether *change* tells of a reclaim notice, or of a change of one."""
+    """Whether *change* announces a reclaim notice, or a change of one."""
     before = None if change.before is None else change.before.announced_spot
     return change.after.announced_spot is not None and change.after.announced_spot != before
 
 
 def starts_to_wait(before: Instance, after: Instance) -> bool:
-    """Whether a create began to wait, or now waits for something else; the same obstacle again is no event."""
+    """Whether a create began to wait, or waits for another reason; the same obstacle again is no event."""
     codes = [None if each.waiting is None else each.waiting.code for each in (before, after)]
     return after.waiting is not None and codes[0] != codes[1]
 
 
 def startup_event(progress: Progress) -> EventType | None:
-    """The name of what happened to a start; None for other operations, and while it only goes on."""
+    """The event of a start operation; None for other operations, and if it neither began nor ended."""
     before, after = progress.before, progress.after
     if after.kind is not OperationKind.START:
         return None
@@ -188,5 +188,5 @@ def _names_of_phase(change: Change) -> list[EventType]:
         return [of_instance]
     if of_instance is EventType.CHANGED and change.before is not None and change.before.phase is change.after.phase:
         return [of_start]
-    # A start is asked for before anything comes of it, and over only after.
+    # The request of a start precedes its effects, and its end follows them.
     return [of_start, of_instance] if of_start is EventType.STARTUP_INITIATED else [of_instance, of_start]

@@ -1,4 +1,4 @@
-"""What we remember about one instance."""
+"""The record of one instance."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ ProviderId = NewType("ProviderId", str)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreateRequest:
-    """What the user asked for; it never changes."""
+    """What the user requested; it never changes."""
 
     name: str
     product_name: str
     template_id: str
-    """Empty when we did not create it: the provider does not say which it was made from."""
+    """Empty if the instance was adopted: the provider does not show the template."""
     gpu_num: int = 1
     rootfs_gb: int = 60
     regions: tuple[str, ...]
-    """In the order to try: the wished one first."""
+    """In the order to try: the requested one first."""
     billing_mode: BillingMode = BillingMode.SPOT
     spot_fallback: bool = False
     max_micro_usd_per_gpu: int | None = None
     wait_for_capacity_seconds: int | None = None
-    """How long to wait while every offer is short; 0: not at all; None: until the deadline of the create."""
+    """How long to wait while every offer is short; 0: no wait; None: until the deadline of the create."""
     health: HealthCheckSpec = field(default_factory=HealthCheckSpec)
     webhook_url: str | None = field(default=None, repr=False)
     """May carry a token in its path, so it is kept out of `repr`."""
@@ -178,7 +178,7 @@ class Instance:
     create: CreateAttempt = CreateAttempt()
     waiting: CreateWait | None = None
     given_up: tuple[int, ...] = ()
-    """Attempts whose call was in doubt until the settle time was over; a machine of theirs may still appear."""
+    """Attempts that were in doubt until the settle time was over; a machine of one may still appear."""
     tried: tuple[RejectedCandidate, ...] = ()
     placement: Placement | None = None
     provider_id: ProviderId | None = None
@@ -217,5 +217,5 @@ class Instance:
 
     @property
     def create_in_doubt(self) -> bool:
-        """Whether a create call was recorded whose outcome is not known."""
+        """Whether the outcome of the last create call is not known."""
         return self.provider_id is None and self.create.sent_at is not None

@@ -1,8 +1,7 @@
 """
-What somebody asked to be done to an instance, and how far it is.
+A requested change of an instance, and its progress.
 
-An operation is told in the words of its own contract (`initiated`, `monitoring`, …); they follow from the phases its
-instance goes through, and from nothing else.
+The status of an operation follows from the phases of its instance alone.
 """
 
 from __future__ import annotations
@@ -16,25 +15,25 @@ from corral.domain.lifecycle.tables import Phase
 
 
 class OperationKind(StrEnum):
-    """What was asked."""
+    """What was requested."""
 
     CREATE = "create"
     """Ends with the instance ready."""
     START = "start"
     """Of a stopped one; ends with it ready."""
     STOP = "stop"
-    """Ends with it exited; takes the place of a create, start or restart."""
+    """Ends with it exited; replaces a create, start or restart."""
     RESTART = "restart"
     """Of a running one; ends with it ready."""
     DELETE = "delete"
-    """Ends with it terminated; takes the place of anything."""
+    """Ends with it terminated; replaces any operation."""
 
 
 class OperationStatus(StrEnum):
-    """How far it is."""
+    """The progress of an operation."""
 
     INITIATED = "initiated"
-    """Recorded; nothing was seen of it yet."""
+    """Recorded; no effect was observed yet."""
     MONITORING = "monitoring"
     """The provider is at work on it."""
     HEALTH_CHECKING = "health_checking"
@@ -44,7 +43,7 @@ class OperationStatus(StrEnum):
     FAILED = "failed"
     """It is not done, and `error` says why."""
     CANCELLED = "cancelled"
-    """Another took its place."""
+    """Another operation replaced it."""
 
 
 STARTUPS = frozenset({OperationKind.CREATE, OperationKind.START, OperationKind.RESTART})
@@ -70,7 +69,7 @@ _STAMPS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
-    """One thing asked for."""
+    """One operation."""
 
     id: OperationId
     instance_id: InstanceId
@@ -81,7 +80,7 @@ class Operation:
     """When each step was reached, by its public name."""
     error: Failure | None = None
     correlation_id: str | None = None
-    """Of the request that asked for it; log lines of all that follows from it carry it."""
+    """Of the request that caused it; all log lines that follow from it carry it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,7 +92,7 @@ class InstanceWithOperation:
 
 
 def new_operation(kind: OperationKind, instance: Instance, now: datetime) -> Operation:
-    """The operation that *instance* has just been given."""
+    """The operation that was just requested of *instance*."""
     return Operation(
         id=instance.operation_id,
         instance_id=instance.id,
@@ -109,7 +108,7 @@ def advanced(operation: Operation, instance: Instance, now: datetime) -> Operati
     if operation.status in ENDED:
         return operation
     stamps = dict(operation.stamps)
-    # What is still owed was perhaps asked for, but nothing came of it yet.
+    # While an action is pending, the phase shows the request and not an effect.
     if instance.pending.action is None and instance.phase in _STAMPS:
         stamps.setdefault(_STAMPS[instance.phase], _reached_at(instance, stamps, now))
     if instance.phase is Phase.READY:
@@ -125,7 +124,7 @@ def advanced(operation: Operation, instance: Instance, now: datetime) -> Operati
 
 
 def _reached_at(instance: Instance, stamps: dict[str, datetime], now: datetime) -> datetime:
-    """It ran when the provider was seen to say so, not when we came to write it down; no step is before another."""
+    """When the phase was reached: RUNNING when it was observed, others now; never before an earlier step."""
     if instance.phase is not Phase.RUNNING or instance.observation.sighted_at is None:
         return now
     return max(min(instance.observation.sighted_at, now), *stamps.values(), instance.created_at)

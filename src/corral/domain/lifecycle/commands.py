@@ -1,9 +1,8 @@
 """
-What may be asked of an instance that exists: to start, to stop, to restart, to go. Pure.
+Commands on an instance that exists: start, stop, restart, delete. Pure.
 
-Each function answers the instance as it is once that is wanted, or refuses. Nothing is done yet: the goal, and what is
-owed, are what the next pass acts on. A stop takes the place of a create, start or restart under way, and a deletion of
-anything; the others wait their turn.
+A command changes the record only: its goal and pending action are what the next reconcile acts on. A stop replaces a
+create, start or restart under way, and a delete replaces any operation; other commands are refused meanwhile.
 """
 
 from __future__ import annotations
@@ -22,10 +21,10 @@ from corral.domain.operation import STARTUPS, Operation, OperationKind
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandOptions:
-    """What a request may say besides what it asks for."""
+    """The optional parts of a command."""
 
     name: str | None = None
-    """Of the instance, where the request does not give its id."""
+    """Of the instance, if the request does not give its id."""
     health: HealthCheckSpec | None = None
     target_port: int | None = None
     """Check this port alone, whatever `health` says."""
@@ -34,7 +33,7 @@ class CommandOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
-    """Something that is asked of an instance."""
+    """A requested change of an instance."""
 
     kind: OperationKind
     operation_id: OperationId
@@ -45,7 +44,7 @@ class Command:
 
 
 def apply_command(instance: Instance, current: Operation | None, asked: Command) -> Instance:
-    """The instance once *asked* is wanted of it; raises GoalRefusedError when it cannot be, or not now."""
+    """The instance after the command *asked*; raises GoalRefusedError if that is not possible, or not now."""
     if current is not None and is_blocked(asked.kind, current):
         raise _busy(instance, current)
     ours = replace(

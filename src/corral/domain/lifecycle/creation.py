@@ -13,7 +13,8 @@ from corral.domain.lifecycle.tables import Goal, Phase
 from corral.domain.placement.rank import SHORT_FOR_NOW, Candidate, Ranking
 
 CREATE_WITHIN: Final = timedelta(minutes=20)
-"""How long a create may take until the instance is ready."""
+"""How long a create may take until the instance is ready. Shorter, and a large image is given up while it is pulled;
+longer, and a machine that never comes up is reported later and billed meanwhile."""
 OF_CAPACITY: Final = frozenset({"RESOURCE_CONSTRAINTS", "NO_OPTIMAL_PRODUCT_ANY_REGION"})
 """Every offer is short, too dear or not listed at the moment."""
 NOT_LISTED: Final = "ACCOUNT_NOT_LISTED"
@@ -38,11 +39,11 @@ a product that was for sale when the request was accepted is missing in a catalo
 FIRST_RETRY_SECONDS: Final = 5.0
 LAST_RETRY_SECONDS: Final = 60.0
 """Pauses between tries: the first, doubling to the last. Shorter, and creates that wait use up the rate limit; longer,
-and a machine that came free goes to somebody else."""
+and a machine that became free is taken by another customer."""
 
 
 def retried_until(instance: Instance, obstacle: Failure | CreateWait) -> datetime | None:
-    """Until when a create that met *obstacle* is tried again; None: not at all."""
+    """Until when a create that met *obstacle* is tried again; None: never."""
     wait = instance.request.wait_for_capacity_seconds
     if obstacle.code in OF_CAPACITY and wait is not None:
         return instance.created_at + timedelta(seconds=wait)
@@ -50,7 +51,7 @@ def retried_until(instance: Instance, obstacle: Failure | CreateWait) -> datetim
 
 
 def waited_too_long(obstacle: Failure | CreateWait) -> Failure:
-    """What an instance fails with whose obstacle did not pass in time."""
+    """The failure of an instance if *obstacle* did not pass in time."""
     gave_up = "gave up " if obstacle.code in OF_CAPACITY else ""
     return Failure(code=obstacle.code, message=f"{gave_up}{obstacle.message}")
 

@@ -1,4 +1,4 @@
-"""What to do next about one instance. Pure: the same facts give the same answer."""
+"""What to do next about one instance. Pure: the same record and time give the same decision."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ __all__ = ["Decision", "Policy", "decide", "why"]
 
 TIMED_OUT = "STARTUP_TIMEOUT"
 FALLIBLE = COMING_UP | {Phase.STOPPING}
-"""Phases that a failure ends; one that is ready or stopped has done what was asked, and one to go must go."""
+"""Phases that a failure ends. An instance that is ready, stopped or to be deleted stays in its phase."""
 
 
 def decide(instance: Instance, now: datetime, policy: Policy) -> Decision:
-    """Turn facts into one verdict."""
+    """The phase to record and the action to do next."""
     if instance.provider_id is None:
         return _not_created(instance, now, policy)
     if instance.observation.unlisted_since is not None and instance.observation.sighting is not Sighting.ABSENT:
@@ -47,13 +47,13 @@ def decide(instance: Instance, now: datetime, policy: Policy) -> Decision:
 
 
 def why(before: Instance, after: Instance, decision: Decision) -> str:
-    """The reason that the event of a decision tells."""
+    """The reason in the event of a decision: the reclaim notice if it announces one."""
     announces = after.announced_spot is not before.announced_spot and after.phase is before.phase
     return notice(after.announced_spot) if announces and after.announced_spot is not None else decision.because
 
 
 def _why_stopped(instance: Instance, now: datetime) -> Failure | None:
-    """What is wrong with an instance that was just seen stopped; None when it was to stop, or stopped by itself."""
+    """The failure of an instance that was just seen stopped; None if it was to stop, or stopped after it was ready."""
     if instance.goal is not Goal.RUNNING or instance.phase is Phase.EXITED:
         return None
     if is_taken(instance.observation.spot, instance.observation.sighted_at or now):
@@ -68,7 +68,7 @@ def _why_stopped(instance: Instance, now: datetime) -> Failure | None:
 
 
 def _until_stopped(instance: Instance, now: datetime, policy: Policy) -> timedelta | None:
-    """How long a machine that restarts may still be seen stopped before that counts; None when it is not seen so."""
+    """How long a machine that restarts may still be seen stopped before that counts; None if it is not seen stopped."""
     if instance.phase is not Phase.RESTARTING or instance.observation.sighting is not Sighting.EXITED:
         return None
     return policy.settle - (now - (instance.observation.sighted_at or instance.phase_since))
@@ -89,19 +89,19 @@ def _after_sighting(instance: Instance, now: datetime, policy: Policy) -> Phase:
     if passing is not None and passing > timedelta(0):
         return before
     after = AFTER_SIGHTING[before][instance.observation.sighting]
-    # What is to be stopped is stopping until it has, whatever it is seen doing, and again if it comes up by itself.
+    # An instance that is to be stopped is stopping until it is, and again if it comes up by itself.
     return Phase.STOPPING if instance.goal is Goal.STOPPED and after in UP else after
 
 
 def _heals(instance: Instance) -> bool:
-    """Whether the provider's last word may heal a failure: only one that came after it, and reports none itself."""
+    """Whether the last observation may end a failure: only one made after it that reports no failure itself."""
     lasting = instance.failure is not None and instance.failure.code in HEALTH_FAILURES
     newer = instance.observation.sighted_at is not None and instance.observation.sighted_at > instance.phase_since
     return newer and not lasting and instance.observation.failure is None
 
 
 def _came_up(instance: Instance, phase: Phase) -> bool:
-    """Whether the last sighting is the first to show it running."""
+    """Whether the last observation is the first to show it running."""
     return phase is Phase.RUNNING and instance.phase not in {Phase.RUNNING, Phase.HEALTH_CHECKING}
 
 
@@ -116,7 +116,7 @@ def _failure(instance: Instance, now: datetime, *, came_up: bool) -> Failure | N
 
 
 def _given_up(instance: Instance, failure: Failure, policy: Policy) -> Decision:
-    """It did not come up. What could not even be started or restarted is left as it was, for a start harms nothing."""
+    """It did not come up: it fails, or goes back to where it was if the start or restart was not carried out."""
     if failure.code != TIMED_OUT or not is_awaited(instance):
         again = policy.failed_interval if instance.observation.sighting is Sighting.RUNNING else None
         return Decision(phase=Phase.FAILED, action=None, because=failure.message, requeue_after=again, failure=failure)
@@ -148,14 +148,14 @@ def _planned(instance: Instance, phase: Phase, now: datetime, policy: Policy) ->
         requeue_after = min(check_time(instance, policy), requeue_after or policy.settle)
     pause = _pause(instance, action, now, policy)
     if pause > timedelta(0):
-        because = "asked for; waiting"
+        because = "sent to the provider; waiting"
         again = pause if phase is Phase.FAILED else min(pause, requeue_after or pause)
         return Decision(phase=phase, action=None, because=because, requeue_after=again)
     return Decision(phase=phase, action=action, because=because, requeue_after=requeue_after)
 
 
 def _wanted(instance: Instance, phase: Phase) -> Action | None:
-    """What the goal asks for, unless there is no occasion for it."""
+    """The action of the plan, unless nothing is left to do."""
     action = PLAN[phase][instance.goal]
     if phase is Phase.FAILED and instance.goal is Goal.RUNNING and is_unhealthy(instance):
         return Action.PROBE
@@ -167,7 +167,7 @@ def _wanted(instance: Instance, phase: Phase) -> Action | None:
 
 
 def _second_chance(instance: Instance, action: Action | None) -> bool:
-    """Whether something can still be done about one that failed: it must be there, and perhaps have only been late."""
+    """Whether *action* may still help a failed instance: it must exist, and for INSPECT have only been late."""
     if action is Action.STOP:
         return instance.observation.sighting not in {Sighting.EXITED, Sighting.ABSENT}
     late = instance.failure is not None and instance.failure.code == TIMED_OUT
@@ -176,7 +176,7 @@ def _second_chance(instance: Instance, action: Action | None) -> bool:
 
 
 def _pause(instance: Instance, action: Action | None, now: datetime, policy: Policy) -> timedelta:
-    """How long what was asked for is given before it is asked for again."""
+    """How long to wait before the call of *action* is sent again."""
     match action:
         case Action.PROBE if instance.phase is Phase.FAILED:
             return until_recheck(instance, now, policy)
@@ -194,7 +194,7 @@ def _pause(instance: Instance, action: Action | None, now: datetime, policy: Pol
 
 
 def _not_created(instance: Instance, now: datetime, policy: Policy) -> Decision:
-    """No provider instance is known: either none was asked for yet, or a create call is in doubt."""
+    """It has no machine: no create call was sent, or one is in doubt."""
     wanted = instance.goal is Goal.RUNNING and instance.phase is not Phase.FAILED
     if instance.create_in_doubt and not _settled(instance, now, policy):
         return _in_doubt(instance, now, policy, wanted=wanted)
@@ -211,7 +211,7 @@ def _not_created(instance: Instance, now: datetime, policy: Policy) -> Decision:
 
 
 def _waiting(instance: Instance, obstacle: CreateWait, now: datetime, policy: Policy) -> Decision:
-    """The last try met an obstacle that is expected to pass: try again after a pause, until it is too late."""
+    """The last try met an obstacle that is expected to pass: try again after a pause, until the deadline."""
     until = retried_until(instance, obstacle)
     if until is not None and now >= until:
         failure = waited_too_long(obstacle)
@@ -245,7 +245,7 @@ def _in_doubt(instance: Instance, now: datetime, policy: Policy, *, wanted: bool
 
 
 def _settled(instance: Instance, now: datetime, policy: Policy) -> bool:
-    """Whether a create call in doubt certainly left nothing behind."""
+    """Whether a create call in doubt certainly created nothing."""
     since = instance.create.doubted_at
     waited = since is not None and now - since >= policy.settle
     return waited and instance.create.listings_without >= policy.settle_listings

@@ -1,5 +1,5 @@
 """
-When a stop or delete is sent again, and what is said meanwhile. Pure.
+When a stop or delete is sent again, and the reason shown meanwhile. Pure.
 
 Repeating either is harmless, and every second without effect is billed. So it is sent again as soon as an observation
 that began after the call ended still shows the machine as it was; at once after a call that certainly was not carried
@@ -19,7 +19,7 @@ from corral.domain.observation.sighting import Sighting
 
 ANSWER_WITHIN: Final = timedelta(seconds=15)
 """
-How long a call counts as under way whose end was not recorded, because its worker died.
+How long a call counts as under way if its end was not recorded, because its worker died.
 
 Shorter, and an observation from before the call may lead to a repeat that was not needed; longer, and a stop or delete
 that was never sent is sent later.
@@ -28,8 +28,8 @@ FIRST_REPEAT: Final = timedelta(seconds=2)
 """
 The pause before the second repeat (the first has none), which doubles with each up to `Policy.repeat_at_last`.
 
-Shorter, and a list that lags by a minute causes dozens of calls; longer, and a machine whose stop was dropped twice is
-billed longer.
+Shorter, and a list that lags by a minute causes dozens of calls; longer, and a machine is billed longer if its stop
+was dropped twice.
 """
 
 _EFFECTS: Final = {

@@ -31,7 +31,7 @@ class Goal(StrEnum):
 
 
 class Phase(StrEnum):
-    """Where Corral says an instance is."""
+    """The status of an instance."""
 
     CREATING = "creating"
     """Wanted; not yet seen at the provider."""
@@ -63,25 +63,25 @@ class Action(StrEnum):
     """What the engine may do about an instance."""
 
     CREATE = "create"
-    """Ask the provider for it: at most once for each name."""
+    """Send a create call: at most one for each name."""
     INSPECT = "inspect"
-    """Look closely: endpoints and connection details are told only of a single instance."""
+    """Look it up by its id: a listing does not show endpoints and login methods."""
     PROBE = "probe"
     """Check its endpoints."""
     CONFIRM = "confirm"
-    """Ask directly whether an instance missing in the list is really gone."""
+    """Look up by its id an instance that a listing lacked."""
     START = "start"
-    """Ask the provider to start it; only while a start is owed: one that stopped by itself is left alone."""
+    """Send a start, if one was requested: an instance that stopped by itself is left alone."""
     STOP = "stop"
-    """Ask the provider to stop it; again after a while, until it has."""
+    """Send a stop, and repeat it until the instance has stopped."""
     RESTART = "restart"
-    """Ask the provider to restart it; only while a restart is owed."""
+    """Send a restart, if one was requested."""
     DELETE = "delete"
-    """Ask the provider to delete it; again after a while, until it is gone."""
+    """Send a delete, and repeat it until the instance is gone."""
 
 
 cr, st, ru, hc, rd, sp, ex, rs, mg, de, te, fa = Phase
-"""The phases by two letters, in the order above, so that the tables can be read as tables."""
+"""The phases by two letters, in the order above, so that the tables stay readable."""
 
 AFTER_SIGHTING: Final[dict[Phase, dict[Sighting, Phase]]] = {
     phase: dict(zip(Sighting, row, strict=True))
@@ -101,7 +101,7 @@ AFTER_SIGHTING: Final[dict[Phase, dict[Sighting, Phase]]] = {
         fa: (fa,    fa,     ru,     fa,        fa,      fa,    fa,      fa,       fa),
     }.items()
 }  # fmt: skip
-"""What a sighting makes of a phase."""
+"""The phase that follows a phase and a sighting."""
 
 PLAN: Final[dict[Phase, dict[Goal, Action | None]]] = {
     phase: dict(zip(Goal, row, strict=True))
@@ -121,20 +121,20 @@ PLAN: Final[dict[Phase, dict[Goal, Action | None]]] = {
         fa: (Action.INSPECT, Action.STOP,  Action.DELETE),
     }.items()
 }  # fmt: skip
-"""What a goal asks for in a phase."""
+"""The action that brings an instance in a phase closer to its goal."""
 
 SETTLED: Final = frozenset({rd, ex, te, fa})
 """Nothing is expected to happen by itself."""
 IN_MOTION: Final = frozenset(Phase) - SETTLED
-"""Something is expected to happen; the provider is looked at often."""
+"""Something is expected to happen; the account is listed often."""
 REACHABLE: Final = frozenset({ru, hc, rd})
-"""Its addresses are its own; those of any other may belong to another machine by now."""
+"""Its addresses are valid; in any other phase they may belong to another machine by now."""
 ENDING: Final = frozenset({sp, de})
 """On the way to no longer being billed."""
 COMING_UP: Final = frozenset({cr, st, ru, hc, rs, mg})
 """On the way to ready, under a deadline."""
 UP: Final = (COMING_UP | {rd}) - {cr}
-"""At the provider, and there to be used: what is to be stopped is none of these."""
+"""It runs or comes up at the provider; an instance that is to be stopped is in none of these."""
 
 
 FIRST_PHASE: Final[Mapping[Sighting, Phase]] = dict(

@@ -1,8 +1,8 @@
 """
-Taking a provider instance that somebody else made under management: the record it gets.
+The record of a machine that Corral did not make and that is adopted.
 
-Nothing is asked of the provider for it, and nothing of what it does changes: what is recorded as wanted is what is.
-Its name at the provider is not one of ours, so from here on it is known by the provider's id alone.
+An adoption sends nothing to the provider and does not change the machine. Its name is not one that Corral gave, so the
+record finds it by the provider's id alone.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ from corral.domain.placement.catalog import BillingMode
 from corral.domain.requests.fields import LONGEST_NAME
 
 UP_WITHIN: Final = timedelta(minutes=20)
-"""How long one that is on its way up may take from here on, as for a create."""
+"""How long an instance that is coming up may take from the adoption on, as for a create."""
 NOWHERE: Final = "unknown"
-"""The region of an instance whose place the provider does not tell."""
+"""The region of an instance if the provider does not report one."""
 _NOT_IN_A_NAME = re.compile(r"[^A-Za-z0-9_-]+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Adoption:
-    """What may be said with an adoption."""
+    """The options of an adoption."""
 
     name: str | None = None
     """None: as it is called at the provider."""
@@ -56,7 +56,7 @@ def adopted(
     operation_id: OperationId,
     now: datetime,
 ) -> Instance:
-    """The record of an instance found at the provider; it runs if it runs, and stays stopped if it is."""
+    """The record of an instance found at the provider, in the phase that it is seen in."""
     region, gpus, mode = seen.region or NOWHERE, seen.gpu_num or 1, billing_mode(seen)
     phase = first_phase(seen)
     rising = phase in COMING_UP - {Phase.RUNNING}
@@ -73,7 +73,7 @@ def adopted(
             health=adoption.health,
             webhook_url=adoption.webhook_url,
         ),
-        # Nobody asked for it to be stopped, even if it is; wanted running, a stopped one is left alone.
+        # A stopped machine is left alone under this goal: nothing starts it without a command.
         goal=Goal.RUNNING,
         phase=phase,
         operation_id=operation_id,
@@ -99,7 +99,7 @@ def adopted(
 
 
 def completed(seen: ProviderInstance, listed: ProviderInstance | None) -> ProviderInstance:
-    """What a look at one instance told, and the list of all where that was silent: each leaves out something."""
+    """*seen* by a lookup, completed by the listing: each leaves out fields that the other has."""
     if listed is None:
         return seen
     silent = [each.name for each in fields(seen) if getattr(seen, each.name) is None]
@@ -107,12 +107,12 @@ def completed(seen: ProviderInstance, listed: ProviderInstance | None) -> Provid
 
 
 def billing_mode(seen: ProviderInstance) -> BillingMode:
-    """How it is paid for; what is not spot is not taken away, and that is what on-demand means to us."""
+    """The billing mode; everything that is not spot counts as on demand."""
     return BillingMode.SPOT if seen.billing_mode == BillingMode.SPOT else BillingMode.ON_DEMAND
 
 
 def usable_name(name: str) -> str:
-    """*name* in the letters that our names are made of; empty when nothing is left."""
+    """*name* in the characters that names allow; empty if none is left."""
     return _NOT_IN_A_NAME.sub("-", name).strip("-")[:LONGEST_NAME]
 
 

@@ -1,7 +1,7 @@
 """
-What one listing of the whole account tells about the instances we remember. Pure.
+What follows from one listing of the account for the records of instances. Pure.
 
-A listing that is complete is the only thing that can show an absence; any listing can show a presence.
+Any listing shows that a machine exists; only a complete one can show that it does not.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from corral.domain.observation.provider_names import ProviderName, parse_provide
 from corral.domain.observation.sighting import ProviderInstance, Sighting
 
 SAMPLE: Final = 5
-"""How many instances that one listing suddenly lacks are looked up before the others are. Fewer, and machines that
-really are gone hide for longer that a list is wrong; more, and a list that is empty by mistake costs more calls."""
+"""How many of the instances that a listing suddenly lacks are looked up first. Fewer, and a wrong list is recognised
+later if some of them are gone; more, and a list that is empty by mistake costs more calls."""
 FIRST_RECHECK: Final = timedelta(seconds=30)
 """How long after a lookup found an instance that the list lacks it is looked up again; doubles each time. Shorter, and
 a list that is wrong uses up the rate limit; longer, and an instance that goes meanwhile is noticed later."""
@@ -41,13 +41,13 @@ class Comparison:
     """What follows from a listing."""
 
     changed: tuple[Instance, ...]
-    """Instances as they are to be written down; each is due a pass."""
+    """Instances to write; each is reconciled if something follows."""
     counted: tuple[Instance, ...]
-    """Instances of which only the count of listings without them changed."""
+    """Instances to write in which only the count of listings without them changed."""
     matches: tuple[Match, ...]
     """Machines that records are given by this listing; the records are among the changed."""
     unmatched: tuple[Unmatched, ...]
-    """Machines that carry our mark and belong to no record."""
+    """Machines made by this installation that belong to no record."""
     to_confirm: tuple[Match, ...]
     """Machines that records seem to have moved to; whether the old ones are gone is to be looked up now."""
     trusted: bool
@@ -61,9 +61,9 @@ def after_lookup(
     instance: Instance, seen: ProviderInstance | None, *, began: datetime, now: datetime, settle: timedelta
 ) -> Instance:
     """
-    What a look at *instance* alone, by its id, tells; None: it was not found.
+    The record after a lookup by its id; *seen* is None if that did not find it.
 
-    Not to be found says something only of one that was told to go. Any other must be missing in a listing too.
+    A failed lookup counts as evidence only after a delete was sent. Otherwise a listing must lack the machine too.
     """
     times = ObservationTimes(began=began, now=now, settle=settle)
     if seen is not None:
@@ -98,7 +98,7 @@ def found_unlisted(instance: Instance, now: datetime) -> Instance:
 
 
 def made_by(listed: Iterable[ProviderInstance], installation: str) -> list[tuple[ProviderName, ProviderInstance]]:
-    """Those of *listed* that this installation made."""
+    """The machines of *listed* that this installation made, with their parsed names."""
     found = ((parse_provider_name(seen.name), seen) for seen in listed)
     return [(mark, seen) for mark, seen in found if mark is not None and mark.installation == installation]
 
@@ -115,11 +115,11 @@ def compare(
     settled: Container[InstanceId] = (),
 ) -> Comparison:
     """
-    Compare what is *remembered* with what is *listed* by a listing that *began* then and is compared *now*.
+    Compare the *remembered* records with what a listing that *began* then showed.
 
-    *remembered* holds every instance that is watched and every one that a listed mark names. An instance that was never
-    seen is given *settle* to show before its absence means anything; a create in doubt is spoken against only if it is
-    among the *settled*, too: who looks has waited that long by a watch that nobody can set.
+    *remembered* holds every watched instance and every one that the name of a listed machine gives. The absence of an
+    instance that was never seen counts only after *settle*. A listing counts against a create in doubt only if the
+    create is among the *settled*: the observer has waited that long by its monotonic clock.
     """
     times = ObservationTimes(began=began, now=now, settle=settle)
     by_provider = {i.provider_id: i for i in remembered.values() if i.provider_id is not None}
@@ -158,7 +158,7 @@ def _counted(instance: Instance) -> Instance:
 
 
 def _is_expected(instance: Instance, times: ObservationTimes) -> bool:
-    """Whether a listing that is right would show it, as far as we know."""
+    """Whether a correct listing would show it, as far as is known."""
     return (
         instance.provider_id is not None
         and instance.observation.sighting is not Sighting.ABSENT
@@ -169,7 +169,7 @@ def _is_expected(instance: Instance, times: ObservationTimes) -> bool:
 
 
 def _is_leaving(instance: Instance) -> bool:
-    """Whether nothing speaks for a mistake if it is not listed any more."""
+    """Whether it is expected to disappear from the list."""
     return instance.goal is Goal.GONE or instance.observation.sighting is Sighting.REMOVING
 
 
@@ -202,9 +202,9 @@ def _listed(instance: Instance) -> Instance:
 
 def _counts(instance: Instance, began: datetime, settle: timedelta) -> bool:
     """
-    Whether a listing without it, begun at *began*, speaks against a create call in doubt.
+    Whether a listing without it, begun at *began*, counts against a create call in doubt.
 
-    One begun before the settle time was over proves nothing, however many there are: it may lag behind the create.
+    A listing begun before the settle time was over may lag behind the create and does not count.
     """
     since = instance.create.doubted_at
     return instance.create_in_doubt and since is not None and began > since and began - since >= settle

@@ -1,8 +1,8 @@
 """
-Which instances are worth a look of their own, and when. Pure.
+Which instances are looked up by their ids, and when. Pure.
 
-One listing tells of all instances, for a call a page. Where that takes long (many pages, a small budget) the few that
-move are looked at by their ids as well, one call each, so that nobody waits for the hundredth page.
+A listing shows all instances for one call a page. If that takes long (many pages, a low rate limit), the few instances
+that change are looked up as well, one call each.
 """
 
 from __future__ import annotations
@@ -15,26 +15,26 @@ from corral.domain.lifecycle.decide import Policy
 from corral.domain.lifecycle.tables import IN_MOTION, Goal, Phase
 
 AWAITED = IN_MOTION - {Phase.RUNNING, Phase.HEALTH_CHECKING}
-"""Phases that only the provider's word ends; in the others a pass looks by itself."""
+"""Phases that only an observation ends; in the others a reconcile looks the instance up."""
 
 
 def due_for_lookup(
     moving: Iterable[Instance], looked_up_at: Mapping[InstanceId, datetime], now: datetime, policy: Policy
 ) -> list[Instance]:
-    """Those of *moving* that are due for a look of their own, the longest due first."""
+    """Those of *moving* that are due for a lookup, the longest due first."""
     due = ((_due(instance, looked_up_at.get(instance.id), policy), instance) for instance in moving)
     found = [(at, instance.id, instance) for at, instance in due if at is not None and at <= now]
     return [instance for _, _, instance in sorted(found, key=lambda each: each[:2])]
 
 
 def _due(instance: Instance, looked_up_at: datetime | None, policy: Policy) -> datetime | None:
-    """When it is to be looked at; None: not before something else happens."""
+    """When to look it up; None: not before something else happens."""
     if instance.provider_id is None or instance.phase not in AWAITED:
         return None
     if instance.observation.unlisted_since is not None or instance.observation.lookup_failed_since is not None:
-        return None  # a pass asks for it
+        return None  # a reconcile looks it up
     if instance.pending.sent_at is None and (instance.goal is not Goal.RUNNING or instance.pending.action is not None):
-        return None  # it was not told yet
+        return None  # nothing was sent yet
     since = max(instance.phase_since, instance.pending.sent_at or instance.phase_since)
     if looked_up_at is None or looked_up_at < since:
         return since + policy.first_lookup

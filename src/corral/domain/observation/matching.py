@@ -1,9 +1,9 @@
 """
-Which record a machine that carries our mark belongs to, when no record has its provider id. Pure.
+Which record a machine made by this installation belongs to, if no record has its provider id. Pure.
 
-The name of a machine says for which instance, and by which create attempt, it was made. A record may still not know it:
-a create call whose answer was lost, a database restored from a backup, a copy of a database, a provider that moved the
-machine and gave it another id. Nothing here leads to the deletion of a machine that runs: it is adopted, or reported.
+The name of a machine gives the instance and the create attempt that it was made for. A record may lack the machine for
+several reasons: the answer to a create call was lost, the database was restored or copied, or the provider moved the
+machine and gave it another id. Nothing here leads to the deletion of a machine that runs: it is adopted or reported.
 
     the record                               the machine                         result
     there is none                            any                                 reported: no_record
@@ -29,7 +29,7 @@ GOING = frozenset({Sighting.REMOVING, Sighting.ABSENT})
 
 
 class UnmatchedKind(StrEnum):
-    """Why a machine that carries our mark belongs to no record."""
+    """Why a machine that this installation made belongs to no record."""
 
     NO_RECORD = "no_record"
     """No record has the instance that its name gives."""
@@ -41,7 +41,7 @@ class UnmatchedKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unmatched:
-    """A machine that carries our mark and belongs to no record."""
+    """A machine that this installation made and that belongs to no record."""
 
     mark: ProviderName
     seen: ProviderInstance
@@ -92,14 +92,14 @@ def matched(
 
 
 def preference(candidate: tuple[ProviderName, ProviderInstance]) -> tuple[bool, bool, int, str]:
-    """Sorts machines of one instance: those that run last, before them those on their way up; then by attempt."""
+    """The sort key of machines of one instance: running ones last, before them those that come up; then by attempt."""
     mark, seen = candidate
     is_down = seen.sighting in GOING | {Sighting.EXITED, Sighting.STOPPING}
     return seen.sighting is Sighting.RUNNING, not is_down, mark.attempt, seen.id
 
 
 def is_gone(record: Instance) -> bool:
-    """Whether the record's machine is gone or going, as far as the provider said: more than missing in one list."""
+    """Whether the record's machine is gone or being removed; one listing without it is not enough."""
     confirmed = record.observation.unlisted_since is not None and record.observation.absence_checks > 0
     return confirmed or record.observation.sighting in GOING
 

@@ -1,10 +1,9 @@
 """
-The merged listing: what we remember beside what the provider lists, each instance once. Pure.
+The merged listing: our records and the provider's list, each instance once. Pure.
 
-*The provider wins* on status, region and ports. Its word is put into our record by the same rules as when the observer
-records it (`compare`, then `decide`), so the listing shows what the next pass will write down, and cannot tell another
-story than `GET /api/instances/{id}` a moment later. Where our record is younger than the listing, the record stands: it
-is the provider's word too, and the later one.
+The provider's status, region and ports are shown. They are put into our record by the rules of the observer (`compare`,
+then `decide`), so the listing shows what the next reconcile will record and agrees with `GET /api/instances/{id}` a
+moment later. A record with a newer observation than the listing is shown as it is.
 
 How the two compare (`Consistency`), first row that fits:
 
@@ -13,11 +12,11 @@ How the two compare (`Consistency`), first row that fits:
     it is not listed, but the provider could not be asked, the
       listing may lack some, or it is too new to be listed             local-newer
     it is not listed, though it should be                              conflicted
-    it is listed, though the provider told us that it is gone          conflicted (being removed: consistent;
-                                                                         told after the listing began: local-newer)
+    it is listed, though the provider reported it gone                 conflicted (being removed: consistent;
+                                                                         reported since it began: local-newer)
     it is listed as another product, or with another number of GPUs    conflicted
-    we heard something else of it after the listing began              local-newer
-    we asked for something that the provider does not show yet         local-newer
+    a newer observation differs from the listing                       local-newer
+    a command was sent that the provider does not show yet             local-newer
     its state, failure, place or ports are not those we recorded       novita-newer
     otherwise                                                          consistent
 """
@@ -39,7 +38,7 @@ from corral.domain.observation.observations import CLOCK_SKEW
 from corral.domain.observation.sighting import Endpoint, ProviderInstance, Sighting
 
 LEAVING: Final = frozenset({Sighting.REMOVING, Sighting.ABSENT})
-"""What the provider says of an instance that goes, or is gone."""
+"""Sightings of an instance that is being removed, or is gone."""
 
 _FOLLOWED: Final[Mapping[Goal, frozenset[Sighting]]] = {
     Goal.GONE: LEAVING,
@@ -50,7 +49,7 @@ _LONG_AGO: Final = datetime.min.replace(tzinfo=UTC)
 
 
 class Source(StrEnum):
-    """Who knows of an instance."""
+    """Where an instance is known."""
 
     LOCAL = "local"
     NOVITA = "novita"
@@ -82,22 +81,22 @@ class Merged:
     """One instance of the merged listing."""
 
     instance: Instance | None
-    """Our record, with the provider's word put in; None when we have none."""
+    """Our record, with what the provider listed; None if there is none."""
     seen: ProviderInstance | None
     consistency: Consistency
     synced_at: datetime | None
-    """When the provider was last heard of it; None: never."""
+    """When it was last observed; None: never."""
 
     @property
     def source(self) -> Source:
-        """Who knows of it."""
+        """Where it is known."""
         if self.instance is None:
             return Source.NOVITA
         return Source.LOCAL if self.seen is None else Source.MERGED
 
     @property
     def created_at(self) -> datetime | None:
-        """When it was wanted, or, where we did not want it, made."""
+        """When it was requested or, without a record, made."""
         if self.instance is not None:
             return self.instance.created_at
         return None if self.seen is None else self.seen.created_at
@@ -107,7 +106,7 @@ def merge(
     local: Mapping[InstanceId, Instance], listing: ProviderListing | None, *, policy: Policy, installation: str
 ) -> list[Merged]:
     """
-    Every instance of *local* and of the listing *heard* (None: the provider could not be asked), newest first.
+    Every instance of *local* and of *listing* (None: the provider could not be asked), newest first.
 
     *local* holds every record that is not terminated, and every one that belongs to something listed.
     """
@@ -147,8 +146,8 @@ def _merged(
 
 
 def _unlisted(instance: Instance, listing: ProviderListing | None, policy: Policy) -> Merged:
-    unborn = instance.provider_id is None and not instance.create_in_doubt
-    if unborn or _is_gone(instance):
+    is_uncreated = instance.provider_id is None and not instance.create_in_doubt
+    if is_uncreated or _is_gone(instance):
         consistency = Consistency.CONSISTENT
     elif listing is None or not listing.complete or _is_too_new(instance, listing, policy):
         consistency = Consistency.LOCAL_NEWER
@@ -163,7 +162,7 @@ def _listed(
     shown = compared
     if (
         compared is not before or before.observation.sighted_at == listing.began
-    ):  # this listing was recorded; a pass follows
+    ):  # this listing was recorded; a reconcile follows
         shown = decided(compared, decide(compared, listing.began, policy), listing.began)
     if not _is_newer(before, listing):
         shown = _placed(replace(shown, endpoints=_ports(before, seen)), seen)
@@ -212,14 +211,14 @@ def _is_newer(instance: Instance, listing: ProviderListing) -> bool:
 
 
 def _is_another(instance: Instance, seen: ProviderInstance) -> bool:
-    """Whether the provider lists something that cannot become of what we recorded."""
+    """Whether the listed machine cannot be the recorded one: another product, or another number of GPUs."""
     product_id = None if instance.placement is None else instance.placement.product_id
     pairs = ((product_id, seen.product_id), (instance.request.gpu_num, seen.gpu_num))
     return any(ours is not None and theirs is not None and ours != theirs for ours, theirs in pairs)
 
 
 def _awaits(instance: Instance, seen: ProviderInstance) -> bool:
-    """Whether something was asked for that the provider does not show yet."""
+    """Whether a command was sent that the provider does not show yet."""
     if instance.goal is Goal.RUNNING:
         return seen.sighting in _DOWN and instance.phase in COMING_UP
     return seen.sighting not in _FOLLOWED[instance.goal]
@@ -238,10 +237,10 @@ def _differs(instance: Instance, seen: ProviderInstance) -> bool:
 
 
 def _ports(instance: Instance, seen: ProviderInstance) -> tuple[Endpoint, ...]:
-    """The provider's ports; a listing may leave them out, or their addresses, which says nothing about them."""
-    told = any(endpoint.address is not None for endpoint in seen.endpoints)
+    """The provider's ports; ours if the listing leaves out the ports or their addresses."""
+    has_addresses = any(endpoint.address is not None for endpoint in seen.endpoints)
     same = sorted(instance.endpoints, key=_port) == sorted(seen.endpoints, key=_port)
-    return instance.endpoints if same or (instance.endpoints and not told) else seen.endpoints
+    return instance.endpoints if same or (instance.endpoints and not has_addresses) else seen.endpoints
 
 
 def _port(endpoint: Endpoint) -> tuple[int, str, str]:
@@ -249,7 +248,7 @@ def _port(endpoint: Endpoint) -> tuple[int, str, str]:
 
 
 def _placed(instance: Instance, seen: ProviderInstance) -> Instance:
-    """The instance where the provider says it is; in our own word for the place while it is the same."""
+    """The instance with the listed region; the recorded name of the region is kept while the cluster is the same."""
     placement = instance.placement
     if placement is None or seen.cluster_id is None or placement.cluster_id == seen.cluster_id:
         return instance

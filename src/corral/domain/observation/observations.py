@@ -1,7 +1,7 @@
 """
 What one observation of a machine, or its absence in one, changes in the record of its instance. Pure.
 
-An observation is a listing or a lookup; a record that heard something later than the observation began stays as it is.
+An observation is a listing or a lookup. It does not change a record that a later observation was written to.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ and a machine that lookups do not show yet is called terminated while it is bein
 was deleted right after its creation stays `deleting`."""
 CLOCK_SKEW: Final = timedelta(seconds=5)
 """A recorded time further ahead than this was taken before the clock was set back, and does not say what is newer.
-Smaller, and processes whose clocks differ overwrite newer observations; larger, and observations are ignored for that
-long after the clock was set back."""
+Smaller, and processes with different clocks overwrite newer observations; larger, and observations are ignored for
+that long after the clock was set back."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,9 +75,9 @@ def observed(last: Observation, seen: ProviderInstance, at: datetime) -> Observa
 
 def _shows_no_restart(instance: Instance, seen: ProviderInstance, times: ObservationTimes) -> bool:
     """
-    Whether a machine that was asked to restart is seen as it was before, which says nothing yet.
+    Whether a restart was sent and the machine is still seen running as before, which does not count yet.
 
-    It is given the settle time to be seen doing something else, or to tell of a newer start.
+    Within the settle time it must be seen in another state, or with a newer start time.
     """
     asked = instance.pending.sent_at
     if instance.phase is not Phase.RESTARTING or instance.observation.sighting is not None or asked is None:
@@ -89,7 +89,7 @@ def _shows_no_restart(instance: Instance, seen: ProviderInstance, times: Observa
 
 
 def _restarted(instance: Instance, seen: ProviderInstance) -> bool:
-    """Whether it was asked to restart and tells of a start since."""
+    """Whether a restart was sent and the machine has a newer start time since."""
     if instance.phase is not Phase.RESTARTING or instance.pending.sent_at is None:
         return False
     before, after = instance.observation.booted_at, seen.started_at
@@ -126,9 +126,9 @@ def with_machine(match: Match, times: ObservationTimes) -> Instance:
 
 def is_more_recent(instance: Instance, times: ObservationTimes) -> bool:
     """
-    Whether the provider said something of it since the observation began: reading a listing takes a while.
+    Whether a newer observation was recorded since this one began: reading a listing takes a while.
 
-    A time that lies ahead of the clock was recorded before the clock was set back; it does not count.
+    A time ahead of the clock was recorded before the clock was set back; it does not count.
     """
     heard = (instance.observation.sighted_at, instance.observation.lookup_failed_since)
     return any(at is not None and times.began < at <= times.now + CLOCK_SKEW for at in heard)
@@ -146,10 +146,9 @@ def without_sighting(instance: Instance, times: ObservationTimes) -> Instance:
 
 def is_too_new(instance: Instance, at: datetime, settle: timedelta) -> bool:
     """
-    Whether it had no time to show yet.
+    Whether the machine is so new that the list and a lookup by its id need not show it yet.
 
-    Neither the list nor a lookup by its id need know a new one. A machine whose delete the provider accepted was known
-    to it by then; a list that lags is given a shorter time.
+    If the provider accepted a delete it knew the machine by then; only a shorter lag is allowed for.
     """
     if instance.observation.sighting is not None:
         return False

@@ -1,8 +1,8 @@
 """
-Orphans: provider instances that carry this installation's mark and belong to no record.
+Orphans: machines that this installation made and that belong to no record.
 
-They come of a database that was restored from a backup or copied, of lost rows, and of create calls that had been given
-up when they took effect. A machine with the mark of another installation, or with none, is not an orphan.
+Causes are a restored or copied database, lost rows, and create calls that had been given up when they took effect. A
+machine made by another installation, or without a name of Corral's, is not an orphan.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ restored step by step loses machines on the way; longer only costs money."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Orphan:
-    """One of them, as it was last seen."""
+    """One orphan as it was last seen."""
 
     provider_id: ProviderId
     name: str
     made_for: InstanceId
-    """The instance that its mark names."""
+    """The instance that its name gives."""
     kind: UnmatchedKind
     phase: Phase
     region: str | None
@@ -46,7 +46,7 @@ class Orphan:
     """Per hour, for the whole instance; None while it is not known."""
     first_seen_at: datetime
     asked_at: datetime | None = None
-    """When its deletion was last asked for."""
+    """When a delete was last sent."""
 
     @property
     def is_ours(self) -> bool:
@@ -80,7 +80,7 @@ def orphan_of(found: Unmatched, now: datetime) -> Orphan:
 
 def orphan_event(orphan: Orphan, record: Instance | None, because: str, now: datetime) -> Change:
     """
-    The entry of the event log that says what becomes of *orphan*.
+    The event that says what is done with *orphan*.
 
     It belongs to the instance that the machine was made for: to its *record*, or, without one, to its id alone.
     """
@@ -106,7 +106,7 @@ def orphan_event(orphan: Orphan, record: Instance | None, because: str, now: dat
 
 
 def may_delete(orphan: Orphan, seen: ProviderInstance | None, *, installation: str, now: datetime) -> bool:
-    """Whether *orphan*, of which a direct look tells *seen*, is to be deleted now, as far as the provider goes."""
+    """Whether *orphan* may be deleted now, if a direct lookup showed *seen*."""
     if seen is None or seen.id != orphan.provider_id or seen.sighting in LEAVING or now < orphan.spared_until:
         return False
     mark = parse_provider_name(seen.name)

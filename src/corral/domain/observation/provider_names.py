@@ -1,8 +1,8 @@
 """
-The names we give instances at the provider: ours to choose, so that a lost create can be found.
+The names that Corral gives machines at the provider, by which a lost create is found.
 
-`corral-<installation>-<instance>-<attempt>`: unique for each create call, and telling, from the name alone, whose it is
-and which attempt made it. The provider allows letters, digits and hyphens.
+`corral-<installation>-<instance>-<attempt>` is unique for each create call, and gives the installation, the instance
+and the attempt. The provider allows letters, digits and hyphens.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _FORM = re.compile(rf"corral-({_INSTALLATION})-inst-([0-9a-z]+)-(0|[1-9][0-9]{{0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProviderName:
-    """Whose a provider instance is."""
+    """The parts of a name."""
 
     installation: str
     instance_id: InstanceId
@@ -36,7 +36,7 @@ def name_start(installation: str, instance_id: InstanceId) -> str:
 
 
 def parse_provider_name(name: str) -> ProviderName | None:
-    """Whose the instance of this name is; None when it carries no mark of any Corral."""
+    """The parts of *name*; None if it is not a name that Corral gives."""
     found = _FORM.fullmatch(name)
     if found is None:
         return None
@@ -44,5 +44,5 @@ def parse_provider_name(name: str) -> ProviderName | None:
 
 
 def is_installation(text: str) -> bool:
-    """Whether *text* can be what marks an installation's instances."""
+    """Whether *text* can be the id of an installation."""
     return re.fullmatch(_INSTALLATION, text) is not None

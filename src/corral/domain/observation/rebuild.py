@@ -1,8 +1,8 @@
 """
-After the loss of the database: what the provider's list alone tells of our instances.
+Records from the provider's list alone, after the database was lost.
 
-Every machine that we made carries the id of its instance in its name. Whose it is is never guessed, and nothing is
-deleted: a machine too many gets a record of its own, and a person decides.
+Every machine that Corral made has the id of its instance in its name. The owner of a machine is never guessed, and
+nothing is deleted: a surplus machine gets a record of its own, and a person decides.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from corral.domain.observation.sighting import ProviderInstance, Sighting
 
 
 class RebuildOutcome(StrEnum):
-    """What becomes of a machine that carries our mark."""
+    """What is done with a machine that this installation made."""
 
     REBUILT = "rebuilt"
     """Its instance gets a record, under its old id."""
     JOINED = "joined"
-    """Its instance has a record that knows of no machine, as in a backup from before it was made."""
+    """Its instance has a record without a machine, as in a backup from before the machine was made."""
     DUPLICATE = "duplicate"
     """Its instance has another machine; it gets a record under an id of its own, so that nothing deletes it."""
     SURPLUS = "surplus"
@@ -40,7 +40,7 @@ class RebuildOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MarkedMachine:
-    """One machine that carries our mark."""
+    """One machine that this installation made."""
 
     mark: ProviderName
     seen: ProviderInstance
@@ -51,12 +51,12 @@ class MarkedMachine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstallationRecord:
-    """What a database knows of whose machines are whose."""
+    """The installation that a database belongs to."""
 
     own: str
-    """Its installation's mark."""
+    """The id of its installation."""
     is_blank: bool
-    """Whether it has no instances, so that it could as well be any other installation's."""
+    """Whether it has no instances, so that it may be rebuilt as any installation."""
 
 
 def installations(listed: Iterable[ProviderInstance]) -> Counter[str]:
@@ -72,7 +72,7 @@ def choose(claim: InstallationRecord, found: Mapping[str, int], wanted: str | No
                 f"the database has instances of installation {claim.own}; rebuild {wanted} in an empty one"
             )
         if wanted not in found:
-            raise GoalRefusedError(f"no machine carries the mark {wanted}; {_counted(found)}")
+            raise GoalRefusedError(f"no machine was made by installation {wanted}; {_counted(found)}")
         return wanted
     if not claim.is_blank or claim.own in found or not found:
         return claim.own
@@ -88,10 +88,10 @@ def marked_machines(
     deleting: Collection[ProviderId] = frozenset(),
 ) -> list[MarkedMachine]:
     """
-    What becomes of each machine of *installation*, in the order of their instances and attempts.
+    What is done with each machine of *installation*, in the order of their instances and attempts.
 
-    *remembered* holds every record that a mark or a provider id in the list names; *doomed* are those whose deletion
-    was asked for.
+    *remembered* holds every record that a name or a provider id in the list gives; *deleting* are the machines that a
+    delete was sent for.
     """
     known = {i.provider_id for i in remembered.values() if i.provider_id is not None}
     by_instance: dict[InstanceId, list[tuple[ProviderName, ProviderInstance]]] = {}

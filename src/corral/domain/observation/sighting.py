@@ -1,8 +1,7 @@
 """
-What the provider says of an instance, in our words.
+The state of an instance as the provider reports it, translated into Corral's terms.
 
-A *sighting* is the provider's word for where an instance is; it is a fact and cannot be refused. What Corral makes of
-it is a *phase*.
+A *sighting* is a fact and cannot be refused. What Corral makes of it is a *phase*.
 """
 
 from __future__ import annotations
@@ -15,14 +14,14 @@ from corral.domain.placement.catalog import PortKind
 
 
 class Sighting(StrEnum):
-    """Where the provider says an instance is."""
+    """The state of an instance at the provider."""
 
     ABSENT = "absent"
-    """The provider does not know it (any more)."""
+    """The provider does not have it (any more)."""
     BOOTING = "booting"
     """On its way up: being created, pulled or started."""
     RUNNING = "running"
-    """It runs; that says nothing about what is inside."""
+    """It runs; whether its workload responds is not known."""
     RESTARTING = "restarting"
     """On its way down and up again."""
     STOPPING = "stopping"
@@ -34,7 +33,7 @@ class Sighting(StrEnum):
     MIGRATING = "migrating"
     """Being moved to another machine by the provider."""
     MOVING = "moving"
-    """In motion, by a word we do not know."""
+    """Changing: the provider's status is unknown to us."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +47,7 @@ class Endpoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Connection:
-    """Ways for a person to get in. They carry passwords, so they are kept out of `repr`."""
+    """How a person logs in. It holds passwords, so they are kept out of `repr`."""
 
     ssh_command: str | None = None
     ssh_password: str | None = None
@@ -80,7 +79,7 @@ class ProviderInstance:
     billing_mode: str | None
     endpoints: tuple[Endpoint, ...]
     connection: Connection | None
-    """Only a look at the single instance tells it; a listing leaves it None."""
+    """Only a lookup of the single instance has it; in a listing it is None."""
     failure: str | None
     """The provider's `statusError`, when it reports one."""
     spot_status: str | None
@@ -95,5 +94,5 @@ class ProviderInstance:
 
     @property
     def region(self) -> str | None:
-        """The code people write for where it is, "CN-HK-01"; its cluster's id where the provider gives no name."""
+        """The region code, as in "CN-HK-01"; the cluster's id if the provider gives no name."""
         return (self.cluster_name or "").split("(")[0].strip() or self.cluster_id

@@ -1,8 +1,8 @@
 """
 Spot machines that the provider takes back: notice, reclaim, end. Pure.
 
-The provider's words are `running`, `notified`, `reclaiming` and `terminated`, in this order; its time of reclaim is the
-deadline. Others of its words are kept as they are and mean nothing here.
+The provider's states are `running`, `notified`, `reclaiming` and `terminated`, in this order; its time of reclaim is
+the deadline. Other states are kept and have no meaning here.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Spot:
     """What the provider says about the spot offer of an instance."""
 
     status: str
-    """The provider's word."""
+    """As the provider reports it."""
     reclaim_at: datetime | None = None
     """When the machine is taken back, as far as the provider says."""
     noticed_at: datetime | None = None
@@ -32,7 +32,7 @@ class Spot:
 
 
 def observed(known: Spot | None, seen: ProviderInstance, at: datetime) -> Spot | None:
-    """What is known of the spot offer once *seen* was observed; *known* itself if nothing changed."""
+    """The state of the spot offer after *seen* was observed; *known* itself if nothing changed."""
     if seen.spot_status is None:
         return known
     status = seen.spot_status.lower()

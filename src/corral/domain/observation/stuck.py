@@ -20,9 +20,9 @@ LONGEST: Final[dict[Phase, timedelta]] = {
 LONGEST_DOUBT: Final = timedelta(minutes=10)
 """A create in doubt is settled by two complete listings after a minute."""
 LONGEST_MISSING: Final = timedelta(minutes=10)
-"""One that is missing is gone after two look-ups half a minute apart."""
+"""An unlisted instance is gone after two lookups half a minute apart."""
 LATE: Final = timedelta(minutes=5)
-"""Past its deadline by this much, an instance should have been called failed."""
+"""Past its deadline by this much, an instance should have failed."""
 SHORTEST: Final = min(*LONGEST.values(), LONGEST_DOUBT, LONGEST_MISSING, LATE)
 """Nothing is stuck sooner than this after it last moved."""
 
@@ -34,7 +34,7 @@ _ASKED_AGAIN: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stuck:
-    """One of them."""
+    """One instance that makes no progress."""
 
     instance_id: InstanceId
     phase: Phase
@@ -69,14 +69,14 @@ def _unlisted(instance: Instance, now: datetime) -> _Finding:
     reason = (
         f"missing in the provider's list, and {instance.observation.absence_checks} direct look-ups did not settle it"
     )
-    return since, reason, "it is looked up by its id again; found, it goes on, and not found it is called gone"
+    return since, reason, "it is looked up by its id again; if it is not found it counts as gone"
 
 
 def _in_doubt(instance: Instance, now: datetime) -> _Finding:
     since = instance.create.sent_at
     if since is None or not instance.create_in_doubt or now - since < LONGEST_DOUBT:
         return None
-    reason = f"create call {instance.create.number} may have happened, and no two complete listings could tell since"
+    reason = f"create call {instance.create.number} may have happened, and no two complete listings settled it since"
     return since, reason, "every listing is searched for its name; nothing is asked for again before that is sure"
 
 
@@ -94,4 +94,4 @@ def _late(instance: Instance, now: datetime) -> _Finding:
     due = instance.deadline_at
     if due is None or instance.phase not in COMING_UP or now - due < LATE:
         return None
-    return due, "past its deadline, and no pass was made over it", "the next pass calls it failed; is a worker running?"
+    return due, "past its deadline, and not reconciled since", "the next reconcile fails it; is a worker running?"

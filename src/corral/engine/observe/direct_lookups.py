@@ -3,8 +3,8 @@ Lookups of single instances that change, where a listing of the account takes lo
 
 `domain/observation/direct_lookup.py` decides which and when.
 
-What was seen is recorded as if a listing had told it. The pages of a listing wait in the same line, so neither keeps
-the other from its turn. A look that fails changes nothing.
+The result is recorded like that of a listing. Lookups and the pages of a listing share one queue of the rate limiter,
+so neither starves the other. A failed lookup changes nothing.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from corral.store.session.database import Database
 from corral.store.tables import instances
 
 LOOKUPS_AT_ONCE: Final = 4
-"""As many as a listing asks for pages at once: the two share what the budget leaves."""
+"""As many as a listing reads pages at once. More, and listings take longer; fewer, and changes show later."""
 
 
 @dataclass(kw_only=True)
 class DirectLookups:
-    """Remembers who was looked at; a new leader begins anew, which costs a call each."""
+    """Looks up changing instances; a new leader looks each up again, for one call each."""
 
     cloud: Cloud
     database: Database
@@ -45,12 +45,12 @@ class DirectLookups:
     _looked_up_at: dict[InstanceId, datetime] = field(default_factory=dict[InstanceId, datetime], init=False)
 
     async def run(self, *, pages: int) -> None:
-        """Look at the few that have been due for longest; *pages* is what a listing costs."""
+        """Look up the few that have been due for longest; a listing has *pages* pages."""
         async with self.database.connection() as connection:
             moving = await instances.moving(connection, sorted(AWAITED))
         self._looked_up_at = {each.id: self._looked_up_at[each.id] for each in moving if each.id in self._looked_up_at}
         due = due_for_lookup(moving, self._looked_up_at, self.clock.now(), self.policy)
-        # Where more move than a listing has pages, it tells of more for each call.
+        # If more instances change than a listing has pages, the listing shows more for each call.
         at_once = LOOKUPS_AT_ONCE if len(moving) <= pages else 1
         tasks = [asyncio.ensure_future(self._look_up(instance)) for instance in due[:at_once]]
         try:
@@ -64,7 +64,7 @@ class DirectLookups:
         try:
             seen = await self.cloud.instance(provider_id(instance))
         except CloudError as error:
-            log.info("observer.peek_failed", instance_id=instance.id, why=error.message)
+            log.info("observer.lookup_failed", instance_id=instance.id, why=error.message)
             return
         if seen is not None and seen.sighting is Sighting.RUNNING:
             self.recent_lookups.keep(seen, began)

@@ -1,8 +1,8 @@
 """
-Asking the provider's list for names, and whether such a question can be relied upon.
+Lookups by name in the provider's list, and whether their results can be trusted.
 
-How the list's name filter works is not documented, and a list that is wrong is wrong under a filter. So that it finds
-nothing means something only if the same kind of question about a machine that is known to exist finds that one.
+The name filter is not documented, and a wrong list is wrong under a filter too. So an empty result counts only if the
+same kind of lookup finds a machine that is known to exist.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from corral.store.session.database import Database
 from corral.store.tables import instances
 
 KNOWN_ASKED: Final = 3
-"""How many known machines are asked for until one is found. Fewer, and one that has just gone says that the filter
-does not work; more, and a filter that does not work costs more calls."""
+"""How many known machines are looked up until one is found. Fewer, and a machine that has just gone suggests that the
+filter does not work; more, and a filter that does not work costs more calls."""
 SHORTEST_NAME: Final = 6
-"""Of a machine that is not ours, to ask for it by the beginning of its name."""
+"""The shortest name of a machine made by others that is looked up by its beginning."""
 MOST_LACKING: Final = 4
 """More machines than this that exist and are not listed: the list is wrong about any machine, not about single ones."""
 LISTED_FOR_ONE_LACKING: Final = 25
@@ -31,7 +31,7 @@ LISTED_FOR_ONE_LACKING: Final = 25
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NameFilter:
-    """The provider's list, asked for names."""
+    """Lookups by name."""
 
     cloud: Cloud
     database: Database
@@ -49,7 +49,7 @@ class NameFilter:
         return replace(listing, instances=found)
 
     async def finds_names(self) -> bool:
-        """Whether the question for one attempt finds a machine of ours that is ready."""
+        """Whether a lookup of one attempt finds a machine of ours that is ready."""
         for known in await self._known():
             found = await self.attempt(known, attempt_of(known))
             if any(seen.id == known.provider_id for seen in found.instances):
@@ -58,11 +58,11 @@ class NameFilter:
 
     async def finds_beginnings(self) -> bool:
         """
-        Whether the question for all attempts finds a machine that is known to exist.
+        Whether a lookup of all attempts finds a machine that is known to exist.
 
-        If the records have none, one from the first page of the account will do, also of somebody else: the question is
-        whether the filter finds names by their beginnings. A list that is known to lack several machines, or one of a
-        few, fails: such an account is not listed by the filter either.
+        If the records have none, any machine from the first page of the account is used: the check is whether the
+        filter finds names by their beginnings. A list that lacks several known machines, or one of a few, fails the
+        check: the filter would lack them too.
         """
         async with self.database.connection() as connection:
             lacking, ready = await instances.unlisted(connection)

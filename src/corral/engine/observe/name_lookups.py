@@ -1,8 +1,8 @@
 """
-Looking for creates in doubt by their names, where listings of the whole account take long or are not to be trusted.
+Looking for creates in doubt by their names, if listings of the whole account take long or are not trusted.
 
-The provider's list takes a name: one call answers for one create, however large the account is. What it finds is ours.
-That it finds nothing counts like a listing without the name, if the filter is known to work (`name_filter.py`).
+The provider's list has a name filter: one call settles one create, however large the account is. A machine that it
+finds is adopted. An empty result counts like a listing without the name, if the filter works (`name_filter.py`).
 """
 
 from __future__ import annotations

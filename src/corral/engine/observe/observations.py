@@ -1,8 +1,8 @@
 """
-Writing down what a listing of the account, or a look at one, told: the one way in which sightings are recorded.
+Recording what a listing or a lookup showed: every observation is written here.
 
-What changed is written in one statement, and instances about which something follows from it get a pass. One that
-somebody else changed meanwhile is left as it is; the next look compares anew.
+Changes are written in one statement, and a job is enqueued for each instance that something follows for. An instance
+that another process changed meanwhile is left as it is; the next listing compares it again.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ from corral.store.tables import instances, last_listing, orphans
 from corral.store.tables.last_listing import ListingStart
 
 SettledCreates = Callable[[Iterable[Instance]], Container[InstanceId]]
-"""Tells of which of these a doubt has been known for the settle time, so that a listing without them counts."""
+"""Returns the creates in doubt that were known for the settle time, so that a listing without them counts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observations:
-    """Compares listings with what is remembered, and records the difference."""
+    """Compares observations with the records, and writes the difference."""
 
     database: Database
     queue: JobQueue
@@ -63,11 +63,11 @@ class Observations:
         begun: ListingStart | None = None,
     ) -> Comparison:
         """
-        Record what *listing* shows, and return it.
+        Record what *listing* shows, and return the comparison.
 
-        That something is missing is recorded with *settled* only, which tells for which creates in doubt it counts.
-        It is for the observer to say: what it takes to call an instance gone, or a create undone, are complete listings
-        some time apart. With *begun*, the database notes that this listing was compared, if it is right.
+        Absences are recorded only with *settled*, which returns the creates in doubt that the listing counts for. Only
+        the observer passes it: an absence is confirmed by complete listings some time apart. With *begun*, the database
+        records that this listing was compared, if it is trusted.
         """
         complete = listing.complete and settled is not None
         async with self.database.transaction() as connection:
@@ -94,7 +94,7 @@ class Observations:
         return found
 
     async def record_one(self, instance_id: InstanceId, seen: ProviderInstance | None, *, began: datetime) -> None:
-        """Record what a look at one instance alone, begun at *began*, showed; None: it was not found."""
+        """Record what a lookup of one instance, begun at *began*, showed; *seen* is None if it was not found."""
         async with self.database.transaction() as connection:
             known = await instances.load(connection, instance_id)
             if known is None:
@@ -160,7 +160,7 @@ class Observations:
         self, connection: Connection, remembered: Mapping[InstanceId, Instance], found: Comparison
     ) -> None:
         given = {match.record.id: match for match in found.matches}
-        # A machine whose deletion was asked for is not adopted any more.
+        # A machine that a delete was sent for is not adopted any more.
         refused = {key for key, match in given.items() if not await orphans.release(connection, match.seen.id)}
         changed = [i for i in found.changed if i.id not in refused]
         for key, match in given.items():
@@ -199,7 +199,7 @@ def _is_legal(before: Instance, after: Instance) -> bool:
 async def unmatched_records(
     connection: Connection, known: Iterable[Instance], listed: Iterable[ProviderInstance], installation: str
 ) -> dict[InstanceId, Instance]:
-    """The records, beside *known*, that belong to something listed: by its mark, or by the provider's id of it."""
+    """The records, beside *known*, of listed machines: by their names or their provider ids."""
     ids, provider_ids = set[InstanceId](), set[str]()
     for instance in known:
         ids.add(instance.id)
@@ -213,7 +213,7 @@ async def unmatched_records(
 
 
 def next_wake_at(instance: Instance, now: datetime, policy: Policy) -> datetime | None:
-    """When a pass is next due if none is due now; None when one is: something follows from what was seen."""
+    """When the next reconcile is due; None: now, because something follows from the observation."""
     decision = decide(instance, now, policy)
     if (
         decision.action is not None
@@ -225,7 +225,7 @@ def next_wake_at(instance: Instance, now: datetime, policy: Policy) -> datetime 
 
 
 def reconcile_job(instance_id: InstanceId, phase: Phase, *, first: bool = False) -> NewJob:
-    """The job that looks at this instance; *first*: before others are created."""
+    """The job that reconciles this instance; *first*: before creates."""
     payload = {"instanceId": instance_id}
     if phase in ENDING:
         return NewJob(type=RELEASE, payload=payload)
@@ -238,5 +238,5 @@ def _job_for(instance: Instance) -> NewJob:
 
 
 def _awaits_corral(instance: Instance) -> bool:
-    """Whether the provider has done its part, and bills for it, while nobody can use it yet."""
+    """Whether the machine runs and is billed, and only Corral has to act before it can be used."""
     return instance.phase in COMING_UP and instance.observation.sighting is Sighting.RUNNING

@@ -1,8 +1,8 @@
 """
-Looking at the world: one list call for all instances, by one leader, as often as something moves.
+Listing the account: one call a page for all instances, by one leader, more often while something changes.
 
-The listing is compared with what we remember; only what changed is written, in one statement, and only those instances
-get a pass. Cost grows with pages of the listing, not with instances. One failed look changes nothing.
+The listing is compared with the records; only changes are written, in one statement, and only those instances are
+reconciled. A failed listing changes nothing.
 """
 
 from __future__ import annotations
@@ -35,24 +35,24 @@ from corral.store.session.leadership import Leadership
 from corral.store.tables import instances, last_listing
 
 TICK_SECONDS = 0.5
-"""How often reminders are swept, and how soon a wish wakes the observer."""
+"""How often due instances are enqueued, and how soon a new request wakes the observer."""
 SHARE_OF_BUDGET = 0.5
-"""At most this share of the provider's budget goes into looking; the rest is for doing."""
+"""At most this share of the rate limit is used for listings; the rest is for commands."""
 REST = 2.0
 LONGEST_REST_SECONDS = 8.0
 """
-After a look there is none for twice as long as it took, up to so many seconds: reading and comparing thousands of
-instances every two seconds would take more of a core than the passes that follow from it.
+After a listing the observer pauses for twice as long as it took, up to so many seconds: comparing thousands of
+instances every two seconds would take more CPU time than the reconciles that follow.
 """
 
 
 def _ignore(_listing: Listing, _listing_began: datetime) -> None:
-    """Nobody else wants to know."""
+    """The default of `on_listing`."""
 
 
 @dataclass(kw_only=True)
 class Observer:
-    """Keeps what we remember true to what the provider says."""
+    """Keeps the records up to date with the provider."""
 
     cloud: Cloud
     database: Database
@@ -65,28 +65,28 @@ class Observer:
     idle_interval: timedelta
     calls_per_minute: Callable[[], int]
     on_listing: Callable[[Listing, datetime], None] = _ignore
-    """Who else wants to know what was listed, and when that reading began."""
+    """Called with every listing and the time at which it began."""
     recent_lookups: RecentLookups
-    """Where passes of this process find what was seen of single instances."""
+    """Lookups that the next reconcile in this process may use."""
     metrics: Metrics = field(default_factory=Metrics)
     _pages: int = field(default=1, init=False)
     _due: float = field(default=0.0, init=False)
     _not_before: float = field(default=0.0, init=False)
-    """Whoever wakes it: a look has its share of the budget and of this process's time, and no more."""
+    """No listing begins earlier than this: its share of the rate limit and of CPU time is limited."""
     _listing_began: float | None = field(default=None, init=False)
-    """When the look under way began."""
+    """When the listing under way began."""
     _lookup_due: float = field(default=0.0, init=False)
     _trusted: bool = field(default=True, init=False)
-    """Whether the last listing was complete and right."""
+    """Whether the last listing was complete and trusted."""
     _is_unsettled: bool = field(default=False, init=False)
-    """Whether the last listing showed something that no phase says: an unknown status, or a machine that is missing."""
+    """Whether the last listing showed an unknown status or lacked a machine, which no phase shows."""
     _observations: Observations = field(init=False)
     _direct_lookups: DirectLookups = field(init=False)
     _settle_timer: SettleTimer = field(init=False)
     _name_lookups: NameLookups = field(init=False)
 
     def __post_init__(self) -> None:
-        """Share what is known with the one who writes."""
+        """Make the parts that share the recorder of observations."""
         self._settle_timer = SettleTimer(self.clock, self.policy)
         self._observations = Observations(
             database=self.database,
@@ -114,12 +114,12 @@ class Observer:
         )
 
     def wake(self) -> None:
-        """Look soon: something is about to move."""
+        """List the account soon: something is about to change."""
         soon = self.clock.monotonic() + self.policy.poll.total_seconds()
         self._due = max(min(self._due, soon), self._not_before)
 
     async def run(self) -> None:
-        """Look for ever, whenever this process leads."""
+        """List the account whenever this process leads; never returns."""
         while True:
             try:
                 async with self.leadership.leading():
@@ -130,7 +130,7 @@ class Observer:
                 await self.clock.sleep(TICK_SECONDS)
 
     async def _lead(self) -> None:
-        """Sweep at every tick and look when it is due, beside it: a look may take minutes when the budget is short."""
+        """Enqueue due instances at every tick; listings run beside it, because one may take minutes."""
         self._due = self._lookup_due = self.clock.monotonic()
         listing_task: asyncio.Task[None] | None = None
         lookup_task: asyncio.Task[None] | None = None
@@ -152,7 +152,7 @@ class Observer:
                 await asyncio.wait(left)
 
     async def _list_on_schedule(self) -> None:
-        """Look, and say when the next look is due."""
+        """List the account, and schedule the next listing."""
         self._listing_began = began = self.clock.monotonic()
         try:
             await self.list_account()
@@ -166,43 +166,41 @@ class Observer:
             await last_listing.announce(connection, timedelta(seconds=round(max(self._due - began, now - began))))
 
     def _is_lookup_due(self) -> bool:
-        """Whether listings take so long, come so rarely or are so wrong that what moves should not wait for them."""
+        """Whether listings take too long, are too far apart or are not trusted, so that lookups are made as well."""
         now = self.clock.monotonic()
         lasting = 0.0 if self._listing_began is None else now - self._listing_began
         is_long = max(lasting, self._affordable_interval()) >= self.policy.slow_listing.total_seconds()
         return (is_long or not self._trusted) and now >= self._lookup_due
 
     async def look_up_changing(self) -> None:
-        """Look at a few of those that move, by their ids, and for creates in doubt, by their names."""
+        """Look up a few changing instances by their ids, and creates in doubt by their names."""
         self._lookup_due = self.clock.monotonic() + self.policy.poll.total_seconds()
         await self._direct_lookups.run(pages=self._pages)
         await self._name_lookups.run()
 
     async def sweep(self) -> None:
-        """Turn reminders that are due into passes."""
+        """Enqueue jobs for the instances that are due."""
         async with self.database.transaction() as connection:
             due = await instances.due(connection, self.clock.now())
             if due:
                 await self.queue.add([reconcile_job(each, phase) for each, phase in due]).run(connection)
 
     async def list_account(self) -> None:
-        """List the whole account once and act on the difference; an unreachable provider changes nothing."""
+        """List the whole account once and record the difference; an unreachable provider changes nothing."""
         async with self.database.connection() as connection:
             begun = await last_listing.begin(connection)
         began, began_at = self.clock.now(), self.clock.monotonic()
         try:
             listing = await self.cloud.instances()
         except CloudError as error:
-            log.warning("observer.look_failed", why=error.message)
+            log.warning("observer.listing_failed", why=error.message)
             self.metrics.looks.labels(ListingEnd.FAILED).inc()
             return
         self.metrics.looks.labels(ListingEnd.COMPLETE if listing.complete else ListingEnd.PARTIAL).inc()
         self.metrics.look_seconds.observe((self.clock.now() - began).total_seconds())
         self._pages = max(1, listing.pages)
         self.on_listing(listing, began)
-        if (
-            self._listing_began is not None
-        ):  # as the leader, who may have been frozen, and replaced, while the provider answered
+        if self._listing_began is not None:  # a leader may have been paused and replaced during the call
             await self.leadership.check()
         settled = partial(self._settle_timer.settled, began=began_at)
         found = await self._observations.record(listing, began=began, settled=settled, begun=begun)
@@ -213,17 +211,17 @@ class Observer:
             await self._confirm_move(match)
 
     async def _confirm_move(self, match: Match) -> None:
-        """Look the old machine up, before the record gets the one that has its name now."""
+        """Look the old machine up before the record gets the new one with the same name."""
         began = self.clock.now()
         try:
             old = await self.cloud.instance(provider_id(match.record))
         except CloudError as error:
-            log.warning("observer.look_failed", why=error.message)
+            log.warning("observer.listing_failed", why=error.message)
             return
         await self._observations.record_move(match, old, began=began)
 
     async def _interval(self) -> float:
-        """Short while anything moves, or the last listing left something open; long otherwise."""
+        """Seconds between listings: few while anything changes, or the last one left something unsettled."""
         if self._is_unsettled:
             return self.policy.poll.total_seconds()
         async with self.database.connection() as connection:
@@ -231,12 +229,12 @@ class Observer:
         return (self.policy.poll if moving else self.idle_interval).total_seconds()
 
     def _affordable_interval(self) -> float:
-        """The seconds from look to look that its share of the budget allows."""
+        """The seconds between listings that their share of the rate limit allows."""
         return self._pages * 60 / (self.calls_per_minute() * SHARE_OF_BUDGET)
 
 
 def _unless_done(task: asyncio.Task[None] | None) -> asyncio.Task[None] | None:
-    """The task while it is under way; raises what it raised."""
+    """The task while it runs, else None; raises what it raised."""
     if task is None or not task.done():
         return task
     task.result()

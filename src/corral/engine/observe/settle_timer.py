@@ -1,9 +1,9 @@
 """
-How long creates have been in doubt, by this process's own watch.
+How long creates have been in doubt, by the monotonic clock of this process.
 
-A doubt carries the time at which it arose, but that was told by a clock that may have been set since, or by another
-machine's. A second create is what a wrong time would cost; so a listing speaks against the first only when this process
-itself has seen the doubt for the whole settle time. One that is new to the task begins to count anew.
+The record has the time at which the doubt began, but that clock may have been set since, or belong to another machine,
+and a wrong time would cause a second create. So a listing counts against a create only if this process has known the
+doubt for the whole settle time. A new leader restarts the timer.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from corral.domain.lifecycle.decision import Policy
 
 
 class SettleTimer:
-    """Since when this process has known of each doubt."""
+    """When this process first saw each create in doubt."""
 
     def __init__(self, clock: Clock, policy: Policy) -> None:
         self._clock = clock
@@ -25,9 +25,9 @@ class SettleTimer:
 
     def settled(self, remembered: Iterable[Instance], *, began: float) -> frozenset[InstanceId]:
         """
-        Those whose doubt had been known for the settle time when a listing was *began*, by the monotonic clock.
+        The creates that had been in doubt for the settle time when a listing *began*, by the monotonic clock.
 
-        *remembered* are all that could be in doubt; what is not among them any more is forgotten.
+        *remembered* are all records that could be in doubt; the timers of others are dropped.
         """
         now = self._clock.monotonic()
         doubts = {

@@ -52,7 +52,7 @@ class CreateGate:
     """Whether this process may send creates."""
 
     def __init__(self, clock: Clock, policy: Policy, *, place: str = "") -> None:
-        """*place* tells the files of an embedded database from a copy of them."""
+        """*place* identifies the files of an embedded database, so that a copy of them is recognised."""
         self._clock = clock
         self._place = place
         # A create call that the database has forgotten may still be under way.
@@ -100,7 +100,7 @@ class CreateGate:
 
     async def check(self, connection: Connection, server: datetime | None, instance_id: InstanceId) -> None:
         """
-        Return if a create may be sent by a pass whose connection leads to the database server started at *server*.
+        Return if a create may be sent; *server* is the start time of the database server that the caller uses.
 
         Raises CloudTransientError, with the time after which to try again, if no listing was compared yet.
         """

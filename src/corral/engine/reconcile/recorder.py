@@ -17,14 +17,14 @@ from corral.store.sql.combined_statement import Write
 from corral.store.tables import instances, operations, ready_times
 
 PublishChanges = Callable[[Connection, Sequence[Change]], Awaitable[None]]
-"""Records that changes happened, within the transaction that made them."""
+"""Records the events of changes, within the transaction that makes the changes."""
 
 
 class Publisher(Protocol):
-    """Who tells of changes."""
+    """Records events together with the changes that cause them."""
 
     async def write(self, connection: Connection, writes: Sequence[Write], changes: Sequence[Change]) -> bool:
-        """Make *writes* and tell of *changes*; False, with nothing done, when the first write returns nothing."""
+        """Make *writes* and record events of *changes*; False, with nothing written, if the first finds no row."""
         ...
 
 

@@ -20,8 +20,8 @@ class SendCheck:
     Raises unless a create call may still be sent. Make it before the intent of the call is written.
 
     A process can be paused (SIGSTOP, a suspended host) at any point, and other workers give its call up meanwhile. The
-    monotonic clock covers a paused process. The service's clock also covers a suspended host, whose monotonic clock
-    stops, and the machine's wall clock a virtual machine that was paused and whose clock was set afterwards.
+    monotonic clock covers a paused process. The service's clock also covers a suspended host, on which the monotonic
+    clock stops, and the machine's wall clock a paused virtual machine if its clock was set afterwards.
     """
 
     def __init__(self, clock: Clock, limit: timedelta, is_unchanged: Callable[[], Awaitable[bool]]) -> None:

@@ -53,7 +53,9 @@ def test_a_database_with_an_identity_imports_no_other() -> None:
 
 def test_a_mark_that_no_machine_carries_is_refused() -> None:
     """A typing error must not make a new installation."""
-    with pytest.raises(GoalRefusedError, match=r"no machine carries the mark 0a1b2d; .* this installation: 0a1b2c"):
+    with pytest.raises(
+        GoalRefusedError, match=r"no machine was made by installation 0a1b2d; .* this installation: 0a1b2c"
+    ):
         choose(NEW, {OURS: 3}, "0a1b2d")
     assert choose(NEW, {}, None) == NEW.own
 

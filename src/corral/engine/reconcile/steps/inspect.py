@@ -52,7 +52,7 @@ class InspectStep:
                 provider_id(instance)
             )
         except CloudRefusedError as error:
-            log.error("instance.look_refused", why=error.message)
+            log.error("instance.lookup_refused", why=error.message)
             written = await self._write(context, instance, *earlier)
             return Outcome(instance=written, requeue_after=self.policy.repeat_after)
         except CloudError:

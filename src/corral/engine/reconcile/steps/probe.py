@@ -63,7 +63,7 @@ class ProbeStep:
         try:
             seen = await self.cloud.instance(provider_id(instance))
         except CloudError as error:
-            log.info("instance.look_refused", why=error.message)
+            log.info("instance.lookup_refused", why=error.message)
         else:
             if seen is not None and seen.sighting is Sighting.RUNNING:
                 endpoints, access = seen.endpoints, login_methods(seen) or access
