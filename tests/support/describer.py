@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from corral.base.clock import Clock
-from corral.domain.lifecycle.decision import Policy
+from corral.domain.lifecycle.policy import Policy
 from corral.engine.queries.estimates import Estimates
 from corral.engine.queries.instance_details import InstanceDescriber
 from corral.store.session.database import Database

@@ -28,7 +28,7 @@ from corral.domain.health.checks import HealthCheckSpec, ProbeFailure
 from corral.domain.health.network_faults import FaultCategory
 from corral.domain.instance import CreateRequest, Instance, InstanceId, OperationId
 from corral.domain.lifecycle.commands import CommandOptions
-from corral.domain.lifecycle.decide import Policy
+from corral.domain.lifecycle.policy import Policy
 from corral.domain.lifecycle.tables import SETTLED, Goal, Phase
 from corral.domain.observation.sighting import Endpoint
 from corral.domain.operation import Operation, OperationKind, OperationStatus

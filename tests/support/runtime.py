@@ -14,7 +14,7 @@ from corral.base.settings import Settings
 from corral.cloud.breaker import BreakerState
 from corral.cloud.guarded import Reachability
 from corral.cloud.port import Cloud
-from corral.domain.lifecycle.decide import Policy
+from corral.domain.lifecycle.policy import Policy
 from corral.health.probe import Prober
 from corral.outbound.policy import AddressPolicy
 from corral.store.server.target import DatabaseTarget

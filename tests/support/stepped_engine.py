@@ -26,7 +26,7 @@ from corral.domain.errors import CloudTransientError
 from corral.domain.events import Change
 from corral.domain.instance import CreateRequest, Instance, InstanceId, OperationId
 from corral.domain.lifecycle.commands import CommandOptions
-from corral.domain.lifecycle.decide import Policy
+from corral.domain.lifecycle.policy import Policy
 from corral.domain.lifecycle.tables import Goal, Phase
 from corral.domain.operation import Operation, OperationKind, OperationStatus
 from corral.engine.commands.change import AcceptedCommand, ChangeInstance

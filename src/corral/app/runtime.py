@@ -16,7 +16,7 @@ from corral.cloud.guarded import Reachability
 from corral.cloud.novita.account import opened_account
 from corral.cloud.port import Cloud
 from corral.cloud.simulated import SimulatedProvider, opened_provider
-from corral.domain.lifecycle.decide import Policy
+from corral.domain.lifecycle.policy import Policy
 from corral.engine.ids import random_id
 from corral.health.probe import Prober
 from corral.outbound.addresses import read_address

@@ -10,7 +10,7 @@ from corral.domain.health.checks import EndpointHealth, HealthReport
 from corral.domain.instance import Failure, Instance, Placement
 from corral.domain.lifecycle import creation, release
 from corral.domain.lifecycle.allowed_actions import allowed_actions
-from corral.domain.lifecycle.decision import Policy
+from corral.domain.lifecycle.policy import Policy
 from corral.domain.lifecycle.tables import COMING_UP, REACHABLE, Phase
 from corral.domain.next_steps import failure_next_step
 from corral.domain.observation.sighting import Endpoint, Sighting

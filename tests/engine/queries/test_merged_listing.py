@@ -20,7 +20,7 @@ from corral.base.settings import CacheSettings, ProviderSettings
 from corral.cache.registry import CacheName, CacheRegistry
 from corral.cloud.breaker import BreakerState
 from corral.cloud.novita.account import GuardedCloud, opened_account
-from corral.domain.lifecycle.decide import Policy
+from corral.domain.lifecycle.policy import Policy
 from corral.domain.observation.merge import Source
 from corral.engine.events.publisher import EventPublisher
 from corral.engine.observe.observations import Observations

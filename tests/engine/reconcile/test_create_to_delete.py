@@ -11,7 +11,7 @@ import pytest
 from support.stepped_engine import REQUEST, SteppedEngine, stepped_engine
 
 from corral.domain.lifecycle.creation import reason
-from corral.domain.lifecycle.decide import Policy
+from corral.domain.lifecycle.policy import Policy
 from corral.domain.lifecycle.tables import Phase
 from corral.domain.operation import OperationKind
 from corral.store.server.target import DatabaseTarget

@@ -9,7 +9,7 @@ import pytest
 from support.archives import another, exported, imported
 from support.stepped_engine import stepped_engine
 
-from corral.domain.lifecycle.decide import Policy
+from corral.domain.lifecycle.policy import Policy
 from corral.engine.reconcile.create_gate import CreateGate
 from corral.store.server.migrate import migrations
 from corral.store.server.target import DatabaseTarget

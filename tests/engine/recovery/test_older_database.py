@@ -13,7 +13,7 @@ from support.archives import another, exported, imported
 from support.backups import OURS, ready, restore, rows
 from support.stepped_engine import SteppedEngine, stepped_engine
 
-from corral.domain.lifecycle.decide import Policy
+from corral.domain.lifecycle.policy import Policy
 from corral.domain.lifecycle.tables import Phase
 from corral.domain.observation.orphans import GRACE, Orphan
 from corral.domain.operation import OperationKind

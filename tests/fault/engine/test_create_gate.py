@@ -13,7 +13,7 @@ from corral.app.database_setup import migrate_database
 from corral.base.clock import SystemClock
 from corral.domain.errors import CloudTransientError
 from corral.domain.instance import InstanceId
-from corral.domain.lifecycle.decide import Policy
+from corral.domain.lifecycle.policy import Policy
 from corral.engine.reconcile.create_gate import CreateGate
 from corral.store.server.embedded import EmbeddedServer
 from corral.store.session.database import Connection, Database

@@ -19,7 +19,7 @@ from corral.domain.instance import (
     OperationId,
     ProviderId,
 )
-from corral.domain.lifecycle.decide import Policy
+from corral.domain.lifecycle.policy import Policy
 from corral.domain.lifecycle.tables import Goal, Phase
 from corral.domain.observation.merge import Consistency, ProviderListing, merge
 from corral.domain.observation.sighting import ProviderInstance, Sighting

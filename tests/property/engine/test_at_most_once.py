@@ -24,7 +24,7 @@ from support.histories import Stage, play
 from corral.cloud.novita.client import NovitaCloud
 from corral.cloud.port import BeforeSend, ProviderCreate
 from corral.domain.errors import CloudTransientError, CloudUnknownError
-from corral.domain.lifecycle.decide import Policy
+from corral.domain.lifecycle.policy import Policy
 from corral.domain.observation import compare
 from corral.engine.observe import observations
 from corral.store.server.target import DatabaseTarget

@@ -9,7 +9,7 @@ from support.clocks import SteppedClock
 from support.known import FRESH, NOW
 
 from corral.domain.instance import CreateAttempt, InstanceId
-from corral.domain.lifecycle.decision import Policy
+from corral.domain.lifecycle.policy import Policy
 from corral.engine.observe.settle_timer import SettleTimer
 
 DOUBTFUL = replace(

@@ -11,7 +11,7 @@ from support.clocks import SteppedClock
 from support.known import FRESH, NOW
 
 from corral.domain.instance import Observation, ProviderId
-from corral.domain.lifecycle.decision import Policy
+from corral.domain.lifecycle.policy import Policy
 from corral.domain.lifecycle.tables import Phase
 from corral.domain.operation import InstanceWithOperation
 from corral.domain.timestamps import iso

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from corral.domain.instance import Instance
-from corral.domain.lifecycle.decision import Policy
+from corral.domain.lifecycle.policy import Policy
 from corral.domain.observation.sighting import Sighting
 
 HEALTH_FAILURES = frozenset({"HEALTH_CHECK_FAILED", "HEALTH_CHECK_TIMEOUT"})

@@ -5,7 +5,8 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from corral.domain.instance import Instance
-from corral.domain.lifecycle.decision import Decision, Policy
+from corral.domain.lifecycle.decision import Decision
+from corral.domain.lifecycle.policy import Policy
 from corral.domain.lifecycle.tables import Action, Goal, Phase
 from corral.domain.observation.sighting import Sighting
 

@@ -8,7 +8,7 @@ from typing import Final
 
 from corral.domain.backoff import delay
 from corral.domain.instance import CreateAttempt, CreateWait, Failure, Instance, Placement
-from corral.domain.lifecycle.decision import Policy
+from corral.domain.lifecycle.policy import Policy
 from corral.domain.lifecycle.tables import Goal, Phase
 from corral.domain.placement.rank import SHORT_FOR_NOW, Candidate, Ranking
 

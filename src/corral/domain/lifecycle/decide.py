@@ -10,14 +10,13 @@ from corral.domain.instance import CreateWait, Failure, Instance
 from corral.domain.lifecycle import release
 from corral.domain.lifecycle.absence import is_lookup_failed, lookup_failed, unlisted
 from corral.domain.lifecycle.creation import retried_until, waited_too_long
-from corral.domain.lifecycle.decision import Decision, Policy
+from corral.domain.lifecycle.decision import Decision
 from corral.domain.lifecycle.pending import is_awaited
+from corral.domain.lifecycle.policy import Policy
 from corral.domain.lifecycle.tables import AFTER_SIGHTING, COMING_UP, PLAN, UP, Action, Goal, Phase
 from corral.domain.lifecycle.transitions import is_due
 from corral.domain.observation.sighting import Sighting
 from corral.domain.observation.spot import is_taken, notice
-
-__all__ = ["Decision", "Policy", "decide", "why"]
 
 TIMED_OUT = "STARTUP_TIMEOUT"
 FALLIBLE = COMING_UP | {Phase.STOPPING}

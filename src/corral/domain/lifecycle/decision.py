@@ -1,4 +1,4 @@
-"""The numbers that decisions about instances depend on, and the decision itself."""
+"""What follows from the record of an instance: the phase to record, and the action to do next."""
 
 from __future__ import annotations
 
@@ -7,62 +7,6 @@ from datetime import timedelta
 
 from corral.domain.instance import Failure
 from corral.domain.lifecycle.tables import Action, Phase
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Policy:
-    """The numbers."""
-
-    settle: timedelta = timedelta(seconds=60)
-    """How long a create may stay invisible in the provider's own listing, counted from when its call was surely over.
-    Too short, and a slow listing bills twice; too long, and a lost create is repeated late."""
-    longest_create: timedelta = timedelta(seconds=45)
-    """How long one create call may take from before its intent is written, with all waiting and repetitions; a call
-    that could not be sent by then is not sent. If the end of a call was not recorded, its settle time is longer by it.
-    Too short, and creates are given up while they wait for the rate limit; too long, and after a crash it takes
-    accordingly longer until another create may be sent."""
-    settle_listings: int = 2
-    """Complete listings without the name that it takes after that."""
-    vanish_gap: timedelta = timedelta(seconds=30)
-    """Between the two lookups that it takes to confirm that an instance vanished."""
-    vanish_checks: int = 2
-    repeat_after: timedelta = timedelta(seconds=15)
-    """A stop or delete of which nothing was observed for this long is sent again; the pause doubles each time."""
-    repeat_at_last: timedelta = timedelta(minutes=4)
-    """The longest such pause. Repeats use up the rate limit that observations of their effect need."""
-    urgent_probe: timedelta = timedelta(seconds=1)
-    """How long an urgent reconcile waits for a machine to respond; then it runs again in its turn. Longer, and machines
-    that never respond delay all creates; shorter, and slow machines become ready later."""
-    poll: timedelta = timedelta(seconds=2)
-    """How soon to reconcile again while the provider is expected to act."""
-    first_refusal: timedelta = timedelta(seconds=5)
-    """How long after a refusal a start is sent again; doubles with each refusal."""
-    last_refusal: timedelta = timedelta(seconds=60)
-    failed_interval: timedelta = timedelta(seconds=60)
-    """How often a failed instance that runs is inspected again."""
-    first_recheck: timedelta = timedelta(seconds=30)
-    """How long after it failed its health checks an instance that runs is checked again; the pause doubles."""
-    last_recheck: timedelta = timedelta(minutes=10)
-    """The longest such pause. Shorter, and machines that never respond are probed often for nothing; longer, and one
-    that needed an hour to load is found ready late."""
-    lost_job: timedelta = timedelta(seconds=30)
-    """How long after a health check should have ended its job counts as lost. Shorter than a busy queue takes, and
-    checks are made twice; longer, and an instance whose job was lost becomes ready late."""
-    slow_listing: timedelta = timedelta(seconds=10)
-    """If listings are further apart than this, instances that change are looked up one by one as well."""
-    first_lookup: timedelta = timedelta(seconds=5)
-    """How long after the change began the first lookup is made; the pause doubles with each."""
-    last_lookup: timedelta = timedelta(minutes=4)
-    """The longest such pause; usually a listing comes sooner."""
-
-    def settle_time(self, *, create_ended: bool) -> timedelta:
-        """
-        How long a create in doubt must be known before a listing without its name counts.
-
-        If the end of the call was not recorded (its worker died, was paused or lost its lock), it may be sent until the
-        longest create is over. The settle time starts only then.
-        """
-        return self.settle if create_ended else self.settle + self.longest_create
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 
 from corral.domain.instance import Instance, InstanceId
-from corral.domain.lifecycle.decide import Policy
+from corral.domain.lifecycle.policy import Policy
 from corral.domain.lifecycle.tables import IN_MOTION, Goal, Phase
 
 AWAITED = IN_MOTION - {Phase.RUNNING, Phase.HEALTH_CHECKING}

@@ -30,7 +30,8 @@ from enum import StrEnum
 from typing import Final
 
 from corral.domain.instance import Instance, InstanceId, ProviderId
-from corral.domain.lifecycle.decide import Policy, decide
+from corral.domain.lifecycle.decide import decide
+from corral.domain.lifecycle.policy import Policy
 from corral.domain.lifecycle.tables import COMING_UP, Goal, Phase
 from corral.domain.lifecycle.transitions import decided
 from corral.domain.observation.compare import compare

@@ -19,7 +19,7 @@ from corral.base.log import log
 from corral.cloud.port import Cloud
 from corral.domain.errors import CloudError
 from corral.domain.instance import Instance, InstanceId
-from corral.domain.lifecycle.decide import Policy
+from corral.domain.lifecycle.policy import Policy
 from corral.domain.observation.direct_lookup import AWAITED, due_for_lookup
 from corral.domain.observation.sighting import Sighting
 from corral.engine.observe.observations import Observations

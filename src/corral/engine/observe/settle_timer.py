@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 from corral.base.clock import Clock
 from corral.domain.instance import Instance, InstanceId
-from corral.domain.lifecycle.decision import Policy
+from corral.domain.lifecycle.policy import Policy
 
 
 class SettleTimer:

@@ -27,7 +27,7 @@ from corral.base.clock import Clock
 from corral.base.log import log
 from corral.domain.errors import CloudTransientError
 from corral.domain.instance import InstanceId
-from corral.domain.lifecycle.decide import Policy
+from corral.domain.lifecycle.policy import Policy
 from corral.store.session.database import Connection
 from corral.store.tables import continuity, last_listing
 from corral.store.tables.last_listing import Listings

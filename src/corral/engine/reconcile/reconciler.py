@@ -20,7 +20,7 @@ from corral.base.metrics import ActionEnd, Metrics, ReconcileEnd
 from corral.domain.errors import IllegalTransitionError, StaleError
 from corral.domain.instance import Instance, InstanceId
 from corral.domain.lifecycle.decide import decide, why
-from corral.domain.lifecycle.decision import Policy
+from corral.domain.lifecycle.policy import Policy
 from corral.domain.lifecycle.tables import Action
 from corral.domain.lifecycle.transitions import decided
 from corral.domain.operation import Operation

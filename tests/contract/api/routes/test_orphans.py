@@ -12,7 +12,7 @@ from support.sightings import shown
 
 from corral.cloud.port import Listing
 from corral.domain.instance import ProviderId
-from corral.domain.lifecycle.decide import Policy
+from corral.domain.lifecycle.policy import Policy
 from corral.domain.lifecycle.tables import Goal, Phase
 from corral.domain.observation.sighting import Sighting
 from corral.engine.events.publisher import EventPublisher

@@ -9,7 +9,8 @@ import pytest
 from support.known import FRESH, NOW
 
 from corral.domain.instance import Observation, PendingAction, ProviderId
-from corral.domain.lifecycle.decide import Policy, decide
+from corral.domain.lifecycle.decide import decide
+from corral.domain.lifecycle.policy import Policy
 from corral.domain.lifecycle.release import is_first_without_effect
 from corral.domain.lifecycle.tables import Action, Goal, Phase
 from corral.domain.observation.sighting import Sighting

@@ -9,7 +9,7 @@ import pytest
 from support.known import FRESH, NOW
 
 from corral.domain.instance import Instance, InstanceId, ProviderId
-from corral.domain.lifecycle.decide import Policy
+from corral.domain.lifecycle.policy import Policy
 from corral.domain.lifecycle.tables import Action, Goal, Phase
 from corral.domain.observation.direct_lookup import due_for_lookup
 

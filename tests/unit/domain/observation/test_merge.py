@@ -11,7 +11,7 @@ from support.known import FRESH, NOW, altered
 from support.sightings import shown
 
 from corral.domain.instance import CreateAttempt, Instance, Observation, Placement, ProviderId
-from corral.domain.lifecycle.decide import Policy
+from corral.domain.lifecycle.policy import Policy
 from corral.domain.lifecycle.tables import FIRST_PHASE, Action, Goal, Phase
 from corral.domain.lifecycle.transitions import first_phase
 from corral.domain.observation.merge import (

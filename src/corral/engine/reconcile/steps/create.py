@@ -28,7 +28,7 @@ from corral.domain.errors import (
 )
 from corral.domain.instance import Failure, Instance
 from corral.domain.lifecycle.creation import NOT_LISTED, needs_fresh_offers
-from corral.domain.lifecycle.decision import Policy
+from corral.domain.lifecycle.policy import Policy
 from corral.domain.lifecycle.refusals import Refusal, all_tried, nothing_left, refusal_of
 from corral.domain.observation.provider_names import ProviderName
 from corral.domain.placement.catalog import Template

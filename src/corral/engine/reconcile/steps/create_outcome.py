@@ -25,7 +25,7 @@ from corral.domain.lifecycle.creation import (
     retried_until,
     waited_too_long,
 )
-from corral.domain.lifecycle.decision import Policy
+from corral.domain.lifecycle.policy import Policy
 from corral.domain.lifecycle.transitions import created, gave_up, with_provider_id
 from corral.domain.placement.rank import Candidate
 from corral.engine.reconcile.recorder import ReconcileContext, Recorder, Transition

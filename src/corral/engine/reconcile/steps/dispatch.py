@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from corral.base.clock import Clock
 from corral.cloud.port import Cloud
 from corral.domain.instance import Instance
-from corral.domain.lifecycle.decision import Policy
+from corral.domain.lifecycle.policy import Policy
 from corral.domain.lifecycle.tables import Action, Phase
 from corral.engine.observe.recent_lookups import RecentLookups
 from corral.engine.reconcile.outcome import Outcome

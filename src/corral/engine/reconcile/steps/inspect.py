@@ -11,7 +11,7 @@ from corral.cloud.port import Cloud
 from corral.domain.errors import CloudError, CloudRefusedError
 from corral.domain.health.rechecks import check_time
 from corral.domain.instance import Instance, LoginMethods
-from corral.domain.lifecycle.decision import Policy
+from corral.domain.lifecycle.policy import Policy
 from corral.domain.lifecycle.tables import Phase
 from corral.domain.lifecycle.transitions import endpoints_known
 from corral.domain.observation.observations import observed

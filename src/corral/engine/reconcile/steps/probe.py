@@ -14,7 +14,7 @@ from corral.domain.errors import CloudError
 from corral.domain.health.checks import CheckAgain, GivenUp, HealthReport, OverallHealth, Passed, judge, unmapped
 from corral.domain.health.rechecks import check_time, until_recheck
 from corral.domain.instance import Failure, Instance
-from corral.domain.lifecycle.decision import Policy
+from corral.domain.lifecycle.policy import Policy
 from corral.domain.lifecycle.transitions import gave_up, healthy
 from corral.domain.observation.sighting import Sighting
 from corral.engine.reconcile.outcome import Outcome, provider_id

@@ -11,7 +11,7 @@ from corral.cloud.port import Cloud
 from corral.domain.errors import CloudError, CloudTransientError, CloudUnknownError, StaleError
 from corral.domain.instance import Failure, Instance
 from corral.domain.lifecycle import release
-from corral.domain.lifecycle.decision import Policy
+from corral.domain.lifecycle.policy import Policy
 from corral.engine.reconcile.outcome import Outcome, provider_id
 from corral.engine.reconcile.recorder import ReconcileContext, Recorder, Transition
 from corral.store.tables import instances
