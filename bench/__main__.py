@@ -29,10 +29,10 @@ RESULTS = Path(__file__).with_name("RESULTS.md")
 PREAMBLE = """\
 # What it costs, measured
 
-Written by `make bench`; do not edit. Where a row names a rival, Corral and the rival took turns on one machine: the
-columns Corral and rival are medians over the rounds, the ratio (Corral by rival) is the median of the ratios of each
-round, and the range shows the lowest and the highest of them. A row without a rival shows Corral alone, and the range
-is that of its own figures. A target is held against the ratio, or against Corral's figure where there is no rival.
+Written by `make bench`; do not edit. Where a row names a baseline, Corral and the baseline took turns on one machine:
+the columns Corral and baseline are medians over the rounds, the ratio (Corral by baseline) is the median of the ratios
+of each round, and the range shows the lowest and the highest of them. A row without a baseline shows Corral alone, and
+the range is that of its own figures. A target applies to the ratio, or to Corral's figure where there is no baseline.
 Other work may run on the machine at the same time (see the load average): trust a ratio as far as its range is narrow,
 and no single figure. What limits each, and what follows for larger fleets: [scale](../docs/explanation/scale.md).
 """

@@ -21,7 +21,7 @@ INSTALL_WITHIN_SECONDS = 120
 
 @asynccontextmanager
 async def litestar(directory: Path, clock: Clock, listed: bytes) -> AsyncGenerator[Served]:
-    """Litestar on uvicorn, with the instances that *listed* tells of."""
+    """Litestar on uvicorn, with the instances of *listed*."""
     file = _kept(directory, listed)
 
     def command(port: int) -> list[str]:

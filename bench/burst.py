@@ -1,4 +1,4 @@
-"""A burst of wishes: how fast they are accepted, how soon each is ready, and what it costs at the provider."""
+"""A burst of creates: how fast they are accepted, how soon each is ready, and what it costs at the provider."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from corral.base.clock import Clock
 
 BOOT_SECONDS = 5.0
 FIRST = 8
-"""Wishes made, and ready, before a burst begins."""
+"""Creates made, and ready, before a burst begins."""
 PROMISED = 1000
-"""Wishes at once for which the median of the lags has a target."""
+"""Creates at once for which the median of the lags has a target."""
 LISTING = "list"
-"""The provider's call that lists; it is counted apart, because its cost grows with pages and time, not with wishes."""
+"""The provider's call that lists; it is counted apart, because its cost grows with pages and time, not with creates."""
 
 ACCEPTED = Figure(name="all accepted after", unit="s")
 POST_MEDIAN = Figure(name="POST median", unit="ms")
@@ -44,7 +44,7 @@ FIGURES = (ACCEPTED, POST_MEDIAN, POST_P99, CREATED, READY, LAG_MEDIAN, LAG_P99,
 class Burst:
     """One kind of burst."""
 
-    wishes: int
+    creates: int
     in_flight: int
     keyed: bool = False
     killed: bool = False
@@ -56,20 +56,21 @@ class Burst:
         """How it is called in the table."""
         keys = ", keys" if self.keyed else ""
         killed = ", SIGKILL" if self.killed else ""
-        return f"{self.wishes:,} wishes, {self.in_flight} in flight{keys}{killed}"
+        return f"{self.creates:,} creates, {self.in_flight} in flight{keys}{killed}"
 
     @property
     def work(self) -> str:
         """What happens, in a sentence."""
         keys = "each with an Idempotency-Key" if self.keyed else "without keys"
         killed = (
-            " When half are accepted the service is killed and started again; who was not answered sends the same key "
-            "again. It waits for the heartbeats of the dead worker's jobs, so it has no target for time."
+            " When half are accepted the service is killed and started again; unanswered requests are "
+            "sent again with the same key. It waits for the heartbeats of the dead worker's jobs, so it has no target "
+            "for time."
             if self.killed
             else ""
         )
         return (
-            f"{self.wishes:,} creates over {self.in_flight} connections, {keys}; service, PostgreSQL and simulator "
+            f"{self.creates:,} creates over {self.in_flight} connections, {keys}; service, PostgreSQL and simulator "
             f"(an instance runs {BOOT_SECONDS:g} s after its creation) are processes of their own on a new database, "
             f"and {FIRST} instances were made before. "
             f"Lag: from running at the simulator to ready here; one list call every 2 s sees it.{killed}"
@@ -79,22 +80,22 @@ class Burst:
     def figures(self) -> tuple[Figure, ...]:
         """A kill costs time by design, and repeats nothing; the median of the lags was promised for a thousand."""
         free: set[Figure] = {READY, LAG_MEDIAN, POST_P99} if self.killed else set()
-        if self.wishes > PROMISED:
+        if self.creates > PROMISED:
             free.add(LAG_MEDIAN)
         return tuple(Figure(name=f.name, unit=f.unit) if f in free else f for f in FIGURES)
 
 
 BURSTS = (
-    Burst(wishes=PROMISED, in_flight=32, rounds=3),
-    Burst(wishes=1000, in_flight=50, keyed=True, rounds=3),
-    Burst(wishes=1000, in_flight=50, keyed=True, killed=True),
-    Burst(wishes=5000, in_flight=32, rounds=2),
+    Burst(creates=PROMISED, in_flight=32, rounds=3),
+    Burst(creates=1000, in_flight=50, keyed=True, rounds=3),
+    Burst(creates=1000, in_flight=50, keyed=True, killed=True),
+    Burst(creates=5000, in_flight=32, rounds=2),
 )
 
 
 @asynccontextmanager
 async def contests(environment: Environment) -> AsyncGenerator[list[Comparison]]:
-    """One a kind, without rivals."""
+    """One a kind, without baselines."""
     numbers = itertools.count()
     yield [
         Comparison(
@@ -141,15 +142,15 @@ async def _burst(environment: Environment, burst: Burst, numbers: itertools.coun
         accepted = await requests.send(
             served.port,
             environment.clock,
-            requests=burst.wishes,
+            requests=burst.creates,
             in_flight=burst.in_flight,
             keyed=burst.keyed,
-            on_accepted=lambda count: killed.set() if count == burst.wishes // 2 else None,
+            on_accepted=lambda count: killed.set() if count == burst.creates // 2 else None,
         )
         await again
-        within = 120 + burst.wishes * 0.12
+        within = 120 + burst.creates * 0.12
         shown = await requests.all_ready(
-            served.port, environment.clock, requests=burst.wishes + len(first), within=within
+            served.port, environment.clock, requests=burst.creates + len(first), within=within
         )
         after = await cloud.calls()
         made = {call: count - before.get(call, 0) for call, count in after.items()}
@@ -167,7 +168,7 @@ async def _warm(served: Served, clock: Clock) -> set[str]:
 
 def measured(accepted: Accepted, shown: list[Shown], account: Account, made: dict[str, int]) -> Sample:
     """The figures of one burst."""
-    wishes = len(shown)
+    creates = len(shown)
     lags = [instance.ready_at - account.ran_at[instance.provider_id] for instance in shown]
     of_lags: Callable[[float], float] = partial(percentile, lags)
     apart = made.get(LISTING, 0)
@@ -181,7 +182,7 @@ def measured(accepted: Accepted, shown: list[Shown], account: Account, made: dic
         LAG_MEDIAN.name: of_lags(0.5),
         LAG_P99.name: of_lags(0.99),
         LAG_MOST.name: of_lags(1),
-        CALLS.name: (sum(made.values()) - apart) / wishes,
+        CALLS.name: (sum(made.values()) - apart) / creates,
         PAGES.name: float(apart),
         TWICE.name: float(max(doubled, account.billed_twice)),
     }

@@ -19,7 +19,7 @@ class Baseline:
     name: str
     side: Side
     targets: Mapping[str, float] = field(default_factory=dict[str, float])
-    """Corral's figure by the rival's, by the name of the figure, as it is to be."""
+    """Corral's figure by the baseline's, by the name of the figure, as it is to be."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +28,7 @@ class Comparison:
 
     title: str
     work: str
-    """What a round does, and what each rival is; printed under the table."""
+    """What a round does, and what each baseline is; printed under the table."""
     figures: tuple[Figure, ...]
     corral: Side
     baselines: tuple[Baseline, ...] = ()
@@ -39,7 +39,7 @@ class Comparison:
 
 
 async def hold(comparison: Comparison) -> list[Row]:
-    """Let all sides take turns, and answer the rows: one a figure, or one a figure and rival."""
+    """Let all sides take turns, and answer the rows: one a figure, or one a figure and baseline."""
     sides = (comparison.corral, *(baseline.side for baseline in comparison.baselines))
     if comparison.warm_up:
         for side in sides:

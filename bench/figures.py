@@ -32,7 +32,7 @@ class Spread:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One figure of one contest: what Corral showed, round by round, and a rival beside it if there was one."""
+    """One figure of one comparison: what Corral showed, round by round, and a baseline beside it if there was one."""
 
     title: str
     figure: Figure
@@ -40,7 +40,7 @@ class Row:
     baseline: str = ""
     theirs: Sequence[float] = ()
     target: float | None = None
-    """Of the ratio, or of Corral's own figure when there is no rival."""
+    """Of the ratio, or of Corral's own figure when there is no baseline."""
 
     @property
     def judged(self) -> Spread:
@@ -82,7 +82,18 @@ def number(value: float) -> str:
 
 def table(rows: Sequence[Row]) -> str:
     """Every row, as aligned Markdown."""
-    head = ("what", "unit", "better", "beside", "Corral", "rival", "ratio", "range of the rounds", "target", "verdict")
+    head = (
+        "what",
+        "unit",
+        "better",
+        "beside",
+        "Corral",
+        "baseline",
+        "ratio",
+        "range of the rounds",
+        "target",
+        "result",
+    )
     cells = [head, *(_cells(row) for row in rows)]
     widths = [max(len(line[column]) for line in cells) for column in range(len(head))]
     rule = [("-" * width) if column < _WORDS else "-" * (width - 1) + ":" for column, width in enumerate(widths)]

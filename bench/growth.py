@@ -44,7 +44,7 @@ class Fleet:
         self._size = 0
 
     async def grow(self, size: int) -> Sample:
-        """Bring the fleet to *size*, let it rest, and start the service anew."""
+        """Bring the fleet to *size*, let it rest, and restart the service."""
         served = self._served or await self._start()
         cpu, calls = served.cpu_seconds(), await self._cloud.calls()
         more = size - self._size
@@ -80,7 +80,7 @@ class Fleet:
 
 @asynccontextmanager
 async def contests(environment: Environment) -> AsyncGenerator[list[Comparison]]:
-    """One a size, in order, without rivals."""
+    """One a size, in order, without baselines."""
     url = await environment.new_database_url("bench_growth")
     async with (
         provider.simulated(environment.directory / "growth-provider", environment.clock, boot_seconds=1) as cloud,

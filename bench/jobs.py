@@ -158,7 +158,7 @@ async def _one_after_another(queue: Queue) -> Sample:
     async with queue.working(deed, at_once=10):
         await _add(queue, 1, 1)
         await asyncio.wait_for(done.wait(), WITHIN_SECONDS)
-    return _milliseconds(waits[1:])  # the first was nobody's follow-up
+    return _milliseconds(waits[1:])  # the first follows no other job
 
 
 async def _at_a_pace(queue: Queue, clock: Clock) -> Sample:

@@ -19,7 +19,7 @@ import uvloop
 
 
 class Asker(asyncio.Protocol):
-    """One connection: asks, reads the whole answer, asks again, until told to stop."""
+    """One connection: sends a request, reads the whole response, and repeats until it is stopped."""
 
     def __init__(self, request: bytes, stopped: asyncio.Event) -> None:
         self.answered = 0

@@ -1,4 +1,4 @@
-"""Many wishes at once: who sends them, how long each answer took, and what became of them."""
+"""Sends many creates at once and measures how long each response took and when each instance was ready."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ class Shown:
     """Unix seconds."""
 
 
-def wish(number: int) -> dict[str, str]:
-    """What is wished for."""
+def create_body(number: int) -> dict[str, str]:
+    """The body of create number *number*."""
     return {"name": f"bench-{number}", "productName": "RTX 4090 24GB", "templateId": "107672"}
 
 
@@ -84,7 +84,9 @@ async def _sender(
             while True:
                 began = time.perf_counter()
                 try:
-                    answer = await line.ask("POST", "/api/instances", msgspec.json.encode(wish(number)), **headers)
+                    answer = await line.ask(
+                        "POST", "/api/instances", msgspec.json.encode(create_body(number)), **headers
+                    )
                 except ConnectionError:
                     if not keyed:
                         raise
@@ -93,7 +95,7 @@ async def _sender(
                 if answer.status == 201:
                     break
                 if not keyed or answer.status != 503:
-                    raise RuntimeError(f"a wish was answered with {answer.status}: {answer.body[:300]!r}")
+                    raise RuntimeError(f"a create was answered with {answer.status}: {answer.body[:300]!r}")
                 await clock.sleep(RETRY_SECONDS)
             accepted.waits.append(time.perf_counter() - began)
             on_accepted(len(accepted.waits))

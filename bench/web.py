@@ -14,7 +14,7 @@ from bench import baselines, fanout, load, provider, requests, servers
 from bench.comparison import Baseline, Comparison, Sample, Side
 from bench.environment import Environment
 from bench.figures import Figure
-from bench.requests import wish
+from bench.requests import create_body
 from bench.servers import Served
 
 INSTANCES = 200
@@ -27,13 +27,13 @@ FOLLOWERS = 50
 EVENTS = 100
 CROWD = 5000
 EVENTS_TO_A_CROWD = 20
-CREATE_BODY = msgspec.json.encode(wish(0)).decode()
+CREATE_BODY = msgspec.json.encode(create_body(0)).decode()
 
 _PER_SECOND = Figure(name="requests", unit="1/s", more_is_better=True)
 _CPU = Figure(name="CPU of the server a request", unit="µs")
 _DELIVERED = Figure(name="deliveries", unit="1/s", more_is_better=True)
 _CPU_DELIVERED = Figure(name="CPU of the server a delivery", unit="µs")
-_WAIT = Figure(name="longest wait for a wish", unit="ms")
+_WAIT = Figure(name="longest wait for a create", unit="ms")
 _MEMORY = Figure(name="memory a follower", unit="KB")
 _OF_LITESTAR = 0.6
 
@@ -77,7 +77,7 @@ async def contests(environment: Environment) -> AsyncGenerator[list[Comparison]]
                 "beside it the same routes from memory, without a database.",
                 figures=(_PER_SECOND, _CPU),
                 corral=partial(_ask, corral, *request),
-                baselines=_rivals(
+                baselines=_baselines(
                     litestar, express, lambda server: partial(_ask, server, *request), _PER_SECOND, of_express
                 ),
                 rounds=ROUNDS,
@@ -89,10 +89,10 @@ async def contests(environment: Environment) -> AsyncGenerator[list[Comparison]]
             Comparison(
                 title=f"events to {FOLLOWERS} followers",
                 work=f"{EVENTS} creates over a few connections while {FOLLOWERS} clients follow /api/events/stream, "
-                "until each has every event; Corral stores each before it tells.",
+                "until each has every event; Corral stores each before it sends it.",
                 figures=(_DELIVERED, _CPU_DELIVERED),
                 corral=partial(_fan_out, corral),
-                baselines=_rivals(litestar, express, lambda server: partial(_fan_out, server), None, 0),
+                baselines=_baselines(litestar, express, lambda server: partial(_fan_out, server), None, 0),
             ),
             comparison("POST create", ("POST", "/api/instances", CREATE_BODY), of_express=0.6),
             Comparison(
@@ -107,7 +107,7 @@ async def contests(environment: Environment) -> AsyncGenerator[list[Comparison]]
         ]
 
 
-def _rivals(
+def _baselines(
     litestar: Served,
     express: Served | None,
     side: Callable[[Served], Side],
@@ -134,18 +134,18 @@ async def _fan_out(server: Served) -> Sample:
 
 async def _crowd(server: Served) -> Sample:
     before = server.resident_megabytes()
-    rate, cpu, reported = await _client(server, fanout.__file__, str(CROWD), str(EVENTS_TO_A_CROWD), CREATE_BODY)
+    rate, cpu, counted = await _client(server, fanout.__file__, str(CROWD), str(EVENTS_TO_A_CROWD), CREATE_BODY)
     memory = (server.most_megabytes() - before) * 1024 / CROWD
     return {
         _DELIVERED.name: rate,
         _CPU_DELIVERED.name: cpu,
-        _WAIT.name: reported["longest"] * 1000,
+        _WAIT.name: counted["longest"] * 1000,
         _MEMORY.name: memory,
     }
 
 
 async def _client(server: Served, program: str, *arguments: str) -> tuple[float, float, Mapping[str, float]]:
-    """Run a client; answers what it counted a second, the server's CPU in microseconds for each, and all it told."""
+    """Run a client; returns its rate a second, the server's CPU microseconds for each, and all of its figures."""
     cpu_before = server.cpu_seconds()
     client = await asyncio.create_subprocess_exec(
         *(sys.executable, "-P", program, str(server.port), *arguments), stdout=asyncio.subprocess.PIPE
@@ -153,6 +153,6 @@ async def _client(server: Served, program: str, *arguments: str) -> tuple[float,
     output, _ = await client.communicate()
     if client.returncode != 0:
         raise RuntimeError("the client failed")
-    reported = msgspec.json.decode(output, type=dict[str, float])
-    cpu = (server.cpu_seconds() - cpu_before) / reported["answers"] * 1e6
-    return reported["answers"] / reported["seconds"], cpu, reported
+    counted = msgspec.json.decode(output, type=dict[str, float])
+    cpu = (server.cpu_seconds() - cpu_before) / counted["answers"] * 1e6
+    return counted["answers"] / counted["seconds"], cpu, counted

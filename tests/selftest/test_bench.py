@@ -98,11 +98,11 @@ def test_the_table_lines_up() -> None:
     ]
 
     assert table(rows) == (
-        "| what       | unit | better | beside | Corral | rival | ratio | range of the rounds | target | verdict |\n"
-        "| ---------- | ---- | ------ | ------ | -----: | ----: | ----: | ------------------: | -----: | ------: |\n"
-        "| run: jobs  | 1/s  | more   | bare   |  2,100 | 2,000 |  1.05 |        1.00 to 1.10 | ≥ 1.20 |  missed |\n"
-        "| ready: p99 | ms   | less   |        |      - |       |       |                   - |        |         |\n"
-        "| ready: p99 | ms   | less   |        |   4.00 |       |       |        3.00 to 5.00 | ≤ 4.00 |     met |\n"
+        "| what       | unit | better | beside | Corral | baseline | ratio | range of the rounds | target | result |\n"
+        "| ---------- | ---- | ------ | ------ | -----: | -------: | ----: | ------------------: | -----: | -----: |\n"
+        "| run: jobs  | 1/s  | more   | bare   |  2,100 |    2,000 |  1.05 |        1.00 to 1.10 | ≥ 1.20 | missed |\n"
+        "| ready: p99 | ms   | less   |        |      - |          |       |                   - |        |        |\n"
+        "| ready: p99 | ms   | less   |        |   4.00 |          |       |        3.00 to 5.00 | ≤ 4.00 |    met |\n"
     )
 
 

@@ -181,7 +181,7 @@ class Soak:
     async def _ask(self, line: Line, what: str) -> None:
         now = CLOCK.now().timestamp()
         if what == "create":
-            body = msgspec.json.encode(requests.wish(self.asked_created))
+            body = msgspec.json.encode(requests.create_body(self.asked_created))
             status, reported = await _told(line, "POST", "/api/instances", body)
             accepted = status == 201
             instance_id = reported.get("instanceId", "")
