@@ -163,7 +163,7 @@ def build_engine(runtime: Runtime) -> Engine:
         change=ChangeInstance(
             database=database,
             queue=queue,
-            publish=event_publisher.publish,
+            event_publisher=event_publisher,
             caches=cache_registry,
             estimates=describer.estimates,
             clock=clock,

@@ -29,7 +29,7 @@ from corral.engine.ids import is_id, name_ambiguous, no_instance_named, no_such_
 from corral.engine.payloads import about
 from corral.engine.queries.estimates import Estimates
 from corral.engine.queries.provider_name_lookup import ProviderNameLookup
-from corral.engine.reconcile.recorder import PublishChanges
+from corral.engine.reconcile.recorder import Publisher
 from corral.jobs.queue import JobQueue, NewJob
 from corral.jobs.registry import RELEASE
 from corral.store.session.database import Connection, Database
@@ -59,7 +59,7 @@ class ChangeInstance:
         *,
         database: Database,
         queue: JobQueue,
-        publish: PublishChanges,
+        event_publisher: Publisher,
         caches: CacheRegistry,
         estimates: Estimates,
         clock: Clock,
@@ -70,7 +70,7 @@ class ChangeInstance:
     ) -> None:
         self._database = database
         self._queue = queue
-        self._publish = publish
+        self._event_publisher = event_publisher
         self._caches = caches
         self._estimates = estimates
         self._clock = clock
@@ -147,9 +147,7 @@ class ChangeInstance:
                 if standing is not row:
                     return standing
             if not is_done:
-                await self._write(connection, before, current, accepted, now)
-                # Last, because its lock is held until the commit.
-                await audit.append([context.line.about(after.id)]).run(connection)
+                await self._write(connection, before, current, accepted=accepted, line=context.line, now=now)
         return accepted
 
     def _asked(self, kind: OperationKind, terms: CommandOptions, now: datetime) -> Command:
@@ -169,23 +167,27 @@ class ChangeInstance:
         connection: Connection,
         before: Instance,
         current: Operation | None,
+        *,
         accepted: AcceptedCommand,
+        line: AuditEntry,
         now: datetime,
     ) -> None:
+        """Write instance, audit line, operations, job and event in one statement."""
         after = accepted.instance
         check_transition(before, after)
-        if not await instances.update(after, wake_at=now + REMIND_AFTER).run(connection):
-            raise instances.stale(before)
-        if current is not None and current.status not in ENDED:
-            await operations.update(replace(current, status=OperationStatus.CANCELLED)).run(connection)
         asked = replace(new_operation(accepted.kind, after, now), correlation_id=correlation_id())
-        await operations.add([asked]).run(connection)
-        await self._queue.add([self._job(accepted, now)]).run(connection)
-        because = f"its {accepted.kind} was asked for"
-        progress = Progress(before=None, after=asked)
-        await self._publish(
-            connection, [Change(before=before, after=after, because=because, at=now, progress=progress)]
-        )
+        writes = [
+            instances.update(after, wake_at=now + REMIND_AFTER),
+            audit.append([line.about(after.id)]),
+            operations.add([asked]),
+            self._queue.add([self._job(accepted, now)]),
+        ]
+        if current is not None and current.status not in ENDED:
+            writes.append(operations.update(replace(current, status=OperationStatus.CANCELLED)))
+        because, progress = f"its {accepted.kind} was asked for", Progress(before=None, after=asked)
+        change = Change(before=before, after=after, because=because, at=now, progress=progress)
+        if not await self._event_publisher.write(connection, writes, [change]):
+            raise instances.stale(before)
 
     def _job(self, accepted: AcceptedCommand, now: datetime) -> NewJob:
         payload = about(accepted.instance)
