@@ -1,4 +1,4 @@
-# The menu. Everything happens in .venv, which the first target that needs it makes (tools/setup.sh).
+# All targets use .venv, which the first target that needs it creates (tools/setup.sh).
 .DEFAULT_GOAL := help
 .PHONY: help install run check test lint fix docs pictures lock demo bench chaos soak fuzz clean
 SHELL := /bin/sh
@@ -30,7 +30,7 @@ run: .venv/.run ## serve on http://127.0.0.1:3000 (simulated provider unless NOV
 check: lint ## lint, types, layers, then the unit, property and self-tests: under two minutes, for daily work
 	@PYTHONHASHSEED=0 $(BIN)/pytest -n 2 --dist worksteal --hypothesis-profile check tests/unit tests/property tests/selftest
 
-# A fixed hash seed, because the order of sets is chance too, and a history that fails should fail again.
+# A fixed hash seed, because the order of sets is random too, and a failing history should fail again.
 # More workers than two cores: tests of whole processes wait half of their time, and others run meanwhile.
 test: lint ## lint, types, layers, then every test
 	@PYTHONHASHSEED=0 $(BIN)/pytest -n 4 --dist worksteal
@@ -49,25 +49,25 @@ fix: .venv/.dev ## format, and apply safe lint fixes
 bench: .venv/.dev ## measure Corral, alone and beside simpler things, into bench/RESULTS.md (10 minutes)
 	@$(BIN)/python -m bench
 
-chaos: .venv/.dev ## kill, freeze, cut off, restore and deceive for two minutes, then judge (SECONDS=, SEED=, RUNS=, RULES=)
+chaos: .venv/.dev ## kill, freeze, cut off, restore and deceive for two minutes, then check the invariants (SECONDS=, SEED=, RUNS=, RULES=)
 	@PYTHONPATH=tests $(BIN)/python -m support.chaos --seconds $(or $(SECONDS),120) --runs $(or $(RUNS),1) $(if $(SEED),--seed $(SEED)) $(if $(RULES),--rules $(RULES))
 
-soak: .venv/.dev ## ten minutes of 10,000 instances on 100 provider calls a minute, judged (SECONDS=, INSTANCES=, SEED=)
+soak: .venv/.dev ## ten minutes of 10,000 instances on 100 provider calls a minute, checked (SECONDS=, INSTANCES=, SEED=)
 	@PYTHONPATH=tests $(BIN)/python -m support.soak --seconds $(or $(SECONDS),600) --instances $(or $(INSTANCES),10000) --seed $(or $(SEED),1)
 
 fuzz: .venv/.fuzz ## read hostile bytes wherever bytes come in, guided by coverage, for five minutes (SECONDS=, TARGETS=)
 	@PYTHONPATH=tests $(BIN)/python -m support.fuzz --seconds $(or $(SECONDS),300) $(TARGETS)
 
-demo: .venv/.run ## serve a lively simulated world of its own on http://127.0.0.1:3000
+demo: .venv/.run ## serve a dashboard full of simulated activity on http://127.0.0.1:3000
 	@exec $(BIN)/python tools/demo.py
 
-docs: .venv/.dev ## make docs/reference anew from the program's own tables
+docs: .venv/.dev ## regenerate docs/reference from the program's own tables
 	@$(BIN)/python tools/reference.py
 
-pictures: .venv/.dev ## make the pictures in docs/images anew (needs Chromium)
+pictures: .venv/.dev ## recreate the pictures in docs/images (needs Chromium)
 	@$(BIN)/python tools/screenshots.py
 
-lock: .venv/.dev ## resolve the dependencies anew into locks/
+lock: .venv/.dev ## resolve the dependencies into locks/
 	@sh tools/lock.sh
 
 clean: ## remove .venv and what tools leave behind (never .corral: that is your data)

@@ -34,6 +34,7 @@ from corral.domain.next_steps import next_step
 from corral.domain.observation.sighting import Sighting
 from corral.domain.operation import OperationKind, OperationStatus
 from corral.engine.queries import fleet_gauges
+from novitasim import reference as simulator
 
 HOME = Path(__file__).resolve().parent.parent / "docs" / "reference"
 
@@ -151,6 +152,11 @@ def _families(families: Iterable[MetricFamily]) -> list[str]:
     return ["| name | kind | labels | meaning |", "|---|---|---|---|", *rows]
 
 
+def simulator_page() -> str:
+    """The page about the simulator, with the tables of its settings, faults and calls renewed."""
+    return simulator.renewed((HOME / "../simulator.md").read_text(encoding="utf-8"))
+
+
 PAGES = {
     "settings.md": settings_page,
     "lifecycle.md": lifecycle_page,
@@ -161,6 +167,7 @@ PAGES = {
     "api.md": routes.api_page,
     "openapi.json": routes.openapi_page,
     "../grafana/corral.json": grafana.dashboard,
+    "../simulator.md": simulator_page,
 }
 
 

@@ -80,6 +80,17 @@ def test_every_word_of_the_tables_is_explained(enum: type[StrEnum]) -> None:
     assert all(len(said.split()) > 1 for section in sections for _, said in section)
 
 
+def test_every_status_is_listed_by_the_api_and_by_the_dashboard() -> None:
+    """The lists that are written by hand: the field's description, and the active statuses of the dashboard."""
+    document = msgspec.json.decode(pages.text("docs/reference/openapi.json"))
+    described = document["components"]["schemas"]["InstanceDetails"]["properties"]["status"]["description"]
+    active = re.search(r"ACTIVE = (\[.*?\]);", (SOURCE / "dashboard/format.js").read_text())
+
+    assert set(re.findall(r"[a-z_]+", described)) - {"or"} == set(Phase)
+    assert active is not None
+    assert set(msgspec.json.decode(active[1])) == set(Phase) - {Phase.TERMINATED}
+
+
 def test_every_event_is_explained() -> None:
     page = pages.text("docs/reference/events.md")
 
