@@ -258,7 +258,13 @@ def _reconciler(
         recent_lookups=recent_lookups,
     )
     return Reconciler(
-        database=database, steps=steps, recorder=recorder, clock=clock, policy=policy, metrics=runtime.metrics
+        database=database,
+        steps=steps,
+        recorder=recorder,
+        gate=gate,
+        clock=clock,
+        policy=policy,
+        metrics=runtime.metrics,
     )
 
 

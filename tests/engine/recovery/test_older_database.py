@@ -165,6 +165,33 @@ async def test_a_machine_made_within_the_lists_lag_before_an_import_is_not_made_
         assert engine.sim.ledger(OURS).most_at_once == 1
 
 
+@pytest.mark.parametrize("was_created", [True, False])
+async def test_a_request_deleted_before_the_settle_time_is_over_is_terminated_after_it(
+    database: Database, target: DatabaseTarget, *, was_created: bool
+) -> None:
+    """The machine that the list does not show yet is deleted, and not left to be billed without a record."""
+    settle = (Policy().settle + Policy().longest_create).total_seconds()
+    async with stepped_engine(database, target, list_lag_seconds=40) as engine:
+        request_create = await engine.request_create()
+        backup = await rows(database)
+        if was_created:
+            await engine.work()
+        assert len(engine.sim.instances(OURS)) == was_created
+        await restore(database, backup)
+
+        async with stepped_engine(database, target, after=engine, listed=False) as again:
+            await again.step()
+            await again.ask(OperationKind.DELETE, request_create)
+            began = again.clock.monotonic()
+            await again.steps(5)
+            assert (await again.get(request_create)).phase is Phase.DELETING
+            await again.until(request_create, Phase.TERMINATED)
+            assert was_created or again.clock.monotonic() - began >= settle - 10
+
+        assert engine.sim.instances(OURS) == []
+        assert await noted(database) == []
+
+
 async def test_after_a_restore_earlier_requests_wait_for_the_settle_time_and_no_longer(
     database: Database, target: DatabaseTarget
 ) -> None:

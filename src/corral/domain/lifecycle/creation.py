@@ -127,6 +127,11 @@ def intended(instance: Instance, candidate: Candidate, now: datetime) -> Instanc
     )
 
 
+def maybe_created(instance: Instance, now: datetime) -> Instance:
+    """An instance without a machine whose create call a restored database may have lost: that call is in doubt."""
+    return replace(instance, create=CreateAttempt(number=instance.create.number + 1, sent_at=now))
+
+
 def not_created(instance: Instance) -> Instance:
     """The instance after a call that certainly created nothing."""
     return replace(instance, create=replace(instance.create, sent_at=None))

@@ -19,11 +19,13 @@ from corral.base.log import log
 from corral.base.metrics import ActionEnd, Metrics, ReconcileEnd
 from corral.domain.errors import IllegalTransitionError, StaleError
 from corral.domain.instance import Instance, InstanceId
+from corral.domain.lifecycle.creation import maybe_created
 from corral.domain.lifecycle.decide import decide, why
 from corral.domain.lifecycle.policy import Policy
-from corral.domain.lifecycle.tables import Action
+from corral.domain.lifecycle.tables import Action, Goal, Phase
 from corral.domain.lifecycle.transitions import decided
 from corral.domain.operation import Operation
+from corral.engine.reconcile.create_gate import CreateGate
 from corral.engine.reconcile.recorder import ReconcileContext, Recorder, Transition
 from corral.engine.reconcile.steps.dispatch import Steps
 from corral.jobs.registry import RELEASE, JobRun, JobType, Priority, RequeueError
@@ -45,6 +47,7 @@ class Reconciler:
     database: Database
     steps: Steps
     recorder: Recorder
+    gate: CreateGate
     clock: Clock
     policy: Policy
     metrics: Metrics = field(default_factory=Metrics)
@@ -115,6 +118,9 @@ class Reconciler:
     async def _reconcile(self, context: ReconcileContext, instance: Instance | None) -> None:
         if instance is None:
             return
+        is_leaving = instance.goal is Goal.GONE and instance.phase is Phase.DELETING and instance.provider_id is None
+        if is_leaving and not instance.create_in_doubt and self.gate.is_settling(instance.id):
+            instance = maybe_created(instance, self.clock.now())
         for _ in range(MOST_STEPS):
             now = self.clock.now()
             decision = decide(instance, now, self.policy)
