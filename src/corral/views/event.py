@@ -34,7 +34,7 @@ class EventDetails(msgspec.Struct, rename="camel"):
     status: Annotated[str, Meta(description="The instance's status after the change.")]
     previous_status: str | None
     timestamp: str
-    elapsed_time: Annotated[int | None, Meta(description="Milliseconds since its operation was asked for.")]
+    elapsed_time: Annotated[int | None, Meta(description="Milliseconds since its operation was requested.")]
     operation_id: str
     reason: str
     error: EventError | None

@@ -1,4 +1,4 @@
-"""Adopting: a provider instance that somebody else made gets a record of its own, and is ours to look after."""
+"""Adopts provider instances: one without a record gets one, and Corral manages it from then on."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from corral.store.tables import audit, instances, operations, orphans
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdoptInstance:
-    """Takes instances under management; the provider is only looked at."""
+    """The command that adopts instances; it only reads from the provider."""
 
     cloud: Cloud
     catalog: Catalog
@@ -44,12 +44,12 @@ class AdoptInstance:
 
     async def adopt(self, provider_id: str, adoption: Adoption, line: AuditEntry) -> tuple[InstanceWithOperation, bool]:
         """
-        The instance, and whether it is newly ours: one that already was stays as it is.
+        The instance, and whether it is new; one with a record is returned unchanged.
 
-        *line* is written to the audit log in the transaction of an adoption; not when nothing changed.
+        *line* is written to the audit log in the transaction of the adoption; not when nothing changed.
 
-        Raises NotFoundError when the provider has none of that id, and GoalRefusedError for one that is being deleted,
-        or that a create of ours made and the engine is about to deal with. A machine reported as an orphan is free.
+        Raises NotFoundError when the provider does not have it, and GoalRefusedError when it is being deleted or was
+        made by a create of ours that is still reconciled. A machine that is reported as an orphan can be adopted.
         """
         if not is_id(provider_id):
             raise no_such_instance(provider_id)
@@ -70,7 +70,7 @@ class AdoptInstance:
         operation = completed_create(instance, now)
         if not await self._record(instance, operation, line):
             known = await self._known(seen.id)
-            if known is not None:  # somebody adopted it in the same moment
+            if known is not None:  # another request adopted it at the same time
                 return known, False
         self.caches.clear(CacheName.MERGED_LISTING)
         return InstanceWithOperation(instance=instance, operation=operation), True
@@ -90,15 +90,15 @@ class AdoptInstance:
             raise no_such_instance(provider_id)
         if seen.sighting is Sighting.REMOVING:
             raise GoalRefusedError(f"{provider_id} is being deleted at the provider")
-        mark = parse_provider_name(seen.name)
-        if mark is not None and mark.installation == self.installation:
+        provider_name = parse_provider_name(seen.name)
+        if provider_name is not None and provider_name.installation == self.installation:
             async with self.database.connection() as connection:
-                maker = await instances.load(connection, mark.instance_id)
+                owner = await instances.load(connection, provider_name.instance_id)
                 is_reported = await orphans.is_noted(connection, seen.id)
-            if maker is not None and not is_reported:
+            if owner is not None and not is_reported:
                 raise GoalRefusedError(
-                    f"{provider_id} was made for {maker.id}, which is {maker.phase}; it is dealt with as part of that",
-                    details={"instanceId": maker.id},
+                    f"{provider_id} was made for {owner.id}, which is {owner.phase}, and is reconciled with it",
+                    details={"instanceId": owner.id},
                 )
         if seen.product_id is not None:
             return seen
@@ -106,7 +106,7 @@ class AdoptInstance:
         return completed(seen, next((each for each in listing.instances if each.id == seen.id), None))
 
     async def _record(self, instance: Instance, operation: Operation, line: AuditEntry) -> bool:
-        """Write it down, unless somebody else did."""
+        """Record the adoption; False when another request recorded it first."""
         now, seen_id = self.clock.now(), str(instance.provider_id)
         async with self.database.transaction() as connection:
             if not await orphans.release(connection, seen_id):
@@ -121,7 +121,7 @@ class AdoptInstance:
 
 
 async def todays_price(catalog: Catalog, seen: ProviderInstance) -> int | None:
-    """What its kind costs a GPU-hour today; None when that cannot be told."""
+    """The present price of its product in micro-USD a GPU-hour; None when the provider does not say."""
     if seen.cluster_id is None or seen.product_id is None:
         return None
     try:
@@ -132,9 +132,9 @@ async def todays_price(catalog: Catalog, seen: ProviderInstance) -> int | None:
 
 def completed_create(instance: Instance, now: datetime) -> Operation:
     """
-    The operation of an instance that was found, not made.
+    The operation of an adopted instance.
 
-    Complete at once: nothing was asked of the provider, and how long it takes to be ready teaches nothing.
+    It is complete at once: no call was sent, and its times must not enter the estimates.
     """
     return Operation(
         id=instance.operation_id,

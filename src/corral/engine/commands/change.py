@@ -1,8 +1,8 @@
 """
-What users ask of instances that exist, written down: the goal, an operation, an event and a job, in one transaction.
+Changes instances: records the goal of a start, stop, restart or delete, its operation, event, job and audit line.
 
-Whether it may be asked is decided by `domain/lifecycle/commands.py` on the row that the transaction holds, so of many
-who ask at once one is heard. Nothing is asked of the provider here; the job does that.
+`domain/lifecycle/commands.py` decides on the row that the transaction has locked, so of simultaneous commands one is
+accepted. The provider is not called here; the job does that.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from corral.views.instance import InstanceView
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AcceptedCommand:
-    """Something that was asked of an instance and will be done."""
+    """A command that was accepted."""
 
     kind: OperationKind
     instance: Instance
@@ -48,11 +48,11 @@ class AcceptedCommand:
     estimated_ready_at: datetime | None
     response: StoredResponse
     is_new: bool = True
-    """False: it was wanted or done already, and nothing was recorded."""
+    """False when it was requested or done already, and nothing was recorded."""
 
 
 class ChangeInstance:
-    """Records what users ask of instances."""
+    """The command that starts, stops, restarts and deletes instances."""
 
     def __init__(
         self,
@@ -80,32 +80,27 @@ class ChangeInstance:
         self._name_lookup = name_lookup
 
     async def ask(
-        self,
-        kind: OperationKind,
-        given_id: str,
-        terms: CommandOptions,
-        context: CommandContext,
+        self, kind: OperationKind, given_id: str, options: CommandOptions, context: CommandContext
     ) -> AcceptedCommand | KeyRow:
         """
-        Record that *kind* is asked of the instance; raises NotFoundError and GoalRefusedError.
+        Record *kind* for the instance; raises NotFoundError, or GoalRefusedError when its phase does not allow it.
 
-        An instance that is to go already, or is stopped or stopping, stays so, under the operation that it has. Answers
-        the row of the context's key instead when another request used that key first. The audit line is written in the
-        transaction of the change; not when nothing changed.
+        A delete of an instance that is being deleted, and a stop of one that is stopped or stopping, change nothing and
+        write no audit line. Returns the row of the context's key instead when another request used that key first.
         """
         if not is_id(given_id):
             raise no_such_instance(given_id)
-        outcome = await self._record(kind, given_id, terms, context)
+        outcome = await self._record(kind, given_id, options, context)
         if isinstance(outcome, AcceptedCommand):
             self._caches.drop(CacheName.INSTANCE_DETAILS, outcome.instance.id)
         return outcome
 
     async def named(self, kind: OperationKind, name: str, line: AuditEntry) -> InstanceId:
         """
-        The one live instance of that name; raises NotFoundError, or GoalRefusedError when there are several.
+        The id of the one live instance called *name*; raises NotFoundError, or GoalRefusedError if there are several.
 
-        For a start the provider is asked, too, unless that is switched off; a machine without a record is then adopted,
-        with *line* as the audit line of the adoption.
+        A start also looks the name up at the provider, unless that is switched off; a machine without a record is then
+        adopted, with *line* as the audit line of the adoption.
         """
         async with self._database.connection() as connection:
             found = await instances.live_named(connection, name)
@@ -118,11 +113,7 @@ class ChangeInstance:
         return found[0].id
 
     async def _record(
-        self,
-        kind: OperationKind,
-        given_id: str,
-        terms: CommandOptions,
-        context: CommandContext,
+        self, kind: OperationKind, given_id: str, options: CommandOptions, context: CommandContext
     ) -> AcceptedCommand | KeyRow:
         ready_at = await self._ready_at(kind, given_id)
         async with self._database.transaction() as connection:
@@ -132,7 +123,7 @@ class ChangeInstance:
             now = self._clock.now()
             is_done = is_done_already(before, kind)
             current = await operations.load(connection, before.operation_id)
-            after = before if is_done else apply_command(before, current, self._asked(kind, terms, now))
+            after = before if is_done else apply_command(before, current, self._command(kind, options, now))
             accepted = AcceptedCommand(
                 kind=kind,
                 instance=after,
@@ -143,24 +134,24 @@ class ChangeInstance:
             )
             if context.key is not None:
                 row = context.key.row(accepted.response)
-                (standing,) = await idempotency.keep(connection, [row], now)
-                if standing is not row:
-                    return standing
+                (kept,) = await idempotency.keep(connection, [row], now)
+                if kept is not row:
+                    return kept
             if not is_done:
                 await self._write(connection, before, current, accepted=accepted, line=context.line, now=now)
         return accepted
 
-    def _asked(self, kind: OperationKind, terms: CommandOptions, now: datetime) -> Command:
+    def _command(self, kind: OperationKind, options: CommandOptions, now: datetime) -> Command:
         operation_id = OperationId(f"op_{self._new_id()}")
-        return Command(kind=kind, operation_id=operation_id, at=now, within=self._start_within, terms=terms)
+        return Command(kind=kind, operation_id=operation_id, at=now, within=self._start_within, terms=options)
 
     async def _ready_at(self, kind: OperationKind, given_id: str) -> datetime | None:
-        """When it will be ready, if that is asked; read before the transaction, which must not wait for another."""
+        """The estimate for a start or restart; read before the transaction, which must not wait for another query."""
         if kind not in STARTUPS:
             return None
         async with self._database.connection() as connection:
-            known = await instances.load(connection, given_id)
-        return None if known is None else await self._estimates.ready_at(known.request.product_name, self._clock.now())
+            found = await instances.load(connection, given_id)
+        return None if found is None else await self._estimates.ready_at(found.request.product_name, self._clock.now())
 
     async def _write(
         self,
@@ -175,16 +166,16 @@ class ChangeInstance:
         """Write instance, audit line, operations, job and event in one statement."""
         after = accepted.instance
         check_transition(before, after)
-        asked = replace(new_operation(accepted.kind, after, now), correlation_id=correlation_id())
+        operation = replace(new_operation(accepted.kind, after, now), correlation_id=correlation_id())
         writes = [
             instances.update(after, wake_at=now + REMIND_AFTER),
             audit.append([line.about(after.id)]),
-            operations.add([asked]),
+            operations.add([operation]),
             self._queue.add([self._job(accepted, now)]),
         ]
         if current is not None and current.status not in ENDED:
             writes.append(operations.update(replace(current, status=OperationStatus.CANCELLED)))
-        because, progress = f"its {accepted.kind} was asked for", Progress(before=None, after=asked)
+        because, progress = f"its {accepted.kind} was requested", Progress(before=None, after=operation)
         change = Change(before=before, after=after, because=because, at=now, progress=progress)
         if not await self._event_publisher.write(connection, writes, [change]):
             raise instances.stale(before)

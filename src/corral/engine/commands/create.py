@@ -1,9 +1,9 @@
 """
-Wishes for new instances, written down: a goal, an operation, an event and a job, in one transaction.
+Creates instances: records the instance, its operation, event, job and audit line in one transaction.
 
-Nothing is asked of the provider here beyond its catalog; the job does the rest. A request that carries an idempotency
-key has its answer stored in that same transaction: after a crash either all of it happened, and a repetition gets the
-answer, or nothing did. The same goes for a line of the audit log that is given along.
+Only the provider's catalog is read here; the job sends the create call. A response to a request with an idempotency key
+is stored in the same transaction: after a crash either everything is recorded and a repetition gets the response, or
+nothing is.
 """
 
 from __future__ import annotations
@@ -42,14 +42,15 @@ from corral.views.commands import created_response
 
 REMIND_AFTER: Final = timedelta(minutes=1)
 """
-When an instance is looked at even if its job is lost. Every pass then sets a reminder of its own, unless the instance
-is settled and nothing is to be done about it.
+When an instance is reconciled even if its job is lost; every reconcile job then sets a reminder of its own.
+
+Shorter repeats work that is under way; longer delays an instance whose job was lost.
 """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreatedInstance:
-    """A wish that was recorded."""
+    """A create that was recorded."""
 
     instance: Instance
     operation: Operation
@@ -65,7 +66,7 @@ class _PendingCreate:
 
 
 class CreateInstance:
-    """Records what users want."""
+    """The command that creates instances; requests that arrive together are committed together."""
 
     def __init__(
         self,
@@ -82,15 +83,15 @@ class CreateInstance:
         self._database = database
         self._catalog = catalog
         self._queue = queue
-        self._news = event_publisher
+        self._publisher = event_publisher
         self._caches = caches
         self._estimates = estimates
         self._clock = clock
         self._new_id = new_id
-        self._wishes = Batcher[_PendingCreate, CreatedInstance | KeyRow](self._record, in_halves=True)
+        self._batcher = Batcher[_PendingCreate, CreatedInstance | KeyRow](self._record, in_halves=True)
 
     async def plan(self, order: CreateRequest) -> Ranking:
-        """What creating *order* would choose from; NotFoundError for an unknown product or template."""
+        """The offers that creating *order* would try; raises NotFoundError for an unknown product or template."""
         ranking, _ = await asyncio.gather(
             self._catalog.plan(placement_request(order)), self._catalog.template(order.template_id)
         )
@@ -98,25 +99,25 @@ class CreateInstance:
 
     async def create(self, order: CreateRequest, context: CommandContext) -> CreatedInstance | KeyRow:
         """
-        Record that *order* is wanted; raises NotFoundError when its product or template is not to be had.
+        Record a new instance; raises NotFoundError when its product or template is not available.
 
         Returns the row of the context's key instead when another request used that key first.
         """
         now = self._clock.now()
-        wish, or_short = placement_request(order), bool(order.wait_for_capacity_seconds)
+        wanted, or_short = placement_request(order), bool(order.wait_for_capacity_seconds)
         template = self._catalog.template(order.template_id)
-        if self._catalog.has_template(order.template_id):  # nothing to wait for, and so no need to wait side by side
+        if self._catalog.has_template(order.template_id):  # cached: no call to run at the same time
             await template
-            ranking = await self._catalog.candidates(wish, or_short=or_short)
+            ranking = await self._catalog.candidates(wanted, or_short=or_short)
         else:
-            ranking, _ = await asyncio.gather(self._catalog.candidates(wish, or_short=or_short), template)
+            ranking, _ = await asyncio.gather(self._catalog.candidates(wanted, or_short=or_short), template)
         ready_at = await self._estimates.ready_at(order.product_name, now)
-        created = self._retry_after(order, expected_placement(ranking, order.gpu_num), now, ready_at)
+        created = self._new_instance(order, expected_placement(ranking, order.gpu_num), now, ready_at)
         row = None if context.key is None else context.key.row(created.response)
         line = replace(context.line, at=now, instance_id=created.instance.id)
-        return await self._wishes.add(_PendingCreate(created=created, row=row, line=line))
+        return await self._batcher.add(_PendingCreate(created=created, row=row, line=line))
 
-    def _retry_after(
+    def _new_instance(
         self, order: CreateRequest, placement: Placement, now: datetime, ready_at: datetime
     ) -> CreatedInstance:
         instance = requested(
@@ -126,55 +127,53 @@ class CreateInstance:
             operation_id=OperationId(f"op_{self._new_id()}"),
             now=now,
         )
-        asked = replace(new_operation(OperationKind.CREATE, instance, now), correlation_id=correlation_id())
+        operation = replace(new_operation(OperationKind.CREATE, instance, now), correlation_id=correlation_id())
         response = created_response(instance, estimated_ready_at=ready_at)
-        return CreatedInstance(instance=instance, operation=asked, estimated_ready_at=ready_at, response=response)
+        return CreatedInstance(instance=instance, operation=operation, estimated_ready_at=ready_at, response=response)
 
-    async def _record(self, wished: Sequence[_PendingCreate]) -> list[CreatedInstance | KeyRow]:
-        """Write a group of wishes down, except those whose key turns out to be taken."""
-        # The group is written in the context of one of its requests, whose id the others' jobs must not carry.
-        caused_by = wished[0].created.operation.correlation_id if len(wished) == 1 else None
+    async def _record(self, group: Sequence[_PendingCreate]) -> list[CreatedInstance | KeyRow]:
+        """Record a group of creates, except those whose key another request used first."""
+        # This runs in the context of the group's first request; the jobs of the others must not carry its id.
+        caused_by = group[0].created.operation.correlation_id if len(group) == 1 else None
         with structlog.contextvars.bound_contextvars(correlation_id=caused_by):
-            return await self._record_group(wished)
+            return await self._record_group(group)
 
-    async def _record_group(self, wished: Sequence[_PendingCreate]) -> list[CreatedInstance | KeyRow]:
+    async def _record_group(self, group: Sequence[_PendingCreate]) -> list[CreatedInstance | KeyRow]:
         outcomes: list[CreatedInstance | KeyRow]
-        if any(wish.row is not None for wish in wished):
+        if any(each.row is not None for each in group):
             async with self._database.transaction() as connection:
-                outcomes = await self._claimed(connection, wished)
-                fresh = [w for w, outcome in zip(wished, outcomes, strict=True) if outcome is w.created]
+                outcomes = await self._claimed(connection, group)
+                fresh = [each for each, outcome in zip(group, outcomes, strict=True) if outcome is each.created]
                 await self._add(connection, fresh)
         else:
-            outcomes = [wish.created for wish in wished]
+            outcomes = [each.created for each in group]
             async with self._database.connection() as connection:
-                await self._add(connection, wished)
+                await self._add(connection, group)
         self._caches.clear(CacheName.MERGED_LISTING)
         return outcomes
 
     async def _add(self, connection: Connection, fresh: Sequence[_PendingCreate]) -> None:
         if not fresh:
             return
-        now, new = self._clock.now(), [wish.created.instance for wish in fresh]
+        now, new = self._clock.now(), [each.created.instance for each in fresh]
         writes = [
             instances.add(new, wake_at=now + REMIND_AFTER),
-            audit.append([wish.line for wish in fresh]),
-            operations.add([wish.created.operation for wish in fresh]),
-            self._queue.add([_create_job(wish.created) for wish in fresh]),
+            audit.append([each.line for each in fresh]),
+            operations.add([each.created.operation for each in fresh]),
+            self._queue.add([_create_job(each.created) for each in fresh]),
         ]
-        await self._news.write(
+        await self._publisher.write(
             connection, writes, [Change(before=None, after=i, because="wanted", at=now) for i in new]
         )
 
-    async def _claimed(
-        self, connection: Connection, wished: Sequence[_PendingCreate]
-    ) -> list[CreatedInstance | KeyRow]:
-        """Each wish, or the row that another request left under its key."""
-        rows = [wish.row for wish in wished if wish.row is not None]
-        standing = iter(await idempotency.keep(connection, rows, self._clock.now()) if rows else [])
+    async def _claimed(self, connection: Connection, group: Sequence[_PendingCreate]) -> list[CreatedInstance | KeyRow]:
+        """The outcome of each create: itself, or the row that another request left under its key."""
+        rows = [each.row for each in group if each.row is not None]
+        kept = iter(await idempotency.keep(connection, rows, self._clock.now()) if rows else [])
         outcomes: list[CreatedInstance | KeyRow] = []
-        for wish in wished:
-            row = None if wish.row is None else next(standing)
-            outcomes.append(wish.created if row is None or row is wish.row else row)
+        for each in group:
+            row = None if each.row is None else next(kept)
+            outcomes.append(each.created if row is None or row is each.row else row)
         return outcomes
 
 

@@ -1,4 +1,4 @@
-"""Counting what happened to instances, where it is told."""
+"""Counts changes of instances and their events."""
 
 from __future__ import annotations
 
@@ -10,30 +10,30 @@ from corral.domain.events import Change, EventDraft, Progress
 from corral.domain.operation import OperationStatus
 
 
-def count(metrics: Metrics, changes: Sequence[Change], told: Sequence[EventDraft]) -> None:
+def count(metrics: Metrics, changes: Sequence[Change], drafts: Sequence[EventDraft]) -> None:
     """
-    Count *changes* and the events they made.
+    Count *changes* and their events.
 
-    It happens inside the transaction that writes them: should the database be lost at the commit, they are counted
-    again when they are made again.
+    This runs inside the transaction that writes them: changes that are lost at the commit are counted again when they
+    are made again.
     """
-    moves = Counter(("" if c.before is None else c.before.phase.value, c.after.phase.value) for c in changes)
-    for (before, after), times in moves.items():
+    transitions = Counter(("" if c.before is None else c.before.phase.value, c.after.phase.value) for c in changes)
+    for (before, after), times in transitions.items():
         if before != after:
             metrics.transitions.labels(before, after).inc(times)
-    for word, times in Counter(draft.type.value for draft in told).items():
-        metrics.events.labels(word).inc(times)
+    for event_type, times in Counter(draft.type.value for draft in drafts).items():
+        metrics.events.labels(event_type).inc(times)
     for change in changes:
         if change.progress is not None:
             _count_ready(metrics, change.progress)
 
 
 def _count_ready(metrics: Metrics, progress: Progress) -> None:
-    """How long an operation took that has just made its instance ready."""
+    """Observe the duration of an operation that has just made its instance ready."""
     before, after = progress.before, progress.after
     ready, ran = after.stamps.get("ready"), after.stamps.get("instanceRunning")
-    is_news = before is not None and before.status is not after.status
-    if ready is None or not is_news or after.status is not OperationStatus.COMPLETED:
+    is_new = before is not None and before.status is not after.status
+    if ready is None or not is_new or after.status is not OperationStatus.COMPLETED:
         return
     metrics.ready_seconds.labels(after.kind.value).observe((ready - after.created_at).total_seconds())
     if ran is not None:

@@ -1,7 +1,7 @@
 """
-Telling of changes, in the transaction of the change itself: the log, the outbox, and the job that empties it.
+Records events in the transaction of their change: the log, the outbox of webhooks, and the job that sends them.
 
-All three are there if and only if the change is. `CHANGED`, which has no name in the contract, is in the log alone.
+`CHANGED`, which is no event of the contract, is written to the log only.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from corral.store.sql.combined_statement import Write, run_combined
 from corral.store.tables import deliveries, events, operations
 from corral.store.tables.deliveries import NewDelivery, Snapshot
 
-_TOLD: Final = "SELECT ARRAY(SELECT id FROM new_events ORDER BY id) AS rows"
+_EVENT_ROWS: Final = "SELECT ARRAY(SELECT id FROM new_events ORDER BY id) AS rows"
 
 SEND_WEBHOOK: Final = "send_webhook"
 """The job type that sends what is pending for one instance; its payload names the instance."""
@@ -29,15 +29,15 @@ SEND_WEBHOOK: Final = "send_webhook"
 
 def send_job(instance_id: InstanceId, host: str) -> NewJob:
     """
-    The job that sends for one instance; the host is for people who look at jobs.
+    The job that sends the webhooks of one instance; the host is shown in the list of jobs.
 
-    It has no `only_one` key: one that is just ending would swallow it, and with it the wake-up.
+    It has no deduplication key: a job that is just ending would suppress it, and the new delivery would not be sent.
     """
     return NewJob(type=SEND_WEBHOOK, payload={"instanceId": instance_id, "webhookHost": host})
 
 
 class EventPublisher:
-    """Who is told what."""
+    """Writes events, and the deliveries of those that have a webhook address."""
 
     def __init__(
         self, queue: JobQueue, *, default_webhook_url: str | None = None, metrics: Metrics | None = None
@@ -48,44 +48,46 @@ class EventPublisher:
 
     async def publish(self, connection: Connection, changes: Sequence[Change]) -> None:
         """
-        Record that *changes* happened, within the transaction that made them and after it wrote them.
+        Record the events of *changes*, in the transaction that made the changes and after it wrote them.
 
-        One statement a table, however many there are.
+        Sends one statement a table, for any number of changes.
         """
-        told = event_drafts(changes)
-        if not told:
+        drafts = event_drafts(changes)
+        if not drafts:
             return
-        rows = sorted(row["id"] for row in await events.append(told).run(connection))
-        metrics.count(self._metrics, changes, told)
-        await self._post(connection, rows, told)
+        rows = sorted(row["id"] for row in await events.append(drafts).run(connection))
+        metrics.count(self._metrics, changes, drafts)
+        await self._post(connection, rows, drafts)
 
     async def write(self, connection: Connection, writes: Sequence[Write], changes: Sequence[Change]) -> bool:
         """
-        Make *writes* and tell of *changes*, of which there must be some: all of it, in one transaction.
+        Run *writes* and record the events of *changes*, at least one, in one transaction.
 
-        Answers False, and has done nothing, when the first write returns nothing. Unless somebody is to be sent a
-        message it takes one round trip.
+        Returns False, with nothing written, when the first write returns no row. Without a webhook address it takes one
+        round trip.
         """
-        told = event_drafts(changes)
+        drafts = event_drafts(changes)
         if_ = writes[0].name
-        parts = [*writes, events.append(told, if_=if_)]
-        if not any(self._url(one) for one in told):
-            rows = (await run_combined(connection, parts, _TOLD))["rows"]
+        parts = [*writes, events.append(drafts, if_=if_)]
+        if not any(self._url(draft) for draft in drafts):
+            rows = (await run_combined(connection, parts, _EVENT_ROWS))["rows"]
         else:
             async with ensure_transaction(connection):
-                rows = (await run_combined(connection, parts, _TOLD))["rows"]
+                rows = (await run_combined(connection, parts, _EVENT_ROWS))["rows"]
                 if rows:
-                    await self._post(connection, rows, told)
+                    await self._post(connection, rows, drafts)
         if rows:
-            metrics.count(self._metrics, changes, told)
+            metrics.count(self._metrics, changes, drafts)
         return bool(rows)
 
-    async def _post(self, connection: Connection, rows: Sequence[int], told: Sequence[EventDraft]) -> None:
-        """Put what was told of into the outbox of those who are to be told."""
-        addressed = [(row, one.change, url) for row, one in zip(rows, told, strict=True) if (url := self._url(one))]
+    async def _post(self, connection: Connection, rows: Sequence[int], drafts: Sequence[EventDraft]) -> None:
+        """Add deliveries for the events that have a webhook address."""
+        addressed = [
+            (row, draft.change, url) for row, draft in zip(rows, drafts, strict=True) if (url := self._url(draft))
+        ]
         if not addressed:
             return
-        asked = await _operations(connection, [change for _, change, _ in addressed])
+        found = await _operations(connection, [change for _, change, _ in addressed])
         outgoing = [
             NewDelivery(
                 event_row=row,
@@ -95,19 +97,19 @@ class EventPublisher:
                 at=change.at,
                 snapshot=Snapshot.of(change.after, operation),
             )
-            for (row, change, url), operation in zip(addressed, asked, strict=True)
+            for (row, change, url), operation in zip(addressed, found, strict=True)
         ]
         await deliveries.add(outgoing).run(connection)
         hosts = {out.instance_id: out.host for out in outgoing}
         await self._queue.add([send_job(instance_id, host) for instance_id, host in hosts.items()]).run(connection)
 
-    def _url(self, told: EventDraft) -> str | None:
-        """Where a message about it goes."""
-        return None if told.type is EventType.CHANGED else told.change.after.webhook_target or self._default_url
+    def _url(self, draft: EventDraft) -> str | None:
+        """The webhook address of an event."""
+        return None if draft.type is EventType.CHANGED else draft.change.after.webhook_target or self._default_url
 
 
 async def _operations(connection: Connection, changes: Sequence[Change]) -> list[Operation | None]:
-    """The operation of each change, as it was after it: given with the change, or as this transaction recorded it."""
+    """The operation of each change, after it: the one given with the change, or the one this transaction recorded."""
     unknown = {change.after.operation_id for change in changes if change.progress is None}
     recorded = await operations.of_many(connection, list(unknown)) if unknown else {}
     return [
