@@ -19,11 +19,11 @@ from bench.machine import described, load_average
 from corral.base.log import configure_logging
 
 TOPICS: Mapping[str, Callable[[Environment], AbstractAsyncContextManager[list[Comparison]]]] = {
-    "jobs": jobs.contests,
-    "web": web.contests,
-    "startup": startup.contests,
-    "burst": burst.contests,
-    "growth": growth.contests,
+    "jobs": jobs.comparisons,
+    "web": web.comparisons,
+    "startup": startup.comparisons,
+    "burst": burst.comparisons,
+    "growth": growth.comparisons,
 }
 RESULTS = Path(__file__).with_name("RESULTS.md")
 PREAMBLE = """\
@@ -39,7 +39,7 @@ and no single figure. What limits each, and what follows for larger fleets: [sca
 
 
 async def main(wanted: Sequence[str]) -> None:
-    """Hold every contest of the *wanted* topics, or of all."""
+    """Run every comparison of the *wanted* topics, or of all."""
     configure_logging("warning")
     began, busy = time.monotonic(), load_average()
     held: list[Comparison] = []
@@ -48,8 +48,8 @@ async def main(wanted: Sequence[str]) -> None:
         day = environment.clock.now().date()
         machine = described(await environment.postgresql_version())
         for topic in wanted or TOPICS:
-            async with TOPICS[topic](environment) as contests:
-                for comparison in contests:
+            async with TOPICS[topic](environment) as comparisons:
+                for comparison in comparisons:
                     print(f"{topic}: {comparison.title} ...", file=sys.stderr, flush=True)
                     rows += await hold(comparison)
                     held.append(comparison)

@@ -21,7 +21,7 @@ INSTALL_WITHIN_SECONDS = 120
 
 @asynccontextmanager
 async def litestar(directory: Path, clock: Clock, listed: bytes) -> AsyncGenerator[Served]:
-    """Litestar on uvicorn, with the instances of *listed*."""
+    """Litestar on uvicorn, with the instances in *listed*."""
     file = _kept(directory, listed)
 
     def command(port: int) -> list[str]:
@@ -33,7 +33,7 @@ async def litestar(directory: Path, clock: Clock, listed: bytes) -> AsyncGenerat
 
 @asynccontextmanager
 async def express(directory: Path, clock: Clock, listed: bytes) -> AsyncGenerator[Served | None]:
-    """Express 4 on Node.js, with the same; None, and a line that says why, where it cannot be had."""
+    """Express 4 on Node.js, with the same; None, and a line that says why, where it cannot be installed."""
     node = shutil.which("node")
     problem = "node is not installed" if node is None else await _install()
     if node is None or problem is not None:
@@ -53,7 +53,7 @@ async def express(directory: Path, clock: Clock, listed: bytes) -> AsyncGenerato
 
 
 async def _install() -> str | None:
-    """Have Express in the cache; answers what went wrong."""
+    """Install Express into the cache; returns what went wrong, or None."""
     CACHE.mkdir(parents=True, exist_ok=True)
     for name in ("package.json", "server.js"):
         shutil.copyfile(EXPRESS / name, CACHE / name)

@@ -20,7 +20,7 @@ from corral.base.clock import Clock
 
 BOOT_SECONDS = 5.0
 FIRST = 8
-"""Creates made, and ready, before a burst begins."""
+"""Instances created, and ready, before a burst begins."""
 PROMISED = 1000
 """Creates at once for which the median of the lags has a target."""
 LISTING = "list"
@@ -63,9 +63,8 @@ class Burst:
         """What happens, in a sentence."""
         keys = "each with an Idempotency-Key" if self.keyed else "without keys"
         killed = (
-            " When half are accepted the service is killed and started again; unanswered requests are "
-            "sent again with the same key. It waits for the heartbeats of the dead worker's jobs, so it has no target "
-            "for time."
+            " When half are accepted the service is killed and started again; a create without an answer is sent again "
+            "with the same key. It waits for the heartbeats of the dead worker's jobs, so it has no target for time."
             if self.killed
             else ""
         )
@@ -94,8 +93,8 @@ BURSTS = (
 
 
 @asynccontextmanager
-async def contests(environment: Environment) -> AsyncGenerator[list[Comparison]]:
-    """One a kind, without baselines."""
+async def comparisons(environment: Environment) -> AsyncGenerator[list[Comparison]]:
+    """One for each kind, without baselines."""
     numbers = itertools.count()
     yield [
         Comparison(

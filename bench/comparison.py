@@ -1,4 +1,4 @@
-"""Corral, alone or beside others that do the same work in turns."""
+"""Measures Corral, alone or in turns with baselines that do the same work."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Baseline:
     name: str
     side: Side
     targets: Mapping[str, float] = field(default_factory=dict[str, float])
-    """Corral's figure by the baseline's, by the name of the figure, as it is to be."""
+    """The target of Corral's figure divided by the baseline's, by the name of the figure."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +39,7 @@ class Comparison:
 
 
 async def hold(comparison: Comparison) -> list[Row]:
-    """Let all sides take turns, and answer the rows: one a figure, or one a figure and baseline."""
+    """Run all sides in turns; returns one row for each figure, or for each figure and baseline."""
     sides = (comparison.corral, *(baseline.side for baseline in comparison.baselines))
     if comparison.warm_up:
         for side in sides:

@@ -12,7 +12,7 @@ UNKNOWN = "-"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
-    """One thing that is measured in every round of a contest."""
+    """One thing that is measured in every round of a comparison."""
 
     name: str
     unit: str
@@ -32,7 +32,7 @@ class Spread:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One figure of one comparison: what Corral showed, round by round, and a baseline beside it if there was one."""
+    """One figure of one comparison: Corral's value in each round, and the baseline's if there is one."""
 
     title: str
     figure: Figure
@@ -101,7 +101,7 @@ def table(rows: Sequence[Row]) -> str:
 
 
 _WORDS = 4
-"""So many columns are words and stand left; the rest are numbers and stand right."""
+"""So many columns are text and aligned left; the rest are numbers and aligned right."""
 
 
 def _cells(row: Row) -> tuple[str, ...]:

@@ -33,7 +33,7 @@ REST_TARGETS = {1000: 2.0}
 
 
 class Fleet:
-    """One service and its provider, which grow from contest to contest."""
+    """One service and its provider, which grow from comparison to comparison."""
 
     def __init__(self, environment: Environment, cloud: Provider, url: str, stack: AsyncExitStack) -> None:
         self._ground = environment
@@ -44,7 +44,7 @@ class Fleet:
         self._size = 0
 
     async def grow(self, size: int) -> Sample:
-        """Bring the fleet to *size*, let it rest, and restart the service."""
+        """Bring the fleet to *size*, let it settle, and restart the service."""
         served = self._served or await self._start()
         cpu, calls = served.cpu_seconds(), await self._cloud.calls()
         more = size - self._size
@@ -79,8 +79,8 @@ class Fleet:
 
 
 @asynccontextmanager
-async def contests(environment: Environment) -> AsyncGenerator[list[Comparison]]:
-    """One a size, in order, without baselines."""
+async def comparisons(environment: Environment) -> AsyncGenerator[list[Comparison]]:
+    """One for each size, in order, without baselines."""
     url = await environment.new_database_url("bench_growth")
     async with (
         provider.simulated(environment.directory / "growth-provider", environment.clock, boot_seconds=1) as cloud,

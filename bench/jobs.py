@@ -32,7 +32,7 @@ _P99 = Figure(name="p99", unit="ms")
 
 
 @asynccontextmanager
-async def contests(environment: Environment) -> AsyncGenerator[list[Comparison]]:
+async def comparisons(environment: Environment) -> AsyncGenerator[list[Comparison]]:
     """All of them, on one pair of queues."""
     async with both_queues(environment) as (corral, bare):
         drained = [
@@ -158,7 +158,7 @@ async def _one_after_another(queue: Queue) -> Sample:
     async with queue.working(deed, at_once=10):
         await _add(queue, 1, 1)
         await asyncio.wait_for(done.wait(), WITHIN_SECONDS)
-    return _milliseconds(waits[1:])  # the first follows no other job
+    return _milliseconds(waits[1:])  # the first followed no other
 
 
 async def _at_a_pace(queue: Queue, clock: Clock) -> Sample:

@@ -18,7 +18,7 @@ from corral.base.clock import Clock
 
 API_PATH = "/gpu-instance/openapi"
 ONE_WISH = r"^corral-[0-9a-f]{6}-(inst-[0-9a-z]+)-\d+$"
-"""What the ledger is to take for one create: every attempt for one instance of ours."""
+"""Groups names in the ledger: every attempt for one instance of ours."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +30,7 @@ class Account:
     asked_at: dict[str, float]
     """When each was created."""
     billed_twice: int
-    """Creates that two instances were ever billed for at one time."""
+    """Instances of ours that two machines were ever billed for at one time."""
 
     def without(self, ids: Collection[str]) -> Account:
         """The same, had these instances not been."""
@@ -88,7 +88,7 @@ class Provider:
 async def simulated(
     directory: Path, clock: Clock, *, boot_seconds: float, more: Sequence[str] = ()
 ) -> AsyncGenerator[Provider]:
-    """A provider with unlimited stock, whose instances run *boot_seconds* after their creation; *more* options."""
+    """A provider with enough stock; instances run *boot_seconds* after their creation. *more*: further options."""
     options = ("--boot-seconds", f"{boot_seconds:g}", "--pull-seconds", "0", "--quirk", "stock=1000000", *more)
 
     def command(port: int) -> list[str]:

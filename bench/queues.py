@@ -28,7 +28,7 @@ CONNECTIONS = 24
 """What `corral serve` opens by default: ten for the API, ten for jobs, four to spare."""
 
 Deed = Callable[[int], Awaitable[None]]
-"""What a job does; it gets the number it was enqueued with."""
+"""What a job does; its argument is the number it was enqueued with."""
 
 
 class Queue(Protocol):

@@ -1,4 +1,4 @@
-"""Sends many creates at once and measures how long each response took and when each instance was ready."""
+"""Sends many creates at once, and measures how long each answer took and when each was ready."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PAGE = 500
 
 @dataclass(kw_only=True)
 class Accepted:
-    """How a burst was taken."""
+    """How a burst was accepted."""
 
     began: float
     """Unix seconds."""
@@ -41,7 +41,7 @@ class Shown:
 
 
 def create_body(number: int) -> dict[str, str]:
-    """The body of create number *number*."""
+    """The body of a create."""
     return {"name": f"bench-{number}", "productName": "RTX 4090 24GB", "templateId": "107672"}
 
 
@@ -55,7 +55,7 @@ async def send(
     on_accepted: Callable[[int], object] = lambda _count: None,
 ) -> Accepted:
     """
-    Send *requests* over *in_flight* connections; *on_accepted* hears how many were accepted so far.
+    Send *requests* over *in_flight* connections; calls *on_accepted* with how many were accepted so far.
 
     With keys, one that is not answered is sent again until it is; without, that is an error.
     """
@@ -102,7 +102,7 @@ async def _sender(
 
 
 async def all_ready(port: int, clock: Clock, *, requests: int, within: float) -> list[Shown]:
-    """Wait until *requests* instances are ready, and answer them."""
+    """Wait until *requests* instances are ready, and return them."""
     deadline = time.perf_counter() + within
     async with Line(port) as line:
         while (found := await _read(line, "/api/instances?status=ready&limit=1"))["total"] < requests:

@@ -20,8 +20,8 @@ _MEMORY = Figure(name="memory of the service", unit="MB")
 
 
 @asynccontextmanager
-async def contests(environment: Environment) -> AsyncGenerator[list[Comparison]]:
-    """One contest of three figures."""
+async def comparisons(environment: Environment) -> AsyncGenerator[list[Comparison]]:
+    """One comparison of three figures."""
     numbers = itertools.count()
 
     async def corral() -> Sample:

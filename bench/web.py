@@ -39,7 +39,7 @@ _OF_LITESTAR = 0.6
 
 
 @asynccontextmanager
-async def contests(environment: Environment) -> AsyncGenerator[list[Comparison]]:
+async def comparisons(environment: Environment) -> AsyncGenerator[list[Comparison]]:
     """Reads first: the creates make the tables grow. The crowd last: it leaves its traces in a process's memory."""
     async with AsyncExitStack() as stack:
         cloud = await stack.enter_async_context(
@@ -134,18 +134,18 @@ async def _fan_out(server: Served) -> Sample:
 
 async def _crowd(server: Served) -> Sample:
     before = server.resident_megabytes()
-    rate, cpu, counted = await _client(server, fanout.__file__, str(CROWD), str(EVENTS_TO_A_CROWD), CREATE_BODY)
+    rate, cpu, reported = await _client(server, fanout.__file__, str(CROWD), str(EVENTS_TO_A_CROWD), CREATE_BODY)
     memory = (server.most_megabytes() - before) * 1024 / CROWD
     return {
         _DELIVERED.name: rate,
         _CPU_DELIVERED.name: cpu,
-        _WAIT.name: counted["longest"] * 1000,
+        _WAIT.name: reported["longest"] * 1000,
         _MEMORY.name: memory,
     }
 
 
 async def _client(server: Served, program: str, *arguments: str) -> tuple[float, float, Mapping[str, float]]:
-    """Run a client; returns its rate a second, the server's CPU microseconds for each, and all of its figures."""
+    """Run a client; returns its rate, the server's CPU in microseconds for each answer, and all its figures."""
     cpu_before = server.cpu_seconds()
     client = await asyncio.create_subprocess_exec(
         *(sys.executable, "-P", program, str(server.port), *arguments), stdout=asyncio.subprocess.PIPE
@@ -153,6 +153,6 @@ async def _client(server: Served, program: str, *arguments: str) -> tuple[float,
     output, _ = await client.communicate()
     if client.returncode != 0:
         raise RuntimeError("the client failed")
-    counted = msgspec.json.decode(output, type=dict[str, float])
-    cpu = (server.cpu_seconds() - cpu_before) / counted["answers"] * 1e6
-    return counted["answers"] / counted["seconds"], cpu, counted
+    reported = msgspec.json.decode(output, type=dict[str, float])
+    cpu = (server.cpu_seconds() - cpu_before) / reported["answers"] * 1e6
+    return reported["answers"] / reported["seconds"], cpu, reported

@@ -2,7 +2,7 @@
 A lively world to look at: `make demo`.
 
 It serves on http://127.0.0.1:3000 with a simulated account of its own: stock comes and goes by the minute, a dozen
-machines come, go, rest and wake, and two fail and say why. Its data directory is `.corral-demo`, made anew each time;
+machines come, go, rest and wake, and two fail and say why. Its data directory is `.corral-demo`, made again each time;
 `.corral` is not touched.
 """
 
@@ -34,7 +34,7 @@ WORLD = {"stock": "12", "boot_seconds": "5", "pull_seconds": "6", "stop_seconds"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """Somebody's machine."""
+    """A machine of the demo."""
 
     name: str
     product: str = "RTX 4090 24GB"
@@ -60,7 +60,7 @@ async def main(arguments: Sequence[str]) -> int:
     """Serve, and keep the world moving until Ctrl-C."""
     parser = argparse.ArgumentParser(prog="make demo", description="Serve a lively simulated world.")
     parser.add_argument("--port", type=int, default=3000, help="port to listen on (3000)")
-    parser.add_argument("--data", type=Path, default=DATA, help="data directory, made anew (.corral-demo)")
+    parser.add_argument("--data", type=Path, default=DATA, help="data directory, made again (.corral-demo)")
     chosen = parser.parse_args(arguments)
     shutil.rmtree(chosen.data, ignore_errors=True)
     kept = {name: value for name, value in os.environ.items() if name not in {"NOVITA_API_KEY", "DATABASE_URL"}}  # noqa: TID251
@@ -75,8 +75,8 @@ async def main(arguments: Sequence[str]) -> int:
         start_new_session=True,  # one signal, from us; a second would make it leave without tidying up
     )
     loop = asyncio.get_running_loop()
-    for wish in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(wish, service.terminate)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, service.terminate)
     moving = asyncio.create_task(move(f"http://127.0.0.1:{chosen.port}", chosen.data))
     code = await service.wait()
     moving.cancel()
@@ -93,7 +93,7 @@ async def move(address: str, data: Path) -> None:
         for part in (*STEADY, *RESTING):
             await order(client, part)
         await on_stage(client)
-        await tune(data, {"weather": "stormy"})  # not before: a shortage would take somebody's part away
+        await tune(data, {"weather": "stormy"})  # not before: a shortage would change the cast
         for number in itertools.count(1):
             with contextlib.suppress(CorralApiError):  # a shortage, or something under way: part of the play
                 await happen(client, number)
@@ -101,7 +101,7 @@ async def move(address: str, data: Path) -> None:
 
 
 async def happen(client: AsyncClient, number: int) -> None:
-    """One thing: somebody comes, goes, rests, wakes or starts anew."""
+    """One random action: create, delete, stop, start or restart."""
     living = [i async for i in client.instances.list(page_size=500) if i.status not in GONE]
     resting = [i for i in living if i.name in {part.name for part in RESTING} and (i.is_ready or i.status == "exited")]
     visitors = [i for i in living if i.name.startswith("job-")]
@@ -128,7 +128,7 @@ async def toggle(client: AsyncClient, instance: Instance) -> None:
 
 
 async def order(client: AsyncClient, part: Part) -> None:
-    """Wish for one; when nobody has any just now, that is that."""
+    """Create one; without capacity, do nothing."""
     with contextlib.suppress(CorralApiError):
         await client.instances.create(
             name=part.name, product_name=part.product, template_id=part.template, gpu_num=part.gpus
@@ -144,7 +144,7 @@ async def on_stage(client: AsyncClient) -> None:
 
 
 async def tune(data: Path, world: Mapping[str, str]) -> None:
-    """Tell the simulated provider how to be."""
+    """Change settings of the simulator."""
     address = (data / "simulator" / "address").read_text(encoding="utf-8").strip()
     async with aiohttp.ClientSession() as client, client.post(f"{address}/_sim/settings", json=world) as answer:
         answer.raise_for_status()

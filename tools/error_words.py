@@ -37,7 +37,7 @@ ANSWERS: Final[Mapping[int, Mapping[str, str]]] = {
     408: {"REQUEST_TIMEOUT": "The body did not arrive in time."},
     409: {
         "STARTUP_OPERATION_IN_PROGRESS": "A create, start or restart is under way; `details` says which.",
-        "OPERATION_IN_PROGRESS": "Another operation is under way, or somebody else changed the instance just now.",
+        "OPERATION_IN_PROGRESS": "Another operation is under way, or another request changed the instance just now.",
         "NAME_AMBIGUOUS": "Several live instances have this name; the message lists their ids.",
         "IDEMPOTENCY_KEY_REUSED": "This `Idempotency-Key` was used for another request in the last 24 hours.",
     },
@@ -46,7 +46,7 @@ ANSWERS: Final[Mapping[int, Mapping[str, str]]] = {
     429: {"RATE_LIMIT_EXCEEDED": "Too many requests; `Retry-After` says when to come back."},
     500: {
         "INTERNAL_SERVER_ERROR": "A mistake of ours; the log has more under the same request id.",
-        "INVALID_SETTINGS": "A setting is wrong. Told by the command line, before anything is served.",
+        "INVALID_SETTINGS": "A setting is wrong. Reported by the command line, before anything is served.",
     },
     502: {
         "NOVITA_API_ERROR": "The provider refused, or answered something that cannot be used.",
@@ -55,7 +55,7 @@ ANSWERS: Final[Mapping[int, Mapping[str, str]]] = {
         "which.",
     },
     503: {
-        "CIRCUIT_BREAKER_OPEN": "The provider keeps failing, so it was not asked at all.",
+        "CIRCUIT_BREAKER_OPEN": "The provider keeps failing, so it was not called.",
         "RESOURCE_CONSTRAINTS": "The provider has no such machine left at this time.",
         "DATABASE_UNAVAILABLE": "The database cannot be reached, or was migrated by a newer release than this one.",
         "SHUTTING_DOWN": "This process is stopping and takes no new work.",
@@ -96,7 +96,7 @@ FAILURES: Final[Mapping[str, str]] = {
     "REGISTRY_AUTH_NOT_FOUND": "The template names a registry login that the account does not have.",
     "INVALID_TEMPLATE": "The template lacks an image, has a bad port or variable, or more than 15 ports and tools.",
     "PRODUCT_NOT_FOUND": "The provider stopped selling the product after the request, until the deadline.",
-    "TEMPLATE_NOT_FOUND": "The template was removed after the wish.",
+    "TEMPLATE_NOT_FOUND": "The template was removed after the request.",
     "PROVISIONING_FAILED": "The provider refused the instance for good, or reports an error of it (`statusError`).",
     "STARTUP_TIMEOUT": "Not ready by the deadline (create: 20 minutes; start: `INSTANCE_STARTUP_MAX_WAIT_TIME`). It is "
     "still watched, and becomes ready if it comes up later.",
@@ -104,7 +104,7 @@ FAILURES: Final[Mapping[str, str]] = {
     "HEALTH_CHECK_FAILED": "It runs, but an endpoint gave an answer that time does not heal.",
     "HEALTH_CHECK_TIMEOUT": "It runs, but its endpoints did not become healthy in time.",
     "SPOT_RECLAIMED": "The provider took its spot machine back. It is `exited`, and its disk is kept for some days.",
-    "INSTANCE_VANISHED": "The provider no longer has it, and nobody here asked for that.",
+    "INSTANCE_VANISHED": "The provider no longer has it, although no delete was requested.",
     "AUTHENTICATION_FAILED": "The provider refused the key until the deadline.",
 }
 """Why an instance failed: `error.code` of the instance, of its operation and of its webhook."""

@@ -24,7 +24,7 @@ class Panel:
 
 
 def _fleet(name: str, by: str | None = None) -> str:
-    """A number every replica tells alike: the largest, so that replicas are not added up."""
+    """A value that every replica returns alike: the largest, so that replicas are not added up."""
     return f"max{f' by ({by})' if by else ''} ({name}{SELECTED})"
 
 
@@ -61,7 +61,7 @@ ROWS: dict[str, list[Panel]] = {
         ),
         Panel(
             title="Time to ready",
-            shows="From the wish to ready.",
+            shows="From the request to ready.",
             queries=_quantiles("corral_time_to_ready_seconds"),
             unit="s",
         ),
@@ -79,7 +79,7 @@ ROWS: dict[str, list[Panel]] = {
         ),
         Panel(
             title="Events",
-            shows="What was told of instances.",
+            shows="Events of instances.",
             queries={"{{event}}": _rate("corral_events_total", "event")},
             unit="ops",
         ),
@@ -112,7 +112,7 @@ ROWS: dict[str, list[Panel]] = {
         ),
         Panel(
             title="Age of the last look",
-            shows="How long ago the whole account was last listed; grows while nobody looks.",
+            shows="How long ago the whole account was last listed; grows while nothing lists it.",
             queries={"age": _fleet("corral_last_look_age_seconds")},
             unit="s",
         ),
@@ -152,7 +152,7 @@ ROWS: dict[str, list[Panel]] = {
         ),
         Panel(
             title="Actions that failed",
-            shows="What was tried at the provider in vain.",
+            shows="Calls to the provider that failed.",
             queries={
                 "{{action}}": "sum by (action) (rate("
                 'corral_actions_total{job=~"$job", outcome="failed"}[$__rate_interval]))'

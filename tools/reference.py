@@ -57,9 +57,9 @@ def lifecycle_page() -> str:
     sections = [
         ("Statuses", "Where Corral says it is: its *phase*, shown as `status`.", Phase),
         ("Goals", "What the user wants of it.", Goal),
-        ("Sightings", "What the provider says of it, in our words.", Sighting),
+        ("Sightings", "What the provider last showed.", Sighting),
         ("Actions", "What Corral may do about it.", Action),
-        ("Operations", "What somebody asked for.", OperationKind),
+        ("Operations", "What was requested.", OperationKind),
         ("How far an operation is", "Its `status`.", OperationStatus),
     ]
     return page(
@@ -74,7 +74,7 @@ def lifecycle_page() -> str:
 
 
 def errors_page() -> str:
-    """Every error code, where it is told, and what it means."""
+    """Every error code, where it occurs, and what it means."""
     answers = [
         f"| {status} | `{code}` | {meaning} |" for status, row in ANSWERS.items() for code, meaning in row.items()
     ]
@@ -95,11 +95,11 @@ def errors_page() -> str:
 
 
 def events_page() -> str:
-    """What is logged, and what is told."""
+    """Log events and instance events."""
     logged = [f"| `{event}` | {meaning} |" for event, meaning in sorted(LOG_EVENTS.items())]
     return page(
         "Events",
-        "What is told of instances (the event log), and what the service logs about itself.",
+        "The events of instances, and what the service logs about itself.",
         [
             *["## Of instances", "", *_members(EventType), ""],
             *["## In the log", "", "| event | meaning |", "|---|---|", *logged],
@@ -126,12 +126,12 @@ def metrics_page() -> str:
     ours, fleet = [*Metrics().families, *metrics.FAMILIES], fleet_gauges.FAMILIES
     return page(
         "Metrics",
-        "What `GET /metrics` tells Prometheus. Labels are words of Corral's own tables, never ids. "
+        "What `GET /metrics` returns for Prometheus. Label values come from Corral's own tables and are never ids. "
         "[How to use them](../how-to/metrics.md).",
         [
             "## Of the whole fleet",
             "",
-            "Read from the database at a scrape, so all replicas tell the same: take `max`. Without a database, none.",
+            "Read from the database at a scrape: all replicas return the same, take `max`. Without a database, none.",
             "",
             *_families(fleet),
             "",
@@ -242,8 +242,8 @@ def _members(enum: type[StrEnum]) -> list[str]:
 
 
 def _advice(code: str) -> str:
-    told = next_step(code) or ""
-    return told[:1].upper() + told[1:]
+    step = next_step(code) or ""
+    return step[:1].upper() + step[1:]
 
 
 if __name__ == "__main__":

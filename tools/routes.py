@@ -16,7 +16,7 @@ from corral.api.openapi import document
 
 
 class _Anything:
-    """Stands for the parts behind the routes, which are only described here and never called."""
+    """A placeholder for the parts behind the routes, which are described here and never called."""
 
     def __getattr__(self, _name: str) -> _Anything:
         return self
@@ -25,12 +25,14 @@ class _Anything:
 def api_page() -> str:
     """Every route, for people."""
     lines: list[str] = []
-    routes = [(path, method, told) for path, row in _described()["paths"].items() for method, told in row.items()]
-    for tag in dict.fromkeys(told["tags"][0] for _, _, told in routes):
+    routes = [
+        (path, method, described) for path, row in _described()["paths"].items() for method, described in row.items()
+    ]
+    for tag in dict.fromkeys(described["tags"][0] for _, _, described in routes):
         rows = [
-            f"| `{method.upper()} {path}` | {told['summary']} | {_whom(told)} |"
-            for path, method, told in routes
-            if told["tags"][0] == tag
+            f"| `{method.upper()} {path}` | {described['summary']} | {_role(described)} |"
+            for path, method, described in routes
+            if described["tags"][0] == tag
         ]
         lines += [f"## {tag.capitalize()}", "", "| route | what it does | for |", "|---|---|---|", *rows, ""]
     return page(
@@ -41,8 +43,8 @@ def api_page() -> str:
     )
 
 
-def _whom(told: Any) -> str:
-    found = re.search(r"For callers of the role (\w+)", told.get("description", ""))
+def _role(described: Any) -> str:
+    found = re.search(r"For callers of the role (\w+)", described.get("description", ""))
     return f"`{found[1]}`" if found else "everybody"
 
 
@@ -52,7 +54,7 @@ def openapi_page() -> str:
 
 
 def _described() -> dict[str, Any]:
-    """The OpenAPI document; without the version, which a running service tells."""
+    """The OpenAPI document; without the version, which a running service shows."""
     parts = {part.name: _Anything() for part in dataclasses.fields(app.AppDependencies)}
     plain = {"local_only": True, "allowed_origins": (), "limits": Limits(), "ready_word": "ready", "pages": ()}
     served: Any = app.build(app.AppDependencies(**(parts | plain)))  # type: ignore[arg-type]

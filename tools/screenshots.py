@@ -1,8 +1,8 @@
 """
-Makes the pictures in docs/images anew: `make pictures`. Needs Chromium; nothing else does, neither `make docs`.
+Makes the pictures in docs/images: `make pictures`. Needs Chromium; nothing else does, neither `make docs`.
 
 A service of its own on the simulator is given a dozen machines. What happened in that minute is then stretched over
-the hour before, so that the charts have something to show; everything else is as the service tells it.
+the hour before, so that the charts have something to show; everything else is as the service shows it.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ async def main() -> None:
         async with serving(data_dir, LOG_LEVEL="warning") as corral, aiohttp.ClientSession(corral.address) as client:
             await tune(data_dir, boot_seconds="1", pull_seconds="0.5")
             for order in EARLIER:
-                await wish(client, *order)
+                await create(client, *order)
                 await asyncio.sleep(7)  # noqa: TID251  # so that they come one after the other
             await settled(client)
             await act(client, "render-b", "stop")
@@ -59,7 +59,7 @@ async def main() -> None:
             await stretch(data_dir, client)
             for order, boot in zip(LATER, ("2", "60"), strict=True):
                 await tune(data_dir, boot_seconds=boot)
-                await wish(client, *order)
+                await create(client, *order)
                 await asyncio.sleep(5)  # noqa: TID251  # to be seen on their way
             async with launched() as browser:
                 await take_pictures(browser, corral)
@@ -72,7 +72,7 @@ async def tune(data_dir: Path, **settings: str) -> None:
         answer.raise_for_status()
 
 
-async def wish(client: aiohttp.ClientSession, name: str, product: str, template: str, gpus: int) -> None:
+async def create(client: aiohttp.ClientSession, name: str, product: str, template: str, gpus: int) -> None:
     """Order one."""
     body = {"name": name, "productName": product, "templateId": template, "gpuNum": gpus}
     async with client.post("/api/instances", json=body) as answer:
@@ -113,9 +113,9 @@ async def stretch(data_dir: Path, client: aiohttp.ClientSession) -> None:
     times = "UPDATE corral_ready_times SET seconds = seconds * $1, lag_seconds = lag_seconds * $1"
     await connection.execute(times, STRETCH)
     for table, column in (("corral_instances", "record"), ("corral_operations", "phases")):
-        for row in await connection.fetch(f"SELECT id, {column} AS told FROM {table}"):  # noqa: S608  # as above
-            told = msgspec.json.encode(_moved(msgspec.json.decode(row["told"]), now)).decode()
-            await connection.execute(f"UPDATE {table} SET {column} = $2 WHERE id = $1", row["id"], told)  # noqa: S608
+        for row in await connection.fetch(f"SELECT id, {column} AS value FROM {table}"):  # noqa: S608  # as above
+            value = msgspec.json.encode(_moved(msgspec.json.decode(row["value"]), now)).decode()
+            await connection.execute(f"UPDATE {table} SET {column} = $2 WHERE id = $1", row["id"], value)  # noqa: S608
     await connection.close()
     async with client.post("/api/cache/clear") as answer:
         answer.raise_for_status()

@@ -23,7 +23,7 @@ def test_a_ratio_is_taken_within_its_round() -> None:
     assert row.judged == Spread(median=0.9, lowest=0.9, highest=2.0)
 
 
-def test_without_a_rival_the_figure_itself_is_judged() -> None:
+def test_without_a_baseline_the_figure_itself_is_judged() -> None:
     """A delay of ours has a target whatever others need."""
     assert Row(title="run", figure=DELAY, corral=[3, 1, 2]).judged == Spread(median=2, lowest=1, highest=3)
 
@@ -147,7 +147,7 @@ async def test_alone_corral_has_one_row_a_figure() -> None:
 
 
 def test_a_burst_is_judged_by_what_the_provider_saw() -> None:
-    """Lag is counted from running there to ready here; a machine that belongs to no request was made twice."""
+    """Lag is counted from running there to ready here; a machine that belongs to no create was made twice."""
     shown = [Shown(provider_id="a", ready_at=107.0), Shown(provider_id="b", ready_at=109.0)]
     account = Account(
         ran_at={"a": 106.0, "b": 106.5, "lost": 106.2}, asked_at={"a": 101.0, "b": 101.5, "lost": 101.2}, billed_twice=0
@@ -180,7 +180,7 @@ def test_what_was_there_before_a_burst_is_no_part_of_it() -> None:
 
 
 def test_cost_of_growth_is_per_instance_and_cost_at_rest_per_minute() -> None:
-    """List pages grow with time and not with instances, so they are no part of what one more instance costs."""
+    """List pages grow with time and not with creates, so they are not part of the cost of an instance."""
     before, after = {"list": 5, "create": 100}, {"list": 25, "create": 110, "get": 10}
 
     assert growth(10, 0.05, before, after) == {"CPU of the service an instance": 5.0, "provider calls an instance": 2.0}
@@ -188,6 +188,6 @@ def test_cost_of_growth_is_per_instance_and_cost_at_rest_per_minute() -> None:
 
 
 def test_a_fleet_has_the_targets_of_its_size() -> None:
-    """What 1,000 instances may cost at rest is no target for 100."""
+    """What 1,000 instances may cost at rest says nothing of 100."""
     assert [f.target for f in figures(1000) if f.name == "CPU at rest"] == [2.0]
     assert [f.target for f in figures(100) if f.name == "CPU at rest"] == [None]

@@ -1,7 +1,7 @@
 """
 The command line.
 
-Called by a person; calls the wiring (to serve and migrate).
-Rule: it reads the environment, prints, and chooses exit codes; nothing else does.
-Start at `main.py`.
+Called by users. Calls `app/` (serve, doctor, offline tasks) and, for everything else, a service through the SDK.
+Rule: only the command line reads the environment, prints, and chooses exit codes.
+Start with `main.py`.
 """

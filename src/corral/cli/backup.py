@@ -1,4 +1,4 @@
-"""Backups: everything that is remembered, out of a running service's database and into an empty one."""
+"""Backups: export from the database of a running service, and import into an empty one."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def import_all(
 
 @contextmanager
 def _written(file: str) -> Generator[Callable[[str], None]]:
-    """Where to write: a file appears under its name when it is whole, for its owner's eyes only."""
+    """Where to write: a file gets its name when it is complete, and only its owner can read it."""
     if file == STANDARD:
         with _output(os.dup(sys.stdout.fileno()), "standard output", on_disk=False) as write:
             yield write
@@ -80,7 +80,7 @@ def _written(file: str) -> Generator[Callable[[str], None]]:
 
 @contextmanager
 def _output(number: int, name: str, *, on_disk: bool) -> Generator[Callable[[str], None]]:
-    """Write to an open file; what could not be written is told once, and not again when it is closed."""
+    """Write to an open file; a failed write raises once, and not again when the file is closed."""
     output = os.fdopen(number, "w", encoding="utf-8")
 
     def write(text: str) -> None:
@@ -100,7 +100,7 @@ def _output(number: int, name: str, *, on_disk: bool) -> Generator[Callable[[str
 
 @contextmanager
 def _read(file: str, longest_line: int) -> Generator[Iterator[bytes]]:
-    """The lines of a file, as they are asked for; one that is too long comes cut, and is refused for its length."""
+    """The lines of a file, as they are asked for; one that is too long is cut, and then rejected for its length."""
     with _told(f"cannot read {file}"):
         given = sys.stdin.buffer if file == STANDARD else Path(file).open("rb")  # noqa: SIM115  # closed below
 
@@ -114,7 +114,7 @@ def _read(file: str, longest_line: int) -> Generator[Iterator[bytes]]:
 
 @contextmanager
 def _told(what: str) -> Generator[None]:
-    """A disk that is full, or a pipe that is closed, is told as what it is, and not taken for the database's fault."""
+    """Report a full disk or a closed pipe as such, not as an error of the database."""
     try:
         yield
     except OSError as error:
@@ -122,11 +122,11 @@ def _told(what: str) -> Generator[None]:
 
 
 def _progress(done_so: str) -> Callable[[int, int], None]:
-    """Say how far it is, now and then."""
+    """A callback that prints the progress now and then."""
     clock = SystemClock()
     said_at: float | None = None
 
-    def tell(done: int, total: int) -> None:
+    def report(done: int, total: int) -> None:
         nonlocal said_at
         now = clock.monotonic()
         if said_at is None:
@@ -135,4 +135,4 @@ def _progress(done_so: str) -> Callable[[int, int], None]:
             said_at = now
             print_note(f"{done_so} {done:,} of {total:,} rows")
 
-    return tell
+    return report

@@ -1,8 +1,8 @@
 """
 The settings a command was started with, its options, the environment and `.env` in the present directory; and its log.
 
-What reads and writes them is imported when it is asked for: most commands only talk to a service, and a quarter of the
-time that they take would go into what they do not use.
+What reads them is imported on use: most commands only call a service, and a quarter of their time would go into imports
+that they do not need.
 """
 
 from __future__ import annotations

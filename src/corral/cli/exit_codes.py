@@ -1,4 +1,4 @@
-"""What the shell is told when a command that asks the service does not succeed."""
+"""Exit codes and messages when a command that calls the service fails."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ CLIENT_EXIT_CODES: Final[Mapping[type[CorralError], int]] = {
     NotFound: 4,
     InstanceFailed: 5,
 }
-"""By the nearest kind of error."""
+"""By the nearest class of the error."""
 
 MEANINGS: Final[Mapping[int, str]] = {
     0: "it is done",
-    1: "an error, told in one sentence; also: not ready within `--timeout`, or `doctor` found something",
+    1: "an error, explained in one sentence; also: not ready within `--timeout`, or `doctor` found something",
     2: "bad usage, a bad setting, a file that cannot be read, or a value the service does not accept",
     3: "the service or its database cannot be reached",
     4: "there is no such instance, product or template",
     5: "the instance failed; `corral why NAME` says more",
-    INTERRUPTED: "interrupted with Ctrl-C; what was begun goes on",
+    INTERRUPTED: "interrupted with Ctrl-C; the service continues what was started",
 }
 
 
@@ -46,7 +46,7 @@ def exit_code(error: CorralError) -> int:
 
 
 def explain(error: CorralError) -> str:
-    """*error* for a person, with what to do about it where that is known."""
+    """The message for *error*, with the next step where there is one."""
     match error:
         case ConnectionFailed():
             return f"{error.message}; is `corral serve` running there? `--url` or CORRAL_URL names another place"
@@ -58,12 +58,12 @@ def explain(error: CorralError) -> str:
             )
             return f"{len(error.ids)} instances are named {error.name!r}; use the id of the one you mean:{lines}"
         case CorralApiError():
-            fields = "".join(f"\n  {told.field}: {told.message}" for told in error.validation_errors)
+            fields = "".join(f"\n  {each.field}: {each.message}" for each in error.validation_errors)
             advice = "" if error.next_step is None else f"\n{error.next_step}"
             return f"{error.message}{fields}{advice}"
         case InstanceFailed():
             return f"{error}\nMore: corral why {error.instance_id}"
         case WaitTimeout():
-            return f"{error}; it goes on: corral wait {error.instance_id}"
+            return f"{error}; the service continues: corral wait {error.instance_id}"
         case _:
             return str(error)

@@ -24,16 +24,16 @@ LATEST: Final = 10
 
 
 class Why(msgspec.Struct, kw_only=True, rename="camel"):
-    """All that is known about why an instance is as it is."""
+    """Everything that explains the state of an instance."""
 
     instance: Instance
     next_step: str | None
     operations: list[Operation]
     events: list[Event]
     due: list[Job]
-    """What the service will do about it by itself, soonest first."""
+    """What the service will do by itself, soonest first."""
     provider: object
-    """How it stands with the provider, as `/health` tells it."""
+    """The state of the provider, from `/health`."""
 
 
 @commands.command()
@@ -41,7 +41,7 @@ def why(named: Named, json: Json = False, url: Url = DEFAULT_URL) -> None:
     """Say why an instance is as it is: its error, what was tried, the steps so far and the latest events."""
     with connect(url) as client:
         instance = client.instances.get(named)
-        told = Why(
+        why_report = Why(
             instance=instance,
             next_step=None if instance.error is None else instance.error.next_step,
             operations=list(client.instances.operations(instance.id)),
@@ -50,9 +50,9 @@ def why(named: Named, json: Json = False, url: Url = DEFAULT_URL) -> None:
             provider=client.health().dependencies.get("novitaApi"),
         )
     if json:
-        print_json(told)
+        print_json(why_report)
     else:
-        for label, line in _because(told):
+        for label, line in _because(why_report):
             print_line(f"{label:<10}{line}".rstrip())
 
 
@@ -155,21 +155,21 @@ def templates(json: Json = False, url: Url = DEFAULT_URL) -> None:
     if json:
         print_json(found)
         return
-    print_table(["id", "name", "image", "whose"], [(t.id, t.name, t.image, t.channel) for t in found])
+    print_table(["id", "name", "image", "channel"], [(t.id, t.name, t.image, t.channel) for t in found])
 
 
-def _because(told: Why) -> list[tuple[str, str]]:
-    instance, placement = told.instance, told.instance.placement
+def _because(why_report: Why) -> list[tuple[str, str]]:
+    instance, placement = why_report.instance, why_report.instance.placement
     lines = [("", f"{instance.name} ({instance.id}) is {instance.status}")]
     if instance.error is not None:
         lines.append(("because", f"{instance.error.code}: {instance.error.message}"))
     if instance.reason is not None:
         lines.append(("because" if instance.error is None else "", instance.reason))
-    elif instance.error is None and told.events:
-        lines.append(("because", told.events[-1].reason))
-    if told.next_step is not None:
-        lines.append(("to do", told.next_step))
-    lines += [("next", line) for line in _next(told, SystemClock().now())]
+    elif instance.error is None and why_report.events:
+        lines.append(("because", why_report.events[-1].reason))
+    if why_report.next_step is not None:
+        lines.append(("to do", why_report.next_step))
+    lines += [("next", line) for line in _next(why_report, SystemClock().now())]
     if placement.region is not None:
         lines.append(("placed", f"{placement.region}, {placement.product_id}, {price(placement.price)}"))
     lines += [("tried", f"{t.region}, {t.product_id or 'any'}: {t.reason}") for t in placement.tried]
@@ -178,11 +178,11 @@ def _because(told: Why) -> list[tuple[str, str]]:
             ("health", f"port {e.port} is {e.status}" + (f": {e.error.message}" if e.error else ""))
             for e in instance.health_check.endpoints
         ]
-    for operation in told.operations:
+    for operation in why_report.operations:
         lines.append((operation.kind, f"{operation.status} ({operation.operation_id})"))
         steps = sorted(operation.phases.items(), key=lambda step: (step[1], step[0] == "ready"))
         lines += [("", f"{clock_time(at)}  {step}") for step, at in steps]
-    lines += [("event" if n == 0 else "", _event(event)) for n, event in enumerate(told.events)]
+    lines += [("event" if n == 0 else "", _event(event)) for n, event in enumerate(why_report.events)]
     return lines
 
 
@@ -191,21 +191,23 @@ def _due(client: Client, instance: Instance) -> list[Job]:
     return [job for word in ("processing", "pending") for job in jobs.list(status=word, instance_id=instance.id)]
 
 
-def _next(told: Why, now: datetime) -> list[str]:
+def _next(why_report: Why, now: datetime) -> list[str]:
     """What will happen by itself, and when; and what the provider last said."""
-    instance, lines = told.instance, list[str]()
+    instance, lines = why_report.instance, list[str]()
     if instance.estimated_ready_time is not None:
         lines.append(expected(instance.estimated_ready_time, now))
-    for job in told.due:
+    for job in why_report.due:
         when = "now" if job.next_retry_at is None else f"at {clock_time(job.next_retry_at)}"
         lines.append(f"{job.type} {when}" + (f", attempt {job.attempts + 1}: {job.error}" if job.error else ""))
     if instance.status not in GONE:
         vanished = instance.error is not None and instance.error.code == "INSTANCE_VANISHED"
-        looked = "last looked for in vain at" if vanished else "last seen at"
+        looked = "last looked up without success at" if vanished else "last seen at"
         seen = "not seen yet" if instance.last_seen_at is None else f"{looked} {clock_time(instance.last_seen_at)}"
         lines.append(f"watched in every listing of the provider; {seen}" + (", too long ago" if instance.stale else ""))
-    if isinstance(told.provider, dict) and told.provider.get("breaker") not in {None, "CLOSED"}:
-        lines.append(f"the provider keeps failing ({told.provider.get('lastFailure')}) and is asked again by and by")
+    if isinstance(why_report.provider, dict) and why_report.provider.get("breaker") not in {None, "CLOSED"}:
+        lines.append(
+            f"the provider keeps failing ({why_report.provider.get('lastFailure')}) and is retried with growing pauses"
+        )
     return lines
 
 

@@ -30,7 +30,7 @@ from corral_client.orders import Order
 commands = typer.Typer()
 
 _SSH: Final = re.compile(r"ssh(?: -p [0-9]{1,5})? [A-Za-z0-9_.-]+@[A-Za-z0-9][A-Za-z0-9.:-]*(?: -p [0-9]{1,5})?")
-"""What is run from here: an option such as ProxyCommand in it would run a stranger's program."""
+"""The only form that is run: an option such as ProxyCommand would run any program."""
 
 LONGEST_WAIT_SECONDS: Final = 26 * 3600.0
 """With --until-available: longer than the service itself waits, so that its reason is shown."""
@@ -56,7 +56,7 @@ def create(
         str | None,
         typer.Option(metavar="DURATION", help="Wait so long for capacity, such as 2h or 30m; 0 fails at once."),
     ] = None,
-    webhook: Annotated[str | None, typer.Option(help="Address that is told of changes.")] = None,
+    webhook: Annotated[str | None, typer.Option(help="Address that receives events.")] = None,
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until it is ready.")] = True,
     timeout: Timeout = None,
     plan: Annotated[bool, typer.Option("--plan", help="Only print what would be chosen.")] = False,
@@ -174,7 +174,7 @@ def show_instance(instance: Instance, *, json: bool) -> None:
     if json:
         print_json(instance)
         return
-    ways = instance.connection_details
+    access = instance.connection_details
     facts = {
         "name": instance.name,
         "id": instance.id,
@@ -187,9 +187,9 @@ def show_instance(instance: Instance, *, json: bool) -> None:
         "created": clock_time(instance.created_at),
         "ready": None if instance.ready_at is None else clock_time(instance.ready_at),
         "error": None if instance.error is None else f"{instance.error.code}: {instance.error.message}",
-        "ssh": ways.ssh,
-        "jupyter": ways.jupyter,
-        "terminal": ways.web_terminal,
+        "ssh": access.ssh,
+        "jupyter": access.jupyter,
+        "terminal": access.web_terminal,
         **{f"port {mapping.port}": mapping.endpoint for mapping in instance.port_mappings},
     }
     for label, value in facts.items():

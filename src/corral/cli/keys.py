@@ -1,4 +1,4 @@
-"""API keys: made, listed and revoked in the database itself, whether or not the service runs."""
+"""API keys: created, listed and revoked in the database, whether or not the service runs."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from corral.domain.timestamps import iso
 if TYPE_CHECKING:
     from corral.store.session.database import Database
 
-commands = typer.Typer(name="keys", help="API keys: who may call the service.", no_args_is_help=True)
+commands = typer.Typer(name="keys", help="API keys: create, list and revoke them.", no_args_is_help=True)
 
 T = TypeVar("T")
 
 
 @commands.command()
 def create(
-    name: Annotated[str, typer.Argument(help="Whose key it is; shown in `corral keys ls` and in the audit log.")],
+    name: Annotated[str, typer.Argument(help="The name of its user; shown in `corral keys ls` and in the audit log.")],
     role: Annotated[
         Access, typer.Option(help="viewer reads; operator also acts on instances; admin also on caches and jobs.")
     ] = Access.VIEWER,

@@ -1,4 +1,4 @@
-"""`corral start`, `stop`, `restart` and `rm`: what is done to instances that exist, through the SDK."""
+"""`corral start`, `stop`, `restart` and `rm`: actions on existing instances, through the SDK."""
 
 from __future__ import annotations
 
@@ -62,29 +62,29 @@ def remove(
     json: Json = False,
     url: Url = DEFAULT_URL,
 ) -> None:
-    """Delete instances. The service goes on until the provider confirms that each is gone."""
+    """Delete instances. The service continues until the provider confirms that each is gone."""
     _do(names, lambda c, i: c.instances.delete(i), Aim.GONE, wait=wait, timeout=timeout, json=json, url=url)
 
 
 def _do(names: Sequence[str], ask: Ask, aim: Aim, *, wait: bool, timeout: float | None, json: bool, url: str) -> None:
-    """Ask for all of them, then wait for each; with *json* print the instances, or the receipts without a wait."""
+    """Request all of them, then wait for each; with *json* print the instances, or the receipts without a wait."""
     with connect(url) as client:
-        found = [client.instances.get(named) for named in names]  # all of them, before anything is asked
+        found = [client.instances.get(named) for named in names]  # all of them, before anything is requested
         asked = [ask(client, instance.id) for instance in found]
         if not wait:
             if json:
                 print_json([handle.action for handle in asked])
             else:
                 for instance, handle in zip(found, asked, strict=True):
-                    print_line(_told(instance, handle.action.status if handle.action else instance.status))
+                    print_line(_line(instance, handle.action.status if handle.action else instance.status))
             return
         done = [wait_live(client, handle.id, aim, timeout=timeout, url=url) for handle in asked]
     if json:
         print_json(done)
     else:
         for instance in done:
-            print_line(_told(instance, "gone" if instance.is_gone else instance.status))
+            print_line(_line(instance, "gone" if instance.is_gone else instance.status))
 
 
-def _told(instance: Instance, status: str) -> str:
+def _line(instance: Instance, status: str) -> str:
     return f"{instance.name} ({instance.id}) is {status}"

@@ -33,7 +33,7 @@ EXIT_CODES: Final[Mapping[type[errors.CorralError], int]] = {
     errors.ShuttingDownError: 1,
     errors.OverloadedError: 1,
 }
-"""What the shell is told, by the nearest kind of error of the service; `exits.py` has those of its clients."""
+"""Exit codes by the nearest class of the service's errors; `exit_codes.py` has those of the SDK."""
 
 cli = typer.Typer(
     name="corral",
@@ -67,18 +67,20 @@ def serve(
     settings = configured.settings
     output = configure_logging(settings.log.level, queued=True)
 
-    def say(message: str) -> None:
+    def print_queued(message: str) -> None:
         """Print through the log's queue: in order, and without blocking."""
         if output is not None:
             output.write(message + "\n")
 
     if settings.provider.api_key is None:
-        say("NOVITA_API_KEY is not set: instances of the built-in provider simulator are managed, nothing is billed.")
+        print_queued(
+            "NOVITA_API_KEY is not set: instances of the built-in provider simulator are managed, nothing is billed."
+        )
     uvloop.run(
         bootstrap.serve(
             settings,
             role,
-            on_ready=lambda address: say(f"Corral {__version__} serves on {address}"),
+            on_ready=lambda address: print_queued(f"Corral {__version__} serves on {address}"),
             dropped_log_lines=lambda: 0 if output is None else output.take_dropped(),
         )
     )
@@ -105,9 +107,9 @@ def migrate() -> None:
         async with database_setup.opened_database(settings, SystemClock()) as (target, _):
             applied = await database_setup.migrate_database(target)
         for step in applied:
-            _say(f"applied {step.number:04} {step.name.replace('_', ' ')}")
+            _print(f"applied {step.number:04} {step.name.replace('_', ' ')}")
         if not applied:
-            _say("the database is up to date")
+            _print("the database is up to date")
 
     uvloop.run(run())
 
@@ -121,7 +123,7 @@ def sim(context: typer.Context) -> None:
 @cli.command()
 def version() -> None:
     """Print the version."""
-    _say(__version__)
+    _print(__version__)
 
 
 def main() -> None:
@@ -146,5 +148,5 @@ def _exit_code(command: Callable[[], object]) -> int:
     return 0
 
 
-def _say(message: str) -> None:
+def _print(message: str) -> None:
     print(message, flush=True)

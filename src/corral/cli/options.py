@@ -14,14 +14,14 @@ from corral_client.client import DEFAULT_URL, URL_VARIABLE
 from corral_client.models import GONE
 
 RETRIES = 2
-"""A person who waits for an answer would rather be told soon."""
+"""A person waits for the command, so it fails early."""
 
 COMPLETE_WITHIN_SECONDS = 2.0
-"""Who presses Tab waits for no service that is away."""
+"""Completion must not wait for a service that cannot be reached."""
 
 
 def _offered(context: typer.Context, offer: Callable[[Client], Iterable[tuple[str, str]]]) -> list[tuple[str, str]]:
-    """What to offer at a press of Tab, each with a word about it; nothing when the service does not answer."""
+    """Completions with a description each; empty when the service does not answer."""
     url = context.params.get("url")
     try:
         with Client(url, timeout=COMPLETE_WITHIN_SECONDS, max_retries=0) as client:
@@ -63,7 +63,7 @@ Url = Annotated[str, typer.Option("--url", envvar=URL_VARIABLE, help="Where the 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 Named = Annotated[str, typer.Argument(metavar="NAME", help="Name or id.", autocompletion=offered_names)]
 Names = Annotated[list[str], typer.Argument(metavar="NAME...", help="Names or ids.", autocompletion=offered_names)]
-Timeout = Annotated[float | None, typer.Option(help="Most seconds to wait; the work goes on after that.", min=0)]
+Timeout = Annotated[float | None, typer.Option(help="Most seconds to wait; the service continues after that.", min=0)]
 
 __all__ = ["DEFAULT_URL", "Json", "Named", "Names", "Timeout", "Url", "connect"]
 

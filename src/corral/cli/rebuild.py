@@ -26,7 +26,7 @@ def rebuild(
     ] = False,
     installation: Annotated[
         str | None,
-        typer.Option(metavar="MARK", help="Whose machines, where the account has those of several installations."),
+        typer.Option(metavar="MARK", help="The installation, where the account has machines of several."),
     ] = None,
     json: Json = False,
 ) -> None:
@@ -55,7 +55,7 @@ def rebuild(
     for line in _summary(plan, dry_run=dry_run):
         print_note(line)
     if plan.to_record:
-        print_note("What the provider does not tell, and is lost:")
+        print_note("What the provider does not know, and is lost:")
         for lost in unknowable():
             print_note(f"  - {lost}")
 

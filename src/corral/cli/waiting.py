@@ -1,4 +1,4 @@
-"""Waiting for an instance on a terminal: one live line. Without a terminal: silence until it is over."""
+"""Waits for an instance: with one live line on a terminal, without output elsewhere."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from corral_client.models import HealthCheck
 
 
 class LiveLine:
-    """How far an instance is, drawn anew several times a second so that its time moves."""
+    """The progress of an instance, redrawn several times a second so that its time advances."""
 
     def __init__(self, aim: Aim, clock: Clock) -> None:
         self._aim = aim
@@ -64,7 +64,7 @@ def wait(client: Client, named: str, aim: Aim, *, timeout: float | None, url: st
     """
     The instance, once it is where *aim* says.
 
-    An interruption leaves the work as it is, says how to come back, and exits with 130.
+    An interruption does not affect the service; it prints how to wait again, and exits with 130.
     """
     last: Progress | None = None
     line = LiveLine(aim, SystemClock())
@@ -84,13 +84,13 @@ def wait(client: Client, named: str, aim: Aim, *, timeout: float | None, url: st
 
 
 def _asked_at(instance: Instance) -> datetime:
-    """When what is waited for was asked: the first step of the present operation."""
+    """When the operation was requested: the first step of the present operation."""
     steps = instance.operation.phases.values() if instance.operation is not None else ()
     return min(steps, default=instance.created_at)
 
 
 def _checks(checked: HealthCheck) -> str:
-    """Which ports answer, and what the others said last."""
+    """Which ports answer, and the last error of the others."""
     return ", ".join(
         f"port {endpoint.port} {endpoint.status}"
         + ("" if endpoint.error is None else f" ({clean(endpoint.error.message)})")
@@ -103,7 +103,7 @@ def _come_back(named: str, instance: Instance | None, aim: Aim, url: str) -> str
     place = "" if url == "http://127.0.0.1:3000" else f" --url {url}"
     match aim:
         case Aim.READY:
-            # One that was only started has a disk somebody may want.
+            # One that was only started has a disk that may be needed.
             made = instance is None or instance.operation is None or instance.operation.kind == "create"
             give_up = f"Give it up with: corral {'rm' if made else 'stop'} {named}{place}"
             return f"Still at work. Come back with: corral wait {named}{place}\n{give_up}"
