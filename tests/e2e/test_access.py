@@ -165,12 +165,12 @@ async def test_every_route_admits_the_right_roles(bound: tuple[str, Running], ke
     wrong = []
     for needed, routes in NEEDED.items():
         for route in routes:
-            for who, sent in headers.items():
+            for caller, sent in headers.items():
                 status = await _status(corral, route, sent)
-                allowed = who in ALLOWED[needed] or (who == "none" and where == "loopback")
-                expected = "let in" if allowed else 401 if who in {"none", "bad"} else 403
+                allowed = caller in ALLOWED[needed] or (caller == "none" and where == "loopback")
+                expected = "let in" if allowed else 401 if caller in {"none", "bad"} else 403
                 if ("let in" if status not in {401, 403} else status) != expected:
-                    wrong.append(f"{route} {who}: {status}, not {expected}")
+                    wrong.append(f"{route} {caller}: {status}, not {expected}")
 
     assert served ^ (listed - HIDDEN) == set()
     assert wrong == []

@@ -38,7 +38,7 @@ class ServedApiWithProvider:
         found: dict[str, Any] = answer.json
         return found
 
-    async def foreign(self, name: str = "somebody-elses", **fields: object) -> str:
+    async def foreign(self, name: str = "foreign-instance", **fields: object) -> str:
         return await self.sim.create(name, **{"clusterId": HONG_KONG, "productId": PRODUCT, **fields})
 
     async def managed(

@@ -73,7 +73,7 @@ async def stage(
     key: str = KEY,
     **more: object,
 ) -> AsyncGenerator[tuple[Simulated, Guarding, RacingClock]]:
-    """A simulator and a client whose clocks go together."""
+    """A simulator and a client with one clock."""
     async with start_simulator(keys=keys, stock=2000) as sim:
         sim.set(**(quirks or {}), **more)
         clock = RacingClock(also=sim.advance)
@@ -224,7 +224,7 @@ async def test_a_wrong_state_is_an_unknown_outcome(reason: str) -> None:
 
 
 async def test_private_images_by_id_or_by_login() -> None:
-    """The id is sent first; where it is refused, the login that was read anew."""
+    """The id is sent first; where it is refused, the login, which is read again."""
     private = replace(TEMPLATE, image_auth_id="3f0c9d0e")
     async with stage(image_auth_id="refused") as (sim, parts, clock):
         with pytest.raises(CloudRefusedError) as refused:

@@ -148,7 +148,7 @@ async def test_the_sync_client_has_the_same_surface(corral: Running) -> None:
 
 
 async def test_both_clients_offer_the_same() -> None:
-    """Whoever knows one knows the other."""
+    """Both clients have the same methods."""
     alone = Client(f"http://127.0.0.1:{unused_port()}")
     surfaces = [
         {(noun, verb) for noun in vars(client) if not noun.startswith("_") for verb in _public(getattr(client, noun))}

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 BLOCKING = (sync, sync_instances)
 AWAITED = (client, events, instances, resources)
 AS_ELSEWHERE = {"InstanceHandle", "LoopThread"}
-"""Classes whose methods say "as `client.instances.…`", or that are not for callers."""
+"""Classes with methods that say "as `client.instances.…`", or that are not for callers."""
 
 
 def documented(*modules: Any) -> Iterator[tuple[str, str]]:
@@ -99,7 +99,7 @@ async def test_examples_with_an_event_loop(corral: Running, doc: str) -> None:
 
 
 async def test_every_method_has_an_example() -> None:
-    """Whoever asks an editor for help sees how it is used."""
+    """An editor's help shows how it is used."""
     without = {name for name, doc in documented(*BLOCKING) if ">>>" not in doc}
 
     methods = {name for name in without if "." in name and name.split(".")[0] not in AS_ELSEWHERE}

@@ -1,4 +1,4 @@
-"""The dashboard's files: who may run what in them, and that they ask nobody but us."""
+"""The dashboard's files: their content policy, and that they load nothing from other hosts."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ async def service(database: Database) -> AsyncGenerator[Service]:
     ],
 )
 async def test_every_part_is_served_under_the_strictest_policy(service: Service, path: str, media_type: str) -> None:
-    """A browser runs our own script and nothing else, even if somebody smuggles markup into a name."""
+    """A browser runs our own script and nothing else, even with markup in a name."""
     answer = await service.ask("GET", path)
 
     assert answer.status == 200
@@ -93,7 +93,7 @@ async def test_every_part_is_served_under_the_strictest_policy(service: Service,
 
 @pytest.mark.parametrize("path", PARTS)
 async def test_an_unchanged_part_is_not_sent_again(service: Service, path: str) -> None:
-    """Browsers ask every time, so that an upgrade shows at once, and are told that nothing changed."""
+    """Browsers revalidate every time, so that an upgrade shows at once, and get 304 when nothing changed."""
     tag = (await service.ask("GET", path)).headers["etag"]
 
     again = await service.ask("GET", path, headers={"if-none-match": f'W/{tag}, "other"'})
@@ -110,7 +110,7 @@ async def test_an_unknown_part_gets_the_usual_error_shape(service: Service) -> N
 
 
 async def test_the_page_has_no_inline_script_and_loads_only_from_here(service: Service) -> None:
-    """The policy would block both; here it is caught before anybody sees a broken page."""
+    """The policy would block both; here it is caught before a page breaks."""
     page = Markup()
     page.feed((await service.ask("GET", "/")).body.decode())
 
@@ -124,7 +124,7 @@ async def test_the_page_has_no_inline_script_and_loads_only_from_here(service: S
 
 @pytest.mark.parametrize("path", [part for part in PARTS if part != "/dashboard/icon.svg"])
 async def test_no_part_names_another_host(service: Service, path: str) -> None:
-    """No font, script or picture from elsewhere: it works on a plane, and tells nobody who looks."""
+    """No font, script or picture from other hosts: it works offline, and no other host sees its users."""
     text = (await service.ask("GET", path)).body.decode()
 
     assert re.findall(r"(?:https?:)?//[a-z0-9-]+\.[a-z]+", text) == []
@@ -140,7 +140,7 @@ async def test_what_the_api_says_never_becomes_markup(service: Service, path: st
 
 
 async def test_the_script_uses_only_ids_that_the_page_has(service: Service) -> None:
-    """A renamed id fails here, not in somebody's browser."""
+    """A renamed id fails here, not in a browser."""
     page = Markup()
     page.feed((await service.ask("GET", "/")).body.decode())
     text = "".join([(await service.ask("GET", script)).body.decode() for script in SCRIPTS])

@@ -1,4 +1,4 @@
-"""The provider's oddities over HTTP: shapes, and every reading of what nobody knows."""
+"""The provider's quirks over HTTP: shapes, and every variant of undocumented behaviour."""
 
 from __future__ import annotations
 

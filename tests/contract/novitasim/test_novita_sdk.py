@@ -1,4 +1,4 @@
-"""A client that nobody here wrote, `novita-sdk` from PyPI, unchanged, against the simulator."""
+"""An independent client, `novita-sdk` from PyPI, unchanged, against the simulator."""
 
 from __future__ import annotations
 

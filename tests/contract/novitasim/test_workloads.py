@@ -30,7 +30,7 @@ async def endpoints(sim: Simulated, instance_id: str) -> dict[int, str]:
 
 
 async def up(sim: Simulated, behaviour: str) -> dict[int, str]:
-    """The endpoints of an instance that has just come up and behaves as told."""
+    """The endpoints of an instance that has just started, with this behaviour."""
     instance_id = await sim.create(envs=[{"key": "SIM_GUEST", "value": behaviour}])
     sim.advance(5)
     return await endpoints(sim, instance_id)
@@ -158,7 +158,7 @@ async def test_the_ports_of_a_removed_instance_are_closed_in_time(sim: Simulated
     where = await endpoints(sim, instance_id)
     await sim.ask("/gpu/instance/delete", {"instanceId": instance_id})
     sim.advance(5)
-    other = await up(sim, "healthy")  # opening a port closes what nobody needs
+    other = await up(sim, "healthy")  # opening a port closes unused ones
     assert (await get(session, other[8080]))[0] == 200
 
     with pytest.raises(aiohttp.ClientConnectorError):

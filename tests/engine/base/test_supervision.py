@@ -17,7 +17,7 @@ async def test_a_failing_task_is_restarted_with_growing_pauses() -> None:
 
     async def run() -> None:
         start_step.append(clock.monotonic())
-        raise ValueError("of no kind that anybody foresaw")
+        raise ValueError("of an unexpected kind")
 
     with structlog.testing.capture_logs() as lines:
         supervised = asyncio.create_task(supervise(BackgroundTask("fragile", run), clock))

@@ -1,4 +1,4 @@
-"""The throttle to the provider: who goes first, how many at once, and what if the shared budget is away."""
+"""The throttle to the provider: order, concurrency, and an unavailable rate limit store."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Result = TypeVar("Result")
 
 
 class UnreliableStore(MemoryRateLimitStore):
-    """A ledger that goes away when told."""
+    """A rate limit store that fails on request."""
 
     away = False
     asked = 0
@@ -135,7 +135,7 @@ async def test_a_delete_is_sent_while_as_many_creates_as_may_be_are_under_way(cl
 
 
 async def test_pages_of_a_list_and_other_reads_take_turns(clock: SteppedClock) -> None:
-    """Who asks after one instance does not wait for all pages that were asked for before, nor they for ever."""
+    """A lookup does not wait for all pages that were queued before, nor they for ever."""
     crowd = Crowd(Throttle(MemoryRateLimitStore(clock), fixed=100, clock=clock, metrics=Metrics()))
     for n in range(10):
         crowd.come(f"first {n}", change=False, is_page=True)
@@ -189,7 +189,7 @@ async def test_hanging_reads_do_not_keep_changes_back(clock: SteppedClock) -> No
 
 
 async def test_patience_ends(clock: SteppedClock) -> None:
-    """A caller is better told to come back than kept for an hour."""
+    """A caller gets Retry-After instead of waiting for an hour."""
     crowd = Crowd(Throttle(MemoryRateLimitStore(clock), fixed=1, clock=clock, metrics=Metrics()))
     for n in range(3):
         crowd.come(f"{n}", change=True)
@@ -272,14 +272,14 @@ async def test_an_error_reaches_every_waiter(clock: SteppedClock) -> None:
 
 
 async def test_processes_on_one_database_share_one_limit(database: Database, clock: SteppedClock) -> None:
-    """Four throttles, forty wishes each, thirty permits, four of them kept for others: together, not each."""
+    """Four throttles, forty creates each, thirty permits, four of them reserved: together, not each."""
     crowds = [
         Crowd(Throttle(DatabaseRateLimitStore(database), fixed=30, clock=clock, metrics=Metrics())) for _ in range(4)
     ]
     for crowd in crowds:
         for n in range(40):
             crowd.come(f"{n}", change=True)
-    await until(lambda: all(crowd.throttle._short for crowd in crowds), what="each throttle being told to wait")
+    await until(lambda: all(crowd.throttle._short for crowd in crowds), what="each throttle waiting")
     for crowd in crowds:
         await crowd.throttle.close()
         await asyncio.gather(*crowd.tasks)

@@ -35,7 +35,7 @@ async def event_names(engine: SteppedEngine, instance_id: InstanceId) -> list[st
 
 async def test_a_running_one_becomes_ready_without_another_create(engine: SteppedEngine) -> None:
     """It is inspected and checked like one of ours; the provider is asked for nothing but looks."""
-    theirs = await engine.sim.create("somebody-elses")
+    theirs = await engine.sim.create("foreign-instance")
     engine.sim.advance(10)
     adopted = await adopt(engine, theirs)
     ready = await engine.until(adopted.id, Phase.READY)
@@ -50,7 +50,7 @@ async def test_a_running_one_becomes_ready_without_another_create(engine: Steppe
 
 async def test_one_that_is_booting_is_followed_up(engine: SteppedEngine) -> None:
     """From wherever it is."""
-    adopted = await adopt(engine, await engine.sim.create("somebody-elses"))
+    adopted = await adopt(engine, await engine.sim.create("foreign-instance"))
 
     assert adopted.phase is Phase.STARTING
     await engine.until(adopted.id, Phase.READY)
@@ -58,25 +58,25 @@ async def test_one_that_is_booting_is_followed_up(engine: SteppedEngine) -> None
 
 async def test_it_is_deleted_by_the_providers_id(engine: SteppedEngine) -> None:
     """And only it: another of the same name is none of our business."""
-    theirs, twin = [await engine.sim.create("somebody-elses") for _ in range(2)]
+    theirs, twin = [await engine.sim.create("foreign-instance") for _ in range(2)]
     adopted = await adopt(engine, theirs)
     await engine.until(adopted.id, Phase.READY)
     await engine.request_delete(adopted.id)
     await engine.until(adopted.id, Phase.TERMINATED)
 
-    assert [machine.id for machine in engine.sim.instances("somebody")] == [twin]
+    assert [machine.id for machine in engine.sim.instances("foreign")] == [twin]
 
 
 async def test_one_that_comes_back_from_the_dead_is_deleted_again(engine: SteppedEngine) -> None:
-    """The provider may deny what it still bills; without our mark, only its id tells that it was ours."""
-    theirs = await engine.sim.create("somebody-elses")
+    """The provider may hide what it still bills; without our provider name, only its id shows that it was ours."""
+    theirs = await engine.sim.create("foreign-instance")
     adopted = await adopt(engine, theirs)
     await engine.until(adopted.id, Phase.READY)
-    engine.sim.fault("vanish", name="somebody", seconds=300)
+    engine.sim.fault("vanish", name="foreign", seconds=300)
     await engine.request_delete(adopted.id)
     await engine.until(adopted.id, Phase.TERMINATED)
     assert engine.sim.world.instances[theirs].removed_at() > engine.sim.now(), "it is denied, not removed"
     await engine.steps(40, seconds=10)
 
     assert await engine.phase(adopted.id) is Phase.TERMINATED
-    assert engine.sim.instances("somebody") == []
+    assert engine.sim.instances("foreign") == []

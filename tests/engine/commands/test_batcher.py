@@ -1,4 +1,4 @@
-"""Group commit: who goes together, and whose error is whose."""
+"""The batcher: which items are committed together, and which error belongs to which item."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from corral.engine.batcher import Batcher
 
 
 class Ledger:
-    """Commits when told to, and remembers the groups."""
+    """Commits when released, and remembers the groups."""
 
     def __init__(self) -> None:
         self.groups: list[list[int]] = []
@@ -32,7 +32,7 @@ async def turns(count: int = 5) -> None:
 
 
 async def test_alone_an_item_is_committed_at_once() -> None:
-    """Nobody waits for company."""
+    """A single item is not delayed."""
     ledger = Ledger()
     groups = Batcher[int, str](ledger.commit)
 
@@ -72,7 +72,7 @@ async def test_an_error_reaches_exactly_the_members_of_its_group() -> None:
 
 
 async def test_a_caller_that_leaves_does_not_break_the_others() -> None:
-    """Before its commit began it is left out; after, it is committed and nobody hears of it."""
+    """Before its commit began it is left out; after, it is committed without a waiter."""
     ledger = Ledger()
     ledger.open.clear()
     groups = Batcher[int, str](ledger.commit)

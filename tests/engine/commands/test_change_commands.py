@@ -69,7 +69,7 @@ def place(engine: SteppedEngine) -> tuple[str, str]:
 
 
 async def do(engine: SteppedEngine, command: str, instance_id: InstanceId) -> None:
-    """What somebody else does, past Corral."""
+    """What another user does, outside Corral."""
     status, _ = await engine.sim.ask(
         f"/gpu/instance/{command}", {"instanceId": (await engine.get(instance_id)).provider_id}
     )
@@ -77,7 +77,7 @@ async def do(engine: SteppedEngine, command: str, instance_id: InstanceId) -> No
 
 
 async def test_stop_start_restart_and_delete_one_after_the_other(engine: SteppedEngine, ready: InstanceId) -> None:
-    """Each is an operation that completes, and is told in its own words."""
+    """Each is an operation that completes, with its own events."""
     first = await engine.get(ready)
     road: dict[OperationKind, Phase] = {
         STOP: Phase.EXITED, START: Phase.READY, RESTART: Phase.READY, DELETE: Phase.TERMINATED,
@@ -104,7 +104,7 @@ async def test_stop_start_restart_and_delete_one_after_the_other(engine: Stepped
 
 
 async def test_of_many_starts_at_once_one_is_heard(engine: SteppedEngine, stopped: InstanceId) -> None:
-    """The others are told which operation is under way."""
+    """The other callers get the operation under way."""
     outcomes = await asyncio.gather(
         *(engine.changes.ask(START, stopped, CommandOptions(), CONTEXT) for _ in range(20)), return_exceptions=True
     )
@@ -138,7 +138,7 @@ async def test_an_answer_that_is_lost_changes_nothing_of_the_end(
 async def test_a_restart_too_quick_to_be_seen_is_believed_by_its_start(
     engine: SteppedEngine, ready: InstanceId
 ) -> None:
-    """The provider tells when it last started; nothing else shows that it was off."""
+    """The provider shows when it last started; nothing else shows that it was off."""
     engine.sim.set(restart_seconds=0.1)
     began = engine.clock.now()
     accepted = await engine.ask(RESTART, ready)
@@ -152,7 +152,7 @@ async def test_a_restart_too_quick_to_be_seen_is_believed_by_its_start(
 async def test_a_quick_restart_without_a_trace_is_believed_after_the_settle_time(
     database: Database, target: DatabaseTarget
 ) -> None:
-    """A provider that tells no times cannot be waited for for ever, nor asked twice."""
+    """A provider without start times must not be waited for for ever, nor called twice."""
     async with stepped_engine(database, target, extras_in_list=False, restart_seconds=0.1) as engine:
         instance_id = await engine.request_create()
         await engine.until(instance_id, Phase.READY)
@@ -224,7 +224,7 @@ async def test_a_start_without_a_gpu_fails_at_its_deadline_and_harms_nothing(
 async def test_an_account_that_cannot_pay_keeps_a_start_waiting_until_its_deadline(
     engine: SteppedEngine, ready: InstanceId
 ) -> None:
-    """It may be topped up meanwhile; the user is told why, in an event and at last in the error."""
+    """The balance may be topped up meanwhile; an event and finally the error say why."""
     await engine.step(10 * 3600)
     await engine.ask(STOP, ready)
     stopped = (await engine.until(ready, Phase.EXITED)).id
@@ -244,7 +244,7 @@ async def test_an_account_that_cannot_pay_keeps_a_start_waiting_until_its_deadli
 
 @pytest.mark.parametrize("sent", [True, False])
 async def test_a_stop_wins_over_a_start(engine: SteppedEngine, stopped: InstanceId, *, sent: bool) -> None:
-    """Whether or not the provider was already asked to start; within two looks nobody is billed any more."""
+    """Whether or not the start was already sent; within two listings nothing is billed any more."""
     start = await engine.ask(START, stopped)
     if sent:
         await engine.work()
@@ -260,7 +260,7 @@ async def test_a_stop_wins_over_a_start(engine: SteppedEngine, stopped: Instance
 async def test_a_start_that_takes_effect_after_the_stop_is_stopped_again(
     engine: SteppedEngine, stopped: InstanceId
 ) -> None:
-    """Somebody else's, or one of ours that was long under way: the goal decides."""
+    """A foreign change, or one of ours that was long under way: the goal decides."""
     await do(engine, "start", stopped)
     await engine.steps(8)
 

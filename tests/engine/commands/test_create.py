@@ -1,4 +1,4 @@
-"""Commands on the real database: all of a wish is recorded, or nothing of it."""
+"""Commands on the real database: a create is recorded completely or not."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ async def test_a_job_that_cannot_be_enqueued_leaves_no_instance(database: Databa
 
 
 async def test_concurrent_creates_are_committed_together(env: CommandEnv) -> None:
-    """A burst takes a few transactions; each wish gets its own answer."""
+    """A burst takes a few transactions; each create gets its own response."""
     await created(env)
     made = await asyncio.gather(*(created(env, f"n{n}") for n in range(300)))
 
@@ -135,7 +135,7 @@ def a_create(began: datetime, seconds: float) -> Operation:
 
 
 async def test_the_estimate_is_the_median_of_those_before(env: CommandEnv) -> None:
-    """Once somebody became ready, four minutes is no longer the answer."""
+    """Once an instance became ready, four minutes is no longer the estimate."""
     async with env.database.connection() as connection:
         for seconds in (10.0, 50.0, 90.0):
             await ready_times.add("RTX 4090 24GB", a_create(env.clock.now(), seconds)).run(connection)
@@ -250,7 +250,7 @@ async def test_a_deletion_succeeds_among_other_writers(env: CommandEnv) -> None:
 
 @pytest.mark.parametrize("unknown", ["inst_nobody", "", "\x00", "x" * 5000, "a\nb"])
 async def test_what_is_not_there_cannot_be_deleted_or_read(env: CommandEnv, unknown: str) -> None:
-    """Whatever somebody puts into the path."""
+    """Whatever is in the path."""
     for ask in (env.delete, env.queries.instance, env.queries.operations_of):
         with pytest.raises(NotFoundError) as refusal:
             await ask(unknown)

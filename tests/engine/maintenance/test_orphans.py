@@ -144,7 +144,7 @@ async def test_one_that_got_a_record_meanwhile_is_not_claimed(engine: SteppedEng
 
 
 async def test_a_renamed_one_is_left_alone(engine: SteppedEngine) -> None:
-    """The direct look must show our mark too: somebody may have taken it over by another name."""
+    """The direct lookup must show our provider name too: it may have been renamed at the provider."""
     theirs = await lost(engine)
     await engine.step()
     machine = engine.sim.world.instances[theirs]
@@ -157,7 +157,7 @@ async def test_a_renamed_one_is_left_alone(engine: SteppedEngine) -> None:
 
 async def test_other_peoples_machines_are_no_orphans(engine: SteppedEngine) -> None:
     """Neither unmarked ones nor those of another Corral on the same account."""
-    await engine.sim.create("somebody-elses")
+    await engine.sim.create("foreign-instance")
     await engine.sim.create("corral-ffffff-inst-abc-1")
     await engine.step()
     await engine.step(2 * HOUR)

@@ -14,9 +14,9 @@ from corral.domain.lifecycle.tables import Phase
 from corral.store.server.target import DatabaseTarget
 from corral.store.session.database import Database
 
-TOLD = ("id", "name", "status")
+KEPT_FIELDS = ("id", "name", "status")
 """What decides which instance an answer is about, and where it is."""
-STRANGERS: list[dict[str, Any]] = [
+FOREIGN: list[dict[str, Any]] = [
     {"id": "a\0b", "name": "corral-000000-inst-1-1\0", "status": "run\0ning"},
     {"id": "x" * 5000, "name": "y" * 50_000, "status": "running"},
     {"id": "\u202e\U0001f600", "name": "\u202e", "status": "\U0001f600"},
@@ -108,7 +108,7 @@ def _odd(odd: Any) -> Garble:
 
 
 def _oddly(instance: dict[str, Any], odd: Any) -> dict[str, Any]:
-    return {key: value if key in TOLD else _filled(value, odd) for key, value in instance.items()}
+    return {key: value if key in KEPT_FIELDS else _filled(value, odd) for key, value in instance.items()}
 
 
 def _filled(value: Any, odd: Any) -> Any:
@@ -120,7 +120,7 @@ def _filled(value: Any, odd: Any) -> Any:
 def _with_strangers(installation: str) -> Garble:
     def garble(what: str, answer: Any) -> bytes:
         if what == "instances":
-            odd = [{**each, "name": str(each["name"]).replace("OURS", f"corral-{installation}")} for each in STRANGERS]
+            odd = [{**each, "name": str(each["name"]).replace("OURS", f"corral-{installation}")} for each in FOREIGN]
             answer = {"instances": [*answer["instances"], *odd], "total": int(answer["total"]) + len(odd)}
         return written(answer, plain=False)
 

@@ -51,7 +51,7 @@ def chosen(ranking: Ranking) -> list[tuple[str, str]]:
 
 
 async def test_regions_are_asked_at_once_and_each_only_once(market: Market) -> None:
-    """Wishes for other products of the same clusters need no call at all."""
+    """Creates of other products of the same clusters need no call."""
     market.provider.open.clear()
     requested = [
         market.request_create(),
@@ -98,7 +98,7 @@ async def test_a_failed_offer_is_left_out_at_once_and_for_three_minutes(market: 
 
 
 async def test_what_another_process_notes_counts_at_once_where_it_matters(market: Market, database: Database) -> None:
-    """Who is about to create asks for a plan; the first choice of a wish may be a second old."""
+    """The create call reads a new plan; the first choice of a request may be a second old."""
     best = (await market.catalog.candidates(market.request_create())).candidates[0]
     await FailedOffers(database).remember(best.offer, gpu_num=1, reason="no stock", now=market.clock.now())
 
@@ -131,7 +131,7 @@ async def test_an_unknown_product_is_reported_with_similar_names(market: Market)
 
 
 async def test_a_known_product_without_stock_is_reported_with_all_rejected_offers(market: Market) -> None:
-    """Out of stock is not the same as unknown, also when the regions asked do not list it at all."""
+    """Out of stock is not the same as unknown, also when the requested regions do not list it."""
     market.provider.set_stock(0)
     with pytest.raises(NotFoundError, match="no RTX 4090 24GB can be had for spot in CN-HK-01") as caught:
         await market.catalog.candidates(market.request_create())
@@ -164,7 +164,7 @@ async def test_a_known_product_without_stock_is_reported_with_all_rejected_offer
 
 
 async def test_one_region_that_cannot_be_asked_does_not_spoil_the_others(market: Market) -> None:
-    """It is told as rejected, and asked again the next time."""
+    """It is reported as rejected, and read again the next time."""
     market.provider.trouble["cn-hongkong-1"] = CloudTransientError("time-out")
     ranking = await market.catalog.candidates(market.request_create())
 
@@ -207,7 +207,7 @@ async def test_the_preferred_region_is_tried_first_then_the_list(market: Market)
 
 
 async def test_an_unknown_region_is_reported_with_the_known_ones(market: Market) -> None:
-    """Nobody knows the provider's region codes by heart."""
+    """Users need not know the provider's region codes."""
     with pytest.raises(SpecInvalidError) as caught:
         await market.catalog.products(region="MOON-01", billing_mode=BillingMode.SPOT)
 

@@ -1,4 +1,4 @@
-"""The fleet in numbers: what is told of now and of the past, judged by the provider's ledger."""
+"""Fleet metrics: present and past figures, judged by the provider's ledger."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ async def test_the_past_shows_when_instances_became_ready(engine: SteppedEngine,
 
 
 async def test_the_backlog_is_as_old_as_its_oldest_due_job(engine: SteppedEngine, fleet: Fleet) -> None:
-    """A job for later is pending, but nobody waits for it yet."""
+    """A job for later is pending, but not yet waiting."""
     async with engine.database.transaction() as connection:
         job = NewJob(type="monitor_instance", payload={"instanceId": "x"}, after=engine.observer.idle_interval)
         await engine.queue.add([job]).run(connection)
@@ -147,7 +147,7 @@ async def test_the_backlog_is_as_old_as_its_oldest_due_job(engine: SteppedEngine
 
 
 async def test_the_calls_of_all_processes_are_counted(database: Database, engine: SteppedEngine, fleet: Fleet) -> None:
-    """The budget is shared, so its use is told alike by a process that never calls."""
+    """The rate limit is shared, so a process without calls reports the same use."""
 
     def take(_raw: bytes | None, now: float) -> tuple[bytes, None]:
         state, _ = RateLimiter(None).take(RateLimiterState(), now, changes=7, reads=2)

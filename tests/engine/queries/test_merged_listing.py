@@ -91,7 +91,7 @@ async def calling(database: Database, *, ttl_seconds: int, retries: int = 3) -> 
             clock=clock,
             describer=a_describer(database, clock),
         )
-        await sim.create("somebody-elses")
+        await sim.create("foreign-instance")
         yield Roll(listing=listing, cloud=cloud, sim=sim, clock=clock, caches=caches)
 
 
@@ -108,7 +108,7 @@ async def test_a_provider_that_hangs_is_not_waited_for(database: Database) -> No
         assert warning is not None
         assert "did not answer in time; its part is as of" in warning
         assert seconds < LEAST_PATIENCE_SECONDS + QUICKLY_SECONDS
-        assert again_seconds < QUICKLY_SECONDS, "those who ask later wait for what is left of the same time"
+        assert again_seconds < QUICKLY_SECONDS, "later callers wait for the rest of the same time"
 
 
 async def test_a_provider_that_is_slower_than_the_last_time_is_waited_for(database: Database) -> None:
@@ -122,7 +122,7 @@ async def test_a_provider_that_is_slower_than_the_last_time_is_waited_for(databa
 
 
 async def test_a_failed_listing_without_waiters_is_not_an_unhandled_error(database: Database) -> None:
-    """It was told in the log as what it is; asyncio need not complain of an error that nobody took."""
+    """The error was logged; asyncio must not report it as never retrieved."""
     surprises: list[str] = []
     asyncio.get_running_loop().set_exception_handler(lambda _loop, context: surprises.append(str(context["message"])))
     async with calling(database, ttl_seconds=0, retries=1) as env:

@@ -117,7 +117,7 @@ async def test_without_a_known_machine_one_of_the_account_shows_that_the_filter_
         stepped_engine(database, target, after=engine, listed=False) as again,
     ):
         instance_id = await again.request_create()
-        for name in (None, "somebody-elses-machine"):
+        for name in (None, "foreign-instance-machine"):
             if name is not None:
                 await make_foreign(again, name)
             await without_listings(again, 35)

@@ -95,7 +95,7 @@ async def test_the_price_is_read_again_before_a_create_with_a_limit(engine: Step
 
 
 async def test_all_offers_short_waits_visibly_and_creates_once_one_is_left(engine: SteppedEngine) -> None:
-    """The request was accepted: it is tried again, and told once that it waits."""
+    """The request was accepted: it is tried again, and the wait is published once."""
     instance_id = await engine.request_create()
     sell_out(engine)
     await engine.steps(30)
@@ -132,7 +132,7 @@ async def test_an_offer_that_the_call_refused_is_tried_again_soon_after_it_is_in
 
 
 async def test_it_fails_at_the_deadline_with_what_it_waited_for(engine: SteppedEngine) -> None:
-    """Not with a time-out that says nothing."""
+    """Not with a timeout without a reason."""
     instance_id = await engine.request_create(minutes=20)
     sell_out(engine)
     failed = await engine.until(instance_id, Phase.FAILED, steps=50, seconds=30)

@@ -1,4 +1,4 @@
-"""From wish to ready and to gone again, over the real database and a simulated provider that can hurt."""
+"""From create to ready and deleted, over the real database and a simulated provider with faults."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from corral.store.session.database import Database
 from corral.store.tables import operations
 
 OURS = r"corral-[0-9a-f]{6}-(inst-[0-9a-z]+)-\d+"
-"""Groups provider names into wishes, for the simulator's ledger."""
+"""Groups provider names into create requests, for the simulator's ledger."""
 
 POLICY = Policy()
 
@@ -96,7 +96,7 @@ async def test_a_create_costs_one_create_call_and_one_lookup(engine: SteppedEngi
 
 async def test_what_is_paid_for_goes_before_what_is_not_bought_yet(engine: SteppedEngine) -> None:
     """
-    A machine that is seen running, and one that is to be deleted, do not wait behind a crowd of wishes.
+    A machine that is seen running, and one that is to be deleted, do not wait behind many creates.
 
     What is seen of one that is ready waits: it may be seen so a thousand times.
     """
@@ -121,7 +121,7 @@ async def test_what_is_paid_for_goes_before_what_is_not_bought_yet(engine: Stepp
 
 
 async def test_a_machine_that_does_not_answer_soon_is_asked_again_in_its_turn(engine: SteppedEngine) -> None:
-    """It overtook those who want new ones, so they are not to wait for it; then it is given all its time."""
+    """It overtook new creates, so they must not wait for it; then it gets all its time."""
     engine.sim.set(guest="hang")
     instance_id = await engine.request_create(replace(REQUEST, health=replace(REQUEST.health, timeout_ms=2000)))
     await engine.until(instance_id, Phase.STARTING)
@@ -212,7 +212,7 @@ async def test_a_create_in_doubt_says_so_until_the_doubt_is_resolved(
 
 
 async def test_a_clock_set_ahead_does_not_lead_to_a_second_create(database: Database, target: DatabaseTarget) -> None:
-    """However many listings there are by then: who looks knows by its own watch that it has not waited long enough."""
+    """However many listings there are by then: the observer's own timer shows that it has not waited long enough."""
     async with stepped_engine(database, target, list_lag_seconds=40) as engine:
         engine.sim.fault("lost_reply", on="create")
         instance_id = await engine.request_create()
@@ -228,7 +228,7 @@ async def test_a_clock_set_ahead_does_not_lead_to_a_second_create(database: Data
 
 
 async def test_deleting_a_create_in_doubt_finds_it_first(engine: SteppedEngine) -> None:
-    """Otherwise a machine nobody knows of would be billed for ever."""
+    """Otherwise an unknown machine would be billed for ever."""
     engine.sim.fault("lost_reply", on="create")
     instance_id = await engine.request_create()
     await engine.work()
@@ -333,7 +333,7 @@ async def test_too_slow_is_failed_and_heals_when_it_comes_up(database: Database,
 
 
 async def test_foreign_instances_are_never_touched(engine: SteppedEngine) -> None:
-    """Not even one whose name looks a little like ours."""
+    """Not even one with a name similar to ours."""
     foreign = [await engine.sim.create(name) for name in ("worker", "corral-demo", "corral-000000-inst-zz-1")]
     instance_id = await engine.request_create()
     await engine.until(instance_id, Phase.READY)
@@ -365,7 +365,7 @@ async def test_a_private_image_is_pulled_and_its_login_is_kept_nowhere(
 async def test_a_private_image_without_its_login_fails_with_the_reason(
     database: Database, target: DatabaseTarget
 ) -> None:
-    """A login that was deleted at the provider is told by its own code."""
+    """A login that was deleted at the provider has its own error code."""
     async with stepped_engine(database, target, image_auth_id="refused") as engine:
         private = {
             "Id": "999001",

@@ -90,7 +90,7 @@ async def test_the_id_of_a_new_machine_is_recorded_all_the_same(
 async def test_a_command_is_an_error_and_changes_nothing(
     engine: SteppedEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The caller learns that it failed; the operation under way goes on."""
+    """The caller gets an error; the operation under way continues."""
     instance_id = await engine.request_create()
     ready = await engine.until(instance_id, Phase.READY)
     with monkeypatch.context() as mutant:

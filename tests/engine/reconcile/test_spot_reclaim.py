@@ -35,7 +35,7 @@ async def events(engine: SteppedEngine) -> list[tuple[str, str]]:
 
 
 async def test_a_reclaim_notice_is_recorded_and_announced_once(engine: SteppedEngine, ready: InstanceId) -> None:
-    """An hour is enough to save one's work, for those who hear of it; the machine stays ready until then."""
+    """An hour is enough to save work after the notice; the machine stays ready until then."""
     quiet = await events(engine)
     engine.sim.fault("spot_notice", name="corral-", seconds=600)
     await engine.steps(5)
@@ -108,7 +108,7 @@ async def test_a_machine_that_its_user_stops_is_not_called_reclaimed(engine: Ste
 async def test_a_reclaimed_machine_that_is_removed_says_what_became_of_it(
     database: Database, target: DatabaseTarget
 ) -> None:
-    """Nobody knows whether the provider keeps it; if it does not, the instance has vanished."""
+    """It is not known whether the provider keeps it; if it does not, the instance has vanished."""
     async with stepped_engine(database, target, spot_end="removed") as engine:
         instance_id = await engine.request_create()
         await engine.until(instance_id, Phase.READY)

@@ -172,7 +172,7 @@ async def test_a_stop_refused_while_booting_is_repeated_when_the_machine_is_seen
 
 
 async def test_a_refusal_is_shown_as_error_and_event(engine: SteppedEngine, ready: InstanceId) -> None:
-    """A machine that cannot be deleted is a bill; the refusal is told once, and the delete goes on being sent."""
+    """A machine that cannot be deleted is billed; the refusal is published once, and the delete is repeated."""
     engine.sim.fault("deny", on="delete", count=None, message="locked by support")
     await engine.ask(DELETE, ready)
     await engine.work()

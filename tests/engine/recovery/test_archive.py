@@ -1,4 +1,4 @@
-"""A backup is whole, is taken from a running service, and is read all or not at all."""
+"""A backup is complete, is taken from a running service, and is imported completely or refused."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ async def empty(server: DatabaseTarget) -> AsyncGenerator[DatabaseTarget]:
 async def test_what_was_imported_is_what_was_exported(
     lines: list[bytes], target: DatabaseTarget, empty: DatabaseTarget
 ) -> None:
-    """Row by row, of every kind, also into a database whose installation had another mark."""
+    """Row by row, of every kind, also into a database of another installation id."""
     before = await content(target)
     header = await imported(empty, lines)
 
@@ -94,7 +94,7 @@ async def test_what_was_imported_is_what_was_exported(
 
 
 async def test_every_table_is_either_kept_or_can_be_learnt_again(database: Database) -> None:
-    """Whoever adds a table says which."""
+    """A new table must be named here."""
     async with database.connection() as connection:
         rows = await connection.fetch(
             "SELECT relname FROM pg_class WHERE relkind = 'r' AND relname LIKE 'corral\\_%'"
@@ -114,7 +114,9 @@ async def test_the_engine_and_the_log_continue_where_they_were(
     restored = await Database.connect(empty, most_connections=6)
     try:
         async with restored.connection() as connection:
-            assert await connection.fetchval("SELECT count(*) FROM corral_pgqueuer") == 1, "the receiver is still told"
+            assert await connection.fetchval("SELECT count(*) FROM corral_pgqueuer") == 1, (
+                "the event is still delivered"
+            )
             assert await connection.execute("DELETE FROM corral_pgqueuer") == "DELETE 1"
             assert await events.last(connection) == last
         async with stepped_engine(restored, empty, after=engine) as again:
@@ -130,7 +132,7 @@ async def test_the_engine_and_the_log_continue_where_they_were(
 
 
 async def test_only_an_empty_database_is_imported_into(lines: list[bytes], target: DatabaseTarget) -> None:
-    """Two memories do not mix; nobody's is overwritten."""
+    """Two databases are never mixed, and none is overwritten."""
     before = await content(target)
 
     with pytest.raises(GoalRefusedError, match="Corral is running on this database"):
@@ -168,7 +170,7 @@ BROKEN: dict[str, tuple[Callable[[bytes], bytes], str]] = {
     "another kind": (lambda line: line.replace(b'"instance"', b'"flock"', 1), "there is no kind 'flock'"),
     "a column too few": (lambda line: _without(line, "goal"), "'goal' is missing"),
     "a column too many": (lambda line: _changed(line, colour="red"), "'colour' is not known"),
-    "a phase nobody knows": (lambda line: _changed(line, phase="flying"), "flying"),
+    "an unknown phase": (lambda line: _changed(line, phase="flying"), "flying"),
     "a record that cannot be read": (lambda line: _changed(line, record={"id": "inst_2"}), "order"),
     "a record of another": (lambda line: _changed(line, id="inst_9"), "not agree with the columns"),
     "a value PostgreSQL refuses": (lambda line: _changed(line, created_at="yesterday-ish"), "timestamp"),
@@ -226,7 +228,7 @@ async def test_a_file_of_another_installation_is_refused_before_any_write(
     "line", [b'{"corral":"\xff"}', b'{"corral":"export","format":1,"x":' + b"[" * 3000, b"\x00" * 9000]
 )
 async def test_a_file_of_bytes_is_no_export(line: bytes, empty: DatabaseTarget) -> None:
-    """Whatever is given by mistake, it is told so, and in few words."""
+    """Any wrong file gets a short error."""
     with pytest.raises(MalformedError, match="line 1: this is not a file") as caught:
         await imported(empty, [line])
     assert len(str(caught.value)) < 500

@@ -1,4 +1,4 @@
-"""Whether a database goes on where the service left it, or came from elsewhere and may be older than the account."""
+"""Whether a database continues where the service left it, or is a copy that may be older than the account."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""After the loss of the database, the engine goes on with what the account shows."""
+"""After the loss of the database, the engine continues with what the account shows."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ async def engine(database: Database, target: DatabaseTarget) -> AsyncGenerator[S
 
 
 @asynccontextmanager
-async def anew(server: DatabaseTarget, lost: SteppedEngine) -> AsyncGenerator[SteppedEngine]:
-    """An engine over the same account whose database knows only what was rebuilt."""
+async def rebuilt_engine(server: DatabaseTarget, lost: SteppedEngine) -> AsyncGenerator[SteppedEngine]:
+    """An engine over the same account with a database that holds only what was rebuilt."""
     async with another(server) as target:
         database = await Database.connect(target, most_connections=12)
         try:
@@ -60,12 +60,12 @@ def rebuilding(engine: SteppedEngine, database: Database) -> Rebuilder:
     )
 
 
-async def rebuild(engine: SteppedEngine, database: Database, wished: str | None = None) -> RebuildPlan:
+async def rebuild(engine: SteppedEngine, database: Database, instance_id: str | None = None) -> RebuildPlan:
     at_work = rebuilding(engine, database)
-    picture = await at_work.plan(wished)
+    plan = await at_work.plan(instance_id)
     async with database.transaction() as connection:
-        await at_work.record(connection, picture)
-    return picture
+        await at_work.record(connection, plan)
+    return plan
 
 
 async def everything(engine: SteppedEngine) -> dict[str, Phase]:
@@ -77,8 +77,8 @@ async def everything(engine: SteppedEngine) -> dict[str, Phase]:
 async def test_machines_in_every_phase_are_recovered_and_continue(
     engine: SteppedEngine, server: DatabaseTarget
 ) -> None:
-    """Under their old ids; nothing is created or deleted for it, and strangers are not touched."""
-    foreign = await engine.sim.create("somebody-elses")
+    """Under their old ids; nothing is created or deleted for it, and foreign instances are not touched."""
+    foreign = await engine.sim.create("foreign-instance")
     other = await engine.sim.create("corral-ffffff-inst-zz-1")
     ready, stopped, gone = [await engine.request_create() for _ in range(3)]
     for each in (ready, stopped, gone):
@@ -91,7 +91,7 @@ async def test_machines_in_every_phase_are_recovered_and_continue(
     await engine.until(booting, Phase.STARTING)
     before = engine.sim.calls()["endpoints"]
     price = (await engine.get(ready)).placement
-    async with anew(server, engine) as again:
+    async with rebuilt_engine(server, engine) as again:
         await again.until(booting, Phase.READY)
         await again.until(ready, Phase.READY)
 
@@ -110,15 +110,15 @@ async def test_machines_in_every_phase_are_recovered_and_continue(
 async def test_a_second_machine_of_an_instance_is_kept_and_reported(
     engine: SteppedEngine, server: DatabaseTarget
 ) -> None:
-    """Which one is in use nobody knows any more; left without a record, it would be deleted as a duplicate."""
-    wished = await engine.request_create()
-    first = await engine.until(wished, Phase.READY)
+    """It is not known which one is in use; without a record, it would be deleted as a duplicate."""
+    instance_id = await engine.request_create()
+    first = await engine.until(instance_id, Phase.READY)
     second = await engine.sim.create(f"corral-{engine.installation}-inst-1-2")
     engine.sim.advance(10)
-    async with anew(server, engine) as again:
+    async with rebuilt_engine(server, engine) as again:
         await again.steps(20)
         found = await everything(again)
-        kept = await again.get(wished)
+        kept = await again.get(instance_id)
         async with again.database.connection() as connection:
             other = await instances.load(connection, str(first.provider_id))
 
@@ -131,17 +131,17 @@ async def test_a_second_machine_of_an_instance_is_kept_and_reported(
 
 async def test_a_record_from_before_its_machine_is_joined_to_it(engine: SteppedEngine) -> None:
     """As after an older backup: no second machine is made."""
-    wished = await engine.request_create()
-    before_ready = await engine.get(wished)
-    ready = await engine.until(wished, Phase.READY)
+    instance_id = await engine.request_create()
+    before_ready = await engine.get(instance_id)
+    ready = await engine.until(instance_id, Phase.READY)
     async with engine.database.transaction() as connection:
-        present = await engine.get(wished)
+        present = await engine.get(instance_id)
         older = replace(before_ready, generation=present.generation)
         assert await instances.update(older, wake_at=None).run(connection)
-    picture = await rebuild(engine, engine.database)
-    joined = await engine.until(wished, Phase.READY)
+    plan = await rebuild(engine, engine.database)
+    joined = await engine.until(instance_id, Phase.READY)
 
-    assert [one.finding.outcome for one in picture.found] == [RebuildOutcome.JOINED]
+    assert [one.finding.outcome for one in plan.found] == [RebuildOutcome.JOINED]
     assert joined.provider_id == ready.provider_id
     assert len(engine.sim.instances("inst-1")) == 1
     assert engine.sim.calls()["endpoints"]["create"]["total"] == 1
@@ -149,16 +149,16 @@ async def test_a_record_from_before_its_machine_is_joined_to_it(engine: SteppedE
 
 async def test_rebuilding_again_changes_nothing(engine: SteppedEngine) -> None:
     """What is known is left as it is; looking alone writes nothing either."""
-    wished = await engine.request_create(REQUEST)
-    before = await engine.until(wished, Phase.READY)
-    picture = await rebuild(engine, engine.database)
+    instance_id = await engine.request_create(REQUEST)
+    before = await engine.until(instance_id, Phase.READY)
+    plan = await rebuild(engine, engine.database)
 
-    assert picture.to_record == []
-    assert await engine.get(InstanceId(wished)) == before
+    assert plan.to_record == []
+    assert await engine.get(InstanceId(instance_id)) == before
 
 
 class ShortSighted(NovitaCloud):
-    """An account whose list changes too fast to be read to its end."""
+    """An account with a list that changes too fast to be read to its end."""
 
     async def instances(self) -> Listing:
         return replace(await super().instances(), complete=False)

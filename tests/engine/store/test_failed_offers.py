@@ -49,7 +49,7 @@ async def test_old_failures_are_removed_as_others_come(database: Database) -> No
 
 
 async def test_the_fewest_gpus_that_were_refused_count_each_for_their_own_time(database: Database) -> None:
-    """A shortage of eight says nothing about one, and does not lengthen a shortage of one."""
+    """A shortage of eight does not imply one of one, and does not lengthen a shortage of one."""
     offers = FailedOffers(database)
     await offers.remember(OFFER, gpu_num=1, reason="no stock", now=NOW)
     await offers.remember(OFFER, gpu_num=8, reason="no stock", now=NOW + timedelta(minutes=2))

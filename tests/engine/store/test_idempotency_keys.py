@@ -1,4 +1,4 @@
-"""Idempotency keys on the real database: who holds one, for how long, and what is kept under it."""
+"""Idempotency keys on the real database: which request holds one, for how long, and what is stored."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ async def found(database: Database, now: datetime = NOW) -> KeyRow | None:
 
 
 async def test_keys_asked_for_together_get_each_their_own_answer(database: Database) -> None:
-    """They are read with one statement; nobody may get what belongs to another."""
+    """They are read with one statement; no request may get the response of another."""
     await settled(database, await claimed(database, "a"), DONE)
     await claimed(database, "b")
     keys = IdempotencyKeys(database, SteppedClock(NOW))
@@ -89,7 +89,7 @@ async def test_the_claim_of_a_dead_process_is_free_after_a_while(database: Datab
 
 
 async def test_an_answer_is_not_kept_over_a_claim(database: Database) -> None:
-    """The key is somebody else's; what is theirs is told."""
+    """The key belongs to another request, and the error says which."""
     mine = KeyRow(key="k", fingerprint=b"other", answer=DONE)
     await claimed(database)
     async with database.transaction() as connection:

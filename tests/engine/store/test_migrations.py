@@ -1,4 +1,4 @@
-"""The schema is brought up to date, once, by whoever comes first."""
+"""The schema is migrated once, by the first process."""
 
 from __future__ import annotations
 

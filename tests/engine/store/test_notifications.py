@@ -102,7 +102,7 @@ async def test_a_change_is_announced_on_commit_only(database: Database, processe
 
 
 async def test_a_written_instance_is_forgotten_everywhere(database: Database, processes: list[Process]) -> None:
-    """Whoever writes it, one at a time or many: no process shows what it was before."""
+    """After a write, of one instance or many, no process shows the previous state."""
     room = EventEnv(database, processes[0].clock)
     written, _ = await room.create("a1", "b2")
     for process in processes:
@@ -189,7 +189,7 @@ async def test_a_quiet_connection_is_tried_now_and_then(database: Database, proc
 
 
 async def test_what_is_not_a_notice_is_passed_over(database: Database, processes: list[Process]) -> None:
-    """Anybody may write on the channel; nobody may stop us with it."""
+    """Any client may write to the channel; no message may stop the listener."""
     processes[0].fill()
     async with database.connection() as connection:
         for payload in ("", "nonsense", "[1]", "{}", '{"topic":[],"key":1}', '{"topic":"other","key":"a"}'):
@@ -201,7 +201,7 @@ async def test_what_is_not_a_notice_is_passed_over(database: Database, processes
 
 
 async def test_a_notice_names_a_thing_and_is_short(database: Database) -> None:
-    """PostgreSQL would refuse it too, but in the middle of somebody's transaction and in its own words."""
+    """PostgreSQL would refuse it too, but inside a caller's transaction and with its own message."""
     async with database.connection() as connection:
         with pytest.raises(ValueError, match="too long: name the thing"):
             await notify(connection, "cache.products", "x" * 8000)

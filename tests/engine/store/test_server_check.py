@@ -43,7 +43,7 @@ def refusing_tls() -> AbstractAsyncContextManager[int]:
 
 
 def demanding_password() -> AbstractAsyncContextManager[int]:
-    """A server that does not believe anybody, in PostgreSQL's words."""
+    """A server that refuses every login, with PostgreSQL's message."""
     fields = b'SFATAL\0VFATAL\0C28P01\0Mpassword authentication failed for user "someone"\0\0'
     return _answering(b"E" + struct.pack("!i", len(fields) + 4) + fields)
 
@@ -51,7 +51,7 @@ def demanding_password() -> AbstractAsyncContextManager[int]:
 @pytest.mark.parametrize("round_robin", [False, True])
 @pytest.mark.parametrize("size", [2, 5])
 async def test_transaction_pooling_is_refused(target: DatabaseTarget, size: int, *, round_robin: bool) -> None:
-    """Session locks and LISTEN would silently stop to work: two leaders, and caches that are never told of changes."""
+    """Session locks and LISTEN would silently stop to work: two leaders, and caches that miss changes."""
     async with pooling(target, "transaction", size, round_robin=round_robin) as url:
         with pytest.raises(SettingsError, match="transaction pooling"):
             await check_server(DatabaseTarget(url=url))

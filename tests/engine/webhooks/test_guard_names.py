@@ -1,4 +1,4 @@
-"""Where webhooks may go, judged by what a name stands for."""
+"""Where webhooks may go, judged by the addresses of a name."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def guard(names: Names, *, clock: SteppedClock | None = None, allow_private: boo
     "answer", [["127.0.0.1"], ["10.0.0.1", "fd00:ec2::254"], ["::ffff:169.254.169.254"], ["fe80::1%2"]]
 )
 async def test_a_name_for_an_inner_address_is_refused(answer: list[str]) -> None:
-    """At create time the caller can still be told."""
+    """At create time the caller still gets the error."""
     problem = await guard(Names(answer)).problem("https://hooks.example/corral", field="webhookUrl")
 
     assert problem is not None

@@ -25,4 +25,4 @@ async def test_a_large_fleet_lives_on_a_small_budget(short_dir: Path) -> None:
 
     assert report.trouble == [], report
     assert report.looks["complete"] > 0
-    assert min(report.asked[what] for what in ("create", "delete", "stop")) > 0, "nobody asked for anything"
+    assert min(report.asked[what] for what in ("create", "delete", "stop")) > 0, "nothing was requested"

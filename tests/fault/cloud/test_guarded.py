@@ -150,7 +150,7 @@ async def test_a_silent_provider_is_reported_before_any_call_has_timed_out() -> 
 
     assert idle
     assert reachable == [True, True, False]
-    assert after, "a call that was called off says nothing about the provider"
+    assert after, "a cancelled call proves nothing about the provider"
 
 
 async def test_a_pause_of_minutes_is_left_to_the_caller() -> None:

@@ -74,6 +74,6 @@ async def test_a_frozen_database_is_503_within_ten_seconds_and_reported(short_di
         "the database does not answer",
     )
     assert later[0] == 503
-    assert later[1] < 1, "once known, it is said at once"
+    assert later[1] < 1, "once known, it is reported at once"
     assert after.status == 201
     assert service.process.returncode == 0

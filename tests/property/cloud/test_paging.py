@@ -29,15 +29,15 @@ class PagedList:
         script: Callable[[PagedList], None] = lambda _: None,
     ) -> None:
         self.living = [f"i{n}" for n in range(count)]
-        self.born = count
+        self.created = count
         self.base, self.cap, self.newest_first, self.shows_order = base, cap, newest_first, shows_order
         self.counts, self.below_base, self.script = counts, below_base, script
         self.always = set(self.living)
         self.calls = 0
 
     def create(self) -> None:
-        self.living.append(f"i{self.born}")
-        self.born += 1
+        self.living.append(f"i{self.created}")
+        self.created += 1
 
     def delete(self, place: int) -> None:
         if self.living:

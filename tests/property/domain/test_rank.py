@@ -35,7 +35,7 @@ products = st.builds(
     spot_micro_usd=PRICES,
     on_demand_micro_usd=PRICES,
 )
-shelves = st.lists(
+stocks = st.lists(
     st.builds(
         lambda region, **more: RegionStock(region=region, cluster=find_cluster(region, CLUSTERS), **more),
         region=st.sampled_from(REGIONS),
@@ -43,7 +43,7 @@ shelves = st.lists(
         unreachable_because=st.sampled_from([None, None, None, "time-out"]),
     ),
     max_size=5,
-    unique_by=lambda shelf: shelf.region.casefold(),
+    unique_by=lambda region_stock: region_stock.region.casefold(),
 )
 requested = st.builds(
     PlacementRequest,
@@ -63,7 +63,7 @@ offers = st.builds(
 shortages = st.dictionaries(offers, st.integers(min_value=1, max_value=8))
 
 
-@given(requested, shelves, shortages)
+@given(requested, stocks, shortages)
 def test_every_region_and_product_is_taken_or_explained(
     request: PlacementRequest, stock: list[RegionStock], failed: Shortages
 ) -> None:
@@ -85,18 +85,18 @@ def test_every_region_and_product_is_taken_or_explained(
         assert {found for r, found, m in reported if (r, m) == (region, mode)} == (named or {None})
 
 
-@given(requested, shelves, shortages, st.randoms())
+@given(requested, stocks, shortages, st.randoms())
 def test_the_order_of_what_is_listed_does_not_matter(
     request: PlacementRequest, stock: list[RegionStock], failed: Shortages, chance: Random
 ) -> None:
     """Two processes that read the same catalog make the same choice."""
-    shuffled = [_shuffled(shelf, chance) for shelf in stock]
+    shuffled = [_shuffled(region_stock, chance) for region_stock in stock]
     chance.shuffle(shuffled)
 
     assert rank(request, shuffled, failed) == rank(request, stock, failed)
 
 
-@given(requested, shelves, shortages)
+@given(requested, stocks, shortages)
 def test_no_candidate_violates_the_request(
     request: PlacementRequest, stock: list[RegionStock], failed: Shortages
 ) -> None:
@@ -113,7 +113,7 @@ def test_no_candidate_violates_the_request(
         assert candidate.offer.billing_mode in request.billing_modes
 
 
-@given(requested, shelves, shortages)
+@given(requested, stocks, shortages)
 def test_candidates_come_by_mode_then_region_then_price(
     request: PlacementRequest, stock: list[RegionStock], failed: Shortages
 ) -> None:
@@ -134,13 +134,13 @@ def test_candidates_come_by_mode_then_region_then_price(
     assert standings == sorted(set(standings))
 
 
-@given(requested, shelves, shortages)
+@given(requested, stocks, shortages)
 def test_failures_can_be_applied_later(request: PlacementRequest, stock: list[RegionStock], failed: Shortages) -> None:
     """A ranking is cached for minutes, failures are looked up at once: both ways must agree."""
     assert rank(request, stock).without(failed, request.gpu_num) == rank(request, stock, failed)
 
 
-@given(requested, shelves, shortages)
+@given(requested, stocks, shortages)
 def test_a_failed_offer_costs_no_other_its_place(
     request: PlacementRequest, stock: list[RegionStock], failed: Shortages
 ) -> None:
@@ -152,7 +152,7 @@ def test_a_failed_offer_costs_no_other_its_place(
     )
 
 
-@given(shelves, st.booleans())
+@given(stocks, st.booleans())
 @example([], True)
 def test_a_fallback_never_goes_before_spot(stock: list[RegionStock], fallback: bool) -> None:  # noqa: FBT001  # drawn
     """On-demand is for when no region has spot."""
@@ -165,19 +165,19 @@ def test_a_fallback_never_goes_before_spot(stock: list[RegionStock], fallback: b
 
 def open_shelves(request: PlacementRequest, stock: list[RegionStock]) -> dict[str, RegionStock]:
     """By region code, in the requested order: the stock to search."""
-    shelf_of = {shelf.region.casefold(): shelf for shelf in stock}
+    by_region = {region_stock.region.casefold(): region_stock for region_stock in stock}
     opened: dict[str, RegionStock] = {}
     for region in region_order(request.regions):
-        shelf = shelf_of.get(region.casefold())
-        if shelf is not None and shelf.cluster is not None and shelf.unreachable_because is None:
-            opened.setdefault(shelf.cluster.region, shelf)
+        region_stock = by_region.get(region.casefold())
+        if region_stock is not None and region_stock.cluster is not None and region_stock.unreachable_because is None:
+            opened.setdefault(region_stock.cluster.region, region_stock)
     return opened
 
 
-def _shuffled(shelf: RegionStock, chance: Random) -> RegionStock:
+def _shuffled(region_stock: RegionStock, chance: Random) -> RegionStock:
     def mixed(found: Sequence[Product]) -> list[Product]:
         copy = list(found)
         chance.shuffle(copy)
         return copy
 
-    return replace(shelf, products={mode: mixed(found) for mode, found in shelf.products.items()})
+    return replace(region_stock, products={mode: mixed(found) for mode, found in region_stock.products.items()})

@@ -23,7 +23,7 @@ from corral.store.sql.archive import EXPORTED
 HISTORIES = 25
 
 texts = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=30)
-requested = st.tuples(st.just("wish"), texts)
+requested = st.tuples(st.just("create"), texts)
 changes = st.tuples(st.sampled_from([kind.value for kind in OperationKind if kind is not OperationKind.CREATE]))
 pauses = st.tuples(st.just("wait"), st.sampled_from([1.0, 2.0, 10.0, 90.0]))
 histories = st.lists(st.one_of(requested, changes, pauses), min_size=1, max_size=12)
@@ -80,7 +80,7 @@ def _undated(line: bytes) -> bytes:
 
 async def _play(engine: FaultEngine, history: Sequence[tuple[str, ...]]) -> None:
     for number, (what, *given_with) in enumerate(history):
-        if what == "wish":
+        if what == "create":
             url = f"https://hooks.example/{number}" if number % 2 else None
             await engine.request_create(replace(REQUEST, name=given_with[0], webhook_url=url))
         elif what == "wait":

@@ -1,5 +1,5 @@
 """
-The proof: in no random history of faults, deaths and races is a wish billed twice, lost or forgotten.
+The proof: in no random history of faults, kills and races is a create request billed twice, lost or forgotten.
 
 And the proof of the proof: three engines with one thing wrong each are found out by the same histories.
 """

@@ -1,8 +1,8 @@
 """
 Other people's machines survive everything: no name, however close to our mark, and no history has them touched.
 
-Orphans are deleted here as eagerly as can be (CORRAL_ORPHANS=delete, hours at a time), while wishes come and go and
-strangers are adopted.
+Orphans are deleted here as eagerly as possible (CORRAL_ORPHANS=delete, hours at a time), while creates come and go and
+foreign are adopted.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ NEAR = st.sampled_from([
     "corral-000000-inst-2-1", "corral--inst-1-1", "worker", "inst-1",
 ])  # fmt: skip
 NAMES = NEAR | st.text("abcdefinstcoral0123456789-", min_size=1, max_size=40)
-ACTS = st.sampled_from(["wish", "unwish", "step", "hours", "sweep", "adopt", "forget a record"])
+ACTS = st.sampled_from(["create", "delete", "step", "hours", "sweep", "adopt", "forget a record"])
 
 
 pytestmark = pytest.mark.usefixtures("quietly")
@@ -77,7 +77,7 @@ class History:
         self.engine = engine
         engine.simulator.set_stock("4090.16c62g", "us-ca-6", 1000)
 
-    async def stranger(self, name: str) -> str:
+    async def foreign(self, name: str) -> str:
         body = msgspec.json.encode(PLAIN | {"name": name})
         call = Call(endpoint="create", method="POST", path="/v1/gpu/instance/create", body=body)
         return values.text((await self.engine.exchange.ask(call, wire.Created)).id)
@@ -85,10 +85,10 @@ class History:
     async def do(self, act: str, adoptable: list[str]) -> None:
         engine = self.engine
         match act:
-            case "wish":
+            case "create":
                 await engine.request_create()
                 await engine.step()
-            case "unwish" if engine.requested:
+            case "delete" if engine.requested:
                 await engine.request_delete(engine.requested.pop())
             case "hours":
                 await engine.step(7200.0)
@@ -130,8 +130,8 @@ def test_other_peoples_machines_survive_everything(server: DatabaseTarget) -> No
                 assert not any(
                     (mark := parse_provider_name(n)) and mark.installation == environment.installation for n in called
                 )
-                strangers = [await history.stranger(name) for name in called]
-                adoptable, safe = strangers[:to_adopt], strangers[to_adopt:]
+                foreign = [await history.foreign(name) for name in called]
+                adoptable, safe = foreign[:to_adopt], foreign[to_adopt:]
                 await engine.step(10.0)
                 for act in acts:
                     await history.do(act, adoptable)

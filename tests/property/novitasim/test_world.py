@@ -44,7 +44,7 @@ def do(world: World, deed: Deed, now: float) -> None:
         product, cluster = PLACES[which % 2]
         billing_mode = "spot" if which % 3 == 0 else "onDemand"
         order = Order(
-            name=f"wish-{which % 4}",
+            name=f"request-{which % 4}",
             product_id=product,
             gpus=1 + which % 2,
             rootfs_gb=10,
@@ -156,7 +156,7 @@ def test_a_course_keeps_its_order_its_past_and_a_promised_removal(story: list[De
     cap=st.integers(0, 12),
     base=st.sampled_from((0, 1)),
     order=st.sampled_from(("newest", "oldest")),
-    fuzzy=st.sampled_from(("", "wish")),
+    fuzzy=st.sampled_from(("", "request")),
 )
 @settings(deadline=None)
 def test_pages_part_the_list_for_any_size_and_base(
@@ -164,7 +164,7 @@ def test_pages_part_the_list_for_any_size_and_base(
 ) -> None:
     quirks: dict[str, object] = {"page_size_cap": cap, "page_base": base, "list_order": order}
     world = World(settings=changed(Settings(), quirks))
-    wanted = Order(name="wish", product_id=PLACES[0][0], gpus=1, rootfs_gb=10, image="fine", cluster_id=PLACES[0][1])
+    wanted = Order(name="request", product_id=PLACES[0][0], gpus=1, rootfs_gb=10, image="fine", cluster_id=PLACES[0][1])
     made = [commands.create(world, wanted, T0 + number).id for number in range(count)]
     now = T0 + count
     world.settle(now)

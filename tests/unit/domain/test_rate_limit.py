@@ -23,16 +23,16 @@ def test_callers_are_counted_apart() -> None:
     """One that asks too often takes nothing from the others."""
     limit = RateLimit(most=1, window_seconds=10)
 
-    assert [limit.take(who, 0).admitted for who in ("a", "a", "b")] == [True, False, True]
+    assert [limit.take(caller, 0).admitted for caller in ("a", "a", "b")] == [True, False, True]
 
 
 def test_the_callers_remembered_are_bounded() -> None:
     """The oldest windows are dropped first."""
     limit = RateLimit(most=1, window_seconds=10, most_callers=2)
-    for who in ("a", "b", "c"):
-        limit.take(who, 0)
+    for caller in ("a", "b", "c"):
+        limit.take(caller, 0)
 
-    assert [limit.take(who, 1).admitted for who in ("c", "b", "a")] == [False, False, True]
+    assert [limit.take(caller, 1).admitted for caller in ("c", "b", "a")] == [False, False, True]
 
 
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.floats(0, 20)), max_size=60), st.integers(1, 5))
@@ -40,14 +40,14 @@ def test_no_window_ever_admits_more_than_its_share(steps: list[tuple[str, float]
     """Whatever the order and the pauses: between a window's first request and its end, at most *most* pass."""
     limit, now, admitted = RateLimit(most=most, window_seconds=10), 0.0, list[tuple[str, float]]()
     begun: dict[str, float] = {}
-    for who, pause in steps:
+    for caller, pause in steps:
         now += pause
-        standing = limit.take(who, now)
+        standing = limit.take(caller, now)
         began = now + standing.resets_in_seconds - 10
         assert standing.remaining >= 0
-        if begun.get(who) is None or abs(begun[who] - began) > 0.001:
-            begun[who] = began
-            admitted = [(name, at) for name, at in admitted if name != who]
+        if begun.get(caller) is None or abs(begun[caller] - began) > 0.001:
+            begun[caller] = began
+            admitted = [(name, at) for name, at in admitted if name != caller]
         if standing.admitted:
-            admitted.append((who, now))
-        assert len([name for name, _ in admitted if name == who]) <= most
+            admitted.append((caller, now))
+        assert len([name for name, _ in admitted if name == caller]) <= most

@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 from support.clocks import SteppedClock
-from support.known import FRESH as WISHED
+from support.known import FRESH as REQUESTED
 from support.known import NOW
 from support.sightings import shown
 
@@ -17,10 +17,10 @@ from corral.engine.observe.recent_lookups import FRESH, MOST, RecentLookups
 
 SEEN = shown("p1", Sighting.RUNNING)
 UP = replace(
-    WISHED,
+    REQUESTED,
     phase=Phase.RUNNING,
     provider_id=ProviderId("p1"),
-    observation=replace(WISHED.observation, sighting=Sighting.RUNNING, sighted_at=NOW),
+    observation=replace(REQUESTED.observation, sighting=Sighting.RUNNING, sighted_at=NOW),
 )
 
 

@@ -115,7 +115,7 @@ async def test_too_many_headers_are_refused(service: Service, header: bytes) -> 
 
 @pytest.mark.parametrize("request_", [b"garbage\r\n\r\n", LAST[:-2] + b"host: localhost\r\n\r\n"])
 async def test_a_refused_request_has_ids_like_every_other(service: Service, request_: bytes) -> None:
-    """A user who reports the error quotes them."""
+    """A user quotes them in a report."""
     first, second = [(await service.raw(request_)).partition(b"\r\n\r\n") for _ in range(2)]
 
     ids = [header_of(head, b"x-request-id") for head, _, _ in (first, second)]
@@ -286,7 +286,7 @@ def _is_waiting(reader: asyncio.StreamReader) -> bool:
 
 
 async def test_a_client_that_never_reads_is_cut_off(database: Database) -> None:
-    """The system holds some megabytes for it; beyond that a response waits for room in vain."""
+    """The system buffers some megabytes for it; beyond that a response waits."""
     limits = Limits(unsent_within_seconds=0.2, queued_requests=1000)
     async with serving(database, limits=limits) as service:
         with socket.create_connection(("127.0.0.1", service.port)) as client:
@@ -298,7 +298,7 @@ async def test_a_client_that_never_reads_is_cut_off(database: Database) -> None:
 
 
 async def test_clients_that_never_read_share_a_limit() -> None:
-    """The one whose response exceeds it is cut off at once; the responses within it are sent in full."""
+    """A connection with a response beyond it is closed at once; the responses within it are sent in full."""
     size = 16 * 2**20
 
     async def large(_scope: Any, receive: Any, send: Any) -> None:
@@ -330,7 +330,7 @@ async def test_clients_that_never_read_share_a_limit() -> None:
 @pytest.mark.parametrize("requests", [1, 2])
 @pytest.mark.parametrize("leaves", [False, True])
 async def test_a_stream_ends_when_its_client_leaves_or_never_reads(requests: int, *, leaves: bool) -> None:
-    """The application that feeds it is told that the client is gone, also when another request waits behind it."""
+    """The application learns that the client disconnected, also when another request waits behind it."""
     reported: list[str] = []
 
     async def endless(scope: Any, receive: Any, send: Any) -> None:

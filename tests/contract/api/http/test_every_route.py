@@ -45,7 +45,7 @@ async def test_a_wrong_method_gets_the_usual_error_shape(service: Service) -> No
 
 
 async def test_options_lists_every_method_of_a_path(database: Database) -> None:
-    """Also of paths whose methods are declared apart."""
+    """Also of paths with separately declared methods."""
     async with opened(database) as api:
         answer = await api.service.ask("OPTIONS", "/api/instances")
 
@@ -65,7 +65,7 @@ async def test_malformed_json_gets_the_usual_error_shape(service: Service, body:
 
 
 async def test_every_bad_query_field_is_named_at_once(service: Service) -> None:
-    """Nobody wants to be told of their mistakes one by one."""
+    """All mistakes are reported together."""
     error = error_of(await service.ask("GET", "/api/jobs?limit=0&offset=x&status=odd"), 400, "VALIDATION_ERROR")
 
     assert [(p["field"], p["code"]) for p in error["validationErrors"]] == [
@@ -165,7 +165,7 @@ async def test_an_unreadable_request_gets_the_usual_error_shape(service: Service
 
 
 async def test_ids_are_echoed_when_well_formed_and_made_when_not(service: Service) -> None:
-    """A caller can follow its request; nobody can write into our logs."""
+    """A caller can follow its request; no caller can write into our logs."""
     sent = await service.ask("GET", "/health", headers={"X-Request-ID": "abc-1", "X-Correlation-ID": "shop/7"})
     odd = await service.ask("GET", "/health", headers={"X-Request-ID": "a b\tc", "X-Correlation-ID": "x" * 500})
 
@@ -233,7 +233,7 @@ async def test_health_shows_every_part(service: Service) -> None:
 
 
 async def test_numbers_count_requests_by_route(service: Service) -> None:
-    """One label per route, not one per path a stranger thinks up."""
+    """One label per route, not one per requested path."""
     for path in ("/api/jobs/1", "/api/jobs/2", "/nope/1", "/nope/2"):
         await service.ask("GET", path)
 
@@ -284,7 +284,7 @@ async def test_head_works_wherever_get_does(database: Database) -> None:
         paths = [path for path, methods in document["paths"].items() if "get" in methods]
         for path in ["/docs", "/schema/openapi.json", "/nope", *paths]:
             if path.endswith("/comprehensive"):
-                continue  # the shop, which stands for the provider here, shows no instances
+                continue  # the stub provider here shows no instances
             asked = path.replace("{", "").replace("}", "")
             if path.endswith("/stream"):
                 head = await api.service.ask("HEAD", asked)
@@ -360,7 +360,7 @@ async def test_an_unknown_job_is_not_found(service: Service, job_id: str) -> Non
 
 
 async def test_callers_count_as_waiting_until_they_are_answered(service: Service) -> None:
-    """Also those who are refused at the door or never finish: a count that drifts would slow all jobs for good."""
+    """Also those that are refused or never finish: a wrong count would slow all jobs permanently."""
     service_health = service.parts.service_health
     _, writer = await asyncio.open_connection("127.0.0.1", service.port)
     head = f"POST /api/jobs/cleanup HTTP/1.1\r\nhost: 127.0.0.1:{service.port}\r\ncontent-type: application/json\r\n"

@@ -1,4 +1,4 @@
-"""Callers who mean harm, or know no better: each gets an answer in the one shape, and nobody else notices."""
+"""Hostile or broken callers: each gets the usual error shape, and no other caller is affected."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ async def hasty(database: Database) -> AsyncGenerator[Service]:
 
 
 async def test_one_connection_too_many_is_refused_until_another_ends(database: Database) -> None:
-    """Those who are in are served; who is refused is told why; and the log tells it once."""
+    """Open connections are served; refused ones get the reason; and it is logged once."""
     async with serving(database, limits=Limits(connections=2)) as service, AsyncExitStack() as stack:
 
         async def connected() -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
@@ -111,7 +111,7 @@ async def test_odd_text_in_every_path_and_query_is_answered(api: ServedApi) -> N
     texts = [quote(text, safe="") for text in ODD_TEXTS if len(text) < 1000] + [quote_from_bytes(b"\xff\xc0\x80")]
     for method, path in await _operations(api):
         if ("{" not in path and method != "GET") or path.endswith(("/comprehensive", "/adopt")):
-            continue  # the shop, which stands for the provider here, shows no instances
+            continue  # the stub provider here shows no instances
         for text in texts:
             filled = "/".join(text or "%20" if part.startswith("{") else part for part in path.split("/"))
             query = (
@@ -222,7 +222,7 @@ async def test_a_request_that_can_be_read_in_two_ways_is_refused_whole(hasty: Se
     ],
 )
 async def test_garbage_on_the_socket_ends_that_connection_only(hasty: Service, garbage: bytes) -> None:
-    """What is no HTTP gets a 400 where it can be told; the next caller is served."""
+    """Bytes that are no HTTP get a 400 where possible; the next caller is served."""
     try:
         answer = await hasty.raw(garbage)
     except ConnectionResetError:

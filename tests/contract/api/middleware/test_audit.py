@@ -1,4 +1,4 @@
-"""The audit log: every call that could change something, who made it, and what came of it."""
+"""The audit log: every call that could change something, its caller, and its result."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ async def test_an_audit_line_has_caller_action_address_and_result(database: Data
 
 
 async def test_refused_calls_are_audited_too(database: Database) -> None:
-    """By whoever refuses: the route's role, the key, the edge, the framework."""
+    """Refused by the route's role, the key, the edge or the framework."""
     _, text = await create_key(database, name="eye", access=Access.VIEWER, now=SystemClock().now())
     _, boss = await create_key(database, name="boss", access=Access.ADMIN, now=SystemClock().now())
     async with serving(database, local_only=False) as service:
@@ -122,7 +122,7 @@ async def test_many_lines_share_few_commits(database: Database) -> None:
 
 
 async def test_unauthenticated_callers_write_a_limited_number_of_lines(database: Database) -> None:
-    """The rest is counted; callers who are known are always told of."""
+    """The rest is counted; calls with a valid key are always recorded."""
     clock, metrics = SteppedClock(), Metrics()
     trail = AuditLog(database, clock, metrics)
     await asyncio.gather(*(trail.record(an_entry("/x", known=False)) for _ in range(UNKNOWN_CALLER_LINES_A_MINUTE + 7)))

@@ -1,4 +1,4 @@
-"""Who may call, as callers see it."""
+"""Authentication, as callers see it."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ async def test_without_a_key_the_error_says_how_to_send_one(public: Service) -> 
 
 @pytest.mark.parametrize("key", ["", "wrong", "corral_" + "0" * 43, "x" * 5000, "\xe9"])
 async def test_a_wrong_key_is_refused_and_not_repeated(public: Service, local: Service, key: str) -> None:
-    """Also on loopback: who sends a key wants it checked. What was sent may be somebody's real key for elsewhere."""
+    """Also on loopback: a key that is sent is checked, and never repeated in an error."""
     for service in (public, local):
         answer = await service.ask("GET", "/api/jobs", headers={"X-API-Key": key})
 
@@ -69,7 +69,7 @@ async def test_either_header_carries_a_key(public: Service, database: Database) 
 
 
 async def test_the_error_for_a_low_role_names_the_role_needed(local: Service, database: Database) -> None:
-    """A key's role applies on loopback too, where no key at all would do."""
+    """A key's role applies on loopback too, where no key is needed."""
     viewer = await made(database, Access.VIEWER)
     answer = await local.ask("POST", "/api/jobs/cleanup", headers=viewer)
 
@@ -89,7 +89,7 @@ async def test_what_is_open_is_open_to_everybody(public: Service, path: str) -> 
 async def test_health_answers_a_caller_with_a_key_while_the_database_is_away(
     public: Service, database: Database
 ) -> None:
-    """Whose key it is cannot be found out then, and need not."""
+    """The owner of the key cannot be read then, and is not needed."""
     viewer = await made(database, Access.VIEWER)
     database.pool.terminate()
 
@@ -124,7 +124,7 @@ async def test_a_page_from_elsewhere_cannot_act_here(local: Service, origin: str
 async def test_a_request_that_a_proxy_passed_on_needs_a_key(
     local: Service, database: Database, header: dict[str, str]
 ) -> None:
-    """A proxy on this machine connects from loopback, whoever its client is; what is open stays so, under any name."""
+    """A proxy on this machine connects from loopback for any client; open routes stay open under any name."""
     viewer = await made(database, Access.VIEWER)
     away = {**header, "Host": "corral.example"}
 
@@ -143,12 +143,12 @@ async def test_an_address_cannot_be_forged(public: Service, database: Database) 
     await public.ask("POST", "/api/jobs/cleanup", headers={**admin, **forged})
     lines = (await public.ask("GET", "/api/audit", headers=admin)).json["entries"]
     async with serving(database, local_only=False, request_limit=RateLimit(most=2, window_seconds=900)) as limited:
-        strangers = [
+        unauthenticated = [
             await limited.ask("GET", "/api/jobs", headers={"X-Forwarded-For": f"203.0.113.{n}"}) for n in range(4)
         ]
 
     assert {line["address"] for line in lines if line["path"] == "/api/jobs/cleanup"} == {"127.0.0.1"}
-    assert [answer.status for answer in strangers] == [401, 401, 429, 429]
+    assert [answer.status for answer in unauthenticated] == [401, 401, 429, 429]
 
 
 async def test_our_own_page_and_allowed_ones_can_act(local: Service) -> None:
@@ -179,7 +179,7 @@ async def test_a_page_of_an_allowed_origin_can_use_a_key(public: Service, databa
 
 
 async def test_a_refusal_can_be_read_by_a_page_of_an_allowed_origin(public: Service) -> None:
-    """Whoever refuses: the route, or what stands before every route."""
+    """Refused by the route or by the middleware."""
     origin = {"Origin": "https://ops.example"}
     unknown = await public.ask("GET", "/api/jobs", headers=origin)
     unread = await public.ask("POST", "/api/jobs", headers={**origin, "content-type": "text/plain"}, data=b"x")
@@ -197,8 +197,8 @@ async def test_a_stored_answer_needs_more_than_its_idempotency_key(database: Dat
     other, once = {"X-API-Key": text}, {"Idempotency-Key": "order-1"}
     async with opened_front(database) as api:
         first, again, seen, taken = [
-            await api.service.ask("POST", "/api/instances", json=CREATE_BODY, headers={**once, **who})
-            for who in (operator, operator, viewer, other)
+            await api.service.ask("POST", "/api/instances", json=CREATE_BODY, headers={**once, **caller})
+            for caller in (operator, operator, viewer, other)
         ]
 
     assert (first.status, again.status, again.body) == (201, 201, first.body)
@@ -208,7 +208,7 @@ async def test_a_stored_answer_needs_more_than_its_idempotency_key(database: Dat
 
 
 def test_a_route_without_a_role_admits_no_caller() -> None:
-    """Whoever adds a route and forgets is told by the first test that calls it."""
+    """A new route without a role fails in the first test that calls it."""
     with pytest.raises(ForbiddenError, match="does not say who may call it"):
         check({}, Identity(address="127.0.0.1", caller=LOCAL))
 
@@ -223,7 +223,7 @@ async def test_responses_show_the_rate_limit_and_when_to_retry(database: Databas
         missing = await service.ask("GET", "/nope", headers=viewer)
         refused = await service.ask("GET", "/api/jobs", headers=viewer)
         other = await service.ask("GET", "/api/jobs", headers=admin)
-        strangers = [await service.ask("GET", "/api/jobs", headers={"X-API-Key": f"guess-{n}"}) for n in range(4)]
+        unauthenticated = [await service.ask("GET", "/api/jobs", headers={"X-API-Key": f"guess-{n}"}) for n in range(4)]
 
         reported = [
             (a.status, a.headers["x-ratelimit-limit"], a.headers["x-ratelimit-remaining"])
@@ -235,7 +235,7 @@ async def test_responses_show_the_rate_limit_and_when_to_retry(database: Databas
         assert error["retryable"] is True
         assert 800 < error["retryAfter"] <= 900
         assert refused.headers["retry-after"] == str(error["retryAfter"])
-        assert [answer.status for answer in strangers] == [401, 401, 401, 429]
+        assert [answer.status for answer in unauthenticated] == [401, 401, 401, 429]
 
 
 async def test_probes_and_preflights_are_not_counted(database: Database) -> None:

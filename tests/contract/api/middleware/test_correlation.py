@@ -103,7 +103,7 @@ async def test_the_job_of_a_create_shows_instance_and_correlation(database: Data
 
 
 async def test_log_lines_of_a_job_and_of_the_jobs_it_causes_carry_the_id(database: Database) -> None:
-    """A person who has one id finds every line."""
+    """One id finds every line."""
     registry = Registry()
     queue = JobQueue(database, registry)
 

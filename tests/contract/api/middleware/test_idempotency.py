@@ -81,7 +81,7 @@ async def test_many_at_once_with_one_key_make_one_instance(api: ServedApi) -> No
 
 
 async def test_two_bodies_at_once_under_one_key_make_one_instance(api: ServedApi) -> None:
-    """Whoever comes second is told that the key is taken."""
+    """The second request gets an error that the key is taken."""
     answers = await asyncio.gather(*(create(api, name=f"n{n}") for n in range(10)))
     won = [answer for answer in answers if answer.status == 201]
 
@@ -211,7 +211,7 @@ async def test_a_bad_key_a_bad_query_and_bad_fields_are_reported_together(api: S
 
 
 async def test_a_request_with_a_key_under_execution_gets_retry_after(database: Database) -> None:
-    """When that takes long, and until the claim of whoever executes it is over."""
+    """When that takes long, and until the claim of the executing request is over."""
     async with opened(database, limits=Limits(first_answer_within_seconds=0.2)) as api:
         await _come_back(api)
 

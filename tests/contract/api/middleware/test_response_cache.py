@@ -1,4 +1,4 @@
-"""Answers that are sent again: only while nothing changed, and only to whom they may be shown."""
+"""Cached responses: only while nothing changed, and only to callers that may see them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PATH = "/api/instances/inst_a1"
 
 
 class Counter:
-    """Counts how often its routes were asked, and tells it in every answer."""
+    """Counts the calls of its routes, and returns the count in every response."""
 
     def __init__(self, answers: ResponseCache) -> None:
         self.asked = 0
@@ -118,7 +118,7 @@ async def test_an_answer_that_a_change_overtook_is_not_kept(database: Database) 
 
 
 async def test_other_addresses_have_other_answers(database: Database) -> None:
-    """Also by their query; and what is no instance is always made anew."""
+    """Also by their query; responses that are no instance are always built again."""
     async with desk_of(database) as env:
         addresses = (PATH, f"{PATH}?x=1", "/api/instances/inst_b2", f"{PATH}/events", f"{PATH}/events")
 

@@ -1,5 +1,5 @@
 """
-The running service against its own OpenAPI document, asked by a program that nobody here wrote.
+The running service against its own OpenAPI document, tested by an independent program.
 
 Valid and invalid requests, odd Unicode, missing and misplaced parts: the answer is always one that the document lists,
 in the shape it says, and never a 5xx.
@@ -31,7 +31,7 @@ LENIENT = (
 
 
 def _keyless() -> dict[str, Any]:
-    """The document as it holds on a loopback address, where nobody needs a key."""
+    """The document as it holds on a loopback address, where no key is needed."""
     found: dict[str, Any] = msgspec.json.decode(DOCUMENT.read_bytes())
     found["components"].pop("securitySchemes")
     for _, _, operation in operations(found):

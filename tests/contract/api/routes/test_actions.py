@@ -91,7 +91,7 @@ async def test_a_restart_is_answered_at_once(api: ServedApi) -> None:
 
 
 async def test_twenty_starts_at_once_are_one_operation(api: ServedApi) -> None:
-    """Nineteen are told which."""
+    """Nineteen get its operation."""
     instance_id = await at_rest(api, Phase.EXITED, Sighting.EXITED)
     answers = await asyncio.gather(*(act(api, f"/{instance_id}/start") for _ in range(20)))
     heard = [answer for answer in answers if answer.status == 202]

@@ -1,4 +1,4 @@
-"""Adopting what somebody else made at the provider, as callers see it."""
+"""Adopting foreign instances, as callers see it."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ async def test_a_stopped_one_stays_stopped(served: ServedApiWithProvider) -> Non
     found = (await adopt(served, theirs)).json
 
     assert found["status"] == "exited"
-    assert (await served.api.change(found["id"])).goal is Goal.RUNNING, "nobody asked Corral to keep it stopped"
+    assert (await served.api.change(found["id"])).goal is Goal.RUNNING, "no caller asked Corral to keep it stopped"
 
 
 async def test_it_is_announced_once_and_looked_up(served: ServedApiWithProvider) -> None:
@@ -79,13 +79,13 @@ async def test_it_is_announced_once_and_looked_up(served: ServedApiWithProvider)
         jobs = await connection.fetch("SELECT entrypoint FROM corral_pgqueuer")
 
     assert again.status == 200
-    assert (again.json["id"], again.json["name"]) == (adopted["id"], "somebody-elses")
+    assert (again.json["id"], again.json["name"]) == (adopted["id"], "foreign-instance")
     assert [tuple(row) for row in events] == [("instance.created", "adopted", adopted["id"])]
     assert [row["entrypoint"] for row in jobs] == ["monitor_instance"]
 
 
 async def test_two_at_once_make_one_record(served: ServedApiWithProvider) -> None:
-    """Whoever comes second gets the first one's."""
+    """The second caller gets the first one's instance."""
     theirs = await served.foreign()
     answers = await asyncio.gather(*(adopt(served, theirs) for _ in range(5)))
 
@@ -94,7 +94,7 @@ async def test_two_at_once_make_one_record(served: ServedApiWithProvider) -> Non
 
 
 async def test_what_may_be_said_with_it_is_kept(served: ServedApiWithProvider) -> None:
-    """A name, whom to tell, and how to check it."""
+    """A name, a webhook and a health check."""
     theirs = await served.foreign()
     fields = {"name": "mine", "webhookUrl": "https://8.8.8.8/x", "healthCheck": {"targetPort": 8080}}
     answer = await adopt(served, theirs, **fields)

@@ -55,7 +55,7 @@ async def test_templates_are_listed_own_first_and_remembered(counter: Counter) -
 
 
 async def test_two_hundred_callers_of_a_cold_cache_make_one_call(counter: Counter) -> None:
-    """The provider is asked once, whoever comes while it thinks."""
+    """The provider is called once for all callers that arrive meanwhile."""
     counter.provider.open.clear()
     asked = [asyncio.create_task(counter.service.ask("GET", "/api/products")) for _ in range(200)]
     await until(lambda: counter.book[CacheName.PRODUCTS].stats().misses >= 50)  # the client has 100 connections
@@ -254,7 +254,7 @@ async def test_cleanup_removes_only_what_has_expired(counter: Counter) -> None:
 
 
 async def test_every_field_is_described(counter: Counter) -> None:
-    """Whoever reads the docs page sees what a number means."""
+    """The docs page says what a number means."""
     schema = (await counter.service.ask("GET", "/schema/openapi.json")).json
     parameters = [
         parameter

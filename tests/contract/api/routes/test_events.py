@@ -30,7 +30,7 @@ from corral.store.session.notifications import Notifications
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandEnv:
-    """A served newsroom."""
+    """A served event environment."""
 
     room: EventEnv
     hub: EventStream
@@ -144,7 +144,7 @@ async def test_one_instance_has_its_own_story(env: CommandEnv, path: str) -> Non
 
 @pytest.mark.parametrize("given", ["inst_zz", "%00", "%FF", "ö", "x" * 3000])
 async def test_an_unknown_instance_has_none(env: CommandEnv, given: str) -> None:
-    """Not an empty page: somebody mistyped."""
+    """A mistyped id is an error, not an empty page."""
     error_of(await env.service.ask("GET", f"/api/instances/{given}/events"), 404, "INSTANCE_NOT_FOUND")
 
 
@@ -192,7 +192,7 @@ async def test_a_stream_resumes_after_the_last_event_of_the_client(env: CommandE
 
 
 async def test_a_number_from_another_log_begins_with_the_next_event(env: CommandEnv) -> None:
-    """A client that outlived the database would otherwise wait for ever."""
+    """A client from before a restored database would otherwise wait for ever."""
     async with listening(env.service.address, last_event_id=1000) as listener:
         await env.room.create("a1")
 
@@ -270,7 +270,7 @@ async def test_a_client_that_leaves_is_forgotten(env: CommandEnv) -> None:
 
 
 async def test_a_client_that_follows_is_not_one_that_waits(env: CommandEnv) -> None:
-    """Jobs make room for callers who wait; for streams, which stay for hours, they would never work again."""
+    """Jobs yield to waiting callers; if open streams counted, jobs would never run."""
     async with listening(env.service.address):
         await until(lambda: env.streams == 1)
 
@@ -317,7 +317,7 @@ async def test_nothing_is_collected_for_a_client_that_does_not_read(database: Da
 
 
 async def test_streams_outlive_a_database_that_was_away(env: CommandEnv, database: Database) -> None:
-    """Every connection is cut, the listener's and the reader's too; what was told meanwhile still arrives."""
+    """Every connection is cut, the listener's and the reader's too; events of that time still arrive."""
     async with listening(env.service.address) as listener:
         async with database.connection() as connection:
             await connection.execute(
@@ -344,7 +344,7 @@ async def test_a_stream_is_refused_while_the_database_is_away(env: CommandEnv, d
 
 
 async def test_deliveries_are_listed_without_their_secrets(env: CommandEnv) -> None:
-    """Host, fate and every attempt; no path, no query, no body."""
+    """Host, outcome and every attempt; no path, no query, no body."""
     async with Receiver(204, 500).serving() as receiver, sending(env.room) as deliveries:
         (instance,) = await env.room.create("a1", url=receiver.url)
         await env.room.move(instance, Phase.STARTING)

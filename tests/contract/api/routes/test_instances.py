@@ -194,7 +194,7 @@ async def test_addresses_are_shown_only_while_they_are_its_own(api: ServedApi, p
 
 
 async def test_a_spot_notice_and_a_waiting_delete_are_shown(api: ServedApi) -> None:
-    """What the provider says of the offer, and what the instance waits for."""
+    """The spot state of the provider, and what the instance waits for."""
     made, now = (await api.request_create()).json, api.env.clock.now()
     await api.change(
         made["instanceId"],
@@ -221,7 +221,7 @@ async def test_a_spot_notice_and_a_waiting_delete_are_shown(api: ServedApi) -> N
 async def test_a_create_with_an_unknown_outcome_says_so_and_until_when(
     api: ServedApi, until: str, *, is_over: bool
 ) -> None:
-    """A call whose worker died may be sent for another 45 s before the settle time starts."""
+    """A call of a dead worker may be sent for another 45 s before the settle time starts."""
     made, now = (await api.request_create()).json["instanceId"], api.env.clock.now()
 
     async def shown() -> dict[str, Any]:
@@ -242,10 +242,10 @@ async def test_a_create_with_an_unknown_outcome_says_so_and_until_when(
 
 
 async def test_an_instance_is_stale_after_two_missed_listings(api: ServedApi) -> None:
-    """And no longer once the provider was listed again; a new one that nobody could have seen is not."""
+    """No longer stale after the next listing; a new instance that was not yet listed is not stale."""
     made = (await api.request_create()).json
     path = "/api/instances/p-1"
-    unborn = (await api.get(f"/api/instances/{made['instanceId']}")).json["stale"]
+    not_created = (await api.get(f"/api/instances/{made['instanceId']}")).json["stale"]
     await api.change(
         made["instanceId"],
         provider_id=ProviderId("p-1"),
@@ -259,7 +259,7 @@ async def test_an_instance_is_stale_after_two_missed_listings(api: ServedApi) ->
     api.service.parts.answers.forget()
     looked = (await api.get(path)).json
 
-    assert [unborn, seen["stale"], missed["stale"], looked["stale"]] == [False, False, True, False]
+    assert [not_created, seen["stale"], missed["stale"], looked["stale"]] == [False, False, True, False]
     assert [each["lastSeenAt"] for each in (seen, missed, looked)] == [NOW, NOW, "2030-01-01T00:01:01.000Z"]
 
     await api.change(made["instanceId"], observation={"sighting": Sighting.ABSENT}, phase=Phase.FAILED)
@@ -268,7 +268,7 @@ async def test_an_instance_is_stale_after_two_missed_listings(api: ServedApi) ->
 
 
 async def test_all_bad_fields_are_reported_at_once_before_the_provider_is_called(api: ServedApi) -> None:
-    """Also the webhook's address, whose value may be a secret."""
+    """Also the webhook's address, which may be a secret."""
     answer = await api.request_create(
         gpuNum=9, rootfsSize="much", webhookUrl="http://10.0.0.1/hook?token=secret", templateId=0
     )
@@ -348,7 +348,7 @@ async def test_a_product_that_is_sold_out_is_accepted_by_a_request_that_waits(ap
 
 
 async def test_what_it_waits_for_is_shown_while_it_is_not_created(api: ServedApi) -> None:
-    """And no time at which it will be ready, which nobody knows."""
+    """Without an estimated ready time, which is unknown."""
     obstacle = CreateWait(code="RESOURCE_CONSTRAINTS", message="waiting for capacity")
     shown = []
     for phase in (Phase.CREATING, Phase.STARTING):

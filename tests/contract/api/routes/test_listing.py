@@ -37,10 +37,10 @@ async def test_every_instance_is_listed_once_with_its_sources(served: ServedApiW
     """What only we know, what only the provider knows, and what both know."""
     await served.api.request_create(name="not-yet-created")
     ours, theirs = await served.managed("ours")
-    await served.foreign("somebody-elses")
+    await served.foreign("foreign-instance")
     found = await served.list()
 
-    assert by_source(found) == {"local": ["not-yet-created"], "merged": ["ours"], "novita": ["somebody-elses"]}
+    assert by_source(found) == {"local": ["not-yet-created"], "merged": ["ours"], "novita": ["foreign-instance"]}
     assert found["total"] == 3
     assert found["sources"] == {"local": 1, "novita": 1, "merged": 1}
     assert found["degraded"] is False
@@ -154,7 +154,7 @@ async def test_the_time_of_reuse_is_a_setting(database: Database) -> None:
 
 
 async def test_a_create_is_in_the_next_response(served: ServedApiWithProvider) -> None:
-    """A caller who creates and lists must find it; and no other call to the provider is made for it."""
+    """A caller that creates and lists must find it, without another call to the provider."""
     await served.list()
     pages = served.pages()
     await served.api.request_create(name="just-now")

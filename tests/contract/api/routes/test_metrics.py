@@ -15,7 +15,7 @@ from corral.domain.instance import ProviderId
 from corral.domain.lifecycle.tables import Phase
 from corral.store.session.database import Database
 
-NOBODY = {"p50Ms": None, "p90Ms": None}
+NO_INSTANCES = {"p50Ms": None, "p90Ms": None}
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ async def api(database: Database) -> AsyncGenerator[ServedApi]:
 
 
 async def test_the_summary_shows_the_whole_fleet(api: ServedApi) -> None:
-    """Two wishes, one of which the provider has begun."""
+    """Two creates, one of which the provider has started."""
     made = [(await api.request_create()).json for _ in range(2)]
     await api.change(made[0]["instanceId"], phase=Phase.STARTING, provider_id=ProviderId("gpu-1"))
     answer = await api.get("/api/metrics")
@@ -40,8 +40,8 @@ async def test_the_summary_shows_the_whole_fleet(api: ServedApi) -> None:
             "byStatus": {**dict.fromkeys(map(str, Phase), 0), "creating": 1, "starting": 1},
         },
         "usdPerHour": made[0]["price"],
-        "timeToReady": NOBODY,
-        "readinessLag": NOBODY,
+        "timeToReady": NO_INSTANCES,
+        "readinessLag": NO_INSTANCES,
         "queue": {
             "pending": 2,
             "processing": 0,
@@ -52,7 +52,7 @@ async def test_the_summary_shows_the_whole_fleet(api: ServedApi) -> None:
         "provider": {"breaker": "CLOSED", "budgetPerMinute": 300, "callsLastMinute": 0},
     }
     assert body["queue"]["oldestPendingAgeMs"] >= 0
-    assert caches["templates"] == {"size": 1, "hitRatio": 0.5}  # the second wish found what the first had asked for
+    assert caches["templates"] == {"size": 1, "hitRatio": 0.5}  # the second create found what the first had loaded
 
 
 async def test_old_clients_find_ready_instances_under_their_word(database: Database) -> None:
@@ -77,8 +77,8 @@ async def test_the_history_goes_up_to_now_in_equal_steps(api: ServedApi) -> None
         "at": "2030-01-01T00:00:00.000Z",
         "usdPerHour": 0,
         "becameReady": 0,
-        "timeToReady": NOBODY,
-        "readinessLag": NOBODY,
+        "timeToReady": NO_INSTANCES,
+        "readinessLag": NO_INSTANCES,
     }
     assert {(b - a).total_seconds() for a, b in pairwise(ends)} == {120}
 

@@ -1,4 +1,4 @@
-"""What somebody should look at, as callers see it."""
+"""Orphans and stuck instances, as callers see them."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ async def test_an_orphan_is_listed_with_what_follows(database: Database, rule: O
 
 
 async def test_what_makes_no_progress_is_listed_with_the_reason(database: Database) -> None:
-    """A machine that cannot be deleted is a bill somebody must see; it is logged once."""
+    """A machine that cannot be deleted costs money and must be seen; it is logged once."""
     async with opened(database) as api:
         made = (await api.request_create()).json["instanceId"]
         await api.change(

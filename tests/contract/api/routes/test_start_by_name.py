@@ -44,7 +44,7 @@ async def test_a_stopped_one_of_exactly_that_name_is_adopted_and_started(served:
 
 
 async def test_our_own_is_found_by_the_name_it_has_at_the_provider(served: ServedApiWithProvider) -> None:
-    """Whoever copies it from the provider's console gets that one, not a second record."""
+    """A name copied from the provider's console means that instance, not a second record."""
     ours, theirs = await served.managed(phase=Phase.EXITED, sighting=Sighting.EXITED)
     async with served.api.env.database.connection() as connection:
         await connection.execute("UPDATE corral_operations SET status = 'completed'")
@@ -83,7 +83,7 @@ async def test_an_unknown_name_is_not_found(served: ServedApiWithProvider) -> No
 
 @pytest.mark.parametrize("verb", ["stop", "delete"])
 async def test_only_a_start_searches_at_the_provider(served: ServedApiWithProvider, verb: str) -> None:
-    """What somebody else made is never stopped or deleted by its name."""
+    """Foreign instances are never stopped or deleted by name."""
     await stopped(served, "theirs")
     answer = await served.api.service.ask("POST", f"/api/instances/{verb}", json={"instanceName": "theirs"})
 

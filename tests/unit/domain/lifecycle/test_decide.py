@@ -20,7 +20,7 @@ from corral.domain.observation.provider_names import ProviderName, parse_provide
 from corral.domain.observation.sighting import Sighting
 
 POLICY = Policy()
-BORN = replace(
+CREATED = replace(
     FRESH,
     provider_id=ProviderId("p1"),
     create=CreateAttempt(number=1),
@@ -167,9 +167,9 @@ def test_deleting_what_was_never_asked_for_is_done_at_once() -> None:
 def test_one_missing_listing_changes_nothing() -> None:
     """It leads to a direct look, and no further."""
     missing = replace(
-        BORN,
+        CREATED,
         phase=Phase.READY,
-        observation=replace(BORN.observation, sighting=Sighting.RUNNING, unlisted_since=NOW),
+        observation=replace(CREATED.observation, sighting=Sighting.RUNNING, unlisted_since=NOW),
     )
     decision = decide(missing, NOW, POLICY)
 
@@ -179,9 +179,9 @@ def test_one_missing_listing_changes_nothing() -> None:
 def test_the_second_listing_of_a_missing_instance_comes_thirty_seconds_later() -> None:
     """A hiccup of the provider is shorter than that."""
     once = replace(
-        BORN,
+        CREATED,
         phase=Phase.READY,
-        observation=replace(BORN.observation, unlisted_since=NOW, absence_checks=1, absence_checked_at=NOW),
+        observation=replace(CREATED.observation, unlisted_since=NOW, absence_checks=1, absence_checked_at=NOW),
     )
 
     assert decide(once, NOW + seconds(29), POLICY).action is None
@@ -191,11 +191,11 @@ def test_the_second_listing_of_a_missing_instance_comes_thirty_seconds_later() -
 def test_a_deleted_instance_that_is_not_found_is_looked_up_again_before_it_is_gone() -> None:
     """The delete is not repeated meanwhile, and the instance is not called gone before the settle time."""
     gone = replace(
-        BORN,
+        CREATED,
         goal=Goal.GONE,
         phase=Phase.DELETING,
-        pending=replace(BORN.pending, sent_at=NOW),
-        observation=replace(BORN.observation, lookup_failed_since=NOW + seconds(5)),
+        pending=replace(CREATED.pending, sent_at=NOW),
+        observation=replace(CREATED.observation, lookup_failed_since=NOW + seconds(5)),
     )
     waiting = decide(gone, NOW + seconds(64), POLICY)
 
@@ -211,9 +211,9 @@ def test_a_confirmed_absence_is_reported_as_vanished() -> None:
     """With the word of the contract."""
     decision = decide(
         replace(
-            BORN,
+            CREATED,
             phase=Phase.READY,
-            observation=replace(BORN.observation, sighting=Sighting.ABSENT, unlisted_since=NOW),
+            observation=replace(CREATED.observation, sighting=Sighting.ABSENT, unlisted_since=NOW),
         ),
         NOW,
         POLICY,
@@ -227,7 +227,7 @@ def test_a_confirmed_absence_is_reported_as_vanished() -> None:
 def test_past_its_deadline_it_is_failed_and_still_heals() -> None:
     """If it starts after the deadline, it still becomes ready."""
     late = NOW + timedelta(minutes=21)
-    failed = decided(BORN, decide(BORN, late, POLICY), late)
+    failed = decided(CREATED, decide(CREATED, late, POLICY), late)
     assert failed.phase is Phase.FAILED
     assert failed.failure is not None
     assert failed.failure.code == "STARTUP_TIMEOUT"
@@ -248,8 +248,8 @@ def test_what_comes_up_past_its_deadline_is_not_failed_for_being_late() -> None:
     """No listing came in time; that it runs counts more than that it is late."""
     late = NOW + timedelta(minutes=21)
     seen = replace(
-        BORN,
-        observation=replace(BORN.observation, sighting=Sighting.RUNNING, provider_status="running", sighted_at=late),
+        CREATED,
+        observation=replace(CREATED.observation, sighting=Sighting.RUNNING, provider_status="running", sighted_at=late),
     )
     up = decided(seen, decide(seen, late, POLICY), late)
 
@@ -260,8 +260,8 @@ def test_what_comes_up_past_its_deadline_is_not_failed_for_being_late() -> None:
 def test_a_failure_stays_until_the_instance_changes(word: Sighting) -> None:
     """A second reconcile over the same facts publishes nothing."""
     broken = replace(
-        BORN,
-        observation=replace(BORN.observation, sighting=word, sighted_at=NOW, failure="the host broke"),
+        CREATED,
+        observation=replace(CREATED.observation, sighting=word, sighted_at=NOW, failure="the host broke"),
     )
     failed = decided(broken, decide(broken, NOW, POLICY), NOW)
     assert failed.phase is Phase.FAILED
@@ -272,9 +272,9 @@ def test_a_failure_stays_until_the_instance_changes(word: Sighting) -> None:
 def test_an_unhealthy_instance_is_not_healed_by_the_providers_word() -> None:
     """It ran the whole time; a cycle of phases would publish the same events for ever."""
     unhealthy = replace(
-        BORN,
+        CREATED,
         phase=Phase.FAILED,
-        observation=replace(BORN.observation, sighting=Sighting.RUNNING),
+        observation=replace(CREATED.observation, sighting=Sighting.RUNNING),
         failure=Failure(code="HEALTH_CHECK_TIMEOUT", message="no"),
     )
 
@@ -283,14 +283,16 @@ def test_an_unhealthy_instance_is_not_healed_by_the_providers_word() -> None:
 
 def test_the_providers_own_failure_fails_it_at_once() -> None:
     """A known failure must not wait for the deadline of twenty minutes."""
-    decision = decide(replace(BORN, observation=replace(BORN.observation, failure="image not found")), NOW, POLICY)
+    decision = decide(
+        replace(CREATED, observation=replace(CREATED.observation, failure="image not found")), NOW, POLICY
+    )
 
     assert decision.failure == Failure(code="PROVISIONING_FAILED", message="the provider reports: image not found")
 
 
 def test_a_delete_is_repeated_only_after_a_while() -> None:
     """For ever, but not without pause."""
-    leaving = replace(BORN, goal=Goal.GONE, phase=Phase.DELETING, pending=replace(BORN.pending, sent_at=NOW))
+    leaving = replace(CREATED, goal=Goal.GONE, phase=Phase.DELETING, pending=replace(CREATED.pending, sent_at=NOW))
 
     assert decide(leaving, NOW + seconds(14), POLICY).action is None
     assert decide(leaving, NOW + seconds(15), POLICY).action is Action.DELETE
@@ -300,12 +302,12 @@ def test_a_delete_is_repeated_only_after_a_while() -> None:
 def test_the_pauses_between_repeats_double_up_to_four_minutes(goal: Goal, phase: Phase) -> None:
     """A hundred that wait to be seen gone would else use up the budget that is needed to see it."""
     leaving = replace(
-        BORN,
+        CREATED,
         goal=goal,
         phase=phase,
         phase_since=NOW,
-        pending=replace(BORN.pending, sent_at=None),
-        observation=replace(BORN.observation, sighting=Sighting.RUNNING),
+        pending=replace(CREATED.pending, sent_at=None),
+        observation=replace(CREATED.observation, sighting=Sighting.RUNNING),
     )
     asked: list[int] = []
     for second in range(0, 1000, 5):
@@ -318,9 +320,9 @@ def test_the_pauses_between_repeats_double_up_to_four_minutes(goal: Goal, phase:
 
 def test_a_decision_that_changes_nothing_is_recorded_as_nothing() -> None:
     """The same phase keeps its hour."""
-    same = Decision(phase=BORN.phase, action=None, because="", requeue_after=None)
+    same = Decision(phase=CREATED.phase, action=None, because="", requeue_after=None)
 
-    assert decided(BORN, same, NOW + seconds(5)) is BORN
+    assert decided(CREATED, same, NOW + seconds(5)) is CREATED
 
 
 def test_a_provider_name_names_its_installation() -> None:

@@ -16,7 +16,7 @@ from corral.domain.observation.compare import Comparison, after_lookup, compare
 from corral.domain.observation.sighting import ProviderInstance, Sighting
 
 SETTLE = timedelta(seconds=60)
-BORN = replace(
+CREATED = replace(
     FRESH, phase=Phase.STARTING, create=CreateAttempt(number=1), provider_id=ProviderId("p1"), started_at=NOW
 )
 
@@ -38,19 +38,19 @@ def looked(instance: Instance, listed: Sequence[ProviderInstance], *, after: flo
 @pytest.mark.parametrize("goal", [Goal.RUNNING, Goal.GONE])
 def test_a_new_instance_is_not_missing_before_it_had_time_to_show(goal: Goal) -> None:
     """Also when it is to go: taken for gone, it would turn up later and be billed."""
-    unwished = replace(BORN, goal=goal, phase_since=NOW + timedelta(seconds=30))
+    deleted = replace(CREATED, goal=goal, phase_since=NOW + timedelta(seconds=30))
 
-    assert looked(unwished, [], after=59).changed == ()
-    assert [i.observation.unlisted_since for i in looked(unwished, [], after=60).changed] == [NOW + SETTLE]
+    assert looked(deleted, [], after=59).changed == ()
+    assert [i.observation.unlisted_since for i in looked(deleted, [], after=60).changed] == [NOW + SETTLE]
 
 
 def test_an_old_listing_does_not_take_back_what_was_said_since() -> None:
     """One that was found gone while the listing was read does not come to life again."""
     gone = replace(
-        BORN,
+        CREATED,
         goal=Goal.GONE,
         phase=Phase.TERMINATED,
-        observation=replace(BORN.observation, sighting=Sighting.ABSENT, sighted_at=NOW + timedelta(seconds=5)),
+        observation=replace(CREATED.observation, sighting=Sighting.ABSENT, sighted_at=NOW + timedelta(seconds=5)),
     )
 
     assert looked(gone, [shown("p1", Sighting.REMOVING)], after=4).changed == ()
@@ -62,23 +62,25 @@ def test_an_old_listing_does_not_take_back_what_was_said_since() -> None:
 def test_listings_within_the_settle_time_prove_nothing_about_a_create_in_doubt() -> None:
     """Two early listings may both lag behind the create; a long pause after them proves no more."""
     doubtful = replace(
-        BORN,
+        CREATED,
         phase=Phase.CREATING,
         provider_id=None,
-        create=replace(BORN.create, sent_at=NOW, doubted_at=NOW),
+        create=replace(CREATED.create, sent_at=NOW, doubted_at=NOW),
     )
     counted = [len(looked(doubtful, [], after=seconds).counted) for seconds in (0, 1, 59.9, 60, 61)]
 
     assert counted == [0, 0, 0, 1, 1]
-    assert not looked(doubtful, [], after=3600, settled=False).counted, "whatever the clock says, nobody has waited"
+    assert not looked(doubtful, [], after=3600, settled=False).counted, (
+        "whatever the clock says, the settle time has not passed"
+    )
 
 
 LEAVING = replace(
-    BORN,
+    CREATED,
     goal=Goal.GONE,
     phase=Phase.DELETING,
-    observation=replace(BORN.observation, sighting=Sighting.RUNNING),
-    pending=replace(BORN.pending, sent_at=NOW + timedelta(seconds=100)),
+    observation=replace(CREATED.observation, sighting=Sighting.RUNNING),
+    pending=replace(CREATED.pending, sent_at=NOW + timedelta(seconds=100)),
 )
 
 
@@ -89,7 +91,7 @@ def looked_at(instance: Instance, seen: ProviderInstance | None, *, after: float
 
 def test_a_lookup_shows_what_a_listing_would() -> None:
     """Its content is as old as the start of the listing."""
-    up = looked_at(BORN, shown("p1", Sighting.RUNNING), after=10)
+    up = looked_at(CREATED, shown("p1", Sighting.RUNNING), after=10)
 
     assert (up.observation.sighting, up.observation.sighted_at) == (Sighting.RUNNING, NOW + timedelta(seconds=10))
     assert looked_at(up, shown("p1", Sighting.BOOTING), after=9) is up
@@ -133,8 +135,8 @@ def test_a_later_sighting_takes_back_that_it_was_not_found_and_an_older_listing_
 def test_a_clock_that_was_set_back_does_not_make_what_is_seen_old() -> None:
     """What was recorded before the change lies in the future; it does not say what is newer."""
     ahead = replace(
-        BORN,
-        observation=replace(BORN.observation, sighting=Sighting.RUNNING, sighted_at=NOW + timedelta(minutes=10)),
+        CREATED,
+        observation=replace(CREATED.observation, sighting=Sighting.RUNNING, sighted_at=NOW + timedelta(minutes=10)),
     )
     stopped = [shown("p1", Sighting.EXITED)]
 
@@ -151,9 +153,9 @@ def test_a_clock_that_was_set_back_does_not_make_what_is_seen_old() -> None:
 
 
 READY = replace(
-    BORN,
+    CREATED,
     phase=Phase.READY,
-    observation=replace(BORN.observation, sighting=Sighting.RUNNING, sighted_at=NOW),
+    observation=replace(CREATED.observation, sighting=Sighting.RUNNING, sighted_at=NOW),
 )
 
 
@@ -205,7 +207,7 @@ def test_a_clock_that_was_set_back_does_not_delay_the_end_of_a_restart() -> None
     """The restart seems to be requested after everything that is seen; it is not waited for."""
     running = [shown("p1", Sighting.RUNNING)]
     ahead, recent = [
-        replace(BORN, phase=Phase.RESTARTING, pending=replace(BORN.pending, sent_at=NOW + after))
+        replace(CREATED, phase=Phase.RESTARTING, pending=replace(CREATED.pending, sent_at=NOW + after))
         for after in (timedelta(hours=1), timedelta(seconds=40))
     ]
 

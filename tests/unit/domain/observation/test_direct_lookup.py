@@ -17,24 +17,24 @@ STARTING = replace(FRESH, phase=Phase.STARTING, provider_id=ProviderId("p1"))
 DELETING = replace(STARTING, goal=Goal.GONE, phase=Phase.DELETING, pending=replace(STARTING.pending, sent_at=NOW))
 
 
-def due_after(instance: Instance, seconds: float, peeked_after: float | None = None) -> bool:
-    peeked = {} if peeked_after is None else {instance.id: NOW + timedelta(seconds=peeked_after)}
-    return bool(due_for_lookup([instance], peeked, NOW + timedelta(seconds=seconds), Policy()))
+def due_after(instance: Instance, seconds: float, looked_up_after: float | None = None) -> bool:
+    looked_up = {} if looked_up_after is None else {instance.id: NOW + timedelta(seconds=looked_up_after)}
+    return bool(due_for_lookup([instance], looked_up, NOW + timedelta(seconds=seconds), Policy()))
 
 
 def test_changing_instances_are_looked_up_soon_and_then_at_growing_intervals() -> None:
     """A machine that boots for long is not asked after every few seconds."""
     assert [due_after(STARTING, seconds) for seconds in (4.9, 5)] == [False, True]
-    assert [due_after(STARTING, seconds, peeked_after=5) for seconds in (9.9, 10)] == [False, True]
-    assert [due_after(STARTING, seconds, peeked_after=40) for seconds in (79, 80)] == [False, True]
-    assert [due_after(STARTING, seconds, peeked_after=1000) for seconds in (1239, 1240)] == [False, True]
+    assert [due_after(STARTING, seconds, looked_up_after=5) for seconds in (9.9, 10)] == [False, True]
+    assert [due_after(STARTING, seconds, looked_up_after=40) for seconds in (79, 80)] == [False, True]
+    assert [due_after(STARTING, seconds, looked_up_after=1000) for seconds in (1239, 1240)] == [False, True]
 
 
 def test_a_new_request_starts_over() -> None:
     """What came of a repeated stop shows soon, or not for long."""
     again = replace(DELETING, pending=replace(DELETING.pending, sent_at=NOW + timedelta(seconds=100)))
 
-    assert [due_after(again, seconds, peeked_after=80) for seconds in (104, 105)] == [False, True]
+    assert [due_after(again, seconds, looked_up_after=80) for seconds in (104, 105)] == [False, True]
 
 
 @pytest.mark.parametrize(

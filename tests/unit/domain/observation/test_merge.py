@@ -42,7 +42,7 @@ OURS = replace(
     started_at=NOW - timedelta(hours=1),
     endpoints=(WEB,),
 )
-UNBORN = replace(
+NOT_CREATED = replace(
     OURS,
     phase=Phase.CREATING,
     provider_id=None,
@@ -127,8 +127,8 @@ def test_what_both_know(ours: dict[str, Any], listed: ProviderInstance, consiste
             True,
             "conflicted",
         ),
-        (UNBORN, True, "consistent"),
-        (replace(UNBORN, create=replace(UNBORN.create, sent_at=NOW)), True, "local-newer"),
+        (NOT_CREATED, True, "consistent"),
+        (replace(NOT_CREATED, create=replace(NOT_CREATED.create, sent_at=NOW)), True, "local-newer"),
         (
             replace(OURS, phase=Phase.FAILED, observation=replace(OURS.observation, sighting=Sighting.ABSENT)),
             True,
@@ -154,8 +154,8 @@ def test_a_provider_that_was_not_asked_contradicts_nothing() -> None:
 def test_a_create_with_a_lost_answer_is_merged_by_its_provider_name() -> None:
     """As the observer would adopt it; not shown twice, as ours and as foreign."""
     doubtful = replace(
-        UNBORN,
-        create=replace(UNBORN.create, number=1, sent_at=NOW - timedelta(seconds=9)),
+        NOT_CREATED,
+        create=replace(NOT_CREATED.create, number=1, sent_at=NOW - timedelta(seconds=9)),
     )
     item = merged(doubtful, shown("p9", Sighting.BOOTING))
 

@@ -41,7 +41,7 @@ def product(
     )
 
 
-def shelf(cluster: Cluster, *products: Product) -> RegionStock:
+def region_stock(cluster: Cluster, *products: Product) -> RegionStock:
     return RegionStock(region=cluster.region, cluster=cluster, products={SPOT: products, ON_DEMAND: products})
 
 
@@ -51,7 +51,7 @@ def request(*regions: str, **more: object) -> PlacementRequest:
 
 def test_the_requested_region_goes_before_a_cheaper_one() -> None:
     """People choose a region for latency or law; price decides within it."""
-    stock = [shelf(SGP, product("cheap", spot=100_000)), shelf(HK, product("dear", spot=200_000))]
+    stock = [region_stock(SGP, product("cheap", spot=100_000)), region_stock(HK, product("dear", spot=200_000))]
 
     ranking = rank(request("CN-HK-01", "AS-SGP-02"), stock)
 
@@ -60,14 +60,14 @@ def test_the_requested_region_goes_before_a_cheaper_one() -> None:
 
 def test_ties_go_to_more_memory_then_more_cpu_then_the_id() -> None:
     """The same money buys more."""
-    stock = shelf(SGP, product("b"), product("a"), product("cpu", cpu=24), product("mem", memory=96))
+    stock = region_stock(SGP, product("b"), product("a"), product("cpu", cpu=24), product("mem", memory=96))
 
     assert [c.offer.product_id for c in rank(request(), [stock]).candidates] == ["mem", "cpu", "a", "b"]
 
 
 def test_on_demand_of_all_regions_comes_after_spot_of_all() -> None:
     """A cheaper bill far away goes before a dearer one nearby, when falling back was asked for."""
-    stock = [shelf(SGP, product("x", spot=None)), shelf(HK, product("x"))]
+    stock = [region_stock(SGP, product("x", spot=None)), region_stock(HK, product("x"))]
 
     ranking = rank(request("AS-SGP-02", "CN-HK-01", spot_fallback=True), stock)
 
@@ -101,7 +101,7 @@ def test_on_demand_of_all_regions_comes_after_spot_of_all() -> None:
 )
 def test_each_rejection_says_why(found: Product, more: dict[str, object], reason: Reason, because: str) -> None:
     """The reason is for programs, the sentence for people."""
-    ranking = rank(request(**more), [shelf(SGP, found)])
+    ranking = rank(request(**more), [region_stock(SGP, found)])
 
     assert ranking.candidates == ()
     assert [(r.reason, r.because) for r in ranking.rejected] == [(reason, because)]
@@ -110,7 +110,7 @@ def test_each_rejection_says_why(found: Product, more: dict[str, object], reason
 def test_a_region_is_rejected_as_a_whole_when_nothing_of_it_can_be_had() -> None:
     """Once, not once for each billing mode."""
     stock = [
-        shelf(SGP, product("p")),
+        region_stock(SGP, product("p")),
         RegionStock(region="as-sgp-2", cluster=SGP),
         RegionStock(region="CN-HK-01", cluster=HK, unreachable_because="time-out"),
     ]
@@ -126,7 +126,7 @@ def test_a_region_is_rejected_as_a_whole_when_nothing_of_it_can_be_had() -> None
 
 def test_an_offer_that_failed_recently_waits() -> None:
     """Only that product, in that cluster, in that mode."""
-    stock = [shelf(SGP, product("p")), shelf(HK, product("p"))]
+    stock = [region_stock(SGP, product("p")), region_stock(HK, product("p"))]
     failed = {Offer(product_id="p", cluster_id="as-sgp-2", billing_mode=SPOT): 1}
 
     ranking = rank(request("AS-SGP-02", "CN-HK-01"), stock, failed)
@@ -137,7 +137,7 @@ def test_an_offer_that_failed_recently_waits() -> None:
 
 def test_a_shortage_counts_only_for_as_many_gpus_or_more() -> None:
     """Where eight are not to be had together, one may be."""
-    stock = [shelf(SGP, product("p"))]
+    stock = [region_stock(SGP, product("p"))]
     failed = {Offer(product_id="p", cluster_id="as-sgp-2", billing_mode=SPOT): 8}
 
     assert rank(request(gpu_num=7), stock, failed).candidates
@@ -146,7 +146,7 @@ def test_a_shortage_counts_only_for_as_many_gpus_or_more() -> None:
 
 def test_the_price_is_for_all_gpus() -> None:
     """`price` in answers is for the whole instance."""
-    (candidate,) = rank(request(gpu_num=4), [shelf(SGP, product("p"))]).candidates
+    (candidate,) = rank(request(gpu_num=4), [region_stock(SGP, product("p"))]).candidates
 
     assert (candidate.micro_usd_per_gpu, candidate.micro_usd) == (180_000, 720_000)
 
