@@ -213,6 +213,27 @@ async def test_after_a_restore_earlier_requests_wait_for_the_settle_time_and_no_
             assert (await later.get(instance_id)).provider_id is not None
 
 
+async def test_after_the_settle_time_a_restored_database_counts_as_in_use_if_every_machine_was_found(
+    database: Database, target: DatabaseTarget
+) -> None:
+    """No create of an earlier request says that the wait is over; the next process must not wait again."""
+    settle = (Policy().settle + Policy().longest_create).total_seconds()
+    async with stepped_engine(database, target) as engine:
+        earlier = await engine.request_create()
+        backup = await rows(database)
+        await engine.work()
+        await restore(database, backup)
+        async with stepped_engine(database, target, after=engine, listed=False) as again:
+            await again.until(earlier, Phase.READY)
+            await again.until(await again.request_create(), Phase.READY)
+            await again.steps(int(settle // 2))
+            await again.until(await again.request_create(), Phase.READY)
+            pending = await again.request_create()
+        async with stepped_engine(database, target, after=engine, listed=False) as later:
+            await later.steps(2)
+            assert (await later.get(pending)).provider_id is not None
+
+
 async def test_copies_of_one_database_do_not_delete_each_others_machines(
     server: DatabaseTarget, database: Database, target: DatabaseTarget
 ) -> None:

@@ -104,14 +104,15 @@ class CreateGate:
 
         Raises CloudTransientError, with the time after which to try again, if no listing was compared yet.
         """
-        is_open = self._is_open and not self.is_settling(instance_id)
-        if is_open and server is not None and server == self._server:
+        if self._is_open and not self._settling and server is not None and server == self._server:
             return
         now = await last_listing.listings(connection)
         if now.server != self._server:
             await self.start(connection)
         if self.is_settling(instance_id):
             await self._check_settled(connection, now)
+        elif self._settling and self._clock.monotonic() >= self._settled_at:
+            self._settling &= await continuity.without_machine(connection)
         if now.compared > self._begun:
             if not self._settling:
                 await continuity.record(connection, self._identity, now.server)
