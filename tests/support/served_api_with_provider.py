@@ -47,8 +47,8 @@ class ServedApiWithProvider:
         """An instance of ours that the provider has: our id and the provider's."""
         made = (await self.api.request_create(name=name, gpuNum=1)).json
         ours, product_id = str(made["instanceId"]), str(made["productId"])
-        mark = ProviderName(installation=INSTALLATION, instance_id=InstanceId(ours), attempt=1)
-        theirs = await self.sim.create(provider_name(mark), clusterId=HONG_KONG, productId=product_id)
+        origin = ProviderName(installation=INSTALLATION, instance_id=InstanceId(ours), attempt=1)
+        theirs = await self.sim.create(provider_name(origin), clusterId=HONG_KONG, productId=product_id)
         clock = self.api.env.clock
         given: dict[str, Any] = {
             "create": {"number": 1},

@@ -67,7 +67,7 @@ def _show(plan: RebuildPlan) -> None:
             (
                 _instance_id(one),
                 one.finding.seen.id,
-                one.finding.mark.attempt,
+                one.finding.origin.attempt,
                 one.finding.seen.provider_status,
                 one.finding.seen.product_name,
                 one.finding.seen.region,
@@ -84,7 +84,7 @@ def _summary(plan: RebuildPlan, *, dry_run: bool) -> list[str]:
     lines = [f"Would record {said}; nothing was changed." if dry_run else f"Recorded {said}."]
     twins = [one for one in plan.found if one.finding.outcome is RebuildOutcome.DUPLICATE]
     lines += [
-        f"{one.finding.seen.id} is a second machine of {one.finding.mark.instance_id} and has a record of its own, "
+        f"{one.finding.seen.id} is a second machine of {one.finding.origin.instance_id} and has a record of its own, "
         f"{_instance_id(one)}: look which one you need, and delete the other with `corral rm`."
         for one in twins
     ]
@@ -93,23 +93,23 @@ def _summary(plan: RebuildPlan, *, dry_run: bool) -> list[str]:
         lines.append(
             f"{surplus} belong to instances that have another machine or are gone: the service adopts or reports them."
         )
-    for mark, count in sorted(plan.others.items()):
-        lines.append(f"Not touched: {count} of installation {mark}.")
+    for installation, count in sorted(plan.others.items()):
+        lines.append(f"Not touched: {count} of installation {installation}.")
     if plan.unmarked:
         lines.append(f"Not touched: {plan.unmarked} that no Corral made.")
     return lines
 
 
 def _instance_id(one: Assessment) -> str:
-    return one.finding.mark.instance_id if one.instance is None else one.instance.id
+    return one.finding.origin.instance_id if one.instance is None else one.instance.id
 
 
 def _described(one: Assessment) -> dict[str, object]:
     seen = one.finding.seen
     return {
         "instanceId": _instance_id(one),
-        "madeFor": one.finding.mark.instance_id,
-        "attempt": one.finding.mark.attempt,
+        "madeFor": one.finding.origin.instance_id,
+        "attempt": one.finding.origin.attempt,
         "novitaInstanceId": seen.id,
         "novitaStatus": seen.provider_status,
         "productName": seen.product_name,

@@ -91,7 +91,7 @@ class CreateAttempt:
     """Whether the worker that made the call recorded that the call is over. Otherwise the worker died, or is paused or
     cut off, and the call may be under way for another `Policy.longest_create`."""
     doubted_at: datetime | None = None
-    """When the call ended without an outcome or, if its worker did not record that, when a pass first found it."""
+    """When the call ended without an outcome or, if its worker did not record that, when a reconcile first found it."""
     listings_without: int = 0
     """Complete listings, begun after the settle time was over, that did not show its name."""
 

@@ -46,8 +46,8 @@ def adopting(engine: SteppedEngine) -> AdoptInstance:
 
 async def lost(engine: SteppedEngine, instance_id: str = "inst_lost") -> str:
     """A machine of ours without a record, as after a restored backup."""
-    mark = ProviderName(installation=engine.installation, instance_id=InstanceId(instance_id), attempt=1)
-    return await engine.sim.create(provider_name(mark))
+    origin = ProviderName(installation=engine.installation, instance_id=InstanceId(instance_id), attempt=1)
+    return await engine.sim.create(provider_name(origin))
 
 
 async def known(engine: SteppedEngine) -> list[Orphan]:
@@ -193,8 +193,8 @@ async def events_of(engine: SteppedEngine, instance_id: str) -> list[str]:
 
 
 async def second_machine(engine: SteppedEngine, instance_id: InstanceId, attempt: int) -> str:
-    mark = ProviderName(installation=engine.installation, instance_id=instance_id, attempt=attempt)
-    return await engine.sim.create(provider_name(mark))
+    origin = ProviderName(installation=engine.installation, instance_id=instance_id, attempt=attempt)
+    return await engine.sim.create(provider_name(origin))
 
 
 async def test_the_late_result_of_a_create_that_was_given_up_is_deleted_after_its_hour(engine: SteppedEngine) -> None:

@@ -128,7 +128,8 @@ def test_other_peoples_machines_survive_everything(server: DatabaseTarget) -> No
             with engine.script.silently():
                 called = [name.replace(OURS, environment.installation) for name in names]
                 assert not any(
-                    (mark := parse_provider_name(n)) and mark.installation == environment.installation for n in called
+                    (origin := parse_provider_name(n)) and origin.installation == environment.installation
+                    for n in called
                 )
                 foreign = [await history.foreign(name) for name in called]
                 adoptable, safe = foreign[:to_adopt], foreign[to_adopt:]

@@ -38,7 +38,7 @@ def is_blocked(kind: OperationKind, current: Operation | None) -> bool:
 
 
 def is_done_already(instance: Instance, kind: OperationKind) -> bool:
-    """Whether *kind* is wanted of *instance* already, or done, so that nothing is to be recorded."""
+    """Whether *kind* was requested of *instance* already, or is done, so that nothing needs to be recorded."""
     if kind is OperationKind.DELETE:
         return instance.goal is Goal.GONE
     stopping = instance.phase is Phase.STOPPING and instance.goal is Goal.STOPPED

@@ -100,7 +100,7 @@ def found_unlisted(instance: Instance, now: datetime) -> Instance:
 def made_by(listed: Iterable[ProviderInstance], installation: str) -> list[tuple[ProviderName, ProviderInstance]]:
     """The machines of *listed* that this installation made, with their parsed names."""
     found = ((parse_provider_name(seen.name), seen) for seen in listed)
-    return [(mark, seen) for mark, seen in found if mark is not None and mark.installation == installation]
+    return [(origin, seen) for origin, seen in found if origin is not None and origin.installation == installation]
 
 
 def compare(
@@ -128,7 +128,7 @@ def compare(
         for seen in listed
         if (known := by_provider.get(ProviderId(seen.id))) is not None
     }
-    free = [(mark, seen) for mark, seen in made_by(listed, installation) if ProviderId(seen.id) not in by_provider]
+    free = [(origin, seen) for origin, seen in made_by(listed, installation) if ProviderId(seen.id) not in by_provider]
     unseen = [i for i in remembered.values() if i.id not in after] if complete else []
     lacking = [i for i in unseen if _is_expected(i, times)]
     matches, unmatched, to_confirm = matched({**remembered, **after}, free, {i.id for i in lacking})
@@ -140,7 +140,7 @@ def compare(
     leaving = [i for i in unseen if i.provider_id is not None and _is_leaving(i)]
     suspects = _suspects([i for i in lacking if i.id not in matched_ids], now)
     after |= {i.id: without_sighting(i, times) for i in (*leaving, *suspects)}
-    standing = {**remembered, **after}.values()
+    everything = {**remembered, **after}.values()
     return Comparison(
         changed=tuple(new for new in after.values() if new is not remembered[new.id]),
         counted=tuple(counted),
@@ -149,7 +149,7 @@ def compare(
         to_confirm=tuple(each for each in to_confirm if _recheck_due(each.record, now)),
         trusted=trusted,
         is_unsettled=any(i.observation.found_unlisted_since is None for i in lacking)
-        or any(i.observation.sighting is Sighting.MOVING and i.phase is not Phase.TERMINATED for i in standing),
+        or any(i.observation.sighting is Sighting.MOVING and i.phase is not Phase.TERMINATED for i in everything),
     )
 
 

@@ -43,7 +43,7 @@ class UnmatchedKind(StrEnum):
 class Unmatched:
     """A machine that this installation made and that belongs to no record."""
 
-    mark: ProviderName
+    origin: ProviderName
     seen: ProviderInstance
     kind: UnmatchedKind
 
@@ -53,7 +53,7 @@ class Match:
     """A machine for a record that did not have it."""
 
     record: Instance
-    mark: ProviderName
+    origin: ProviderName
     seen: ProviderInstance
     moved: bool
     """Whether it replaces a machine that the record had."""
@@ -71,8 +71,8 @@ def matched(
     machine the listing lacks, the machine that it would have moved to. A lookup has to show that the old one is gone.
     """
     by_instance: dict[InstanceId, list[tuple[ProviderName, ProviderInstance]]] = {}
-    for mark, seen in machines:
-        by_instance.setdefault(mark.instance_id, []).append((mark, seen))
+    for origin, seen in machines:
+        by_instance.setdefault(origin.instance_id, []).append((origin, seen))
     matches: list[Match] = []
     unmatched: list[Unmatched] = []
     to_confirm: list[Match] = []
@@ -81,11 +81,11 @@ def matched(
         chosen = None if record is None else _chosen(record, candidates, is_unlisted=instance_id in unlisted)
         if record is not None and chosen is not None:
             moved = record.provider_id is not None
-            match = Match(record=record, mark=chosen[0], seen=chosen[1], moved=moved)
+            match = Match(record=record, origin=chosen[0], seen=chosen[1], moved=moved)
             (matches if not moved or is_gone(record) else to_confirm).append(match)
         unmatched += [
-            Unmatched(mark=mark, seen=seen, kind=_kind(record, mark))
-            for mark, seen in candidates
+            Unmatched(origin=origin, seen=seen, kind=_kind(record, origin))
+            for origin, seen in candidates
             if (chosen is None or seen is not chosen[1]) and seen.sighting not in GOING
         ]
     return matches, unmatched, to_confirm
@@ -93,9 +93,9 @@ def matched(
 
 def preference(candidate: tuple[ProviderName, ProviderInstance]) -> tuple[bool, bool, int, str]:
     """The sort key of machines of one instance: running ones last, before them those that come up; then by attempt."""
-    mark, seen = candidate
+    origin, seen = candidate
     is_down = seen.sighting in GOING | {Sighting.EXITED, Sighting.STOPPING}
-    return seen.sighting is Sighting.RUNNING, not is_down, mark.attempt, seen.id
+    return seen.sighting is Sighting.RUNNING, not is_down, origin.attempt, seen.id
 
 
 def is_gone(record: Instance) -> bool:
@@ -118,16 +118,16 @@ def _chosen(
     )
 
 
-def _may_have(record: Instance, mark: ProviderName, seen: ProviderInstance, *, may_move: bool) -> bool:
+def _may_have(record: Instance, origin: ProviderName, seen: ProviderInstance, *, may_move: bool) -> bool:
     if record.provider_id == ProviderId(seen.id):
         return False
     wanted = record.goal is not Goal.GONE and seen.sighting not in GOING
     if record.provider_id is None:
-        return mark.attempt <= record.create.number or wanted
-    return wanted and may_move and mark.attempt == attempt_of(record)
+        return origin.attempt <= record.create.number or wanted
+    return wanted and may_move and origin.attempt == attempt_of(record)
 
 
-def _kind(record: Instance | None, mark: ProviderName) -> UnmatchedKind:
+def _kind(record: Instance | None, origin: ProviderName) -> UnmatchedKind:
     if record is None:
         return UnmatchedKind.NO_RECORD
-    return UnmatchedKind.LOST_CREATE if mark.attempt in record.given_up else UnmatchedKind.SECOND_MACHINE
+    return UnmatchedKind.LOST_CREATE if origin.attempt in record.given_up else UnmatchedKind.SECOND_MACHINE

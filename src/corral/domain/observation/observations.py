@@ -102,13 +102,13 @@ def with_machine(match: Match, times: ObservationTimes) -> Instance:
 
     A machine that the provider moved has other endpoints, so it is migrating until a later listing says more.
     """
-    record, mark, seen = match.record, match.mark, match.seen
-    lost = (record.create.number,) if record.create_in_doubt and mark.attempt != record.create.number else ()
+    record, origin, seen = match.record, match.origin, match.seen
+    lost = (record.create.number,) if record.create_in_doubt and origin.attempt != record.create.number else ()
     adopted = replace(
         record,
-        create=replace(record.create, number=max(record.create.number, mark.attempt), sent_at=None),
+        create=replace(record.create, number=max(record.create.number, origin.attempt), sent_at=None),
         provider_id=ProviderId(seen.id),
-        provider_attempt=mark.attempt,
+        provider_attempt=origin.attempt,
         given_up=record.given_up + lost,
     )
     if not match.moved:
@@ -130,8 +130,8 @@ def is_more_recent(instance: Instance, times: ObservationTimes) -> bool:
 
     A time ahead of the clock was recorded before the clock was set back; it does not count.
     """
-    heard = (instance.observation.sighted_at, instance.observation.lookup_failed_since)
-    return any(at is not None and times.began < at <= times.now + CLOCK_SKEW for at in heard)
+    recorded = (instance.observation.sighted_at, instance.observation.lookup_failed_since)
+    return any(at is not None and times.began < at <= times.now + CLOCK_SKEW for at in recorded)
 
 
 def without_sighting(instance: Instance, times: ObservationTimes) -> Instance:

@@ -61,11 +61,11 @@ class Orphan:
 
 def orphan_of(found: Unmatched, now: datetime) -> Orphan:
     """The orphan that was *found* just now."""
-    mark, seen = found.mark, found.seen
+    origin, seen = found.origin, found.seen
     return Orphan(
         provider_id=ProviderId(seen.id),
         name=seen.name,
-        made_for=mark.instance_id,
+        made_for=origin.instance_id,
         kind=found.kind,
         phase=first_phase(seen),
         region=seen.region,
@@ -109,5 +109,8 @@ def may_delete(orphan: Orphan, seen: ProviderInstance | None, *, installation: s
     """Whether *orphan* may be deleted now, if a direct lookup showed *seen*."""
     if seen is None or seen.id != orphan.provider_id or seen.sighting in LEAVING or now < orphan.spared_until:
         return False
-    mark = parse_provider_name(seen.name)
-    return mark is not None and (mark.installation, mark.instance_id) == (installation, orphan.made_for)
+    origin = parse_provider_name(seen.name)
+    return origin is not None and (origin.installation, origin.instance_id) == (
+        installation,
+        orphan.made_for,
+    )

@@ -25,9 +25,9 @@ class ProviderName:
     attempt: int
 
 
-def provider_name(mark: ProviderName) -> str:
+def provider_name(origin: ProviderName) -> str:
     """The name of the attempt at the provider."""
-    return f"{name_start(mark.installation, mark.instance_id)}-{mark.attempt}"
+    return f"{name_start(origin.installation, origin.instance_id)}-{origin.attempt}"
 
 
 def name_start(installation: str, instance_id: InstanceId) -> str:

@@ -39,10 +39,10 @@ class RebuildOutcome(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MarkedMachine:
+class OwnMachine:
     """One machine that this installation made."""
 
-    mark: ProviderName
+    origin: ProviderName
     seen: ProviderInstance
     outcome: RebuildOutcome
     last_attempt: int
@@ -61,32 +61,32 @@ class InstallationRecord:
 
 def installations(listed: Iterable[ProviderInstance]) -> Counter[str]:
     """How many machines each installation has in the account."""
-    return Counter(mark.installation for seen in listed if (mark := parse_provider_name(seen.name)) is not None)
+    return Counter(origin.installation for seen in listed if (origin := parse_provider_name(seen.name)) is not None)
 
 
-def choose(claim: InstallationRecord, found: Mapping[str, int], wanted: str | None) -> str:
+def choose(record: InstallationRecord, found: Mapping[str, int], wanted: str | None) -> str:
     """The installation to rebuild; raises GoalRefusedError rather than guess."""
     if wanted is not None:
-        if not claim.is_blank and wanted != claim.own:
+        if not record.is_blank and wanted != record.own:
             raise GoalRefusedError(
-                f"the database has instances of installation {claim.own}; rebuild {wanted} in an empty one"
+                f"the database has instances of installation {record.own}; rebuild {wanted} in an empty one"
             )
         if wanted not in found:
             raise GoalRefusedError(f"no machine was made by installation {wanted}; {_counted(found)}")
         return wanted
-    if not claim.is_blank or claim.own in found or not found:
-        return claim.own
+    if not record.is_blank or record.own in found or not found:
+        return record.own
     if len(found) > 1:
         raise GoalRefusedError(f"{_counted(found)}: say which is yours with --installation MARK")
     return next(iter(found))
 
 
-def marked_machines(
+def own_machines(
     listed: Iterable[ProviderInstance],
     installation: str,
     remembered: Mapping[InstanceId, Instance],
     deleting: Collection[ProviderId] = frozenset(),
-) -> list[MarkedMachine]:
+) -> list[OwnMachine]:
     """
     What is done with each machine of *installation*, in the order of their instances and attempts.
 
@@ -95,22 +95,22 @@ def marked_machines(
     """
     known = {i.provider_id for i in remembered.values() if i.provider_id is not None}
     by_instance: dict[InstanceId, list[tuple[ProviderName, ProviderInstance]]] = {}
-    for mark, seen in sorted(made_by(listed, installation), key=_place):
-        by_instance.setdefault(mark.instance_id, []).append((mark, seen))
-    found: list[MarkedMachine] = []
+    for origin, seen in sorted(made_by(listed, installation), key=_place):
+        by_instance.setdefault(origin.instance_id, []).append((origin, seen))
+    found: list[OwnMachine] = []
     for instance_id, machines in by_instance.items():
         record = remembered.get(instance_id)
         free = [each for each in machines if not _is_settled(each[1], known, deleting)]
         kept = max(free, key=preference, default=None)
-        for mark, seen in machines:
+        for origin, seen in machines:
             outcome = _outcome_of(record, seen, known, deleting, is_kept=kept is not None and seen is kept[1])
-            found.append(MarkedMachine(mark=mark, seen=seen, outcome=outcome, last_attempt=machines[-1][0].attempt))
+            found.append(OwnMachine(origin=origin, seen=seen, outcome=outcome, last_attempt=machines[-1][0].attempt))
     return found
 
 
-def _place(marked_one: tuple[ProviderName, ProviderInstance]) -> tuple[str, int, str]:
-    mark, seen = marked_one
-    return mark.instance_id, mark.attempt, seen.id
+def _place(machine: tuple[ProviderName, ProviderInstance]) -> tuple[str, int, str]:
+    origin, seen = machine
+    return origin.instance_id, origin.attempt, seen.id
 
 
 def _is_settled(seen: ProviderInstance, known: Collection[str], deleting: Collection[str]) -> bool:
@@ -134,5 +134,5 @@ def _outcome_of(
 def _counted(found: Mapping[str, int]) -> str:
     if not found:
         return "the account has no machines of any Corral"
-    each = ", ".join(f"{mark} ({count})" for mark, count in sorted(found.items()))
+    each = ", ".join(f"{installation} ({count})" for installation, count in sorted(found.items()))
     return f"the account has machines of {'these installations' if len(found) > 1 else 'this installation'}: {each}"

@@ -27,8 +27,8 @@ SHORTEST: Final = min(*LONGEST.values(), LONGEST_DOUBT, LONGEST_MISSING, LATE)
 """Nothing is stuck sooner than this after it last moved."""
 
 _ASKED_AGAIN: Final = {
-    Phase.DELETING: "it is asked for deletion, at most 4 minutes apart, until it is gone; it may be billed until then",
-    Phase.STOPPING: "it is asked to stop, at most 4 minutes apart, until it has; it may be billed until then",
+    Phase.DELETING: "a delete is sent at most 4 minutes apart until it is gone; it may be billed until then",
+    Phase.STOPPING: "a stop is sent at most 4 minutes apart until it has stopped; it may be billed until then",
 }
 
 
@@ -67,7 +67,7 @@ def _unlisted(instance: Instance, now: datetime) -> _Finding:
     if since is None or instance.observation.sighting is Sighting.ABSENT or now - since < LONGEST_MISSING:
         return None
     reason = (
-        f"missing in the provider's list, and {instance.observation.absence_checks} direct look-ups did not settle it"
+        f"missing in the provider's list, and {instance.observation.absence_checks} direct lookups did not settle it"
     )
     return since, reason, "it is looked up by its id again; if it is not found it counts as gone"
 
@@ -77,7 +77,7 @@ def _in_doubt(instance: Instance, now: datetime) -> _Finding:
     if since is None or not instance.create_in_doubt or now - since < LONGEST_DOUBT:
         return None
     reason = f"create call {instance.create.number} may have happened, and no two complete listings settled it since"
-    return since, reason, "every listing is searched for its name; nothing is asked for again before that is sure"
+    return since, reason, "every listing is searched for its name; no other create call is sent before that"
 
 
 def _too_long_in_phase(instance: Instance, now: datetime) -> _Finding:
@@ -87,7 +87,7 @@ def _too_long_in_phase(instance: Instance, now: datetime) -> _Finding:
     reason = f"{instance.phase.value} for more than {longest.total_seconds() / 60:.0f} minutes; "
     reason += f"the provider says {instance.observation.provider_status or 'nothing'}"
     asked = _ASKED_AGAIN.get(instance.phase) if instance.goal is not Goal.RUNNING else None
-    return instance.phase_since, reason, asked or "it is watched; the provider has to move"
+    return instance.phase_since, reason, asked or "it is watched; the provider has to act"
 
 
 def _late(instance: Instance, now: datetime) -> _Finding:

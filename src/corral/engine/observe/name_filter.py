@@ -39,8 +39,8 @@ class NameFilter:
 
     async def attempt(self, instance: Instance, attempt: int) -> Listing:
         """The machines that one create attempt made."""
-        mark = ProviderName(installation=self.installation, instance_id=instance.id, attempt=attempt)
-        return await self.cloud.named(provider_name(mark))
+        origin = ProviderName(installation=self.installation, instance_id=instance.id, attempt=attempt)
+        return await self.cloud.named(provider_name(origin))
 
     async def attempts(self, instance_id: InstanceId) -> Listing:
         """The machines that any create attempt for the instance made."""
@@ -89,5 +89,5 @@ class NameFilter:
             return await instances.listed_ready(connection, KNOWN_ASKED)
 
     def _made_for(self, seen: ProviderInstance) -> InstanceId | None:
-        mark = parse_provider_name(seen.name)
-        return None if mark is None or mark.installation != self.installation else mark.instance_id
+        origin = parse_provider_name(seen.name)
+        return None if origin is None or origin.installation != self.installation else origin.instance_id

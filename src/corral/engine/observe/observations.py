@@ -207,10 +207,10 @@ async def unmatched_records(
         if instance.provider_id is not None:
             provider_ids.add(instance.provider_id)
     listed = [seen for seen in listed if seen.id not in provider_ids]
-    marks = {mark.instance_id for mark, _ in made_by(listed, installation)} - ids
+    origins = {origin.instance_id for origin, _ in made_by(listed, installation)} - ids
     if not listed:
         return {}
-    return await instances.by_ids(connection, sorted(marks), sorted(seen.id for seen in listed))
+    return await instances.by_ids(connection, sorted(origins), sorted(seen.id for seen in listed))
 
 
 def next_wake_at(instance: Instance, now: datetime, policy: Policy) -> datetime | None:

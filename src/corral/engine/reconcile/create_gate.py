@@ -11,7 +11,7 @@ list never shows. There, after a while, a lookup by name allows single creates (
 The leader numbers its listings in the database (`store/tables/last_listing.py`), so that every process knows when one
 was compared.
 What counts is a listing that began after this process first used the database server it uses now: a restored database
-carries the numbers of its past, and a server that was restarted may have lost commits while this process went on.
+has the numbers of its past, and a server that was restarted may have lost commits while this process kept running.
 
 A list may lag. That matters only if the database was restored, copied or promoted (`store/tables/continuity.py`): a
 machine made right before may be missing in the first listing. Requests that the database had then, without a machine,

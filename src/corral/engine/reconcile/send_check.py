@@ -53,11 +53,15 @@ class SendCheck:
 
 
 def create_call(
-    mark: ProviderName, order: CreateRequest, candidate: Candidate, template: Template, credentials: Credentials | None
+    origin: ProviderName,
+    order: CreateRequest,
+    candidate: Candidate,
+    template: Template,
+    credentials: Credentials | None,
 ) -> ProviderCreate:
-    """The create call for *candidate*, under the name of *mark*."""
+    """The create call for *candidate*, under the name of *origin*."""
     return ProviderCreate(
-        name=provider_name(mark),
+        name=provider_name(origin),
         product_id=candidate.offer.product_id,
         cluster_id=candidate.offer.cluster_id,
         gpu_num=order.gpu_num,

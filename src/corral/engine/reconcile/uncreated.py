@@ -33,7 +33,7 @@ class UncreatedInstances:
     _slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(AT_ONCE), init=False)
     _check_lock: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
     _last_check: tuple[float, bool] | None = field(default=None, init=False)
-    """When it was last asked whether the filter works, and the answer."""
+    """When the filter was last checked, and whether it works."""
 
     @classmethod
     def of(cls, cloud: Cloud, observations: Observations) -> UncreatedInstances:

@@ -17,11 +17,11 @@ from corral.domain.observation.adoption import Adoption, adopted
 from corral.domain.observation.compare import made_by
 from corral.domain.observation.rebuild import (
     InstallationRecord,
-    MarkedMachine,
+    OwnMachine,
     RebuildOutcome,
     choose,
     installations,
-    marked_machines,
+    own_machines,
 )
 from corral.engine.commands.adopt import completed_create, todays_price
 from corral.engine.queries.catalog import Catalog
@@ -34,7 +34,7 @@ from corral.store.tables import installation_id, instances, operations, orphans
 class Assessment:
     """One machine of ours, and its record."""
 
-    finding: MarkedMachine
+    finding: OwnMachine
     instance: Instance | None
     """None when no record is to be written."""
     micro_usd: int | None
@@ -80,25 +80,25 @@ class Rebuilder:
         listing = await self.cloud.instances()
         if not listing.complete:
             raise CloudTransientError("the provider's list could not be read to its end; nothing was done, try again")
-        marks = installations(listing.instances)
+        counts = installations(listing.instances)
         async with self.database.connection() as connection:
             record = InstallationRecord(
                 own=await installation_id.load(connection), is_blank=await instances.none_yet(connection)
             )
-            chosen = choose(record, marks, installation)
-            ids = {mark.instance_id for mark, _ in made_by(listing.instances, chosen)}
+            chosen = choose(record, counts, installation)
+            ids = {origin.instance_id for origin, _ in made_by(listing.instances, chosen)}
             remembered = await instances.by_ids(connection, sorted(ids), sorted(s.id for s in listing.instances))
             deleting = {o.provider_id for o in await orphans.load_all(connection) if o.asked_at is not None}
         now = self.clock.now()
         found = [
-            await self._found(each, remembered.get(each.mark.instance_id), now)
-            for each in marked_machines(listing.instances, chosen, remembered, deleting)
+            await self._found(each, remembered.get(each.origin.instance_id), now)
+            for each in own_machines(listing.instances, chosen, remembered, deleting)
         ]
         return RebuildPlan(
             installation=chosen,
             found=tuple(found),
-            others=Counter({mark: count for mark, count in marks.items() if mark != chosen}),
-            unmarked=len(listing.instances) - marks.total(),
+            others=Counter({each: count for each, count in counts.items() if each != chosen}),
+            unmarked=len(listing.instances) - counts.total(),
         )
 
     async def record(self, connection: Connection, plan: RebuildPlan) -> None:
@@ -121,20 +121,20 @@ class Rebuilder:
         if joined:
             await instances.update_many(joined, [now] * len(joined)).run(connection)
 
-    async def _found(self, finding: MarkedMachine, record: Instance | None, now: datetime) -> Assessment:
+    async def _found(self, finding: OwnMachine, record: Instance | None, now: datetime) -> Assessment:
         seen, price = finding.seen, await todays_price(self.catalog, finding.seen)
         instance: Instance | None = None
         match finding.outcome:
             case RebuildOutcome.REBUILT:
-                instance = self._rebuilt(finding, finding.mark.instance_id, finding.mark.instance_id, price, now)
+                instance = self._rebuilt(finding, finding.origin.instance_id, finding.origin.instance_id, price, now)
                 instance = replace(
                     instance,
                     create=replace(instance.create, number=finding.last_attempt),
-                    provider_attempt=finding.mark.attempt,
+                    provider_attempt=finding.origin.attempt,
                 )
             case RebuildOutcome.DUPLICATE:
                 own_id = InstanceId(f"inst_{self.new_id()}")
-                name = f"{finding.mark.instance_id}-attempt-{finding.mark.attempt}"
+                name = f"{finding.origin.instance_id}-attempt-{finding.origin.attempt}"
                 instance = self._rebuilt(finding, own_id, name, price, now)
             case RebuildOutcome.JOINED if record is not None:
                 # As when a listing shows a create in doubt: the next listing provides the rest.
@@ -142,7 +142,7 @@ class Rebuilder:
                     record,
                     create=replace(record.create, number=max(record.create.number, finding.last_attempt), sent_at=None),
                     provider_id=ProviderId(seen.id),
-                    provider_attempt=finding.mark.attempt,
+                    provider_attempt=finding.origin.attempt,
                     started_at=now,
                 )
             case _:
@@ -152,7 +152,7 @@ class Rebuilder:
         )
 
     def _rebuilt(
-        self, finding: MarkedMachine, instance_id: InstanceId, name: str, price: int | None, now: datetime
+        self, finding: OwnMachine, instance_id: InstanceId, name: str, price: int | None, now: datetime
     ) -> Instance:
         return adopted(
             finding.seen,

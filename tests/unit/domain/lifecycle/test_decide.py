@@ -327,10 +327,10 @@ def test_a_decision_that_changes_nothing_is_recorded_as_nothing() -> None:
 
 def test_a_provider_name_names_its_installation() -> None:
     """Foreign names parse to nothing, and so do numbers in another form."""
-    mark = ProviderName(installation="0a1b2c", instance_id=InstanceId("inst_7f3k"), attempt=12)
+    origin = ProviderName(installation="0a1b2c", instance_id=InstanceId("inst_7f3k"), attempt=12)
 
-    assert provider_name(mark) == "corral-0a1b2c-inst-7f3k-12"
-    assert parse_provider_name(provider_name(mark)) == mark
+    assert provider_name(origin) == "corral-0a1b2c-inst-7f3k-12"
+    assert parse_provider_name(provider_name(origin)) == origin
     for foreign in (
         "worker-1",
         "corral-demo",

@@ -26,8 +26,8 @@ GONE = replace(HAS, goal=Goal.GONE)
 
 
 def machine(provider_id: str, attempt: int, sighting: Sighting = RUNNING) -> tuple[ProviderName, ProviderInstance]:
-    mark = ProviderName(installation="0a1b2c", instance_id=FRESH.id, attempt=attempt)
-    return mark, shown(provider_id, sighting, name=provider_name(mark))
+    origin = ProviderName(installation="0a1b2c", instance_id=FRESH.id, attempt=attempt)
+    return origin, shown(provider_id, sighting, name=provider_name(origin))
 
 
 def given(

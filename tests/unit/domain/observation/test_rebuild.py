@@ -11,7 +11,7 @@ from support.sightings import shown
 from corral.domain.errors import GoalRefusedError
 from corral.domain.instance import Instance, ProviderId
 from corral.domain.lifecycle.tables import Phase
-from corral.domain.observation.rebuild import InstallationRecord, RebuildOutcome, choose, installations, marked_machines
+from corral.domain.observation.rebuild import InstallationRecord, RebuildOutcome, choose, installations, own_machines
 from corral.domain.observation.sighting import ProviderInstance, Sighting
 
 OURS, THEIRS = "0a1b2c", "ffffff"
@@ -26,7 +26,7 @@ def machine(
 
 def fates(*listed: ProviderInstance, record: Instance | None = None, doomed: str = "") -> dict[str, RebuildOutcome]:
     remembered = {} if record is None else {record.id: record}
-    found = marked_machines(listed, OURS, remembered, {ProviderId(doomed)})
+    found = own_machines(listed, OURS, remembered, {ProviderId(doomed)})
     return {each.seen.id: each.outcome for each in found}
 
 
@@ -96,7 +96,7 @@ def test_of_two_machines_of_one_instance_the_newest_that_runs_is_kept(old: Sight
 
 def test_attempts_count_on_from_the_last_one_seen() -> None:
     """A name is never used twice."""
-    found = marked_machines([machine("new", attempt=12, is_=Sighting.EXITED), machine("old", attempt=9)], OURS, {})
+    found = own_machines([machine("new", attempt=12, is_=Sighting.EXITED), machine("old", attempt=9)], OURS, {})
 
     assert [(each.seen.id, each.outcome, each.last_attempt) for each in found] == [
         ("old", RebuildOutcome.REBUILT, 12),

@@ -159,8 +159,8 @@ class CreateStep:
             self.clock, self.policy.longest_create, lambda: instances.is_unchanged(context.connection, instance)
         )
         instance = await self._outcomes.intend(context, instance, candidate)
-        mark = ProviderName(installation=self.installation, instance_id=instance.id, attempt=instance.create.number)
-        order = create_call(mark, instance.request, candidate, template, credentials)
+        origin = ProviderName(installation=self.installation, instance_id=instance.id, attempt=instance.create.number)
+        order = create_call(origin, instance.request, candidate, template, credentials)
         try:
             provider_id = await send(self.cloud, order, check)
         except StaleError:
