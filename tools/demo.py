@@ -1,9 +1,9 @@
 """
-A lively world to look at: `make demo`.
+A dashboard with constant activity: `make demo`.
 
-It serves on http://127.0.0.1:3000 with a simulated account of its own: stock comes and goes by the minute, a dozen
-machines come, go, rest and wake, and two fail and say why. Its data directory is `.corral-demo`, made again each time;
-`.corral` is not touched.
+It serves on http://127.0.0.1:3000 with its own simulated account: stock changes by the minute, a dozen machines are
+created, stopped, started and deleted, and two fail with a reason. Its data directory `.corral-demo` is recreated
+each time; `.corral` is not changed.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ WORLD = {"stock": "12", "boot_seconds": "5", "pull_seconds": "6", "stop_seconds"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class Machine:
     """A machine of the demo."""
 
     name: str
@@ -43,24 +43,26 @@ class Part:
 
 
 STEADY = (
-    Part(name="llm-serving", product="H100 SXM 80GB", template="107701", gpus=4),
-    Part(name="notebook-lena"),
-    Part(name="embeddings", template="150032", gpus=2),
-    Part(name="image-typo", product="RTX 5090 32GB", template="150034"),
-    Part(name="never-answers", template="150033"),
+    Machine(name="llm-serving", product="H100 SXM 80GB", template="107701", gpus=4),
+    Machine(name="notebook-lena"),
+    Machine(name="embeddings", template="150032", gpus=2),
+    Machine(name="image-typo", product="RTX 5090 32GB", template="150034"),
+    Machine(name="never-answers", template="150033"),
 )
-"""They stay: three well, one with an image that does not exist, one that never passes its health check."""
-RESTING = (Part(name="night-batch", template="150020"), Part(name="staging", product="RTX 5090 32GB"))
-"""They are stopped and started, over and over."""
-VISITORS = ("RTX 4090 24GB", "RTX 5090 32GB", "H100 SXM 80GB")
+"""Permanent: three healthy ones, one with an image that does not exist, one that never passes its health check."""
+TOGGLED = (Machine(name="night-batch", template="150020"), Machine(name="staging", product="RTX 5090 32GB"))
+"""Stopped and started repeatedly."""
+PRODUCTS = ("RTX 4090 24GB", "RTX 5090 32GB", "H100 SXM 80GB")
 TEMPLATES = ("107672", "107701", "107715", "150020", "150031")
 
 
 async def main(arguments: Sequence[str]) -> int:
-    """Serve, and keep the world moving until Ctrl-C."""
-    parser = argparse.ArgumentParser(prog="make demo", description="Serve a lively simulated world.")
+    """Serve, and keep changing things until Ctrl-C."""
+    parser = argparse.ArgumentParser(prog="make demo", description="Serve a simulated account with constant activity.")
     parser.add_argument("--port", type=int, default=3000, help="port to listen on (3000)")
-    parser.add_argument("--data", type=Path, default=DATA, help="data directory, made again (.corral-demo)")
+    parser.add_argument(
+        "--data", type=Path, default=DATA, help="data directory, recreated at each start (.corral-demo)"
+    )
     chosen = parser.parse_args(arguments)
     shutil.rmtree(chosen.data, ignore_errors=True)
     kept = {name: value for name, value in os.environ.items() if name not in {"NOVITA_API_KEY", "DATABASE_URL"}}  # noqa: TID251
@@ -75,48 +77,50 @@ async def main(arguments: Sequence[str]) -> int:
         start_new_session=True,  # one signal, from us; a second would make it leave without tidying up
     )
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, service.terminate)
-    moving = asyncio.create_task(move(f"http://127.0.0.1:{chosen.port}", chosen.data))
+    for signum in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(signum, service.terminate)
+    activity = asyncio.create_task(run_activity(f"http://127.0.0.1:{chosen.port}", chosen.data))
     code = await service.wait()
-    moving.cancel()
+    activity.cancel()
     with contextlib.suppress(asyncio.CancelledError, CorralError):
-        await moving
+        await activity
     return code
 
 
-async def move(address: str, data: Path) -> None:
-    """Bring the cast on stage, then let things happen."""
+async def run_activity(address: str, data: Path) -> None:
+    """Create the permanent machines, then change something every few seconds."""
     async with AsyncClient(address) as client:
         await ready(client)
         await tune(data, WORLD)
-        for part in (*STEADY, *RESTING):
-            await order(client, part)
-        await on_stage(client)
-        await tune(data, {"weather": "stormy"})  # not before: a shortage would change the cast
+        for machine in (*STEADY, *TOGGLED):
+            await order(client, machine)
+        await all_created(client)
+        await tune(data, {"weather": "stormy"})  # only now: a shortage would affect the permanent machines
         for number in itertools.count(1):
-            with contextlib.suppress(CorralApiError):  # a shortage, or something under way: part of the play
-                await happen(client, number)
-            await asyncio.sleep(random.uniform(1, 4))  # noqa: S311, TID251  # a pace to watch
+            with contextlib.suppress(CorralApiError):  # a shortage, or an operation in progress
+                await change_something(client, number)
+            await asyncio.sleep(random.uniform(1, 4))  # noqa: S311, TID251  # slow enough to watch
 
 
-async def happen(client: AsyncClient, number: int) -> None:
-    """One random action: create, delete, stop, start or restart."""
+async def change_something(client: AsyncClient, number: int) -> None:
+    """One change: create, stop, start, restart or delete a machine."""
     living = [i async for i in client.instances.list(page_size=500) if i.status not in GONE]
-    resting = [i for i in living if i.name in {part.name for part in RESTING} and (i.is_ready or i.status == "exited")]
-    visitors = [i for i in living if i.name.startswith("job-")]
+    toggled = [
+        i for i in living if i.name in {machine.name for machine in TOGGLED} and (i.is_ready or i.status == "exited")
+    ]
+    temporary = [i for i in living if i.name.startswith("job-")]
     match number % 6:
-        case 0 if resting:
-            await toggle(client, random.choice(resting))  # noqa: S311  # a demonstration
-        case 3 if settled := [i for i in visitors if i.is_ready]:
+        case 0 if toggled:
+            await toggle(client, random.choice(toggled))  # noqa: S311  # a demonstration
+        case 3 if settled := [i for i in temporary if i.is_ready]:
             await client.instances.restart(settled[0].id)
-        case 5 if visitors:
-            await client.instances.delete(visitors[-1].id)
+        case 5 if temporary:
+            await client.instances.delete(temporary[-1].id)
         case _ if len(living) < MOST:
-            product, template = random.choice(VISITORS), random.choice(TEMPLATES)  # noqa: S311  # as above
-            await order(client, Part(name=f"job-{number}", product=product, template=template))
-        case _ if visitors:
-            await client.instances.delete(visitors[-1].id)
+            product, template = random.choice(PRODUCTS), random.choice(TEMPLATES)  # noqa: S311  # as above
+            await order(client, Machine(name=f"job-{number}", product=product, template=template))
+        case _ if temporary:
+            await client.instances.delete(temporary[-1].id)
 
 
 async def toggle(client: AsyncClient, instance: Instance) -> None:
@@ -127,16 +131,16 @@ async def toggle(client: AsyncClient, instance: Instance) -> None:
         await client.instances.start(instance.id)
 
 
-async def order(client: AsyncClient, part: Part) -> None:
-    """Create one; without capacity, do nothing."""
+async def order(client: AsyncClient, machine: Machine) -> None:
+    """Create a machine; a shortage is ignored."""
     with contextlib.suppress(CorralApiError):
         await client.instances.create(
-            name=part.name, product_name=part.product, template_id=part.template, gpu_num=part.gpus
+            name=machine.name, product_name=machine.product, template_id=machine.template, gpu_num=machine.gpus
         )
 
 
-async def on_stage(client: AsyncClient) -> None:
-    """Wait until everybody of the cast has a machine."""
+async def all_created(client: AsyncClient) -> None:
+    """Wait until every permanent machine is created."""
     while True:
         if all([i.status != "creating" async for i in client.instances.list(page_size=500)]):
             return
@@ -144,14 +148,14 @@ async def on_stage(client: AsyncClient) -> None:
 
 
 async def tune(data: Path, world: Mapping[str, str]) -> None:
-    """Change settings of the simulator."""
+    """Change settings of the simulated provider."""
     address = (data / "simulator" / "address").read_text(encoding="utf-8").strip()
     async with aiohttp.ClientSession() as client, client.post(f"{address}/_sim/settings", json=world) as answer:
         answer.raise_for_status()
 
 
 async def ready(client: AsyncClient) -> None:
-    """Wait until the service answers."""
+    """Wait until the service responds."""
     while True:
         try:
             if (await client.health()).is_healthy:

@@ -1,4 +1,4 @@
-"""What every error code means, in one sentence each; `tools/reference.py` makes a page of it, a test keeps it whole."""
+"""The meaning of every error code, in one sentence; `tools/reference.py` generates a page of it."""
 
 from __future__ import annotations
 
@@ -7,22 +7,24 @@ from typing import Final
 
 ANSWERS: Final[Mapping[int, Mapping[str, str]]] = {
     400: {
-        "VALIDATION_ERROR": "Some fields or parameters are wrong; `validationErrors` lists every one of them.",
+        "VALIDATION_ERROR": "Some fields or parameters are invalid; `validationErrors` lists every one.",
         "INVALID_JSON": "The body cannot be read as JSON.",
         "INVALID_REQUEST": "The request cannot be read as HTTP, has more than 100 headers or 64 KB of them, or repeats "
         "a header that must be unique, such as `Host`.",
-        "INSTANCE_NOT_STARTABLE": "Only one that is `exited`, or `failed` and still there, can be started; only one "
-        "that runs can be restarted. `details.status` says what it is.",
-        "INSTANCE_NOT_STOPPABLE": "Only one that is up or coming up can be stopped; one that is stopped already is "
-        "a 200. `details.status` says what it is.",
+        "INSTANCE_NOT_STARTABLE": "Only an instance that is `exited`, or `failed` and still at the provider, can be "
+        "started; only a running one can be restarted. `details.status` has its status.",
+        "INSTANCE_NOT_STOPPABLE": "Only a running or starting instance can be stopped; a stopped one gives 200. "
+        "`details.status` has its status.",
     },
     401: {
-        "UNAUTHORIZED": "No key, or one that is not known, or was revoked. A request that a proxy passed on (with "
+        "UNAUTHORIZED": "No key, or an unknown or revoked one. A request that came through a proxy (with "
         "`Forwarded`, `X-Forwarded-*`, `X-Real-IP` or `Via`) needs a key on a loopback address, too."
     },
-    403: {"FORBIDDEN": "The key's role may not do this; or, on a loopback address, the `Host` or `Origin` is foreign."},
+    403: {
+        "FORBIDDEN": "The key's role does not allow this; or, on a loopback address, the `Host` or `Origin` is foreign."
+    },
     404: {
-        "NOT_FOUND": "There is no such route, or no such thing.",
+        "NOT_FOUND": "There is no such route or object.",
         "INSTANCE_NOT_FOUND": "No instance has this id or name.",
         "OPERATION_NOT_FOUND": "No operation has this id.",
         "JOB_NOT_FOUND": "No job has this id, or it was removed (finished ones are, after a day).",
@@ -36,35 +38,35 @@ ANSWERS: Final[Mapping[int, Mapping[str, str]]] = {
     405: {"METHOD_NOT_ALLOWED": "The route exists, but not with this method; `Allow` lists those it has."},
     408: {"REQUEST_TIMEOUT": "The body did not arrive in time."},
     409: {
-        "STARTUP_OPERATION_IN_PROGRESS": "A create, start or restart is under way; `details` says which.",
-        "OPERATION_IN_PROGRESS": "Another operation is under way, or another request changed the instance just now.",
+        "STARTUP_OPERATION_IN_PROGRESS": "A create, start or restart is in progress; `details` says which.",
+        "OPERATION_IN_PROGRESS": "Another operation is in progress, or the instance was changed at the same time.",
         "NAME_AMBIGUOUS": "Several live instances have this name; the message lists their ids.",
         "IDEMPOTENCY_KEY_REUSED": "This `Idempotency-Key` was used for another request in the last 24 hours.",
     },
     413: {"BODY_TOO_LARGE": "The body is larger than is accepted."},
     415: {"UNSUPPORTED_MEDIA_TYPE": "A body must be `application/json`."},
-    429: {"RATE_LIMIT_EXCEEDED": "Too many requests; `Retry-After` says when to come back."},
+    429: {"RATE_LIMIT_EXCEEDED": "Too many requests; `Retry-After` says when to try again."},
     500: {
-        "INTERNAL_SERVER_ERROR": "A mistake of ours; the log has more under the same request id.",
-        "INVALID_SETTINGS": "A setting is wrong. Reported by the command line, before anything is served.",
+        "INTERNAL_SERVER_ERROR": "An internal error; the log has details under the same request id.",
+        "INVALID_SETTINGS": "A setting is invalid. Printed by the command line at the start.",
     },
     502: {
-        "NOVITA_API_ERROR": "The provider refused, or answered something that cannot be used.",
+        "NOVITA_API_ERROR": "The provider refused, or its response cannot be used.",
         "AUTHENTICATION_FAILED": "The provider refused the key (`NOVITA_API_KEY`).",
         "INVALID_TEMPLATE": "The provider's template lacks an image, or has a bad port or variable; the message says "
         "which.",
     },
     503: {
-        "CIRCUIT_BREAKER_OPEN": "The provider keeps failing, so it was not called.",
-        "RESOURCE_CONSTRAINTS": "The provider has no such machine left at this time.",
+        "CIRCUIT_BREAKER_OPEN": "The provider keeps failing, so no call was sent.",
+        "RESOURCE_CONSTRAINTS": "The provider has no such machine in stock.",
         "DATABASE_UNAVAILABLE": "The database cannot be reached, or was migrated by a newer release than this one.",
         "SHUTTING_DOWN": "This process is stopping and takes no new work.",
         "TOO_MANY_CONNECTIONS": "This process has as many connections, or as many large requests at once, as it can "
-        "take; some must end first.",
+        "serve; some must end first.",
     },
-    504: {"NOVITA_API_TIMEOUT": "The provider did not answer in time; it may have done what was asked."},
+    504: {"NOVITA_API_TIMEOUT": "The provider did not respond in time; it may have executed the call."},
 }
-"""What a request may be answered with, by status."""
+"""The errors of responses, by status."""
 
 FIELDS: Final[Mapping[str, str]] = {
     "INVALID_INSTANCE_NAME": "1 to 100 of letters, digits, `_` and `-`.",
@@ -79,31 +81,31 @@ FIELDS: Final[Mapping[str, str]] = {
     "INVALID_MAX_PRICE": "USD per GPU-hour, above zero.",
     "INVALID_WAIT_FOR_CAPACITY": "Seconds, or a text such as 2h, 30m or 1h30m; 0 to 24 hours.",
     "INVALID_QUERY": "A parameter of the query or the path has a value that is not accepted.",
-    "VALIDATION_ERROR": "What has no code of its own: a body that is not a JSON object, a field of another kind of "
+    "VALIDATION_ERROR": "Everything without its own code: a body that is not a JSON object, a field of another kind of "
     "request, or an `Idempotency-Key` that has not 1 to 255 printable ASCII characters.",
 }
 """The codes of single fields, with what is accepted."""
 
 FAILURES: Final[Mapping[str, str]] = {
-    "ACCOUNT_NOT_LISTED": "No complete, right listing of the provider account could be read since the service "
+    "ACCOUNT_NOT_LISTED": "No complete, correct listing of the provider account could be read since the service "
     "started, or since 105 s after the database was restored.",
-    "NOVITA_API_ERROR": "The provider could not be asked, or did not carry out the create call, until the deadline; "
+    "NOVITA_API_ERROR": "The provider could not be reached, or did not execute the create call, until the deadline; "
     "or it refused a start, stop or delete.",
     "NO_OPTIMAL_PRODUCT_ANY_REGION": "No region listed the product until the deadline, or for `waitForCapacity`.",
-    "RESOURCE_CONSTRAINTS": "No offer could be had until the deadline, or for `waitForCapacity`; or, of a start, its "
-    "host has no GPU free until the deadline.",
+    "RESOURCE_CONSTRAINTS": "No offer was available until the deadline, or for `waitForCapacity`; or, for a start, its "
+    "host had no GPU free until the deadline.",
     "INSUFFICIENT_BALANCE": "The account could not pay, or have more instances, until the deadline.",
     "REGISTRY_AUTH_NOT_FOUND": "The template names a registry login that the account does not have.",
     "INVALID_TEMPLATE": "The template lacks an image, has a bad port or variable, or more than 15 ports and tools.",
     "PRODUCT_NOT_FOUND": "The provider stopped selling the product after the request, until the deadline.",
     "TEMPLATE_NOT_FOUND": "The template was removed after the request.",
-    "PROVISIONING_FAILED": "The provider refused the instance for good, or reports an error of it (`statusError`).",
+    "PROVISIONING_FAILED": "The provider refused the instance permanently, or reports an error of it (`statusError`).",
     "STARTUP_TIMEOUT": "Not ready by the deadline (create: 20 minutes; start: `INSTANCE_STARTUP_MAX_WAIT_TIME`). It is "
-    "still watched, and becomes ready if it comes up later.",
+    "still observed, and becomes ready if it starts later.",
     "STARTUP_FAILED": "It stopped before it was ready, or the provider refused to start it. Its disk is kept.",
-    "HEALTH_CHECK_FAILED": "It runs, but an endpoint gave an answer that time does not heal.",
+    "HEALTH_CHECK_FAILED": "It runs, but an endpoint gave a response that does not change with time.",
     "HEALTH_CHECK_TIMEOUT": "It runs, but its endpoints did not become healthy in time.",
-    "SPOT_RECLAIMED": "The provider took its spot machine back. It is `exited`, and its disk is kept for some days.",
+    "SPOT_RECLAIMED": "The provider reclaimed its spot machine. It is `exited`, and its disk is kept for some days.",
     "INSTANCE_VANISHED": "The provider no longer has it, although no delete was requested.",
     "AUTHENTICATION_FAILED": "The provider refused the key until the deadline.",
 }

@@ -1,4 +1,4 @@
-"""The Grafana dashboard, from a table of what is drawn: `make docs` writes docs/grafana/corral.json."""
+"""The Grafana dashboard, from a table of panels: `make docs` writes docs/grafana/corral.json."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Panel:
 
 
 def _fleet(name: str, by: str | None = None) -> str:
-    """A value that every replica returns alike: the largest, so that replicas are not added up."""
+    """A metric that every process reports alike: the maximum, so that processes are not added up."""
     return f"max{f' by ({by})' if by else ''} ({name}{SELECTED})"
 
 
@@ -49,25 +49,25 @@ ROWS: dict[str, list[Panel]] = {
     "Fleet": [
         Panel(
             title="Instances by status",
-            shows="What there is; terminated ones are left out.",
+            shows="All but terminated ones.",
             queries={"{{status}}": 'max by (status) (corral_instances{job=~"$job", status!="terminated"})'},
             stacked=True,
         ),
         Panel(
             title="Cost an hour",
-            shows="What everything that runs costs.",
+            shows="The cost of all running instances.",
             queries={"USD an hour": _fleet("corral_usd_per_hour")},
             unit="currencyUSD",
         ),
         Panel(
             title="Time to ready",
-            shows="From the request to ready.",
+            shows="From the create request to ready.",
             queries=_quantiles("corral_time_to_ready_seconds"),
             unit="s",
         ),
         Panel(
             title="Readiness lag",
-            shows="From the provider's first word that an instance runs to ready: Corral's own part of the wait.",
+            shows="From the provider's first report of running to ready: Corral's own part of the wait.",
             queries=_quantiles("corral_readiness_lag_seconds"),
             unit="s",
         ),
@@ -107,18 +107,18 @@ ROWS: dict[str, list[Panel]] = {
         ),
         Panel(
             title="Breaker",
-            shows="Processes by the state of their circuit breaker; anything but CLOSED is trouble.",
+            shows="Processes by the state of their circuit breaker; anything but CLOSED is a problem.",
             queries={"{{state}}": f"sum by (state) (corral_provider_breaker_state{SELECTED})"},
         ),
         Panel(
-            title="Age of the last look",
-            shows="How long ago the whole account was last listed; grows while nothing lists it.",
+            title="Age of the last listing",
+            shows="How long ago the whole account was last listed; grows while no leader lists it.",
             queries={"age": _fleet("corral_last_look_age_seconds")},
             unit="s",
         ),
         Panel(
             title="Repeated and refused",
-            shows="Calls sent again, and calls that found no room in the budget.",
+            shows="Repeated calls, and calls that the rate limit refused.",
             queries={
                 "repeated {{endpoint}}": _rate("corral_provider_retries_total", "endpoint"),
                 "refused": f"sum (rate(corral_provider_permits_refused_total{SELECTED}[$__rate_interval]))",
@@ -129,7 +129,7 @@ ROWS: dict[str, list[Panel]] = {
     "Work": [
         Panel(
             title="Queue age",
-            shows="How long the oldest job that could run has waited to.",
+            shows="How long the oldest job that is due has waited.",
             queries={"oldest": _fleet("corral_queue_oldest_pending_seconds")},
             unit="s",
         ),
@@ -140,19 +140,19 @@ ROWS: dict[str, list[Panel]] = {
         ),
         Panel(
             title="Job runs",
-            shows="`postponed` is a later look, not a failure.",
+            shows="`postponed` is a requeue, not a failure.",
             queries={"{{type}} {{outcome}}": _rate("corral_jobs_total", "type, outcome")},
             unit="ops",
         ),
         Panel(
-            title="Passes",
-            shows="How passes over instances ended.",
+            title="Reconciles",
+            shows="How reconciles of instances ended.",
             queries={"{{outcome}}": _rate("corral_passes_total", "outcome")},
             unit="ops",
         ),
         Panel(
             title="Actions that failed",
-            shows="Calls to the provider that failed.",
+            shows="Provider calls of reconciles that failed.",
             queries={
                 "{{action}}": "sum by (action) (rate("
                 'corral_actions_total{job=~"$job", outcome="failed"}[$__rate_interval]))'
@@ -160,7 +160,7 @@ ROWS: dict[str, list[Panel]] = {
             unit="ops",
         ),
         Panel(
-            title="Looks at the account",
+            title="Listings of the account",
             shows="How listings of the whole account ended.",
             queries={"{{outcome}}": _rate("corral_looks_total", "outcome")},
             unit="ops",
@@ -169,10 +169,10 @@ ROWS: dict[str, list[Panel]] = {
     "Webhooks, requests, caches": [
         Panel(
             title="Outbox",
-            shows="Webhook messages not yet taken, and those given up within a day.",
+            shows="Webhook messages that are pending, and those that failed within a day.",
             queries={
                 "pending": _fleet("corral_webhooks_pending"),
-                "given up": _fleet("corral_webhooks_failed_last_day"),
+                "failed": _fleet("corral_webhooks_failed_last_day"),
             },
         ),
         Panel(
@@ -183,7 +183,7 @@ ROWS: dict[str, list[Panel]] = {
         ),
         Panel(
             title="Webhook attempts",
-            shows="By what came of them.",
+            shows="By outcome.",
             queries={"{{fate}}": _rate("corral_webhook_attempts_total", "fate")},
             unit="ops",
         ),

@@ -1,5 +1,5 @@
 """
-Writes docs/reference/ from the tables the program runs on: `make docs`. A test fails when the pages are out of date.
+Writes docs/reference/ from the program's own tables: `make docs`. A test fails when the pages are out of date.
 
 Run as `python tools/reference.py` to write, `python tools/reference.py --check` to compare.
 """
@@ -46,25 +46,25 @@ def settings_page() -> str:
     ]
     return page(
         "Settings",
-        "From the command line, the environment and `.env`, in that order of strength. An empty value counts as unset; "
-        "an unknown name that begins with `CORRAL_` is an error. `corral config` prints the values in force.",
+        "From the command line, the environment and `.env`, in that order of precedence. An empty value counts as "
+        "unset; an unknown name that begins with `CORRAL_` is an error. `corral config` prints the values in effect.",
         ["| name | default | accepted | meaning |", "|---|---|---|---|", *rows],
     )
 
 
 def lifecycle_page() -> str:
-    """The life of an instance, in the words of its tables."""
+    """The life of an instance, from its tables."""
     sections = [
-        ("Statuses", "Where Corral says it is: its *phase*, shown as `status`.", Phase),
+        ("Statuses", "The *phase* of an instance, shown as `status`.", Phase),
         ("Goals", "What the user wants of it.", Goal),
-        ("Sightings", "What the provider last showed.", Sighting),
+        ("Sightings", "The provider's status of it, translated.", Sighting),
         ("Actions", "What Corral may do about it.", Action),
-        ("Operations", "What was requested.", OperationKind),
-        ("How far an operation is", "Its `status`.", OperationStatus),
+        ("Operations", "Commands on an instance.", OperationKind),
+        ("Status of an operation", "Its `status`.", OperationStatus),
     ]
     return page(
         "The life of an instance",
-        "Drawn from the tables in `domain/lifecycle/tables.py`, which alone decide what may follow what.",
+        "Drawn from the tables in `domain/lifecycle/tables.py`, which alone define the transitions.",
         [
             *["If nothing goes wrong:", "", "```mermaid", happy_path(), "```", ""],
             *["Every transition; no other is ever recorded:", "", "```mermaid", all_transitions(), "```"],
@@ -74,18 +74,18 @@ def lifecycle_page() -> str:
 
 
 def errors_page() -> str:
-    """Every error code, where it occurs, and what it means."""
+    """Every error code, where it occurs, and its meaning."""
     answers = [
         f"| {status} | `{code}` | {meaning} |" for status, row in ANSWERS.items() for code, meaning in row.items()
     ]
     failures = [f"| `{code}` | {meaning} | {_advice(code)} |" for code, meaning in FAILURES.items()]
     return page(
         "Errors",
-        "One shape for every error; `retryable` says whether the same request may succeed later, `retryAfter` (and the "
+        "One shape for every error; `retryable` says whether a retry may succeed, `retryAfter` (and the "
         "`Retry-After` header) when. An id or name in a path that cannot exist is 404, as an unknown one is; a query "
         "parameter, header or field of the body that is not valid is 400.",
         [
-            *["## Answers", "", "| HTTP | code | meaning |", "|--:|---|---|", *answers, ""],
+            *["## Responses", "", "| HTTP | code | meaning |", "|--:|---|---|", *answers, ""],
             *["## Fields", "", "The codes in `validationErrors`, with what is accepted.", ""],
             *["| code | accepted |", "|---|---|", *(f"| `{code}` | {what} |" for code, what in FIELDS.items()), ""],
             *["## Instances", "", "Why one failed: `error` of the instance, of its operation and of its webhook.", ""],
@@ -95,11 +95,11 @@ def errors_page() -> str:
 
 
 def events_page() -> str:
-    """Log events and instance events."""
+    """Every event of the event log, and every log event."""
     logged = [f"| `{event}` | {meaning} |" for event, meaning in sorted(LOG_EVENTS.items())]
     return page(
         "Events",
-        "The events of instances, and what the service logs about itself.",
+        "The events of instances (the event log), and what the service logs about itself.",
         [
             *["## Of instances", "", *_members(EventType), ""],
             *["## In the log", "", "| event | meaning |", "|---|---|", *logged],
@@ -122,22 +122,22 @@ def cli_page() -> str:
 
 
 def metrics_page() -> str:
-    """Every number for Prometheus."""
+    """Every metric for Prometheus."""
     ours, fleet = [*Metrics().families, *metrics.FAMILIES], fleet_gauges.FAMILIES
     return page(
         "Metrics",
-        "What `GET /metrics` returns for Prometheus. Label values come from Corral's own tables and are never ids. "
+        "The metrics of `GET /metrics`. Labels are members of Corral's own enums, never ids. "
         "[How to use them](../how-to/metrics.md).",
         [
             "## Of the whole fleet",
             "",
-            "Read from the database at a scrape: all replicas return the same, take `max`. Without a database, none.",
+            "Read from the database at a scrape, so all processes report the same: use `max`.",
             "",
             *_families(fleet),
             "",
             "## Of the process that is scraped",
             "",
-            "Counted since it started: take the `sum` over all processes.",
+            "Counted since it started: use the `sum` over all processes.",
             "",
             *_families(ours),
         ],
@@ -172,7 +172,7 @@ PAGES = {
 
 
 def main(arguments: list[str]) -> int:
-    """Write the pages, or say which are out of date."""
+    """Write the pages, or print which are out of date."""
     stale = [name for name, page in PAGES.items() if _present(name) != page()]
     if "--check" in arguments:
         for name in stale:

@@ -1,4 +1,4 @@
-"""The pages about the HTTP API, from the routes themselves: for people, and for programs."""
+"""The pages about the HTTP API, generated from the routes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from corral.api.openapi import document
 
 
 class _Anything:
-    """A placeholder for the parts behind the routes, which are described here and never called."""
+    """Replaces the services behind the routes, which are only described here and never called."""
 
     def __getattr__(self, _name: str) -> _Anything:
         return self
@@ -26,26 +26,26 @@ def api_page() -> str:
     """Every route, for people."""
     lines: list[str] = []
     routes = [
-        (path, method, described) for path, row in _described()["paths"].items() for method, described in row.items()
+        (path, method, operation) for path, row in _described()["paths"].items() for method, operation in row.items()
     ]
-    for tag in dict.fromkeys(described["tags"][0] for _, _, described in routes):
+    for tag in dict.fromkeys(operation["tags"][0] for _, _, operation in routes):
         rows = [
-            f"| `{method.upper()} {path}` | {described['summary']} | {_role(described)} |"
-            for path, method, described in routes
-            if described["tags"][0] == tag
+            f"| `{method.upper()} {path}` | {operation['summary']} | {_access(operation)} |"
+            for path, method, operation in routes
+            if operation["tags"][0] == tag
         ]
-        lines += [f"## {tag.capitalize()}", "", "| route | what it does | for |", "|---|---|---|", *rows, ""]
+        lines += [f"## {tag.capitalize()}", "", "| route | what it does | access |", "|---|---|---|", *rows, ""]
     return page(
         "The HTTP API",
-        "Every route. A running service shows parameters, bodies and answers at `/docs`, and serves them for programs "
-        "at `/schema/openapi.json`; the same is in [openapi.json](openapi.json). How it fails: [errors](errors.md).",
+        "Every route. A running service shows parameters, bodies and responses at `/docs`, and serves them for "
+        "programs at `/schema/openapi.json`; the same is in [openapi.json](openapi.json). Errors: [errors](errors.md).",
         lines[:-1],
     )
 
 
-def _role(described: Any) -> str:
-    found = re.search(r"For callers of the role (\w+)", described.get("description", ""))
-    return f"`{found[1]}`" if found else "everybody"
+def _access(operation: Any) -> str:
+    found = re.search(r"For callers of the role (\w+)", operation.get("description", ""))
+    return f"`{found[1]}`" if found else "everyone"
 
 
 def openapi_page() -> str:
@@ -54,7 +54,7 @@ def openapi_page() -> str:
 
 
 def _described() -> dict[str, Any]:
-    """The OpenAPI document; without the version, which a running service shows."""
+    """The OpenAPI document, without the version, which only a running service knows."""
     parts = {part.name: _Anything() for part in dataclasses.fields(app.AppDependencies)}
     plain = {"local_only": True, "allowed_origins": (), "limits": Limits(), "ready_word": "ready", "pages": ()}
     served: Any = app.build(app.AppDependencies(**(parts | plain)))  # type: ignore[arg-type]

@@ -1,8 +1,8 @@
 """
-Makes the pictures in docs/images: `make pictures`. Needs Chromium; nothing else does, neither `make docs`.
+Recreates the pictures in docs/images: `make pictures`. Needs Chromium, unlike `make docs`.
 
-A service of its own on the simulator is given a dozen machines. What happened in that minute is then stretched over
-the hour before, so that the charts have something to show; everything else is as the service shows it.
+A separate service on the simulator creates a dozen machines. The events of that minute are then stretched over the hour
+before, so that the charts show something; everything else is what the service shows.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ LATER = (("finetune-7b", "RTX 4090 24GB", NEVER, 2), ("whisper-batch", "RTX 5090
 
 
 async def main() -> None:
-    """Start, order, stretch, look."""
+    """Start, create, stretch, take pictures."""
     with tempfile.TemporaryDirectory(prefix="corral-pictures-") as place:
         data_dir = Path(place) / ".corral"
         Path(place).chmod(0o711)
@@ -52,7 +52,7 @@ async def main() -> None:
             await tune(data_dir, boot_seconds="1", pull_seconds="0.5")
             for order in EARLIER:
                 await create(client, *order)
-                await asyncio.sleep(7)  # noqa: TID251  # so that they come one after the other
+                await asyncio.sleep(7)  # noqa: TID251  # so that they start one after the other
             await settled(client)
             await act(client, "render-b", "stop")
             await settled(client)
@@ -60,7 +60,7 @@ async def main() -> None:
             for order, boot in zip(LATER, ("2", "60"), strict=True):
                 await tune(data_dir, boot_seconds=boot)
                 await create(client, *order)
-                await asyncio.sleep(5)  # noqa: TID251  # to be seen on their way
+                await asyncio.sleep(5)  # noqa: TID251  # to be seen while they start
             async with launched() as browser:
                 await take_pictures(browser, corral)
 
@@ -73,7 +73,7 @@ async def tune(data_dir: Path, **settings: str) -> None:
 
 
 async def create(client: aiohttp.ClientSession, name: str, product: str, template: str, gpus: int) -> None:
-    """Order one."""
+    """Create an instance."""
     body = {"name": name, "productName": product, "templateId": template, "gpuNum": gpus}
     async with client.post("/api/instances", json=body) as answer:
         answer.raise_for_status()
@@ -86,7 +86,7 @@ async def act(client: aiohttp.ClientSession, name: str, verb: str) -> None:
 
 
 async def settled(client: aiohttp.ClientSession) -> None:
-    """Wait until nothing moves."""
+    """Wait until no instance is in transition."""
     while True:
         async with client.get("/api/instances") as answer:
             found = (await answer.json())["instances"]
@@ -96,7 +96,7 @@ async def settled(client: aiohttp.ClientSession) -> None:
 
 
 async def stretch(data_dir: Path, client: aiohttp.ClientSession) -> None:
-    """Move every moment away from now, each so many times as far."""
+    """Multiply the distance of every timestamp from now by STRETCH."""
     now = datetime.now(UTC)  # noqa: TID251  # no test: a picture
     target = EmbeddedServer(data_dir, SystemClock()).running()
     assert target is not None, "the service runs"  # noqa: S101
@@ -122,7 +122,7 @@ async def stretch(data_dir: Path, client: aiohttp.ClientSession) -> None:
 
 
 def _moved(value: Any, now: datetime) -> Any:
-    """*value* with every moment in it moved."""
+    """*value* with every timestamp in it moved."""
     if isinstance(value, dict):
         return {key: _moved(each, now) for key, each in value.items()}
     if isinstance(value, list):
