@@ -98,7 +98,7 @@ class Transport:
     ) -> AsyncGenerator[AsyncGenerator[bytes]]:
         """One attempt to open a stream: its bytes, until it ends; raises CorralApiError, also while it is read."""
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=self._timeout, sock_read=SILENCE_SECONDS)
-        with self._told():
+        with self._connection_errors():
             async with self._open().get(
                 self._url(path, query), headers={**headers, "Accept": "text/event-stream"}, timeout=timeout
             ) as response:
@@ -108,7 +108,7 @@ class Transport:
                     yield pieces
 
     async def _pieces(self, response: aiohttp.ClientResponse) -> AsyncGenerator[bytes]:
-        with self._told():
+        with self._connection_errors():
             async for piece in response.content.iter_any():
                 yield piece
 
@@ -137,7 +137,7 @@ class Transport:
     ) -> T:
         sent = {**(headers or {}), **({} if data is None else {"Content-Type": "application/json"})}
         timeout = aiohttp.ClientTimeout(total=self._timeout)
-        with self._told():
+        with self._connection_errors():
             async with self._open().request(
                 method, self._url(path, query or {}), headers=sent, data=data, timeout=timeout, allow_redirects=False
             ) as response:
@@ -157,7 +157,7 @@ class Transport:
             ) from problem
 
     @contextlib.contextmanager
-    def _told(self) -> Any:
+    def _connection_errors(self) -> Any:
         """Raise every connection error as ConnectionFailed."""
         try:
             yield

@@ -31,7 +31,7 @@ def test_a_sound_end_is_found_sound() -> None:
     ("found", "machines", "wanted", "word"),
     [
         ([], [], {"a": "ready"}, "not there"),
-        ([], [MACHINE], {}, "nobody wants"),
+        ([], [MACHINE], {}, "not wanted:"),
         ([READY | {"status": "starting"}], [MACHINE], {}, "never came to rest"),
         ([READY | {"status": "terminated"}], [MACHINE], {"a": "terminated"}, "called terminated"),
         ([READY | {"status": "exited"}], [MACHINE], {"a": "exited"}, "is billed"),

@@ -19,12 +19,12 @@ from corral.store.sql.archive import EXPORTED
 
 
 def settings_for(target: DatabaseTarget) -> Settings:
-    """What a command is told to use this database."""
+    """The settings with which a command uses this database."""
     return load({"DATABASE_URL": f"postgresql://{target.user}@/{target.database}?host={target.host}"}).settings
 
 
 def unheard(_done: int, _total: int) -> None:
-    """Nobody watches."""
+    """Ignores progress."""
 
 
 async def exported(target: DatabaseTarget) -> list[bytes]:

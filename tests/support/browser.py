@@ -66,7 +66,7 @@ class Tab:
 
     page: Page
     complaints: list[str] = field(default_factory=list)
-    """Errors in the console, and exceptions nobody caught."""
+    """Errors in the console, and uncaught exceptions."""
 
 
 @asynccontextmanager

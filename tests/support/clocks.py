@@ -1,4 +1,4 @@
-"""A clock that moves only when told."""
+"""A clock that moves only on request."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 
 class SteppedClock:
-    """Time as the test tells it; sleepers wake when it is advanced past their hour."""
+    """Time as the test sets it; sleepers wake when it is advanced past their hour."""
 
     def __init__(self, start: datetime = datetime(2030, 1, 1, tzinfo=UTC)) -> None:
         self._now = start
@@ -45,7 +45,7 @@ class SteppedClock:
         self._wall_ahead += timedelta(seconds=seconds)
 
     def advance(self, seconds: float) -> None:
-        """Move on, and wake who slept until now."""
+        """Advance, and wake sleepers that are due."""
         self._elapsed += seconds
         self._now += timedelta(seconds=seconds)
         due = [sleeper for hour, sleeper in self._sleepers if hour <= self._elapsed]

@@ -1,4 +1,4 @@
-"""Everything a wish passes through, over one test's database: a shop for a provider, and jobs nobody runs."""
+"""Everything a create passes through, over one test's database: a shop for a provider, and jobs nobody runs."""
 
 from __future__ import annotations
 

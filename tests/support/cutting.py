@@ -23,7 +23,7 @@ class Cable:
         self._forwarding.set()
 
     def cut(self) -> None:
-        """Forward nothing any more, in either direction, and tell neither side."""
+        """Forward nothing any more, in either direction, without closing either side."""
         self._forwarding.clear()
 
     async def carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -50,7 +50,7 @@ class DirectExchange:
         self.late: list[tuple[float, Call]] = []
         """Calls still on their way though given up, and when they arrive."""
         self.lose_next: str | None = None
-        """The endpoint whose next answer is lost, whatever the script says."""
+        """The endpoint that loses its next answer, whatever the script says."""
 
     async def ask(self, call: Call, answer: type[Answer]) -> Answer:
         mishap = self._mishap(call)

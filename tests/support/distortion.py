@@ -1,4 +1,4 @@
-"""Answers that were valid JSON of the provider, with something done to them: for trying who reads them."""
+"""Answers that were valid JSON of the provider, with something changed, to test their readers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 Path = tuple[str | int, ...]
 
 DEEP: Final = "(here it goes down)"
-"""Stands for nesting that no writer of JSON would write."""
+"""Placeholder for nesting that no writer of JSON would write."""
 DEPTH: Final = 3000
 
 ODD: Final[list[Any]] = [

@@ -1,4 +1,4 @@
-"""Instances that change, and everything that tells of it, over one test's database."""
+"""Instances that change, and everything that publishes it, over one test's database."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class CountedLog(EventLog):
 
 
 class EventEnv:
-    """Makes changes and tells of them, as the engine does."""
+    """Makes changes and publishes them, as the engine does."""
 
     def __init__(self, database: Database, clock: Clock, *, default_url: str | None = None) -> None:
         self.database = database
@@ -52,7 +52,7 @@ class EventEnv:
         self.registry.add(JobType(name=SEND_WEBHOOK, handler=_unsent))
 
     def fresh(self, name: str = "a1", *, url: str | None = None) -> Instance:
-        """An instance that somebody has just wished for."""
+        """An instance that has just been requested."""
         now = self.clock.now()
         return Instance(
             id=InstanceId(f"inst_{name}"),
@@ -68,7 +68,7 @@ class EventEnv:
         )
 
     async def create(self, *names: str, url: str | None = None) -> list[Instance]:
-        """Remember new instances and tell of them, all in one transaction."""
+        """Store new instances and publish them, in one transaction."""
         made = [self.fresh(name, url=url) for name in names]
         now = self.clock.now()
         requested = [

@@ -1,9 +1,9 @@
 """
 The engine with every outside step in the test's hands: thousands of histories a minute, on the real database.
 
-Unlike in `herd.py` there are no sockets: the simulator is called directly (`direct.py`), endpoints are as healthy as
-the test says, and the queue's rows are taken and run here as a worker would. A killed process forgets everything;
-its job is taken over later. One `Foundation` (a pool) serves many paddocks, one after another.
+Unlike in `stepped_engine.py` there are no sockets: the simulator is called directly (`direct.py`), endpoints are as
+healthy as the test says, and the queue's rows are taken and run here as a worker would. A killed process loses its
+memory; its job is taken over later. One `FaultEnvironment` (a pool) serves many engines, one after another.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ REQUEST = CreateRequest(
     name="worker", product_name="RTX 4090 24GB", template_id="107672", regions=("CN-HK-01", "AS-SGP-02")
 )
 OURS = r"corral-[0-9a-f]{6}-(inst-[0-9a-z]+)-\d+"
-"""Groups provider names into wishes."""
+"""Groups provider names into create requests."""
 TIMES: dict[str, object] = {
     "boot_seconds": 2,
     "pull_seconds": 3,
@@ -148,7 +148,7 @@ class FaultEngine:
         self.pending: list[Pending] = []
         self.requested: list[InstanceId] = []
         self.given_up: list[Pending] = []
-        """Jobs whose retries are used up."""
+        """Jobs without retries left."""
         self.deliver_twice = False
         """Whether every job is run a second time, as after a death between its end and the record of it."""
         self.prober = _ObedientProber(self.clock)
@@ -163,7 +163,7 @@ class FaultEngine:
             await self.observer.list_account()
 
     def _start_process(self) -> None:
-        """Everything a process holds, anew."""
+        """Build everything that a process holds."""
         environment, clock = self.environment, self.clock
         runtime = idle_runtime(
             self.database,
@@ -200,7 +200,7 @@ class FaultEngine:
                 await instances.add([instance]).run(connection)
                 await operations.add([_operation(instance, OperationKind.CREATE)]).run(connection)
                 await self.parts.event_publisher.publish(
-                    connection, [Change(before=None, after=instance, because="wished", at=now)]
+                    connection, [Change(before=None, after=instance, because="requested", at=now)]
                 )
                 await self._enqueue(connection, "create_instance", instance.id)
         self.requested.append(instance.id)
@@ -256,7 +256,7 @@ class FaultEngine:
             self._start_process()
 
     async def double(self, instance_id: InstanceId) -> None:
-        """Two jobs for the same instance, one after the other, that nobody needed."""
+        """Two needless jobs for the same instance, one after the other."""
         job = Pending(self.clock.monotonic(), "monitor_instance", {"instanceId": instance_id})
         if await self._run(job):
             await self._run(job)
@@ -316,7 +316,7 @@ class FaultEngine:
             return list((await instances.by_ids(connection, self.requested, [])).values())
 
     async def status_changes(self) -> dict[str, list[tuple[str | None, str]]]:
-        """Of each instance, the changes told: from which status to which."""
+        """Of each instance, its published changes: from which status to which."""
         async with self.environment.database.connection() as connection:
             rows = await connection.fetch(
                 "SELECT instance_id, previous_status, status FROM corral_events"
@@ -328,7 +328,7 @@ class FaultEngine:
         return found
 
     def machines(self, instance_id: str = "") -> list[Machine]:
-        """What exists at the provider of one wish, or of all; also what it denies for the time being."""
+        """What exists at the provider for one create request, or for all; also what it hides at present."""
         now, part = self.simulator.now(), f"-{instance_id.replace('_', '-')}-" if instance_id else ""
         return [
             machine
@@ -407,7 +407,7 @@ class FaultEngine:
                     await self._pass_all()
 
     async def _cut_locks(self) -> None:
-        """End every session that holds the lock of an instance, as a server does whose client does not answer."""
+        """End every session that holds the lock of an instance, as a server does when its client does not answer."""
         async with self.environment.database.connection() as connection:
             await connection.execute(_CUT_LOCKS)
 

@@ -15,7 +15,7 @@ _WRITES = re.compile(r"\b(INSERT INTO|DELETE FROM|UPDATE corral_)")
 
 
 class FaultyDatabase(Database):
-    """A database whose commits are steps of a script."""
+    """A database with commits that are steps of a script."""
 
     def __init__(self, pool: Pool, script: Script) -> None:
         super().__init__(pool)
@@ -30,7 +30,7 @@ class FaultyDatabase(Database):
 
 
 class _FaultyConnection:
-    """Stands for a pooled connection; a statement outside a transaction that writes is a commit of its own."""
+    """Wraps a pooled connection; a statement outside a transaction that writes is a commit of its own."""
 
     def __init__(self, real: Connection, database: FaultyDatabase, script: Script) -> None:
         self._real = real
@@ -63,7 +63,7 @@ class _FaultyConnection:
     async def transaction(self) -> AsyncGenerator[None]:
         assert not self._open, "no code here nests transactions"
         if not self._script.threatens_commit():
-            # Nobody else is at work between two steps, so a transaction that will be committed looks the same without
+            # No other work runs between two steps, so a transaction that will be committed looks the same without
             # its brackets; they would be a third of all round trips.
             self._open = True
             try:

@@ -46,7 +46,7 @@ class Garbler:
 
 @asynccontextmanager
 async def garbling() -> AsyncGenerator[Garbler]:
-    """A proxy that is told later whom it stands before."""
+    """A proxy that gets its target later."""
     garbler = Garbler()
     async with upstream(garbler.answer) as address:
         garbler.address = address

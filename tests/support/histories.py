@@ -1,8 +1,8 @@
 """
-Random histories of the engine: wishes, faults, deaths and other people's doings in any order.
+Random histories of the engine: creates, faults, kills and foreign changes in any order.
 
 `Histories` is the state machine that Hypothesis drives; `run` drives it over one ground. The judges are the simulator's
-ledger and what was told: after every rule no wish is billed twice, gone means gone and no change is told out of order;
+ledger and the events: after every rule no create is billed twice, gone means gone and no change is out of order;
 and at the end, left alone, everything comes to rest where it is wanted.
 """
 
@@ -40,14 +40,14 @@ from support.script import OF_CALLS, OF_COMMITS, Mishap
 T = TypeVar("T")
 
 LONGEST_LAG_SECONDS = 40
-MOST_WISHES = 3
-ERRANDS = (OperationKind.STOP, OperationKind.START, OperationKind.RESTART)
+MOST_CREATES = 3
+COMMANDS = (OperationKind.STOP, OperationKind.START, OperationKind.RESTART)
 
 STOPPING = frozenset({Status.TO_STOP, Status.STOPPING})
 
 
 def _fail(simulator: Simulator, machine: Machine, now: float) -> None:
-    """It gets a statusError; one that is stopping would then be stopping for ever, and be rightly told so."""
+    """It gets a statusError; one that is stopping would then be stopping for ever, and rightly reported."""
     if machine.status(now) not in STOPPING:
         simulator.world.put(spot.fail(machine, now, "the host broke"), now)
 
@@ -97,7 +97,7 @@ class Stage:
                 if left:
                     await asyncio.wait(left)
 
-        # Not `runner.run`, which sets up signal handlers anew each time.
+        # Not `runner.run`, which sets up signal handlers each time.
         return self.runner.get_loop().run_until_complete(awaited())
 
 
@@ -110,13 +110,13 @@ class Histories(RuleBasedStateMachine):
         stage.played += 1
         self.begun = False
         self.unlucky: set[InstanceId] = set()
-        """Wishes to which something happened that may rightly fail them."""
+        """Creates with something that may rightly fail them."""
         self.long_denied = False
         """Whether it did so for longer than the settle time."""
         self.denied = False
         """Whether the provider ever denied an instance that it kept: then "gone" could be taken back."""
         self.bad_times = False
-        """Whether something happened that may fail any wish, also later ones."""
+        """Whether something happened that may fail any create, also later ones."""
         self.known: list[Instance] = []
         self.stale = True
         """Whether something may have been written since `known` was read."""
@@ -132,7 +132,7 @@ class Histories(RuleBasedStateMachine):
 
     # Users.
 
-    @precondition(lambda self: len(self.engine.requested) < MOST_WISHES)
+    @precondition(lambda self: len(self.engine.requested) < MOST_CREATES)
     @rule(minutes=st.sampled_from([2, 600]))
     def request_create(self, minutes: int) -> None:
         found = self._run(self.engine.request_create(minutes=minutes))
@@ -140,12 +140,12 @@ class Histories(RuleBasedStateMachine):
         if minutes < 600:  # too short for every delay to come
             self.unlucky.add(found)
 
-    @rule(which=st.integers(0, MOST_WISHES - 1))
+    @rule(which=st.integers(0, MOST_CREATES - 1))
     def request_delete(self, which: int) -> None:
         self._run(self.engine.request_delete(self._retry_after(which)))
         self.stale = True
 
-    @rule(which=st.integers(0, MOST_WISHES - 1), kind=st.sampled_from(ERRANDS))
+    @rule(which=st.integers(0, MOST_CREATES - 1), kind=st.sampled_from(COMMANDS))
     def ask(self, which: int, kind: OperationKind) -> None:
         self._run(self.engine.ask(kind, self._retry_after(which)))
         self.stale = True
@@ -164,7 +164,7 @@ class Histories(RuleBasedStateMachine):
     def step(self, seconds: int, script: list[Mishap], *, is_long: bool) -> None:
         self._scripted(script, lambda: self.engine.step(seconds, is_long=is_long))
 
-    @rule(which=st.integers(0, MOST_WISHES - 1), script=scripts)
+    @rule(which=st.integers(0, MOST_CREATES - 1), script=scripts)
     def run_a_job_twice(self, which: int, script: list[Mishap]) -> None:
         self._scripted(script, lambda: self.engine.double(self._retry_after(which)))
 
@@ -174,13 +174,13 @@ class Histories(RuleBasedStateMachine):
 
     @rule(seconds=st.sampled_from([61, 3600]))
     def set_the_clock(self, seconds: int) -> None:
-        """Somebody sets the machine's clock ahead: deadlines end early, but nothing may be made twice by it."""
+        """The machine's clock is set ahead: deadlines end early, but nothing may be made twice by it."""
         self.bad_times = self.denied = True
         self.engine.clock.set_by(seconds)
 
     # The provider, and others at it.
 
-    @rule(which=st.integers(0, MOST_WISHES - 1), harm=st.sampled_from(sorted(HARMS)))
+    @rule(which=st.integers(0, MOST_CREATES - 1), harm=st.sampled_from(sorted(HARMS)))
     def harm(self, which: int, harm: str) -> None:
         instance_id = self._retry_after(which)
         self.unlucky.add(instance_id)
@@ -210,7 +210,7 @@ class Histories(RuleBasedStateMachine):
 
     @invariant()
     def holds(self) -> None:
-        """Billed at most once; gone means gone; each change is told once, in order."""
+        """Billed at most once; gone means gone; each change is published once, in order."""
         self._check_bills()
         if self.stale:  # nothing was written since, else
             self.known = self._run(self.engine.all())
@@ -226,7 +226,7 @@ class Histories(RuleBasedStateMachine):
 
     def _check_bills(self) -> None:
         if self.long_denied:
-            return  # a provider that hides a machine for longer than the settle time cannot be told from one without it
+            return  # hidden for longer than the settle time, a machine cannot be distinguished from a deleted one
         twice = self.engine.ledger().twice
         assert not twice, f"billed twice: {twice}"
         for instance_id in self.engine.requested:
@@ -293,7 +293,7 @@ class Histories(RuleBasedStateMachine):
         if instance.phase is Phase.READY:
             assert there == [instance.provider_id], f"ready, but gone: {instance}"
             return
-        if instance.phase is Phase.EXITED:  # somebody else stopped it
+        if instance.phase is Phase.EXITED:  # another user stopped it
             assert there == [instance.provider_id], f"stopped, but gone: {instance}"
             assert self.bad_times or instance.id in self.unlucky, f"stopped without need: {instance}"
             return

@@ -1,4 +1,4 @@
-"""What is wrong with an installation that came to rest: of its instances, its bills, its log and what it told."""
+"""What is wrong with an installation that came to rest: of its instances, its bills, its log and its webhooks."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def of_instances(found: Sequence[Found], machines: Sequence[Found], wanted: Mapp
     trouble = [f"{instance_id} was accepted and is not there" for instance_id in wanted if instance_id not in known]
     for one in found:
         trouble += _of_one(one, left.pop(one["novitaInstanceId"], None), wanted.get(one["id"], "ready"))
-    return trouble + [f"nobody wants {machine['name']} ({machine['status']})" for machine in left.values()]
+    return trouble + [f"not wanted: {machine['name']} ({machine['status']})" for machine in left.values()]
 
 
 def _of_one(one: Found, machine: Found | None, wanted: str) -> list[str]:
@@ -43,7 +43,7 @@ def _of_one(one: Found, machine: Found | None, wanted: str) -> list[str]:
 
 
 def of_log(events: Sequence[Found]) -> list[str]:
-    """Each change is told once, in order, without gaps."""
+    """Each change is published once, in order, without gaps."""
     trouble: list[str] = []
     if [event["seq"] for event in events] != list(range(1, len(events) + 1)):
         trouble.append("the event log has gaps")
@@ -59,7 +59,7 @@ def of_log(events: Sequence[Found]) -> list[str]:
 
 
 def of_webhooks(events: Sequence[Found], got: Mapping[str, Sequence[int]]) -> list[str]:
-    """Every receiver was told everything that is told to receivers, in order, whatever was told again."""
+    """Every receiver got every event for receivers, in order, ignoring repetitions."""
     due: dict[str, list[int]] = {}
     for event in events:
         if event["event"] != "instance.changed":
@@ -68,7 +68,7 @@ def of_webhooks(events: Sequence[Found], got: Mapping[str, Sequence[int]]) -> li
 
 
 def of_stream(streamed: Sequence[int], events: int) -> list[str]:
-    """A reader that goes on where it broke off sees each event once."""
+    """A reader that resumes where it broke off sees each event once."""
     whole = list(range(1, len(streamed) + 1))
     trouble = [] if list(streamed) == whole else ["the event stream had gaps or repeats"]
     return trouble + ([] if len(streamed) >= events else [f"the event stream reported {len(streamed)} of {events}"])

@@ -1,4 +1,4 @@
-"""An instance as it is when it has just been wished for; tests about others begin from it."""
+"""An instance that has just been requested; tests about others begin from it."""
 
 from __future__ import annotations
 

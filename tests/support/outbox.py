@@ -1,4 +1,4 @@
-"""The outbox of a newsroom, emptied by hand: one run of the job at a time."""
+"""The outbox of an event environment, emptied by hand: one run of the job at a time."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ from corral.webhooks.guard import AddressGuard
 INSTALLATION = "0a1b2c"
 _PROBES = AddressPolicy(allow_private=False, allow_loopback=True)
 _NO_TARGET = DatabaseTarget(host="/nowhere", user="nobody", database="none")
-"""For an engine whose observer does not lead: nothing else connects by the target."""
+"""For an engine without a leading observer: nothing else connects by the target."""
 
 
 def settings_of(**environment: object) -> Settings:

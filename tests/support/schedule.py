@@ -18,7 +18,7 @@ SHORT_SECONDS: Final = 0.02
 
 @dataclass(frozen=True, slots=True)
 class Test:
-    """What is known of a test before it runs: its id, and the time it allows itself (0: the usual)."""
+    """A test before it runs: its id, and its time limit (0: the usual one)."""
 
     __test__ = False
 

@@ -41,7 +41,7 @@ class Mishap(StrEnum):
     THROTTLED = "throttled"
     FRONT_PAGE = "front_page"
     UNAUTHORISED = "unauthorised"
-    # A call that may or may not have been carried out, for all that can be told.
+    # A call with an unknown outcome.
     TIMED_OUT = "timed_out"
     """It never arrived."""
     LATE = "late"
@@ -122,7 +122,7 @@ class Script:
         return bool(self.mishaps) and not self._silenced and self.mishaps[0] in OF_COMMITS
 
     def silently(self) -> _Silence:
-        """A block whose steps are no steps of the script: others make them, and all goes well."""
+        """A block with steps that are not in the script: others make them, and all succeed."""
         return _Silence(self)
 
     def _next(self, step: str, possible: tuple[Mishap, ...]) -> Mishap:

@@ -24,7 +24,7 @@ CREATE_BODY: dict[str, Any] = {"name": "trainer", "productName": "RTX 4090 24GB"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServedApi:
-    """A served desk."""
+    """A served API."""
 
     service: Service
     env: CommandEnv

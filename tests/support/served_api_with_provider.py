@@ -27,7 +27,7 @@ HONG_KONG, PRODUCT = "cn-hongkong-1", "4090.16c62g.os"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServedApiWithProvider:
-    """A served desk and the provider's account."""
+    """A served API and the provider's account."""
 
     api: ServedApi
     sim: Simulated

@@ -13,7 +13,7 @@ from typing import TypeAlias
 Answer: TypeAlias = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 CERTIFICATE = Path(__file__).parent / "selfsigned.pem"
-"""Certificate and key of a server nobody vouches for."""
+"""Certificate and key of an untrusted server."""
 
 
 @asynccontextmanager
@@ -60,7 +60,7 @@ class HttpAnswers:
         await writer.drain()
 
     def header(self, name: str, request: int = -1) -> str | None:
-        """The value of header *name* of a request, the last one unless told."""
+        """The value of header *name* of a request, by default the last one."""
         for line in self.heads[request].splitlines()[1:]:
             key, _, value = line.partition(":")
             if key.lower() == name.lower():
@@ -76,7 +76,7 @@ def http_answer(status: int, body: bytes = b"", *, content_type: str = "text/htm
 
 
 def unused_port() -> int:
-    """A loopback port nobody listens on."""
+    """A loopback port without a listener."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]

@@ -1,4 +1,4 @@
-"""`corral serve` on a machine whose clock is off by the seconds in the first argument; the others are its own."""
+"""`corral serve` with a clock that is off by the seconds in the first argument; the others are its own."""
 
 from __future__ import annotations
 

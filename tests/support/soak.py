@@ -1,7 +1,7 @@
 """
-A large fleet, a small budget, and a long time: what must stay flat stays flat, and nobody waits for ever.
+A large fleet, a small rate limit, and a long time: memory stays flat, and no request waits for ever.
 
-The fleet is raised as fast as it goes. Then provider and service are started anew, both with the limit, and users come
+The fleet is raised as fast as it goes. Then provider and service are restarted, both with the limit, and users come
 and go within what the limit allows. Judges are the simulator's count of calls, its ledger, the event log and the
 memory of the service. All chance derives from one seed.
 """
@@ -44,7 +44,7 @@ UNSYNCED = [("fsync", "off"), ("full_page_writes", "off")]
 """It is not the disk that is soaked, and the fleet is there sooner."""
 SAMPLE_SECONDS = 2.0
 SHARE_OF_USERS = 0.15
-"""Wishes and errands for each call of the limit: they cost two or three calls each, and the looks take half."""
+"""Creates and commands for each call of the limit: they cost two or three calls each, and listings take half."""
 MOST_GROWTH = 1.05
 SLACK_MEGABYTES = 5.0
 """Memory may breathe by so much between the middle and the last third of a run; a leak grows on."""
@@ -80,7 +80,7 @@ class Report:
     lags: list[float] = field(default_factory=list[float])
     """Of each new instance, seconds from running at the provider to ready here."""
     waits: list[float] = field(default_factory=list[float])
-    """Of each wish and errand, seconds from its acceptance until it was so."""
+    """Of each create and command, seconds from its acceptance to its effect."""
     settled_after: float = 0.0
     ends: Counter[str] = field(default_factory=Counter[str])
     events: int = 0
@@ -208,7 +208,7 @@ class Soak:
 
     @property
     def asked_created(self) -> int:
-        """The number of the next wish."""
+        """The number of the next create."""
         return self.plan.instances + self.report.asked["create"]
 
     # The judges.
@@ -326,7 +326,7 @@ async def _told(line: Line, method: str, path: str, body: bytes = b"") -> tuple[
     except ConnectionError:
         if method != "GET":
             raise
-        answer = await line.ask(method, path)  # a connection that nobody used for a while is hung up
+        answer = await line.ask(method, path)  # an idle connection is closed
     return answer.status, msgspec.json.decode(answer.body)
 
 
@@ -353,7 +353,7 @@ async def _looks(line: Line) -> Counter[str]:
 
 
 async def _forget_calls(target: DatabaseTarget) -> None:
-    """The provider starts to count anew, so the budget may too, instead of waiting for a minute to pass."""
+    """The provider restarts its count, so the rate limit may too, instead of waiting for a minute."""
     connection = await asyncpg.connect(**target.arguments())
     try:
         await connection.execute("UPDATE corral_provider_budget SET state = NULL")

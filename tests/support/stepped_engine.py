@@ -119,7 +119,7 @@ class SteppedEngine:
             await instances.add([instance]).run(connection)
             await operations.add([_operation(instance, OperationKind.CREATE)]).run(connection)
             await self.event_publisher.publish(
-                connection, [Change(before=None, after=instance, because="wished", at=now)]
+                connection, [Change(before=None, after=instance, because="requested", at=now)]
             )
             await self.queue.add([NewJob(type="create_instance", payload={"instanceId": instance.id})]).run(connection)
         return instance.id

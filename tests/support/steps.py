@@ -1,9 +1,9 @@
 """
 Every step fails once; every step runs twice: two trials that any flow of the engine must pass.
 
-A *flow* is a short story on a paddock (create until ready, delete, …). It is played once undisturbed to learn its steps
-(calls to the provider, commits to the database), then once for every step and every mishap that can befall it. However
-it went, left alone it must come to rest as the undisturbed one did, with nobody billed twice.
+A *flow* is a short history on an engine (create until ready, delete, …). It is played once undisturbed to learn its
+steps (calls to the provider, commits to the database), then once for every step and every mishap of it. However it
+went, left alone it must come to rest as the undisturbed one did, with nothing billed twice.
 """
 
 from __future__ import annotations

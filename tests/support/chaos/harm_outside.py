@@ -1,4 +1,4 @@
-"""Harm from outside: a provider whose list lies, and a receiver that hangs."""
+"""Harm from outside: a provider with a wrong list, and a receiver that hangs."""
 
 from __future__ import annotations
 

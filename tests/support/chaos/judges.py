@@ -67,7 +67,7 @@ def of_purchases(machines: Sequence[Shown], excused: set[str]) -> list[str]:
     """
     No instance got a second machine: none of the harm here takes the first one away.
 
-    Excused is one whose delete a restore may have forgotten: it is wanted again, and its machine is gone.
+    Excused is one with a delete that a restore may have lost: it is wanted again, and its machine is gone.
     """
     bought: dict[str, list[str]] = {}
     for machine in machines:

@@ -13,7 +13,7 @@ SERVER_NOTICES_SECONDS = 20.0
 """
 After how long the server's side of a cut connection is closed.
 
-Stands for the server's TCP keepalives and user time-out, which see no packets behind a pulled cable; through a proxy
+Replaces the server's TCP keepalives and user timeout, which see no packets behind a pulled cable; through a proxy
 they would be answered. Shorter than the service asks for, and the run is kinder than a network; longer, and session
 locks live longer than they would.
 """

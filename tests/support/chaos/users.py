@@ -1,4 +1,4 @@
-"""Users who create, start, stop, restart and delete, and a reader of the event stream."""
+"""Simulated users that create, start, stop, restart and delete, and a reader of the event stream."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ USERS = 6
 MOST_ALIVE = 60
 REQUEST = {"productName": "RTX 4090 24GB", "templateId": "107672"}
 SILENT = "-silent"
-"""Ends the name of an instance whose receiver never answers."""
+"""Ends the name of an instance with a receiver that never answers."""
 SILENT_SHARE = 0.15
 PATIENCE_SECONDS = 180.0
 """How long a user asks again: the longest freeze, and a restore on a busy machine, with time to spare."""
@@ -49,7 +49,7 @@ class Asked:
 
 
 class Users:
-    """Everyone who asks the service for something."""
+    """All simulated users of the service."""
 
     def __init__(self, http: Http, asked: Asked, report: Report, silent_url: str) -> None:
         self._http, self._asked, self._report, self._silent_url = http, asked, report, silent_url
@@ -117,7 +117,7 @@ class Users:
 
 
 class StreamReader:
-    """Reads the event stream, from whichever API is there, and goes on where it broke off."""
+    """Reads the event stream, from any API process, and resumes where it broke off."""
 
     def __init__(self, http: Http, asked: Asked) -> None:
         self._http, self._asked = http, asked

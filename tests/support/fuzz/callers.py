@@ -1,4 +1,4 @@
-"""What callers send: wishes and other bodies, headers, names, and addresses of webhooks."""
+"""What callers send: create requests and other bodies, headers, names, and addresses of webhooks."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from corral.outbound.addresses import is_public
 from corral.webhooks.deliver import _retry_after
 from corral.webhooks.guard import AddressGuard
 from support.clocks import SteppedClock
-from support.fuzz.laws import hidden, is_told_well, keeps
+from support.fuzz.laws import hidden, is_reported_well, keeps
 from support.fuzz.target import headed
 from support.names import Names
 
@@ -50,8 +50,8 @@ def read_create_body(data: bytes) -> None:
 
 
 def _judge_refusal(error: CorralError, body: bytes) -> None:
-    """It is told as a 400, in the words of the error."""
-    is_told_well(error, _secrets(body))
+    """It becomes a 400 with the message of the error."""
+    is_reported_well(error, _secrets(body))
     answer = problem(error, _IDS, _CLOCK.now())
     assert answer.status == 400
     assert msgspec.json.decode(answer.body)["error"]["message"] == error.message
@@ -90,8 +90,8 @@ def read_names(data: bytes) -> None:
     assert isinstance(_is_local(data), bool)
     text = data.decode("latin-1")
     assert counted_address(counted_address(text)) == counted_address(text)
-    wished = _retry_after(text)
-    assert wished is None or 0 <= wished.total_seconds() < 100_000
+    seconds = _retry_after(text)
+    assert seconds is None or 0 <= seconds.total_seconds() < 100_000
     assert not is_key_name(text) or text.isascii()
     for name in (text, data.decode("utf-8", "replace")):
         mark = parse_provider_name(name)

@@ -19,7 +19,7 @@ import structlog
 from support.fuzz.mutation import MOST_BYTES, changed
 
 OURS = ["corral", "corral_client", "support.fuzz.planted"]
-"""Whose lines count as reached; those of the libraries would lead away from ours."""
+"""The packages with lines that count as reached; those of libraries would lead away from ours."""
 SHARE_OF_OURS = 0.5
 """Of the changes; libFuzzer's own know what comparisons an input nearly passed."""
 

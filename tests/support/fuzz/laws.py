@@ -1,4 +1,4 @@
-"""What holds of everything that is made of hostile bytes, whoever made it."""
+"""What holds for everything that is made of hostile bytes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MOST_MICRO_USD = 2**63 - 1
 """What the columns hold that such numbers go into."""
 LONGEST_MESSAGE: Final = 4000
 """Characters of an error, which is logged, kept and shown; a few sentences, and the names in them."""
-TELLING: Final = 6
+SECRET_LENGTH: Final = 6
 """A secret shorter than this is in many texts by chance."""
 
 
@@ -41,7 +41,7 @@ def keeps(found: Any) -> None:
     assert msgspec.json.decode(msgspec.json.encode(found), type=type(found)) == found
 
 
-def is_told_well(error: Exception, secrets: Iterable[str] = (), *, begins: str = "") -> None:
+def is_reported_well(error: Exception, secrets: Iterable[str] = (), *, begins: str = "") -> None:
     """The text of *error*, and what it says beside it, is short enough to be shown and gives no secret away."""
     beside = getattr(error, "details", {}), getattr(error, "problems", ())
     reported = f"{error} {json.dumps(beside, default=str)}"
@@ -62,4 +62,4 @@ def hidden(tree: Any, *places: str) -> list[str]:
         return [without(inner) for inner in part] if isinstance(part, list) else part
 
     rest = json.dumps(without(tree), ensure_ascii=False)
-    return [secret for secret in secrets if len(secret) >= TELLING and secret not in rest]
+    return [secret for secret in secrets if len(secret) >= SECRET_LENGTH and secret not in rest]

@@ -2,7 +2,7 @@
 Changes to an input that single bytes seldom add up to.
 
 A value of another kind in one place of a JSON document, a run of thousands, a key that is not there, bytes that are not
-UTF-8. Whoever drives a target mixes these with changes of its own.
+UTF-8. The drivers of a target mix these with changes of their own.
 """
 
 from __future__ import annotations

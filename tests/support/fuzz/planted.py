@@ -1,4 +1,4 @@
-"""A reader with a mistake in it, to see that whoever drives the targets finds one."""
+"""A reader with a mistake in it, to see that the drivers of the targets find one."""
 
 from __future__ import annotations
 

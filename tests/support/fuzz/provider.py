@@ -36,11 +36,11 @@ from corral.domain.placement.catalog import (
 )
 from corral.health.target import http_url, tcp_place
 from support.clocks import SteppedClock
-from support.fuzz.laws import hidden, is_told_well, keeps
+from support.fuzz.laws import hidden, is_reported_well, keeps
 from support.fuzz.target import headed, status_in
 
 MOST_CALLS: Final = MOST_PAGES + 4
-"""Whatever a provider says of how much there is: every page, both ends once more, and where the pages begin."""
+"""Whatever total a provider claims: every page, both ends once more, and where the pages begin."""
 _RUNNER: Final = asyncio.Runner()
 _NOW: Final = SteppedClock().now()
 _OUR_WORDS: Final = re.compile(r"HTTP [1-9]\d\d( [A-Z][A-Z0-9_]{0,63}| with(out)? [a-zA-Z0-9 ()]+)?")
@@ -78,7 +78,7 @@ CALLS: Final[Mapping[str, Callable[[NovitaCloud], Awaitable[object]]]] = {
 }
 
 
-class Told:
+class ScriptedReply:
     """An exchange in which the provider always says the same."""
 
     def __init__(self, status: int, retry_after: str | None, body: bytes) -> None:
@@ -97,14 +97,14 @@ class Told:
 
 
 def read_answer(data: bytes) -> None:
-    """One answer to one call: what can be kept comes out, or one of our errors that tells no secret."""
+    """One answer to one call: what can be kept comes out, or one of our errors without a secret."""
     (word, *more), body = headed(data, "instances")
-    reported = Told(status_in(more[0] if more else ""), " ".join(more[1:]) or None, body)
+    reported = ScriptedReply(status_in(more[0] if more else ""), " ".join(more[1:]) or None, body)
     cloud = NovitaCloud(reported)
     try:
         found = _RUNNER.run(_asked(CALLS.get(word, CALLS["instances"]), cloud))
     except CloudError as error:
-        is_told_well(error, _secrets(body))
+        is_reported_well(error, _secrets(body))
         return
     for each in _each(found):
         if not isinstance(each, Credentials):  # which are sent on once and kept nowhere
@@ -131,7 +131,7 @@ def _judge_fault(fault: FaultError) -> None:
 
 
 def _judge_instance(seen: ProviderInstance) -> None:
-    """What is kept for each instance is bounded, and whoever reads it later can."""
+    """What is kept for each instance is bounded and can be read later."""
     assert 0 < len(seen.id) <= MOST_ID_LENGTH
     assert max(len(seen.endpoints), len(seen.env_names), len(seen.volume_mounts)) <= MOST_PARTS
     texts = [
@@ -152,7 +152,7 @@ def _judge_instance(seen: ProviderInstance) -> None:
 
 
 def _secrets(body: bytes) -> list[str]:
-    """Values of variables and passwords, as somebody else reads the body."""
+    """Values of variables and passwords, read from the body independently."""
     try:
         return hidden(json.loads(body), "value", "password", "readme")
     except (ValueError, RecursionError):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from support.fuzz import callers, provider, strangers
+from support.fuzz import callers, outside_texts, provider
 from support.fuzz.target import Target
 
 TARGETS: Final[Mapping[str, Target]] = {
@@ -17,11 +17,11 @@ TARGETS: Final[Mapping[str, Target]] = {
         "create_request": callers.read_create_body,
         "names": callers.read_names,
         "address": callers.read_address,
-        "page": strangers.read_page,
-        "archive": strangers.read_archive,
-        "settings": strangers.read_settings,
-        "stream": strangers.read_stream,
-        "problem": strangers.read_problem,
+        "page": outside_texts.read_page,
+        "archive": outside_texts.read_archive,
+        "settings": outside_texts.read_settings,
+        "stream": outside_texts.read_stream,
+        "problem": outside_texts.read_problem,
     }.items()
 }
 """Three of them share their function: what they begin with decides where they get to."""

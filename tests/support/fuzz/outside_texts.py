@@ -20,7 +20,7 @@ from corral.health.probe import _unpacked
 from corral_client.errors import CorralApiError, ServerError, error_of
 from corral_client.events import read_event
 from corral_client.sse import Decoder, Message
-from support.fuzz.laws import TELLING, is_told_well
+from support.fuzz.laws import SECRET_LENGTH, is_reported_well
 from support.fuzz.target import SEEDS, headed, status_in
 
 _SECRET_SETTINGS: Final = ("NOVITA_API_KEY", "DATABASE_URL", "WEBHOOK_SECRET")
@@ -37,7 +37,7 @@ def read_page(data: bytes) -> None:
 
 
 def _columns() -> dict[str, frozenset[str]]:
-    """The columns of every kind, as the seeds have them; a database would tell."""
+    """The columns of every kind, as in the seeds."""
     lines = [json.loads(file.read_bytes()) for file in (SEEDS / "archive").iterdir() if file.name.isalpha()]
     return {line["kind"]: frozenset(line["row"]) for line in lines if "kind" in line}
 
@@ -51,11 +51,11 @@ def read_archive(data: bytes) -> None:
         header = archive.read_header(data, newest_schema=9)
         assert header.format == archive.FORMAT
     except MalformedError as error:
-        is_told_well(error, begins="line 1: ")
+        is_reported_well(error, begins="line 1: ")
     try:
         kind, row = archive._read(data, 7, _COLUMNS)
     except MalformedError as error:
-        is_told_well(error, begins="line 7: ")
+        is_reported_well(error, begins="line 7: ")
     else:
         assert frozenset(msgspec.json.decode(row, type=dict[str, msgspec.Raw])) == _COLUMNS[kind]
 
@@ -74,7 +74,7 @@ def read_settings(data: bytes) -> None:
     assert len(reported) <= 2 * len(text) + 20_000
     values = dotenv_values(stream=io.StringIO(text), interpolate=False)
     for secret in filter(None, map(values.get, _SECRET_SETTINGS)):
-        if len(secret) >= TELLING and text.count(secret) == 1:
+        if len(secret) >= SECRET_LENGTH and text.count(secret) == 1:
             assert secret not in reported, "a secret is quoted"
 
 
