@@ -1,7 +1,7 @@
 """
-The HTTP face: routes, what may come in, and the one shape of every error.
+The HTTP API: server, middleware, routes and the OpenAPI document.
 
-Called by the wiring; calls the engine and the job queue through the parts it is handed.
-Rule: a route validates, calls one thing and answers; it decides nothing about instances and holds no state.
-Start at `app.py`; `edge.py` is what every request passes first, `problems.py` what every error becomes.
+Called by `corral.app`. Calls the engine, the job queue and the views.
+Rule: a route reads the request, makes one call and returns its response; it decides nothing about instances.
+Start with `app.py`; every request passes `http/edge.py` first, every error is written by `http/errors.py`.
 """

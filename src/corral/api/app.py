@@ -1,4 +1,4 @@
-"""The application: which routes there are, and how the framework's own errors become ours."""
+"""The application: its routes and middleware, and the translation of the framework's errors into ours."""
 
 from __future__ import annotations
 
@@ -69,12 +69,12 @@ EXPOSED = (
     "Idempotent-Replayed", "Retry-After", "X-Correlation-ID", "X-Request-ID",
     "X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset",
 )  # fmt: skip
-"""What a page of an allowed origin may read of our answers' headers."""
+"""The response headers that a page of an allowed origin may read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppDependencies:
-    """What the routes need of the rest of the program."""
+    """What the routes call."""
 
     clock: Clock
     metrics: Metrics
@@ -86,7 +86,7 @@ class AppDependencies:
     keys: ApiKeys
     audit: AuditLog
     request_limit: RateLimit | None
-    """How often one caller may ask; None: as often as it likes."""
+    """The limit on requests of one caller; None for no limit."""
     catalog: Catalog
     caches: CacheInvalidation
     event_log: EventLog
@@ -101,9 +101,9 @@ class AppDependencies:
     adoption: adoption.AdoptionServices
     orphans: orphans.OrphanServices
     database: Database
-    """Where answers given under idempotency keys are kept."""
+    """Stores responses under idempotency keys."""
     answers: ResponseCache
-    """Where answers about instances are kept for up to a second."""
+    """Keeps responses about instances for up to a second."""
     pages: Sequence[HTTPRouteHandler]
     """Pages for browsers, such as the dashboard."""
 
@@ -146,10 +146,10 @@ def build_around(
     cors = CORSConfig(allow_origins=list(origins), expose_headers=list(EXPOSED)) if origins else None
     app = Litestar(
         route_handlers=routes,
-        exception_handlers={Exception: partial(_tell, parts.clock)},
+        exception_handlers={Exception: partial(_error_response, parts.clock)},
         openapi_config=_openapi() if has_document else None,
         middleware=[
-            DefineMiddleware(Authority),  # first: nobody is shown an answer that was given to somebody else
+            DefineMiddleware(Authority),  # first: a stored response is shown only to callers that the route admits
             _once_per_key(parts.database, parts.clock, parts.limits),
         ],
         cors_config=cors,
@@ -194,7 +194,7 @@ def _know_every_method(app: Litestar) -> None:
     """
     Have OPTIONS list every method of a path, and HEAD with GET, as the edge serves it.
 
-    The framework's answer remembers the path as it was when its first method was added; this brings that up to date.
+    The framework's OPTIONS handler holds the methods that the path had when its first route was added.
     """
     for route in (route for route in app.routes if isinstance(route, HTTPRoute)):
         for handler in route.route_handlers:
@@ -216,17 +216,17 @@ def _once_per_key(database: Database, clock: Clock, limits: Limits) -> DefineMid
     )
 
 
-def _tell(clock: Clock, request: Request[Any, Any, Any], error: Exception) -> Response[bytes]:
-    """The answer to an error raised in or before a route."""
+def _error_response(clock: Clock, request: Request[Any, Any, Any], error: Exception) -> Response[bytes]:
+    """The response to an error raised in or before a route."""
     ours = _ours(request, error)
-    answer = problem(ours, context_of(request.scope).ids, clock.now(), headers=_framework_headers(error))
-    if answer.status >= HTTPStatus.INTERNAL_SERVER_ERROR and not isinstance(ours, errors.CorralError):
+    sent = problem(ours, context_of(request.scope).ids, clock.now(), headers=_framework_headers(error))
+    if sent.status >= HTTPStatus.INTERNAL_SERVER_ERROR and not isinstance(ours, errors.CorralError):
         log.error("request.failed", path=request.scope["path"], exc_info=error)
-    return Response(answer.body, status_code=answer.status, headers=dict(answer.headers), media_type="application/json")
+    return Response(sent.body, status_code=sent.status, headers=dict(sent.headers), media_type="application/json")
 
 
 def _ours(request: Request[Any, Any, Any], error: Exception) -> Exception:
-    """Our word for what the framework says."""
+    """Our error for one of the framework's; others are returned unchanged."""
     path = request.scope["path"]
     match error:
         case ValidationException():
@@ -248,7 +248,7 @@ def _ours(request: Request[Any, Any, Any], error: Exception) -> Exception:
 
 
 def _framework_headers(error: Exception) -> dict[str, str]:
-    """Headers the framework wants sent with its error, such as Allow."""
+    """The headers of a framework error, such as Allow."""
     headers = {k.lower(): v for k, v in (error.headers or {}).items()} if isinstance(error, HTTPException) else {}
     if "allow" in headers:
         headers["allow"] = ", ".join(sorted(with_head(headers["allow"].split(", "))))

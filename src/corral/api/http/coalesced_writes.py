@@ -1,5 +1,5 @@
 """
-The head of an answer and its body, sent together; and what is not taken by the client, given up.
+Sends the head and body of a response in one write, and aborts connections whose client does not read.
 
 uvicorn writes head and body one after the other, and the event loop sends each write at once: two system calls, and two
 packets for the client to wake up for. Of a short answer that is about a tenth of all it costs.
@@ -20,11 +20,11 @@ LEAST_PROGRESS: Final = 16 * 1024
 """Bytes that a client must take between two checks, or all that is left: half a kilobyte a second by default."""
 
 _DISCARD: Final = struct.pack("ii", 1, 0)
-"""Linger for no time: what was not sent when the connection is closed is dropped, and the client gets a reset."""
+"""Linger for 0 s: on close unsent data is dropped and the client gets a reset."""
 
 
 class CoalescedWrites:
-    """A transport whose writes go out in pairs; one that stays alone goes at the next turn of the loop."""
+    """A transport that joins two writes; a single one is sent at the next turn of the loop."""
 
     __slots__ = ("_check", "_held", "_loop", "_transport", "_unsent", "_unsent_within")
 
@@ -39,7 +39,7 @@ class CoalescedWrites:
         self._check: asyncio.TimerHandle | None = None
 
     def write(self, data: bytes) -> None:
-        """Send *data*, with what was written just before it; nothing once the connection is closed."""
+        """Send *data* with the write before it; does nothing once the connection is closed."""
         if self._transport.is_closing():
             self._held = None  # some event loops raise when a closed connection is written to
         elif self._held is None:
@@ -50,7 +50,7 @@ class CoalescedWrites:
             self._transport.write(held + data)
 
     def close(self) -> None:
-        """Send what is left, and hang up."""
+        """Send what is left, then close."""
         self._flush()
         self._transport.close()
         if self._transport.get_write_buffer_size():
@@ -91,5 +91,5 @@ class CoalescedWrites:
                 self._transport.write(held)
 
     def __getattr__(self, name: str) -> Any:
-        """All else is the transport's own."""
+        """Everything else is the transport's own."""
         return getattr(self._transport, name)

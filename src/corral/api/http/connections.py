@@ -9,9 +9,9 @@ from corral.base.clock import Clock
 from corral.base.log import log
 
 SILENT_SECONDS: Final = 10.0
-"""Between two words about being full."""
+"""Between two log lines about too many connections."""
 SMALL_REQUEST: Final = 16 * 1024
-"""A connection that holds no more than this is served however much others hold; their number is limited anyway."""
+"""A connection that holds no more than this is always served; the number of connections is limited too."""
 SMALL_RESPONSE: Final = 256 * 1024
 """The same for a response that waits to be sent."""
 
@@ -35,7 +35,7 @@ class MemoryLimit:
 
 
 class ConnectionLimit:
-    """Lets only so many connections in, and says so now and then."""
+    """Limits the number of connections, and logs refusals at intervals."""
 
     def __init__(self, limits: Limits, clock: Clock) -> None:
         self._most = limits.connections
@@ -45,7 +45,7 @@ class ConnectionLimit:
         self.unsent = MemoryLimit(limits.unsent_bytes, always=SMALL_RESPONSE)
 
     def admits(self, connections: int) -> bool:
-        """Whether the last of so many may stay."""
+        """Whether a new connection may stay when there are this many."""
         if connections <= self._most:
             return True
         now = self._clock.monotonic()

@@ -1,8 +1,8 @@
 """
-What every request passes first, before any route: names, doors, limits, and the last net for errors.
+What every request passes first: request ids, authentication, limits, and the handler of last resort for errors.
 
-One plain ASGI wrapper and no framework middleware: it also sees what the framework refuses by itself, so a wrong path,
-a wrong method and a crash all answer in the same shape with the same headers.
+It is a plain ASGI wrapper and no framework middleware, so that it also covers what the framework itself refuses: an
+unknown path, a wrong method and a crash get the same error shape and the same headers.
 """
 
 from __future__ import annotations
@@ -41,19 +41,19 @@ if TYPE_CHECKING:  # typing only: the edge works for any ASGI application
     from litestar.types import ASGIApp, HTTPReceiveMessage, HTTPScope, Message, Receive, Scope, Send
 
 LONGEST_LENGTH = 20
-"""Digits of a Content-Length that are read as a number: Python refuses to read thousands of them."""
+"""Digits of a Content-Length that are converted; Python refuses to convert thousands of them."""
 LOCAL_HOSTS = frozenset({"localhost", "127.0.0.1", "[::1]", "::1"})
 
 _PROCESS = secrets.token_hex(8)
 _numbers = itertools.count(1)
-"""A request's id need not be hard to guess, only nobody else's: asking the system for chance each time costs more."""
+"""A request id must be unique, not hard to guess; a counter costs less than random bytes."""
 
 _WELL_FORMED = re.compile(rb"[A-Za-z0-9._~+/=:@-]{1,128}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Edge:
-    """The application, wrapped."""
+    """The application with everything that surrounds it."""
 
     app: ASGIApp
     clock: Clock
@@ -64,14 +64,14 @@ class Edge:
     audit: AuditLog
     request_limit: RequestLimit | None
     cors: CORSConfig | None
-    """For what is refused here; the framework sees to its own answers."""
+    """For errors sent from here; the framework adds these headers to its own responses."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request; WebSockets are not offered, and answering nothing makes the server refuse them."""
+        """Serve one request; a WebSocket gets no response, and the server then refuses it."""
         if scope["type"] == ScopeType.HTTP:
             method = scope["method"]
             if method == HttpMethod.HEAD:
-                # A copy, because the server reads the method, too: it then leaves the body out.
+                # A copy, because the server reads the method of the original and then sends no body.
                 scope, send = cast("HTTPScope", {**scope, "method": "GET"}), _HeadersOnly(send)
             headers = dict(scope["headers"])
             context = RequestContext(
@@ -100,7 +100,7 @@ class _HeadersOnly:
 
 
 class _Exchange:
-    """One request and its answer."""
+    """One request and its response."""
 
     def __init__(self, edge: Edge, context: RequestContext, receive: Receive, send: Send) -> None:
         self._edge, self._receive, self._send = edge, receive, send
@@ -108,13 +108,13 @@ class _Exchange:
         self._headers = context.headers
         self._status: int | None = None
         self._waiting = True
-        self._standing: RateLimitState | None = None
+        self._limit_state: RateLimitState | None = None
         self._body_bytes = 0
         self._body_due: float | None = None
         self._body_ended = False
 
     async def serve(self) -> None:
-        """Answer, whatever happens."""
+        """Serve the request; every exception becomes an error response."""
         began = self._edge.clock.monotonic()
         self._edge.service_health.callers_waiting += 1
         structlog.contextvars.bind_contextvars(  # the server gives each request a context of its own
@@ -127,27 +127,27 @@ class _Exchange:
             _admit(self._edge, self._scope, self._headers, identity)
             await self._edge.app(self._scope, self._limited_receive, self._named_send)
         except Exception as error:  # noqa: BLE001  # the outermost frame
-            await self._answer(error)
+            await self._send_error(error)
         finally:
-            self._wait_no_more()
+            self._stop_waiting()
         if self._status is not None:
             self._count(self._status, self._edge.clock.monotonic() - began)
 
     async def _identify(self) -> Identity:
-        """Find out who asks, and whether they ask too often."""
+        """Identify the caller; raises RateLimitError when it sends too many requests."""
         identity = await self._edge.authenticator.identify(self._scope, self._headers)
         self._context.identity = identity
         if self._edge.request_limit is not None:
-            self._standing = self._edge.request_limit.take(identity, self._scope["method"], self._scope["path"])
-            if self._standing is not None and not self._standing.admitted:
-                raise exceeded(self._standing)
+            self._limit_state = self._edge.request_limit.take(identity, self._scope["method"], self._scope["path"])
+            if self._limit_state is not None and not self._limit_state.admitted:
+                raise exceeded(self._limit_state)
         return identity
 
     async def _limited_receive(self) -> HTTPReceiveMessage:
         """Pass the body on while it is small enough and arrives fast enough."""
         message: Any
         if self._body_ended or IS_HERE in self._scope["state"]:
-            # After the body, the only thing left to receive is that the client has gone: that may take as it likes.
+            # After the body only a disconnect can be received, and that has no time limit.
             message = await self._receive()
         else:
             try:
@@ -163,52 +163,52 @@ class _Exchange:
         return cast("HTTPReceiveMessage", message)
 
     def _patience(self) -> float:
-        """Seconds that the next piece of the body may take: a body that drips for ever is given up as a whole."""
+        """Seconds that the next piece of the body may take, within the time for all of it."""
         limits, now = self._edge.limits, self._edge.clock.monotonic()
         if self._body_due is None:
             self._body_due = now + limits.body_within_seconds
         if now >= self._body_due:
-            raise TimeoutError  # a time-out of nothing would let through what is already there
+            raise TimeoutError  # a timeout of 0 would return a piece that is already there
         return min(limits.body_piece_within_seconds, self._body_due - now)
 
     async def _named_send(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self._status = message["status"]
             given = list(message["headers"])
-            ours = (*_id_headers(self._ids), *self._quota_headers(), *self._last(), *security_headers(given))
+            ours = (*_id_headers(self._ids), *self._limit_headers(), *self._last(), *security_headers(given))
             message["headers"] = [*given, *ours]
         await self._send(message)
         if message["type"] == "http.response.body":
-            self._wait_no_more()  # not before: the beginning of an answer may be held back until it is written down
+            self._stop_waiting()  # not at the start message, which waits for the audit line
 
-    def _wait_no_more(self) -> None:
-        """Count the caller as answered; once."""
+    def _stop_waiting(self) -> None:
+        """Stop counting the caller as waiting; once."""
         if self._waiting:
             self._waiting = False
             self._edge.service_health.callers_waiting -= 1
 
     def _last(self) -> list[tuple[bytes, bytes]]:
-        """Nobody reads the rest of a body that is answered before its end, so the connection is of no more use."""
+        """Close the connection after a response that is sent before the end of the body, which is not read."""
         if self._body_ended or not (self._body_due is not None or _announces_body(self._headers)):
             return []
         return [(b"connection", b"close")]
 
-    def _quota_headers(self) -> list[tuple[bytes, bytes]]:
-        request_limit, standing = self._edge.request_limit, self._standing
-        return [] if request_limit is None or standing is None else request_limit.headers(standing)
+    def _limit_headers(self) -> list[tuple[bytes, bytes]]:
+        request_limit, limit_state = self._edge.request_limit, self._limit_state
+        return [] if request_limit is None or limit_state is None else request_limit.headers(limit_state)
 
-    async def _answer(self, error: Exception) -> None:
-        """Tell of an error that no route told of; one after the answer began can only be logged."""
-        answer = problem(error, self._ids, self._edge.clock.now())
-        if answer.status >= HTTPStatus.INTERNAL_SERVER_ERROR and not isinstance(error, CorralError):
+    async def _send_error(self, error: Exception) -> None:
+        """Send *error*; one after the start of the response can only be logged."""
+        sent = problem(error, self._ids, self._edge.clock.now())
+        if sent.status >= HTTPStatus.INTERNAL_SERVER_ERROR and not isinstance(error, CorralError):
             log.error("request.failed", path=self._scope["path"], exc_info=error)
         if self._status is not None:
             return
-        headers = [(k.encode("latin-1"), v.encode("latin-1")) for k, v in answer.headers.items()]
-        headers.append((b"content-length", str(len(answer.body)).encode()))
+        headers = [(k.encode("latin-1"), v.encode("latin-1")) for k, v in sent.headers.items()]
+        headers.append((b"content-length", str(len(sent.body)).encode()))
         headers += _cors_headers(self._edge.cors, self._headers.get(b"origin"))
-        await self._named_send({"type": "http.response.start", "status": answer.status, "headers": headers})
-        await self._send({"type": "http.response.body", "body": answer.body, "more_body": False})
+        await self._named_send({"type": "http.response.start", "status": sent.status, "headers": headers})
+        await self._send({"type": "http.response.body", "body": sent.body, "more_body": False})
 
     def _count(self, status: int, seconds: float) -> None:
         method, path = self._context.method, self._scope["path"]
@@ -219,7 +219,7 @@ class _Exchange:
 
 
 def _admit(edge: Edge, scope: HTTPScope, headers: Mapping[bytes, bytes], identity: Identity) -> None:
-    """Raise if this request may not even reach a route."""
+    """Raise if this request must not reach a route."""
     if identity.trusts_address and not _is_local(headers.get(b"host", b"")):
         raise ForbiddenError("this Corral serves this machine only: use http://localhost or http://127.0.0.1")
     if edge.service_health.stopping and not scope["path"].startswith("/health"):
@@ -240,7 +240,7 @@ def _announces_body(headers: Mapping[bytes, bytes]) -> bool:
 
 
 def _cors_headers(cors: CORSConfig | None, origin: bytes | None) -> list[tuple[bytes, bytes]]:
-    """What lets a page of an allowed origin read an answer."""
+    """The CORS headers for a page of an allowed origin."""
     if cors is None or origin is None or not cors.is_origin_allowed(origin.decode("latin-1")):
         return []
     exposed = ", ".join(cors.expose_headers).encode()
@@ -256,7 +256,7 @@ def _too_large(limits: Limits) -> MalformedError:
 
 
 def request_ids(headers: Mapping[bytes, bytes]) -> RequestIds:
-    """The ids the caller sent, where well-formed; new ones where not."""
+    """The ids that the caller sent, if well-formed, else new ones."""
     request_id = _given(headers.get(b"x-request-id")) or f"req_{_PROCESS}{next(_numbers):08x}"
     return RequestIds(request_id=request_id, correlation_id=_given(headers.get(b"x-correlation-id")) or request_id)
 
@@ -271,7 +271,7 @@ def _id_headers(ids: RequestIds) -> list[tuple[bytes, bytes]]:
 
 @lru_cache(maxsize=64)
 def _is_local(host_header: bytes) -> bool:
-    """Whether a Host header names this machine; a foreign name is a page elsewhere pointing here (DNS rebinding)."""
+    """Whether a Host header names this machine; another name is a page elsewhere that resolves here (DNS rebinding)."""
     host = host_header.decode("latin-1")
     name = host.rsplit(":", 1)[0] if re.fullmatch(r".*:\d+", host) and not host.endswith("]") else host
     return name.lower() in LOCAL_HOSTS

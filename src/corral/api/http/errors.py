@@ -1,7 +1,7 @@
 """
-Every error, as HTTP tells it: one table of statuses, one body shape.
+Errors as HTTP responses: one table of statuses, one body shape.
 
-A server error never shows a stack trace, a secret or what another server answered; the log has those, under the same
+A server error shows no stack trace, no secret and no response of another server; the log has those under the same
 request id.
 """
 
@@ -61,7 +61,7 @@ STATUS_BY_CODE: Final[Mapping[str, HTTPStatus]] = {
     "INSTANCE_NOT_STARTABLE": HTTPStatus.BAD_REQUEST,
     "INSTANCE_NOT_STOPPABLE": HTTPStatus.BAD_REQUEST,
 }
-"""Codes whose status is not that of their class."""
+"""Statuses of codes that differ from the one of their class."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +74,7 @@ class Problem:
 
 
 def problem(error: Exception, ids: RequestIds, now: datetime, *, headers: Mapping[str, str] | None = None) -> Problem:
-    """What the caller is told of *error*; one we did not foresee is told as an internal error and nothing more."""
+    """The response to *error*; one that is not a CorralError becomes an internal error without details."""
     known = error if isinstance(error, errors.CorralError) else errors.CorralError("an internal error occurred")
     status = _status(known)
     body: dict[str, Any] = {

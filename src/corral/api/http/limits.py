@@ -1,4 +1,4 @@
-"""How much of our patience one client may use."""
+"""Limits on what one client may use."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """The most a request may take. Honest clients stay far below all of them; the rest only hold connections open."""
+    """The limits of requests and connections; ordinary clients stay far below all of them."""
 
     connections: int = 10_000
-    """Of all callers together; `handles.py` says how many this process can take."""
+    """Of all callers together; `base/fd_limit.py` computes how many this process can take."""
     headers_within_seconds: float = 10.0
     """From the connection, or the first byte of a later request, to the last header."""
     header_bytes: int = 64 * 1024
     headers: int = 100
-    """Proxies and browsers send up to some forty. Fewer refuses honest requests; each one more costs some 300 bytes of
-    memory, also when it is empty."""
+    """Proxies and browsers send up to some forty. Fewer refuses ordinary requests; each one more costs some 300
+    bytes of memory, also when it is empty."""
     idle_seconds: float = 30.0
     """How long a connection is kept after a response when no other request begins."""
     queued_requests: int = 100
@@ -24,16 +24,16 @@ class Limits:
     held_bytes: int = 64 * 2**20
     """What the unanswered requests of all connections may hold in memory together."""
     unsent_bytes: int = 128 * 2**20
-    """What all connections may have waiting in memory to be sent. Smaller, and a crowd that reads long lists over slow
-    lines is cut off; larger, and clients that never read take that much memory for `unsent_within_seconds`."""
+    """What all connections may have waiting in memory to be sent. Smaller, and clients that read long lists over slow
+    lines are cut off; larger, and clients that never read take that much memory for `unsent_within_seconds`."""
     unsent_within_seconds: float = 30.0
     """How long a client may take nearly nothing of what is to be sent to it. Shorter cuts off clients on a bad line;
     longer keeps those that never read."""
     body_piece_within_seconds: float = 10.0
     """How long the next piece of a body may take to arrive."""
     body_within_seconds: float = 60.0
-    """How long all of it may take: a megabyte takes a telephone line two minutes, and an honest body is a kilobyte."""
+    """How long all of it may take: an ordinary body is a kilobyte."""
     body_bytes: int = 1024 * 1024
     first_answer_within_seconds: float = 10.0
-    """How long a request waits for the answer to another with the same idempotency key. Shorter, and simultaneous
-    repetitions of a slow request are told to come back; longer, and those of one whose process died wait in vain."""
+    """How long a request waits for the response to another with the same idempotency key. Shorter, and simultaneous
+    repetitions of a slow request get a 409; longer, and repetitions of one whose process died wait longer for it."""

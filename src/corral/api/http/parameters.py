@@ -1,4 +1,4 @@
-"""What is wrong with a parameter of a request, in our words: the framework names its own types and constraints."""
+"""Messages about invalid parameters; the framework's own name its types and constraints."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from litestar.params import KwargDefinition, ParameterKwarg
 from corral.domain.errors import FieldProblem
 
 PRINTABLE: Final = "^[ -~]*$"
-"""What a filter may hold; PostgreSQL cannot be asked for a NUL."""
+"""Characters of a filter; PostgreSQL accepts no NUL."""
 ID_CHARACTERS: Final = "^[A-Za-z0-9_-]*$"
 _CHARACTERS: Final[Mapping[str | None, str]] = {
     PRINTABLE: "printable ASCII characters",
@@ -23,12 +23,12 @@ _CHARACTERS: Final[Mapping[str | None, str]] = {
 
 
 def field_problems(request: Request[Any, Any, Any], error: ValidationException) -> list[FieldProblem]:
-    """Everything that the framework found wrong with *request*."""
+    """The problems that the framework found in *request*."""
     return [_field_problem(request, entry) for entry in error.extra or [_missing(error)]]
 
 
 def _field_problem(request: Request[Any, Any, Any], entry: Any) -> FieldProblem:
-    """One of the framework's errors; the value is not at hand, so it is not echoed."""
+    """One of the framework's errors; it does not carry the value."""
     entry = entry if isinstance(entry, dict) else {}
     code = "INVALID_QUERY" if entry.get("source") in {"query", "path"} else "VALIDATION_ERROR"
     name = str(entry.get("key", "(request)"))
@@ -44,7 +44,7 @@ def _field_problem(request: Request[Any, Any, Any], entry: Any) -> FieldProblem:
 
 
 def accepted_form(kinds: list[Any], definition: object) -> str | None:
-    """What a parameter of one of these *kinds* accepts, as a sentence without its subject; None when that is open."""
+    """What a parameter of one of these *kinds* accepts, without the subject of the sentence; None for any value."""
     words = [str(word.value) for kind in kinds if isinstance(kind, type) and issubclass(kind, StrEnum) for word in kind]
     if words:
         return f"must be one of {', '.join(words)}"

@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import Final
 
 CROWD: Final = 8
-"""Callers waiting at once. Fewer hardly wait for each other; a page that asks for six things at once is none."""
+"""Callers waiting at once that count as a crowd: more than one page sends at a time."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -24,28 +24,28 @@ class ProcessHealth:
     up: dict[str, bool] = field(default_factory=dict)
     """By service: whether it last worked."""
     notes: dict[str, Mapping[str, object]] = field(default_factory=dict)
-    """By dependency: what else a person wants to know of it."""
+    """By dependency: more facts for people."""
     stopping: bool = False
     last_look_at: datetime | None = None
     """When the provider's whole list was last read, by any process."""
 
     callers_waiting: int = 0
-    """Requests whose answer has not begun; an open stream is not one of them."""
+    """Requests without a response yet; an open stream is not counted."""
 
     def report(self, service: str, *, up: bool, **notes: object) -> None:
-        """Remember how *service* fares."""
+        """Record whether *service* works."""
         self.up[service] = up
         if notes:
             self.notes[service] = notes
 
     @property
     def is_crowded(self) -> bool:
-        """Whether so many callers wait that other work should make room for them."""
+        """Whether so many callers wait that background work should pause."""
         return self.callers_waiting >= CROWD
 
     @property
     def ready(self) -> bool:
-        """Whether requests can be served: the database answers and we are not leaving."""
+        """Whether requests can be served: the database responds and the process is not stopping."""
         return self.up.get("database", False) and not self.stopping
 
     @property

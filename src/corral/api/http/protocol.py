@@ -1,5 +1,5 @@
 """
-One HTTP connection: uvicorn's protocol, with limits for clients that are slow, large or ambiguous on purpose.
+One HTTP connection: uvicorn's protocol, with limits on slow, large and ambiguous clients.
 
 What uvicorn lacks, and this adds: a time limit for request headers; limits to their number and size; trailers that are
 dropped instead of appended to the headers; an idle timer that empty lines do not stop; a limit to requests sent ahead;
@@ -113,7 +113,7 @@ class LimitedHttpProtocol(HttpToolsProtocol):
             self._joined.abort()
 
     def resume_writing(self) -> None:
-        """There is room again."""
+        """The client reads again."""
         self._door.unsent.change(self._unsent, 0)
         self._unsent = 0
         if not self.transport.is_closing():
@@ -163,7 +163,7 @@ class LimitedHttpProtocol(HttpToolsProtocol):
         super().on_body(body)
 
     def on_message_complete(self) -> None:
-        """The whole body is there; usually before anybody asks for it."""
+        """The body is complete, usually before the application reads it."""
         if self._offered_by is None:
             self._unfinished = 0
             cast("Any", self.scope)["state"][IS_HERE] = True
@@ -176,7 +176,7 @@ class LimitedHttpProtocol(HttpToolsProtocol):
         super()._start_asgi_task(cycle, app)
 
     def on_response_complete(self) -> None:
-        """Go on with the next request, or be idle."""
+        """Continue with the next request, or become idle."""
         super().on_response_complete()
         if self._running is not None and self._running.response_complete:
             self._hold(-self._held)

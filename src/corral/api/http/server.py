@@ -1,5 +1,5 @@
 """
-The HTTP server: uvicorn on our event loop, with limits for clients that are slow or large on purpose.
+The HTTP server: uvicorn on our event loop, with limits on slow and large clients.
 
 Why uvicorn: docs/decisions/0003. `protocol.py` adds the limits that it lacks.
 """
@@ -25,11 +25,11 @@ from corral.domain.errors import SettingsError
 
 BACKLOG = 2048
 ANSWERS_WITHIN_SECONDS = 5
-"""How long answers under way may take once a stop was asked for; streams are ended by the application itself."""
+"""How long responses may take after `stop`; streams are ended by the application."""
 
 
 class _Server(uvicorn.Server):
-    """uvicorn without its signal handlers: the whole process has one answer to a signal, and it is not here."""
+    """uvicorn without its signal handlers; `corral.app.process` handles signals."""
 
     @contextlib.contextmanager
     def capture_signals(self) -> Generator[None]:
@@ -52,7 +52,7 @@ class HttpServer:
             log_config=None,
             access_log=False,
             server_header=False,
-            proxy_headers=False,  # uvicorn would believe the X-Forwarded-For of any program on this machine
+            proxy_headers=False,  # else uvicorn trusts the X-Forwarded-For of any program on this machine
             backlog=BACKLOG,
             timeout_keep_alive=cast("int", limits.idle_seconds),
             timeout_graceful_shutdown=ANSWERS_WITHIN_SECONDS,
@@ -70,12 +70,12 @@ class HttpServer:
         await self._server.serve(sockets=[self._listener])
 
     def stop(self) -> None:
-        """Take no more connections; `serve` returns when the answers under way are given."""
+        """Accept no more connections; `serve` returns when the responses under way are sent."""
         self._server.should_exit = True
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Open the listening socket; raises SettingsError with the way out when that cannot be."""
+    """Open the listening socket; raises SettingsError with what to change when that fails."""
     try:
         found: list[tuple[Any, ...]] = socket.getaddrinfo(host.strip("[]"), port, type=socket.SOCK_STREAM)
         family, kind, protocol, _, address = found[0]
@@ -83,7 +83,7 @@ def listen(host: str, port: int) -> socket.socket:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         _notice_lost_clients(listener)
         listener.bind(address)
-        listener.listen(BACKLOG)  # from here on nobody is refused; they wait until we serve
+        listener.listen(BACKLOG)  # from here on connections wait in the backlog until they are served
     except OSError as error:
         raise SettingsError(
             f"cannot listen on {host} port {port}: {error.strerror or error}; choose another with PORT or --port"

@@ -27,18 +27,18 @@ class _Error(msgspec.Struct):
 
 
 class _RecordedOutcome(msgspec.Struct, rename="camel"):
-    """What an answer says of its outcome."""
+    """The parts of a response that the audit line needs."""
 
     instance_id: str | None = None
     error: _Error | None = None
 
 
-_told = msgspec.json.Decoder(_RecordedOutcome)
+_decoder = msgspec.json.Decoder(_RecordedOutcome)
 
 
 @dataclass(slots=True, kw_only=True)
 class AuditMiddleware:
-    """A `send` that holds one answer back until its line is written."""
+    """A `send` that delays a response until its audit line is written."""
 
     trail: AuditLog
     clock: Clock
@@ -47,7 +47,7 @@ class AuditMiddleware:
     held: Message | None = None
 
     async def __call__(self, message: Message) -> None:
-        """Pass *message* on; the beginning of the answer waits for the first of its body, which names the outcome."""
+        """Pass *message* on; the start waits for the first piece of the body, which has the outcome."""
         if message["type"] == "http.response.start" and not self.context.is_audited:
             self.held = message
             return
@@ -58,18 +58,18 @@ class AuditMiddleware:
         await self.send(message)
 
     def _entry(self, status: int, body: bytes) -> AuditEntry:
-        told = _read(body)
+        outcome = _read(body)
         named = cast("Any", self.context.scope).get("path_params", {}).get("instance_id")
         return self.context.audit_entry(
             at=self.clock.now(),
             status=status,
-            instance_id=told.instance_id or (printable(named) if isinstance(named, str) else None),
-            error_code=None if told.error is None else told.error.code,
+            instance_id=outcome.instance_id or (printable(named) if isinstance(named, str) else None),
+            error_code=None if outcome.error is None else outcome.error.code,
         )
 
 
 def _read(body: bytes) -> _RecordedOutcome:
     try:
-        return _told.decode(body)
+        return _decoder.decode(body)
     except msgspec.DecodeError:
         return _RecordedOutcome()

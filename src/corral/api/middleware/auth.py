@@ -1,8 +1,8 @@
 """
-Who asks, and whether they may.
+Authentication and authorisation.
 
-The edge finds out who asks before any route is looked for; `Authority` then refuses whom the route does not admit.
-Every route says whom it admits, with one of the four words below as its `opt`; one that says nothing admits nobody.
+The edge identifies the caller before routing; `Authority` then refuses callers that the route does not admit. Every
+route declares the role it needs with one of the four constants below as its `opt`; one without admits no caller.
 """
 
 from __future__ import annotations
@@ -21,34 +21,33 @@ if TYPE_CHECKING:
 
 NEEDS: Final = "needs"
 OPEN: Final[Mapping[str, Access | None]] = {NEEDS: None}
-"""For everybody, also without a key."""
+"""For every caller, also without a key."""
 VIEWER: Final[Mapping[str, Access | None]] = {NEEDS: Access.VIEWER}
 OPERATOR: Final[Mapping[str, Access | None]] = {NEEDS: Access.OPERATOR}
 ADMIN: Final[Mapping[str, Access | None]] = {NEEDS: Access.ADMIN}
 
 LONGEST_KEY: Final = 256
-"""Characters; ours have 50, and a longer text need not even be hashed."""
+"""Characters; our keys have 50, and a longer text is refused without hashing it."""
 HOW_TO_SEND: Final = "send it as `Authorization: Bearer KEY` or `X-API-Key: KEY`"
 PROXY_HEADERS: Final = frozenset({b"forwarded", b"via", b"x-real-ip"})
 PROXY_PREFIX: Final = b"x-forwarded-"
-"""Of headers by which a proxy says that it passed a request on. They are never read as an address: any client can send
-them."""
+"""Headers of a proxy that forwarded a request. Their addresses are never used: any client can send them."""
 CHANGING: Final = frozenset({"POST", "PUT", "PATCH", "DELETE"})
-"""Methods of calls that could change something."""
+"""Methods of requests that may change something."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Authenticator:
-    """Tells who asks."""
+    """Identifies callers."""
 
     keys: ApiKeys
     local_only: bool
-    """Bound to a loopback address: a request without a key comes from this machine, unless a proxy passed it on, and
-    may do everything."""
+    """Bound to a loopback address: a request without a key comes from this machine, unless a proxy forwarded it, and
+    has every role."""
     allowed_origins: frozenset[str]
 
     async def identify(self, scope: HTTPScope, headers: Mapping[bytes, bytes]) -> Identity:
-        """Who sent this request; never raises, because some routes do not care."""
+        """The caller of this request; never raises, because some routes need none."""
         address = scope["client"][0] if scope["client"] else "unknown"
         key = sent_key(headers)
         if key is None:
@@ -65,10 +64,10 @@ class Authenticator:
         if not self.local_only:
             return Identity(address=address, refusal=UnauthorisedError(f"an API key is needed: {HOW_TO_SEND}"))
         if is_forwarded(headers):
-            refusal = UnauthorisedError(f"an API key is needed, because a proxy passed this request on: {HOW_TO_SEND}")
+            refusal = UnauthorisedError(f"an API key is needed, because a proxy forwarded this request: {HOW_TO_SEND}")
             return Identity(address=address, refusal=refusal)
         if scope["method"] in CHANGING and self._is_foreign(headers):
-            # A page from elsewhere cannot read our answers, but a browser here would send its requests all the same.
+            # A page of another origin cannot read the responses, but a browser here would still send its requests.
             foreign = ForbiddenError("a page of another origin may not act here without a key; see ALLOWED_ORIGINS")
             return Identity(address=address, refusal=foreign, trusts_address=True)
         return Identity(address=address, caller=LOCAL, trusts_address=True)
@@ -83,7 +82,7 @@ class Authenticator:
 
 
 class Authority:
-    """Middleware around every route: lets in whom the route admits."""
+    """Middleware around every route: refuses callers without the role that the route needs."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -91,15 +90,15 @@ class Authority:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve, or raise UnauthorisedError or ForbiddenError."""
         request = cast("Any", scope)
-        if request["method"] != "OPTIONS":  # which only tells the methods there are, and must work before a key is sent
+        if request["method"] != "OPTIONS":  # which lists methods only, and must work before a key is sent
             check(request["route_handler"].opt, context_of(scope).identity)
         await self._app(scope, receive, send)
 
 
 def check(opt: Mapping[str, Any], identity: Identity) -> None:
-    """Raise unless a route with these *opt* admits this caller."""
+    """Raise UnauthorisedError or ForbiddenError unless a route with these *opt* admits this caller."""
     if NEEDS not in opt:
-        raise ForbiddenError("this route does not say who may call it, so nobody may")
+        raise ForbiddenError("this route declares no role, so no caller is admitted")
     needed: Access | None = opt[NEEDS]
     if needed is None:
         return
@@ -112,12 +111,12 @@ def check(opt: Mapping[str, Any], identity: Identity) -> None:
 
 
 def is_forwarded(headers: Mapping[bytes, bytes]) -> bool:
-    """Whether a proxy says that it passed the request on: its loopback address then says nothing about the caller."""
+    """Whether a proxy forwarded the request: a loopback address is then the proxy's."""
     return any(name in PROXY_HEADERS or name.startswith(PROXY_PREFIX) for name in headers)
 
 
 def sent_key(headers: Mapping[bytes, bytes]) -> str | None:
-    """The key a request carries; other kinds of `Authorization` are somebody else's and do not count."""
+    """The key a request carries; other kinds of `Authorization` are ignored."""
     kind, _, credentials = headers.get(b"authorization", b"").partition(b" ")
     if kind.lower() == b"bearer":
         return credentials.strip().decode("latin-1")

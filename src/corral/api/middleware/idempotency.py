@@ -1,11 +1,10 @@
 """
-`Idempotency-Key`: a repeated POST or DELETE gets the first answer and does nothing.
+`Idempotency-Key`: a repeated POST or DELETE gets the first response and changes nothing.
 
-A route that stores its answer in the transaction of its change says so (`KEEPS_ANSWERS`) and needs no claim. For any
-other route the key is claimed first and the answer stored after; a process that dies between the two leaves a claim
-that ends by itself. Requests that arrive meanwhile wait for the answer to the first. An answer that tells the caller to
-try again, that refuses the request before anything was looked at, or that depends on what is in stock at the moment, is
-not stored.
+A route that stores its response in the transaction of its change declares it (`KEEPS_ANSWERS`) and needs no claim. For
+any other route the key is claimed first and the response stored after; the claim of a process that dies in between
+expires. Repetitions that arrive meanwhile wait for the first response. Responses that ask the caller to retry, that
+refuse an invalid request, or that depend on the present stock are not stored.
 """
 
 from __future__ import annotations
@@ -38,14 +37,14 @@ if TYPE_CHECKING:
     from litestar.types import ASGIApp, Message, Receive, Scope, Send
 
 KEEPS_ANSWERS: Final = "keeps_answers"
-"""The `opt` of a route that stores its answers itself."""
+"""The `opt` of a route that stores its responses itself."""
 REPORTS_PROBLEMS: Final = "reports_problems"
-"""The `opt` of a route that refuses a bad key itself, together with everything else that is wrong."""
+"""The `opt` of a route that reports an invalid key together with the other invalid fields."""
 HEADER: Final = "Idempotency-Key"
 _HEADER: Final = HEADER.lower().encode()
 
-LOOK_AGAIN_SECONDS: Final = 0.05
-"""Between two looks at a key whose request is being executed; one statement each, for all that wait together."""
+POLL_SECONDS: Final = 0.05
+"""Between two reads of a key whose request is being executed; waiting requests share each read."""
 
 _KEY = re.compile(rb"[\x20-\x7e]{1,255}")
 _NOT_STORED = frozenset({
@@ -82,7 +81,7 @@ class IdempotencyMiddleware:
         self._clock = clock
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request, or repeat what was answered to it."""
+        """Serve one request, or send the stored response."""
         key = _key_of(scope)
         if key is None:
             await self._app(scope, receive, send)
@@ -93,32 +92,33 @@ class IdempotencyMiddleware:
         if first is not None:
             await _replay(first)(scope, receive, send)
         elif cast("Any", scope)["route_handler"].opt.get(KEEPS_ANSWERS):
-            await self._let_keep(IdempotencyKey(key=key, fingerprint=fingerprint), scope, read.receive, send)
+            await self._serve_keeping(IdempotencyKey(key=key, fingerprint=fingerprint), scope, read.receive, send)
         else:
             await self._claim(key, fingerprint, scope, read.receive, send)
 
     async def _first(self, key: str, fingerprint: bytes) -> StoredResponse | None:
         """
-        The answer stored under *key*; None when the key is free.
+        The response stored under *key*; None when the key is free.
 
-        Waits a while for a request that is being executed. Raises when that takes longer, or was another request.
+        Waits for a request that is being executed; raises StaleError when that takes too long, and GoalRefusedError
+        when the key was used for another request.
         """
         give_up_at = self._clock.monotonic() + self._patience
         while (row := await self._keys.find(key)) is not None:
             is_running = row.answer is None and row.fingerprint == fingerprint
             if not is_running or self._clock.monotonic() >= give_up_at:
                 return _first_answer(row, fingerprint)
-            await self._clock.sleep(LOOK_AGAIN_SECONDS)
+            await self._clock.sleep(POLL_SECONDS)
         return None
 
-    async def _let_keep(self, key: IdempotencyKey, scope: Scope, receive: Receive, send: Send) -> None:
-        heard = _ResponseRecorder()
+    async def _serve_keeping(self, key: IdempotencyKey, scope: Scope, receive: Receive, send: Send) -> None:
+        recorded = _ResponseRecorder()
         context = context_of(scope)
         context.key = key
-        await self._app(scope, receive, heard.send)
-        answer = heard.answer()
+        await self._app(scope, receive, recorded.send)
+        answer = recorded.answer()
         if not context.is_settled and answer.status >= HTTPStatus.BAD_REQUEST:
-            # Perhaps refused because a request with the same key was executed meanwhile: all of them get its answer.
+            # It may be refused because a request with the same key was executed meanwhile: then it gets that response.
             with contextlib.suppress(StoreUnavailableError):
                 first = await self._first(key.key, key.fingerprint)
                 if first is not None:
@@ -129,7 +129,7 @@ class IdempotencyMiddleware:
             with contextlib.suppress(StoreUnavailableError):
                 async with self._database.transaction() as connection:
                     await idempotency.keep(connection, [row], self._clock.now())
-        await heard.pass_on(send)
+        await recorded.pass_on(send)
 
     async def _claim(self, key: str, fingerprint: bytes, scope: Scope, receive: Receive, send: Send) -> None:
         async with self._database.connection() as connection:
@@ -137,20 +137,20 @@ class IdempotencyMiddleware:
         if claim is None:
             first = await self._first(key, fingerprint)
             if first is None:
-                raise _still_running()  # it failed in a way that is not stored: the caller may try again
+                raise _still_running()  # its response was not stored: the caller may try again
             await _replay(first)(scope, receive, send)
             return
-        heard = _ResponseRecorder()
-        await self._app(scope, receive, heard.send)
-        answer = heard.answer()
-        with contextlib.suppress(StoreUnavailableError):  # the claim then ends by itself
+        recorded = _ResponseRecorder()
+        await self._app(scope, receive, recorded.send)
+        answer = recorded.answer()
+        with contextlib.suppress(StoreUnavailableError):  # the claim then expires
             async with self._database.connection() as connection:
                 await idempotency.settle(connection, claim, answer if _is_lasting(answer) else None)
-        await heard.pass_on(send)
+        await recorded.pass_on(send)
 
 
 class _ResponseRecorder:
-    """An answer that is held back until it is stored."""
+    """A response that is held back until it is stored."""
 
     def __init__(self) -> None:
         self._messages: list[Message] = []
@@ -173,7 +173,7 @@ class _ResponseRecorder:
 
 
 def _key_of(scope: Scope) -> str | None:
-    """The key of a request that may carry one; raises SpecInvalidError when it is none."""
+    """The key of a POST or DELETE, if any; raises SpecInvalidError when it is invalid."""
     context = context_of(scope)
     given = context.headers.get(_HEADER)
     if given is None or context.method not in {"POST", "DELETE"}:
@@ -185,14 +185,14 @@ def _key_of(scope: Scope) -> str | None:
             raise SpecInvalidError([problem])
         context.problems = (problem,)
         return None
-    # Each caller has their own keys: nobody gets an answer that was given to somebody else.
+    # Keys are separate for each caller: no caller gets the response to another.
     caller = context.identity.caller
     owner = None if caller is None else caller.key_id
     return given.decode("ascii") if owner is None else f"{owner}/{given.decode('ascii')}"
 
 
 def _fingerprint(scope: Scope, body: bytes) -> bytes:
-    """What makes two requests the same: method, address and body."""
+    """A hash of method, path, query and body: equal for repetitions of one request."""
     http = cast("Any", scope)
     parts = (http["method"].encode(), http["path"].encode(), http["query_string"], body)
     return hashlib.sha256(b"".join(len(part).to_bytes(8, "big") + part for part in parts)).digest()
@@ -210,11 +210,11 @@ def _first_answer(row: KeyRow, fingerprint: bytes) -> StoredResponse:
 
 
 def _still_running() -> StaleError:
-    return StaleError(f"a request with this {HEADER} is being executed; ask again in a moment", retry_after_seconds=1)
+    return StaleError(f"a request with this {HEADER} is being executed; repeat it in a moment", retry_after_seconds=1)
 
 
 def _is_lasting(answer: StoredResponse) -> bool:
-    """Whether the same request will get this answer for a day."""
+    """Whether this response is stored for repetitions."""
     if answer.status < HTTPStatus.BAD_REQUEST:
         return True
     if answer.status >= HTTPStatus.INTERNAL_SERVER_ERROR:

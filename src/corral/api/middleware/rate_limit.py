@@ -1,4 +1,4 @@
-"""The limit on requests, as the edge applies it: who is counted, and the headers that tell."""
+"""The limit on requests of one caller, and its response headers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from corral.domain.errors import RateLimitError
 from corral.domain.rate_limit import RateLimit, RateLimitState
 
 UNCOUNTED: Final = "/health"
-"""Orchestrators ask often and must always be answered."""
+"""Orchestrators probe often and must always get a response."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,19 +28,19 @@ class RequestLimit:
             return None
         return self.limit.take(identity.counted_as, self.clock.monotonic())
 
-    def headers(self, standing: RateLimitState) -> list[tuple[bytes, bytes]]:
-        """What the caller is told of its standing; the reset is an instant, in seconds since 1970."""
-        resets_at = self.clock.now().timestamp() + standing.resets_in_seconds
+    def headers(self, state: RateLimitState) -> list[tuple[bytes, bytes]]:
+        """The limit headers of a response; the reset is an instant, in seconds since 1970."""
+        resets_at = self.clock.now().timestamp() + state.resets_in_seconds
         return [
-            (b"x-ratelimit-limit", str(standing.limit).encode()),
-            (b"x-ratelimit-remaining", str(standing.remaining).encode()),
+            (b"x-ratelimit-limit", str(state.limit).encode()),
+            (b"x-ratelimit-remaining", str(state.remaining).encode()),
             (b"x-ratelimit-reset", str(math.ceil(resets_at)).encode()),
         ]
 
 
-def exceeded(standing: RateLimitState) -> RateLimitError:
-    """The refusal of a request too many."""
+def exceeded(state: RateLimitState) -> RateLimitError:
+    """The error for a request over the limit."""
     return RateLimitError(
-        f"more than {standing.limit} requests in this window; ask again when it ends",
-        retry_after_seconds=standing.resets_in_seconds,
+        f"more than {state.limit} requests in this window; retry when it ends",
+        retry_after_seconds=state.resets_in_seconds,
     )

@@ -1,10 +1,10 @@
 """
-Answers about instances, sent again as they are while nothing changed: for a second at most.
+Responses about instances, sent again for up to a second while nothing changed.
 
-Pages and scripts ask for the same instances over and over, and most of what an answer costs is reading and encoding
-what was just read and encoded. Kept are whole answers, by exact address. All are forgotten as soon as anything is heard
-to have changed, in any process, and before a request that may change something is answered; the second only bounds what
-depends on the clock, such as `stale`. Who may not read an instance is refused before an answer is looked for.
+Pages and scripts poll the same instances, and most of the cost of a response is reading and encoding. Whole responses
+are kept by path and query. All are dropped when any process changes an instance, and before the response to a request
+that may change something; the second bounds only what depends on the clock, such as `stale`. The caller's role is
+checked before a kept response is sent.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ ROUTES: Final = frozenset({"/api/instances", "/api/instances/{instance_id}"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CachedResponse:
-    """A whole answer with status 200."""
+    """A whole response with status 200."""
 
     route: str
     needs: Mapping[str, Any]
-    """Whom the route admits."""
+    """The `opt` of the route, with the role it needs."""
     headers: tuple[tuple[bytes, bytes], ...]
     body: bytes
 
@@ -79,26 +79,26 @@ class ResponseCache:
 
 @dataclass(frozen=True, slots=True)
 class ResponseCacheMiddleware:
-    """The application behind its warm answers; the edge must have found out who asks."""
+    """The application behind its kept responses."""
 
     app: ASGIApp
-    answers: ResponseCache
+    responses: ResponseCache
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer from memory, or let the application answer and keep that."""
+        """Send a kept response, or let the application respond and keep that."""
         request = cast("Any", scope)
         if request["method"] not in {"GET", "HEAD"}:
-            await self.app(scope, receive, _Forgetting(self.answers, send))
+            await self.app(scope, receive, _DroppingSend(self.responses, send))
             return
         if not self._is_kept(request):
             await self.app(scope, receive, send)
             return
         address = f"{request['path']}?{request['query_string'].decode('latin-1')}"
-        kept = self.answers.get(address)
+        kept = self.responses.get(address)
         if kept is None:
-            hearing = _Hearing(self.answers, request, send)
-            await self.app(scope, receive, hearing)
-            hearing.keep(address)
+            recording = _RecordingSend(self.responses, request, send)
+            await self.app(scope, receive, recording)
+            recording.keep(address)
             return
         check(kept.needs, context_of(scope).identity)
         request["path_template"] = kept.route
@@ -106,7 +106,7 @@ class ResponseCacheMiddleware:
         await send({"type": "http.response.body", "body": kept.body, "more_body": False})
 
     def _is_kept(self, request: Any) -> bool:
-        """Whether its answer may be kept or come from there; one to a page of another origin is for that page alone."""
+        """Whether its response may be kept; one to a page of another origin has that page's CORS headers."""
         return (
             request["method"] == "GET"
             and request["path"].startswith("/api/instances")
@@ -114,41 +114,46 @@ class ResponseCacheMiddleware:
         )
 
 
-class _Forgetting:
-    """Sends the answer to a request that may have changed something."""
+class _DroppingSend:
+    """A `send` that drops every kept response before the response to a request that may have changed something."""
 
-    def __init__(self, answers: ResponseCache, send: Send) -> None:
-        self._answers, self._send = answers, send
+    def __init__(self, responses: ResponseCache, send: Send) -> None:
+        self._responses, self._send = responses, send
 
     async def __call__(self, message: Message) -> None:
         if message["type"] == "http.response.start":
-            self._answers.forget()
+            self._responses.forget()
         await self._send(message)
 
 
-class _Hearing:
-    """Sends an answer on and remembers it."""
+class _RecordingSend:
+    """A `send` that records the response it passes on."""
 
-    def __init__(self, answers: ResponseCache, request: Any, send: Send) -> None:
-        self._answers, self._request, self._send = answers, request, send
-        self._changes = answers.changes
+    def __init__(self, responses: ResponseCache, request: Any, send: Send) -> None:
+        self._responses, self._request, self._send = responses, request, send
+        self._changes = responses.changes
         self._headers: tuple[tuple[bytes, bytes], ...] | None = None
         self._body: bytes | None = None
 
     async def __call__(self, message: Message) -> None:
-        heard = cast("Any", message)
-        if heard["type"] == "http.response.start":
-            self._headers = tuple(heard["headers"]) if heard["status"] == HTTPStatus.OK else None
-        elif heard.get("more_body", False):
+        event = cast("Any", message)
+        if event["type"] == "http.response.start":
+            self._headers = tuple(event["headers"]) if event["status"] == HTTPStatus.OK else None
+        elif event.get("more_body", False):
             self._headers = None
         else:
-            self._body = heard["body"]
+            self._body = event["body"]
         await self._send(message)
 
     def keep(self, address: str) -> None:
-        """Keep what was heard, if it is whole, of a route that is kept, and nothing changed meanwhile."""
+        """Keep the response if it is whole, of a route in `ROUTES`, and nothing changed meanwhile."""
         route = self._request.get("path_template")
-        if self._headers is None or self._body is None or route not in ROUTES or self._changes != self._answers.changes:
+        if (
+            self._headers is None
+            or self._body is None
+            or route not in ROUTES
+            or self._changes != self._responses.changes
+        ):
             return
         needs = self._request["route_handler"].opt
-        self._answers.keep(address, CachedResponse(route=route, needs=needs, headers=self._headers, body=self._body))
+        self._responses.keep(address, CachedResponse(route=route, needs=needs, headers=self._headers, body=self._body))

@@ -121,7 +121,7 @@ async def test_a_page_from_elsewhere_cannot_act_here(local: Service, origin: str
         {"Via": "1.1 proxy"},
     ],
 )
-async def test_a_request_that_a_proxy_passed_on_needs_a_key(
+async def test_a_request_that_a_proxy_forwarded_needs_a_key(
     local: Service, database: Database, header: dict[str, str]
 ) -> None:
     """A proxy on this machine connects from loopback for any client; open routes stay open under any name."""
@@ -130,7 +130,7 @@ async def test_a_request_that_a_proxy_passed_on_needs_a_key(
 
     for sent in (header, away):
         error = error_of(await local.ask("GET", "/api/jobs", headers=sent), 401, "UNAUTHORIZED")
-        assert "a proxy passed this request on" in error["message"]
+        assert "a proxy forwarded this request" in error["message"]
         error_of(await local.ask("POST", "/api/jobs/cleanup", headers=sent), 401, "UNAUTHORIZED")
         assert (await local.ask("GET", "/api/jobs", headers={**sent, **viewer})).status == 200
         assert (await local.ask("GET", "/health", headers=sent)).status == 200
@@ -209,7 +209,7 @@ async def test_a_stored_answer_needs_more_than_its_idempotency_key(database: Dat
 
 def test_a_route_without_a_role_admits_no_caller() -> None:
     """A new route without a role fails in the first test that calls it."""
-    with pytest.raises(ForbiddenError, match="does not say who may call it"):
+    with pytest.raises(ForbiddenError, match="declares no role"):
         check({}, Identity(address="127.0.0.1", caller=LOCAL))
 
 
