@@ -192,14 +192,16 @@ def read_create_request(raw: object, defaults: CreateDefaults) -> CreateRequest 
     values, problems = read_with_health_check(raw, _CREATE_FIELDS, defaults.health)
     if problems:
         return problems
-    regions = _order_of_regions(values.pop("region", None), values.pop("regions", None), defaults)
-    return CreateRequest(**{"health": defaults.health, **values}, regions=regions)
+    values["regions"] = _order_of_regions(values.pop("region", None), values.get("regions"), defaults)
+    values.setdefault("health", defaults.health)
+    return CreateRequest(**values)
 
 
 def read_adoption(raw: object, defaults: CreateDefaults) -> Adoption | Problems:
     """The adoption in *raw*, a decoded JSON body; or every problem with it."""
     values, problems = read_with_health_check(raw, _ADOPT_FIELDS, defaults.health)
-    return problems or Adoption(**{"health": defaults.health, **values})
+    values.setdefault("health", defaults.health)
+    return problems or Adoption(**values)
 
 
 def placement_request(order: CreateRequest) -> PlacementRequest:
