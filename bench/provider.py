@@ -17,7 +17,7 @@ from bench.wire import Line
 from corral.base.clock import Clock
 
 API_PATH = "/gpu-instance/openapi"
-ONE_WISH = r"^corral-[0-9a-f]{6}-(inst-[0-9a-z]+)-\d+$"
+ONE_REQUEST = r"^corral-[0-9a-f]{6}-(inst-[0-9a-z]+)-\d+$"
 """Groups names in the ledger: every attempt for one instance of ours."""
 
 
@@ -59,7 +59,7 @@ class Provider:
     async def account(self) -> Account:
         """All instances, and the judgement of the ledger."""
         instances = (await self._read("/_sim/state"))["instances"]
-        ledger = await self._read(f"/_sim/ledger?pattern={_quoted(ONE_WISH)}")
+        ledger = await self._read(f"/_sim/ledger?pattern={_quoted(ONE_REQUEST)}")
         return Account(
             ran_at={i["id"]: at for i in instances for at, status in reversed(i["course"]) if status == "running"},
             asked_at={i["id"]: i["course"][0][0] for i in instances},

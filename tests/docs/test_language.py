@@ -59,9 +59,10 @@ ABANDONED: Final = frozenset({
 """Words of an earlier vocabulary, for which the glossary or plain English has another."""
 
 PUBLIC: Final = {
+    "nobody": ("src/corral/store/server/cluster_location.py",),
     "verdict": ("src/corral/cli/doctor.py", "docs/how-to/real-account.md", "tests/e2e/test_doctor.py"),
 }
-"""Abandoned words that are public names: a field of `corral doctor --json`."""
+"""Abandoned words that are names outside this code: a Unix account, and a field of `corral doctor --json`."""
 
 FORMS: Final = frozenset(word + ending for word in ABANDONED for ending in ("", "s", "es", "ed", "ing"))
 

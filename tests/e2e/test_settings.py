@@ -208,7 +208,7 @@ async def _a_second_service(served: ServedApiWithProvider) -> None:
 
 
 @proves("DATABASE_URL", "NOVITA_API_KEY", "NOVITA_API_BASE_URL")
-async def _the_wish_is_in_that_database_and_at_that_provider(served: ServedApiWithProvider) -> None:
+async def _the_request_is_in_that_database_and_at_that_provider(served: ServedApiWithProvider) -> None:
     """The provider takes this one key alone."""
     instance_id = await served.request_create("placed")
     await until(lambda: served.sim.instances(instance_id.removeprefix("inst_")), what="the create call")
@@ -407,7 +407,7 @@ async def _an_endpoint_at_an_inner_address_is_checked(served: ServedApiWithProvi
 @proves("WEBHOOK_URL", "WEBHOOK_SECRET", "CORRAL_WEBHOOK_ALLOW_PRIVATE")
 async def _news_goes_to_that_receiver_signed(served: ServedApiWithProvider) -> None:
     """Which is on a loopback address."""
-    await served.request_create("told")
+    await served.request_create("watched")
     await until(lambda: served.received, what="a webhook")
 
     assert served.received[0].path == "/hook"
@@ -455,7 +455,7 @@ async def _expired_values_are_removed_without_a_question(served: ServedApiWithPr
 
 
 @proves("COMPREHENSIVE_CACHE_TTL", "DEFAULT_INCLUDE_NOVITA_ONLY")
-async def _the_merged_listing_is_made_anew_and_without_strangers(served: ServedApiWithProvider) -> None:
+async def _the_merged_listing_is_not_cached_and_lacks_foreign_instances(served: ServedApiWithProvider) -> None:
     await served.sim.create("foreign")
     asked = "/api/instances/comprehensive"
     defaults = [(await served.get(asked)).json for _ in range(3)][-1]
@@ -481,7 +481,7 @@ async def _every_listing_is_a_look_at_the_provider(served: ServedApiWithProvider
 
 
 @proves("CORRAL_ORPHANS")
-async def _what_nobody_remembers_is_deleted_when_its_hour_is_over(served: ServedApiWithProvider) -> None:
+async def _an_orphan_is_deleted_after_an_hour(served: ServedApiWithProvider) -> None:
     """By default it would only be reported."""
     connection = await asyncpg.connect(**served.database.arguments())
     try:

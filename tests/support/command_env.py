@@ -1,4 +1,4 @@
-"""Everything a create passes through, over one test's database: a shop for a provider, and jobs nobody runs."""
+"""Everything a create passes through, over one test's database: a catalog as provider, and jobs that do not run."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ from corral.webhooks.guard import AddressGuard
 
 INSTALLATION = "0a1b2c"
 _PROBES = AddressPolicy(allow_private=False, allow_loopback=True)
-_NO_TARGET = DatabaseTarget(host="/nowhere", user="nobody", database="none")
+_NO_TARGET = DatabaseTarget(host="/nowhere", user="none", database="none")
 """For an engine without a leading observer: nothing else connects by the target."""
 
 

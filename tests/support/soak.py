@@ -182,7 +182,7 @@ class Soak:
         now = CLOCK.now().timestamp()
         if what == "create":
             body = msgspec.json.encode(requests.create_body(self.asked_created))
-            status, reported = await _told(line, "POST", "/api/instances", body)
+            status, reported = await _call(line, "POST", "/api/instances", body)
             accepted = status == 201
             instance_id = reported.get("instanceId", "")
         else:
@@ -191,7 +191,7 @@ class Soak:
                 return
             instance_id = engine.pop(self.dice.randrange(len(engine)))
             method, path = ("DELETE", "") if what == "delete" else ("POST", f"/{what}")
-            status, reported = await _told(line, method, f"/api/instances/{instance_id}{path}")
+            status, reported = await _call(line, method, f"/api/instances/{instance_id}{path}")
             accepted = status == 202
         if status >= 500:
             self.report.trouble.append(f"{what} {instance_id}: {reported}")
@@ -215,7 +215,7 @@ class Soak:
 
     async def _sample(self, served: Served, line: Line) -> None:
         self.report.memory.append(served.resident_megabytes())
-        _, stats = await _told(line, "GET", "/api/jobs/stats")
+        _, stats = await _call(line, "GET", "/api/jobs/stats")
         oldest = (stats["oldestPendingAgeMs"] or 0) / 1000
         self.report.oldest_job_seconds = max(self.report.oldest_job_seconds, oldest)
 
@@ -232,7 +232,7 @@ class Soak:
     async def _is_at_rest(self, line: Line) -> bool:
         counts = Counter(self.wanted.values())
         for status, count in counts.items():
-            _, page = await _told(line, "GET", f"/api/instances?limit=1&status={status}")
+            _, page = await _call(line, "GET", f"/api/instances?limit=1&status={status}")
             if page["total"] != count:
                 return False
         return True
@@ -320,7 +320,7 @@ def _seconds(instant: str) -> float:
     return datetime.fromisoformat(instant).timestamp()
 
 
-async def _told(line: Line, method: str, path: str, body: bytes = b"") -> tuple[int, Any]:
+async def _call(line: Line, method: str, path: str, body: bytes = b"") -> tuple[int, Any]:
     try:
         answer = await line.ask(method, path, body)
     except ConnectionError:
@@ -333,7 +333,7 @@ async def _told(line: Line, method: str, path: str, body: bytes = b"") -> tuple[
 async def _instances(line: Line) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     while True:
-        _, page = await _told(line, "GET", f"/api/instances?limit=500&offset={len(found)}")
+        _, page = await _call(line, "GET", f"/api/instances?limit=500&offset={len(found)}")
         found += page["instances"]
         if len(found) >= page["total"] or not page["instances"]:
             return found
@@ -341,7 +341,7 @@ async def _instances(line: Line) -> list[dict[str, Any]]:
 
 async def _events(line: Line) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
-    while page := (await _told(line, "GET", f"/api/events?limit=500&after={len(found)}"))[1]["events"]:
+    while page := (await _call(line, "GET", f"/api/events?limit=500&after={len(found)}"))[1]["events"]:
         found += page
     return found
 

@@ -67,12 +67,12 @@ def _written(file: str) -> Generator[Callable[[str], None]]:
         return
     draft = Path(f"{file}.part")
     try:
-        with _told(f"cannot write {file}"):
+        with _file_errors(f"cannot write {file}"):
             draft.unlink(missing_ok=True)
             number = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with _output(number, file, on_disk=True) as write:
             yield write
-        with _told(f"cannot write {file}"):
+        with _file_errors(f"cannot write {file}"):
             draft.replace(file)
     finally:
         draft.unlink(missing_ok=True)
@@ -84,12 +84,12 @@ def _output(number: int, name: str, *, on_disk: bool) -> Generator[Callable[[str
     output = os.fdopen(number, "w", encoding="utf-8")
 
     def write(text: str) -> None:
-        with _told(f"cannot write {name}"):
+        with _file_errors(f"cannot write {name}"):
             output.write(text)
 
     try:
         yield write
-        with _told(f"cannot write {name}"):
+        with _file_errors(f"cannot write {name}"):
             output.flush()
             if on_disk:
                 os.fsync(number)
@@ -101,11 +101,11 @@ def _output(number: int, name: str, *, on_disk: bool) -> Generator[Callable[[str
 @contextmanager
 def _read(file: str, longest_line: int) -> Generator[Iterator[bytes]]:
     """The lines of a file, as they are asked for; one that is too long is cut, and then rejected for its length."""
-    with _told(f"cannot read {file}"):
+    with _file_errors(f"cannot read {file}"):
         given = sys.stdin.buffer if file == STANDARD else Path(file).open("rb")  # noqa: SIM115  # closed below
 
     def next_line() -> bytes:
-        with _told(f"cannot read {file}"):
+        with _file_errors(f"cannot read {file}"):
             return given.readline(longest_line + 1)
 
     with given:
@@ -113,7 +113,7 @@ def _read(file: str, longest_line: int) -> Generator[Iterator[bytes]]:
 
 
 @contextmanager
-def _told(what: str) -> Generator[None]:
+def _file_errors(what: str) -> Generator[None]:
     """Report a full disk or a closed pipe as such, not as an error of the database."""
     try:
         yield

@@ -47,16 +47,15 @@ class Batcher(Generic[Item, Outcome]):
 
     async def add(self, item: Item) -> Outcome:
         """
-        Commit *item*, alone or with others, and answer its outcome.
+        Commit *item*, alone or with others, and return its outcome.
 
-        Who is cancelled while waiting takes nobody along: an item that is not yet being committed is left out, one that
-        is goes on.
+        Cancelling a waiter does not affect the other items: its item is left out unless it is already being committed.
         """
-        told: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
-        self._waiting.append((item, told))
+        result: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+        self._waiting.append((item, result))
         if self._running is None:
             self._running = asyncio.create_task(self._run())
-        return await told
+        return await result
 
     async def _run(self) -> None:
         try:
@@ -64,7 +63,7 @@ class Batcher(Generic[Item, Outcome]):
                 await self._commit_group(group)
         finally:
             self._running = None
-            while self._waiting:  # only when this task itself was cancelled: nobody is to wait for ever
+            while self._waiting:  # only when this task itself was cancelled: no waiter may wait for ever
                 self._waiting.popleft()[1].cancel()
 
     def _next_group(self) -> list[tuple[Item, asyncio.Future[Outcome]]]:
@@ -72,22 +71,22 @@ class Batcher(Generic[Item, Outcome]):
         half = (len(self._waiting) + self._latest + 1) // 2
         most = min(half, self._most) if self._in_halves else self._most
         while self._waiting and len(group) < most:
-            item, told = self._waiting.popleft()
-            if not told.done():
-                group.append((item, told))
+            item, result = self._waiting.popleft()
+            if not result.done():
+                group.append((item, result))
         self._latest = len(group)
         return group
 
     async def _commit_group(self, group: Sequence[tuple[Item, asyncio.Future[Outcome]]]) -> None:
         try:
             outcomes = await self._commit([item for item, _ in group])
-            for (_, told), outcome in zip(group, outcomes, strict=True):
-                if not told.done():
-                    told.set_result(outcome)
+            for (_, result), outcome in zip(group, outcomes, strict=True):
+                if not result.done():
+                    result.set_result(outcome)
         except Exception as error:  # noqa: BLE001  # whatever it was, it is for those who wait
-            for _, told in group:
-                if not told.done():
-                    told.set_exception(error)
+            for _, result in group:
+                if not result.done():
+                    result.set_exception(error)
         finally:
-            for _, told in group:
-                told.cancel()  # as above; one that was told is not changed by it
+            for _, result in group:
+                result.cancel()  # as above; a future that is done is not changed

@@ -1,4 +1,4 @@
-"""The ids of instances and operations: names nobody can guess and nobody has twice."""
+"""The ids of instances and operations: unique, and not guessable."""
 
 from __future__ import annotations
 

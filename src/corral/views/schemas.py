@@ -161,7 +161,7 @@ class InstanceDetails(msgspec.Struct, rename="camel"):
             "stop or delete to be confirmed."
         ),
     ]
-    spot: Annotated[SpotDetails | None, Meta(description="Of a spot instance, once the provider told of it.")]
+    spot: Annotated[SpotDetails | None, Meta(description="The reclaim notice of a spot instance; null: none.")]
     health_check: HealthCheck | None
     operation: OperationSummary | None
     allowed_actions: Annotated[
@@ -181,7 +181,7 @@ class InstanceList(msgspec.Struct):
 
 
 class InstanceCreated(msgspec.Struct, rename="camel"):
-    """A wish that was recorded."""
+    """A create request that was recorded."""
 
     instance_id: str
     status: str

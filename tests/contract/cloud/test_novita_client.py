@@ -230,13 +230,13 @@ async def test_private_images_by_id_or_by_login() -> None:
         with pytest.raises(CloudRefusedError) as refused:
             await parts.cloud.create(order(template=private))
         login = await parts.cloud.registry_credentials("3f0c9d0e")
-        none = await parts.cloud.registry_credentials("nobody")
+        none = await parts.cloud.registry_credentials("missing")
         found = await parts.cloud.create(order(template=private, credentials=login))
         await clock.sleep(10)
         status = sim.status(found)
         sim.set(image_auth_id="accepted")
         with pytest.raises(CloudRefusedError) as missing:
-            await parts.cloud.create(order(template=replace(TEMPLATE, image_auth_id="nobody")))
+            await parts.cloud.create(order(template=replace(TEMPLATE, image_auth_id="missing")))
 
     assert (refused.value.code, missing.value.code) == ("REGISTRY_AUTH_NOT_FOUND", "REGISTRY_AUTH_NOT_FOUND")
     assert isinstance(login, Credentials)

@@ -194,7 +194,7 @@ async def test_errors_say_all_they_know(client: AsyncClient) -> None:
     with pytest.raises(Invalid) as invalid:
         await client.instances.create(name="bad name", product_name=GPU, template_id=UBUNTU, gpu_num=9)
     with pytest.raises(NotFound) as missing:
-        await client.instances.get("nobody")
+        await client.instances.get("missing")
     with pytest.raises(NotFound, match="TEMPLATE_NOT_FOUND"):
         await client.instances.create(**order("x", "1"))
 

@@ -126,7 +126,7 @@ async def test_a_name_is_one_key_at_a_time(database: Database, clock: SteppedClo
     ]
 
 
-@pytest.mark.parametrize("named", ["nobody", "", "\0", "x" * 300])
+@pytest.mark.parametrize("named", ["missing", "", "\0", "x" * 300])
 async def test_revoking_an_unknown_key_is_reported(database: Database, clock: SteppedClock, named: str) -> None:
     """Also what no key could be called."""
     with pytest.raises(NotFoundError, match="no key in use is called"):

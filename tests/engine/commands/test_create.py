@@ -248,7 +248,7 @@ async def test_a_deletion_succeeds_among_other_writers(env: CommandEnv) -> None:
     assert await env.count("corral_operations") == 2
 
 
-@pytest.mark.parametrize("unknown", ["inst_nobody", "", "\x00", "x" * 5000, "a\nb"])
+@pytest.mark.parametrize("unknown", ["inst_missing", "", "\x00", "x" * 5000, "a\nb"])
 async def test_what_is_not_there_cannot_be_deleted_or_read(env: CommandEnv, unknown: str) -> None:
     """Whatever is in the path."""
     for ask in (env.delete, env.queries.instance, env.queries.operations_of):

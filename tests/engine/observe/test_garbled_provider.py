@@ -33,7 +33,7 @@ async def _readied(engine: SteppedEngine) -> list[InstanceId]:
     return made
 
 
-async def _told(engine: SteppedEngine) -> int:
+async def _event_count(engine: SteppedEngine) -> int:
     async with engine.database.connection() as connection:
         count: int = await connection.fetchval("SELECT count(*) FROM corral_events")
         return count
@@ -60,12 +60,12 @@ async def test_a_garbage_page_changes_no_status(database: Database, target: Data
     """No event, no change, and the next valid page is read as usual."""
     async with garbling() as garbler, stepped_engine(database, target, through=garbler) as engine:
         made = await _readied(engine)
-        before = await _told(engine)
+        before = await _event_count(engine)
         garbler.garble = lambda what, answer: page if what == "instances" else faithfully(what, answer)
         await engine.steps(3)
 
         assert garbler.garbled > 0
-        assert await _told(engine) == before
+        assert await _event_count(engine) == before
         assert [(await engine.get(each)).phase for each in made] == [Phase.READY] * 2
 
         garbler.garble = faithfully

@@ -74,12 +74,12 @@ async def _is_served(port: int) -> bool:
 async def _address(out: int) -> str:
     text = bytearray()
 
-    def is_told() -> bool:
+    def is_printed() -> bool:
         with contextlib.suppress(BlockingIOError):
             text.extend(os.read(out, 4096))
         return b" serves on " in text and text.endswith(b"\n")
 
-    await until(is_told)
+    await until(is_printed)
     return text.decode().split(" serves on ")[1].split()[0]
 
 

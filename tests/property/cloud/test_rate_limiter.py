@@ -80,7 +80,7 @@ class BudgetMachine(RuleBasedStateMachine):
             assert (grant.changes, grant.reads) == (0, 0)
 
     @rule()
-    def asking_again_when_told_helps(self) -> None:
+    def asking_again_after_the_wait_helps(self) -> None:
         """A wait that leads nowhere would be a busy loop or a standstill."""
         now, state = self.now, self.state
         for _ in range(10):

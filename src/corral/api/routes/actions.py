@@ -56,12 +56,12 @@ def handlers(services: InstanceServices) -> list[HTTPRouteHandler]:
 
 
 def _by_id(act: Act) -> list[HTTPRouteHandler]:
-    @post("/api/instances/{instance_id:str}/start", **_told("Start an instance", _START))
+    @post("/api/instances/{instance_id:str}/start", **_route("Start an instance", _START))
     async def start_instance(request: Request[Any, Any, Any], instance_id: FromPath[str]) -> JsonResponse:
         """Only a stopped one can be, or a failed one that the provider still has; nothing is ever deleted or moved."""
         return await act(request, OperationKind.START, instance_id)
 
-    @post("/api/instances/{instance_id:str}/stop", **_told("Stop an instance", _STOP, _DONE))
+    @post("/api/instances/{instance_id:str}/stop", **_route("Stop an instance", _STOP, _DONE))
     async def stop_instance(request: Request[Any, Any, Any], instance_id: FromPath[str]) -> JsonResponse:
         """
         Its disk is kept, and a create, start or restart under way gives way.
@@ -70,12 +70,12 @@ def _by_id(act: Act) -> list[HTTPRouteHandler]:
         """
         return await act(request, OperationKind.STOP, instance_id)
 
-    @post("/api/instances/{instance_id:str}/restart", **_told("Restart an instance", _START))
+    @post("/api/instances/{instance_id:str}/restart", **_route("Restart an instance", _START))
     async def restart_instance(request: Request[Any, Any, Any], instance_id: FromPath[str]) -> JsonResponse:
         """Only a running one can be."""
         return await act(request, OperationKind.RESTART, instance_id)
 
-    @delete("/api/instances/{instance_id:str}", **_told("Delete an instance", Operation))
+    @delete("/api/instances/{instance_id:str}", **_route("Delete an instance", Operation))
     async def delete_instance(request: Request[Any, Any, Any], instance_id: FromPath[str]) -> JsonResponse:
         """It stays `deleting` until the provider says it is gone; one that is being deleted already stays so."""
         return await act(request, OperationKind.DELETE, instance_id)
@@ -84,7 +84,7 @@ def _by_id(act: Act) -> list[HTTPRouteHandler]:
 
 
 def _by_name(act: Act) -> list[HTTPRouteHandler]:
-    @post("/api/instances/start", **_told("Start an instance by name", _START_NAMED))
+    @post("/api/instances/start", **_route("Start an instance by name", _START_NAMED))
     async def start_named_instance(request: Request[Any, Any, Any]) -> JsonResponse:
         """
         Several live ones of that name are a 409 that lists their ids.
@@ -94,12 +94,12 @@ def _by_name(act: Act) -> list[HTTPRouteHandler]:
         """
         return await act(request, OperationKind.START, None)
 
-    @post("/api/instances/stop", **_told("Stop an instance by name", _STOP_NAMED, _DONE))
+    @post("/api/instances/stop", **_route("Stop an instance by name", _STOP_NAMED, _DONE))
     async def stop_named_instance(request: Request[Any, Any, Any]) -> JsonResponse:
         """Several live ones of that name are a 409 that lists their ids."""
         return await act(request, OperationKind.STOP, None)
 
-    @post("/api/instances/delete", **_told("Delete an instance by name", _STOP_NAMED))
+    @post("/api/instances/delete", **_route("Delete an instance by name", _STOP_NAMED))
     async def delete_named_instance(request: Request[Any, Any, Any]) -> JsonResponse:
         """Several live ones of that name are a 409 that lists their ids."""
         return await act(request, OperationKind.DELETE, None)
@@ -107,7 +107,9 @@ def _by_name(act: Act) -> list[HTTPRouteHandler]:
     return [start_named_instance, stop_named_instance, delete_named_instance]
 
 
-def _told(summary: str, operation: type[Operation], others: Mapping[int, ResponseSpec] | None = None) -> dict[str, Any]:
+def _route(
+    summary: str, operation: type[Operation], others: Mapping[int, ResponseSpec] | None = None
+) -> dict[str, Any]:
     """What the routes here have in common."""
     return {
         "summary": summary,

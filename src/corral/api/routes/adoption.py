@@ -1,4 +1,4 @@
-"""Take an instance that somebody else made at the provider under management."""
+"""Adopt an instance of the provider that Corral did not create."""
 
 from __future__ import annotations
 

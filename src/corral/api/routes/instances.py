@@ -69,7 +69,7 @@ def handlers(services: InstanceServices) -> list[HTTPRouteHandler]:
         request: Request[Any, Any, Any],
         dry_run: Annotated[Any, QueryParameter(name="dryRun", description=DRY_RUN, schema_extra=_FLAG)] = None,
     ) -> JsonResponse:
-        """All bad fields are told at once; an unknown product or template is a 404 at once."""
+        """A 400 lists every invalid field; an unknown product or template is a 404."""
         context = context_of(request.scope)
         is_dry, problems = _read_flag("dryRun", dry_run)
         order = await services.reader.read(await body_of(request), beside=(*context.problems, *problems))

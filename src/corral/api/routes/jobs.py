@@ -204,5 +204,5 @@ def _details(view: JobView) -> JobDetails:
 
 
 def _word(priority: int) -> PriorityWord:
-    """What goes first is high, too: callers are told of three priorities."""
+    """Responses have three priorities: the two above high are shown as high."""
     return PriorityWord[Priority(min(priority, Priority.HIGH)).name]

@@ -1,4 +1,4 @@
-"""What somebody should look at: provider instances that nobody remembers, and instances that make no progress."""
+"""Orphans (provider instances that no record accounts for) and instances without progress."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class StuckInstance(msgspec.Struct, rename="camel"):
 
 
 class OrphanReport(msgspec.Struct):
-    """What somebody should look at, the longest known first."""
+    """Orphans and stuck instances, the longest known first."""
 
     orphans: Annotated[list[OrphanDetails], Meta(description="Ours by their mark, and in no record.")]
     stuck: Annotated[list[StuckInstance], Meta(description="Instances that should have moved by now.")]
@@ -78,7 +78,7 @@ class OrphanServices:
 def handlers(services: OrphanServices) -> list[HTTPRouteHandler]:
     """The route of orphans."""
 
-    @get("/api/orphans", summary="What nobody remembers, and what makes no progress", tags=["instances"], opt=VIEWER)
+    @get("/api/orphans", summary="Orphans, and instances without progress", tags=["instances"], opt=VIEWER)
     async def list_orphans() -> OrphanReport:
         """Instances with the mark of another installation, or none, are not orphans; they are never touched."""
         async with services.database.connection() as connection:

@@ -1,7 +1,7 @@
 """
 The log, live: one reader a process, any number of followers.
 
-The reader is woken by notices, and while somebody follows it reads what is new once, encodes it once, and holds the
+The reader is woken by notices, and while there are followers it reads what is new once, encodes it once, and holds the
 latest of it. A follower is only a number, the last event it was given: while what comes next is held it takes that, and
 when it is not (it just came back, or it is slow) it reads the database at its own pace. So a follower costs the same
 whatever its speed, and misses nothing.
@@ -32,12 +32,12 @@ BATCH = 100
 """Events handed to a follower at once; what one can have in memory unsent."""
 HEARTBEAT_SECONDS = 15.0
 PAUSE_SECONDS = 0.02
-"""Between reads: under load, many commits are read (and numbered) together, and nobody notices the delay."""
+"""Between reads: under load, many commits are read (and numbered) together, and the delay is not noticeable."""
 TOGETHER = 100
 """Followers that are woken in one turn of the loop: handing something on takes 10 µs each, and while five thousand get
 theirs the rest of the process must have its turns. With each such group the reader also pauses a tenth longer."""
 LEISURE_SECONDS = 1.0
-"""Between looks while nobody follows: they only number what is new, so that who comes next need not number it all."""
+"""Between reads without followers: they only number new events, so that the next follower need not number them all."""
 RETRY_SECONDS = 1.0
 
 GREETING: Final = b"retry: 1000\n\n"

@@ -6,8 +6,8 @@ delivered or given up. One worker at a time sends for an instance (a lock of its
 while a receiver answers.
 
 A message is delivered once, and again only in one case: this process ends between the receiver's 2xx and our record of
-it. Nobody can close that gap alone; so every attempt carries the event's id as `webhook-id` and the same bytes, and a
-receiver that remembers ids takes each event once.
+it. Every attempt has the event's id as `webhook-id` and the same bytes, so a receiver that stores ids processes each
+event once.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@ The caches of this process, kept true to what other processes change.
 
 Who changes a thing calls `forget_on_commit` in the same transaction (writing an instance, or telling of it, does so by
 itself); on commit every process drops what it remembers of it. The notice takes a moment to come back to the process
-that sent it, so whoever must not read its own old answer there also calls `book.drop` after the commit.
+that sent it, so a caller that must not read its own old value there also calls `book.drop` after the commit.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """
 What can be had, and where: the provider's products, clusters and templates, remembered for minutes.
 
-Everybody who asks at once shares one call to the provider. Of what is remembered, only the failed offers are read anew
+Concurrent callers share one call to the provider. Of the cached values, only the failed offers are read again
 (from the database) whenever an instance is to be placed: a shortage must count at once, and stop counting after three
 minutes, for everyone.
 Credentials of registries are never remembered.
@@ -43,7 +43,7 @@ shorter, and every create of a burst reads the price by itself."""
 _NEVER_FRESH = float("-inf")
 _MOST_SIMILAR = 5
 LATELY_SECONDS = 1.0
-"""A burst of wishes needs one reading of the offers that failed, not one each."""
+"""A burst of creates needs one read of the failed offers, not one each."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,36 +98,36 @@ class Catalog:
             return region_order(preferred or (), instead)
         return region_order(preferred or self._default_region, self._regions)
 
-    async def candidates(self, wish: PlacementRequest, *, or_short: bool = False) -> Ranking:
+    async def candidates(self, request: PlacementRequest, *, or_short: bool = False) -> Ranking:
         """
-        Where *wish* can be had, best first; NotFoundError tells an unknown product from one nobody has now.
+        The offers for *request*, best first; NotFoundError says whether the product is unknown or out of stock.
 
         It is a first choice, and does without offers that failed as far as this process knew a second ago: `plan` says
-        what is true now, and whoever acts must ask it. With *or_short* there may be no candidate, if some offer is only
-        short for now.
+        what is true now, and a caller that acts must use it. With *or_short* there may be no candidate, if some
+        offer is only short for now.
         """
         shortages = await self._lately.get("all", self._failed_lately)
-        ranking = (await self._ranking(wish)).without(shortages, wish.gpu_num)
+        ranking = (await self._ranking(request)).without(shortages, request.gpu_num)
         waits = or_short and any(r.product_id and r.reason in SHORT_FOR_NOW for r in ranking.rejected)
         if not ranking.candidates and not waits:
             raise NotFoundError(
-                f"no {wish.product_name.strip()} can be had for {' or '.join(wish.billing_modes)} "
-                f"in {', '.join(wish.regions) or 'no region'}",
+                f"no {request.product_name.strip()} can be had for {' or '.join(request.billing_modes)} "
+                f"in {', '.join(request.regions) or 'no region'}",
                 code="NO_OPTIMAL_PRODUCT_ANY_REGION",
-                details={"tried": [_told(rejection) for rejection in ranking.rejected]},
+                details={"tried": [_rejection_details(rejection) for rejection in ranking.rejected]},
             )
         return ranking
 
-    async def plan(self, wish: PlacementRequest, *, max_age_seconds: float | None = None) -> Ranking:
+    async def plan(self, request: PlacementRequest, *, max_age_seconds: float | None = None) -> Ranking:
         """
-        All that is considered for *wish*, also when nothing of it can be had; raises for an unknown product only.
+        All that is considered for *request*, also when nothing of it can be had; raises for an unknown product only.
 
         With *max_age_seconds* products read longer ago are read again, and offers refused longer ago are considered.
         """
         if max_age_seconds is None:
-            return (await self._ranking(wish)).without(await self._failed.add(self._clock.now()), wish.gpu_num)
+            return (await self._ranking(request)).without(await self._failed.add(self._clock.now()), request.gpu_num)
         failed = await self._offers.recent(self._clock.now(), timedelta(seconds=max_age_seconds))
-        return (await self._rank(wish, max_age_seconds)).ranking.without(failed, wish.gpu_num)
+        return (await self._rank(request, max_age_seconds)).ranking.without(failed, request.gpu_num)
 
     async def current_price(self, offer: Offer) -> int | None:
         """What *offer* costs now, in micro-USD per GPU-hour; None when it is not sold any more."""
@@ -189,7 +189,7 @@ class Catalog:
         return tuple(found for listed in lists for found in sorted(listed, key=lambda t: (t.name.casefold(), t.id)))
 
     async def credentials(self, auth_id: str) -> Credentials:
-        """The login of a private registry, read anew each time; raises NotFoundError when there is none."""
+        """The login of a private registry, read each time; raises NotFoundError when there is none."""
         found = await self._cloud.registry_credentials(auth_id)
         if found is None:
             raise NotFoundError(
@@ -211,15 +211,15 @@ class Catalog:
     async def _failed_lately(self) -> Shortages:
         return await self._offers.recent(self._clock.now())
 
-    async def _ranking(self, wish: PlacementRequest) -> Ranking:
+    async def _ranking(self, request: PlacementRequest) -> Ranking:
         """Without regard to offers that failed."""
-        ranked = await self._ranked.get(_key(wish), partial(self._rank, wish), since=lambda found: found.read_at)
+        ranked = await self._ranked.get(_key(request), partial(self._rank, request), since=lambda found: found.read_at)
         return ranked.ranking
 
     async def _products_of(
         self, cluster_id: str | None, mode: BillingMode, max_age_seconds: float | None = None
     ) -> _Stock:
-        """Everything a cluster has, whatever its name: one call then serves every wish for that cluster."""
+        """Everything a cluster has, whatever its name: one call then serves every request for that cluster."""
         key = f"{cluster_id or 'any'}:{mode.value}"
         held = None if max_age_seconds is None else self._stock.peek(key)
         if held is not None and self._clock.monotonic() - held.read_at > (max_age_seconds or 0.0):
@@ -232,35 +232,35 @@ class Catalog:
 
         return await self._stock.get(key, load)
 
-    async def _rank(self, wish: PlacementRequest, max_age_seconds: float | None = None) -> _Ranked:
+    async def _rank(self, request: PlacementRequest, max_age_seconds: float | None = None) -> _Ranked:
         clusters = await self.clusters()
         visits = await asyncio.gather(
-            *(self._visit(region, clusters, wish, max_age_seconds) for region in wish.regions)
+            *(self._visit(region, clusters, request, max_age_seconds) for region in request.regions)
         )
-        ranking = rank(wish, [region_stock for region_stock, _, _ in visits])
+        ranking = rank(request, [region_stock for region_stock, _, _ in visits])
         trouble = next((error for _, _, error in visits if error is not None), None)
         if trouble is not None and not ranking.candidates:
             raise trouble
         if not ranking.candidates and not any(_has_product_id(r) for r in ranking.rejected):
-            await self._check_name(wish.product_name, max_age_seconds)
+            await self._check_name(request.product_name, max_age_seconds)
         # A ranking that lacks a region because the provider stumbled is used once and not kept.
         read_at = min((at for _, at, _ in visits), default=_NEVER_FRESH)
         return _Ranked(ranking=ranking, read_at=read_at)
 
     async def _visit(
-        self, region: str, clusters: Sequence[Cluster], wish: PlacementRequest, max_age_seconds: float | None
+        self, region: str, clusters: Sequence[Cluster], request: PlacementRequest, max_age_seconds: float | None
     ) -> tuple[RegionStock, float, CloudError | None]:
-        """What one region has, and when that was read; its failure is told, so that other regions still count."""
+        """What one region has, and when that was read; its failure is returned, so that other regions still count."""
         cluster = find_cluster(region, clusters)
         if cluster is None:
             return RegionStock(region=region, cluster=None), self._clock.monotonic(), None
         try:
             stocks = await asyncio.gather(
-                *(self._products_of(cluster.id, mode, max_age_seconds) for mode in wish.billing_modes)
+                *(self._products_of(cluster.id, mode, max_age_seconds) for mode in request.billing_modes)
             )
         except CloudError as error:
             return RegionStock(region=region, cluster=cluster, unreachable_because=error.message), _NEVER_FRESH, error
-        products = dict(zip(wish.billing_modes, (stock.products for stock in stocks), strict=True))
+        products = dict(zip(request.billing_modes, (stock.products for stock in stocks), strict=True))
         return RegionStock(region=region, cluster=cluster, products=products), min(s.read_at for s in stocks), None
 
     async def _check_name(self, name: str, max_age_seconds: float | None) -> None:
@@ -276,12 +276,12 @@ class Catalog:
         )
 
 
-def _key(wish: PlacementRequest) -> str:
-    """A wish as a cache knows it."""
-    modes = "+".join(wish.billing_modes)
-    limit = "any" if wish.max_micro_usd_per_gpu is None else wish.max_micro_usd_per_gpu
-    regions = ",".join(region_order(wish.regions))
-    return f"{wish.product_name.strip()}|{regions}|{modes}|{wish.gpu_num}|{limit}"
+def _key(request: PlacementRequest) -> str:
+    """The cache key of *request*."""
+    modes = "+".join(request.billing_modes)
+    limit = "any" if request.max_micro_usd_per_gpu is None else request.max_micro_usd_per_gpu
+    regions = ",".join(region_order(request.regions))
+    return f"{request.product_name.strip()}|{regions}|{modes}|{request.gpu_num}|{limit}"
 
 
 def _has_product_id(rejection: Rejection) -> bool:
@@ -289,7 +289,7 @@ def _has_product_id(rejection: Rejection) -> bool:
 
 
 def _similar(name: str, names: set[str]) -> list[str]:
-    """Names somebody who wrote *name* may have meant."""
+    """Names similar to *name*."""
     wanted = name.strip().casefold()
     by_folded = {known.casefold(): known for known in sorted(names)}
     parts = [folded for folded in by_folded if wanted and wanted in folded]
@@ -297,7 +297,7 @@ def _similar(name: str, names: set[str]) -> list[str]:
     return [by_folded[folded] for folded in dict.fromkeys(parts + close)][:_MOST_SIMILAR]
 
 
-def _told(rejection: Rejection) -> dict[str, object]:
+def _rejection_details(rejection: Rejection) -> dict[str, object]:
     price = rejection.micro_usd_per_gpu
     return {
         "region": rejection.region,

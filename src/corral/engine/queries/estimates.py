@@ -12,7 +12,7 @@ from corral.store.tables import ready_times
 
 UNTIL_KNOWN: Final = timedelta(minutes=4)
 REMEMBERED_SECONDS: Final = 60.0
-"""A median of twenty moves slowly; reading it for every wish would be a query for nothing."""
+"""A median of twenty moves slowly; reading it for every create would be a needless query."""
 
 
 class Estimates:

@@ -1,7 +1,7 @@
 """
 The whole fleet in numbers, the same from every process: read from the database when asked, remembered for a moment.
 
-Nobody samples: the present is counted, and the past follows from the event log and from when instances became ready.
+There is no sampling: the present is counted, and the past is read from the event log and the times to ready.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class History:
 
 
 class Fleet:
-    """What can be told of the fleet as a whole; *reachability* is this process's own experience of the provider."""
+    """The numbers of the whole fleet; *reachability* is this process's own experience of the provider."""
 
     def __init__(
         self,

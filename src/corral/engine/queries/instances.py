@@ -27,7 +27,7 @@ class InstanceQueries:
     async def instance(self, given_id: str) -> InstanceWithOperation:
         """One instance, by our id or the provider's; raises NotFoundError."""
         load = partial(self._load, given_id)
-        # Whoever changes an instance drops it here by our id, so it must not be held under another.
+        # A change of an instance drops it here by our id, so it must not be held under another.
         return await (self._details.get(given_id, load) if given_id.startswith(OUR_IDS) else load())
 
     async def page(

@@ -196,9 +196,9 @@ class MergedListing:
             look = await self._in_time(self._flight)
         except CloudError as error:
             self._failed = True
-            return held, _told(held, f"the provider could not be asked: {error.message}")
+            return held, _warning(held, f"the provider could not be asked: {error.message}")
         if look is None:
-            return held, _told(held, "the provider did not answer in time")
+            return held, _warning(held, "the provider did not answer in time")
         return look, None
 
     async def _in_time(self, flight: asyncio.Task[_AccountRead]) -> _AccountRead | None:
@@ -238,12 +238,12 @@ class MergedListing:
 
 
 def _taken(flight: asyncio.Task[_AccountRead]) -> None:
-    """Take note of how *flight* ended, for when nobody waits for it any more; `_read` has logged an error."""
+    """Take note of how *flight* ended, for when there is no waiter any more; `_read` has logged an error."""
     if not flight.cancelled():
         flight.exception()
 
 
-def _told(held: _AccountRead | None, why: str) -> str:
+def _warning(held: _AccountRead | None, why: str) -> str:
     if held is None:
         return f"{why}; only Corral's own records are shown"
     return f"{why}; its part is as of {held.began:%H:%M:%S} UTC"

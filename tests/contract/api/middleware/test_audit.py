@@ -102,12 +102,12 @@ async def test_the_audit_log_is_read_page_by_page_and_filtered(database: Databas
         rest = (await api.get(f"/api/audit?after={first['nextAfter']}")).json
         of_one = (await api.get(f"/api/audit?instanceId={made[2]}")).json
         of_local = (await api.get("/api/audit?who=local")).json
-        of_nobody = (await api.get("/api/audit?who=nobody")).json
+        of_unknown = (await api.get("/api/audit?who=unknown")).json
 
     assert [line["instanceId"] for line in first["entries"] + rest["entries"]] == made
     assert [line["instanceId"] for line in of_one["entries"]] == [made[2]]
     assert len(of_local["entries"]) == 3
-    assert (of_nobody["entries"], of_nobody["nextAfter"]) == ([], 0)
+    assert (of_unknown["entries"], of_unknown["nextAfter"]) == ([], 0)
 
 
 async def test_many_lines_share_few_commits(database: Database) -> None:

@@ -172,8 +172,8 @@ async def test_two_of_one_name_are_a_conflict_that_lists_both(api: ServedApi) ->
 @pytest.mark.parametrize("verb", ["start", "stop", "delete"])
 async def test_an_unknown_name_or_id_is_not_found(api: ServedApi, verb: str) -> None:
     """Whichever way it is asked."""
-    by_name = await act(api, f"/{verb}", {"instanceName": "nobody"})
-    by_id = await act(api, "/inst_nobody/start")
+    by_name = await act(api, f"/{verb}", {"instanceName": "missing"})
+    by_id = await act(api, "/inst_missing/start")
 
     for answer in (by_name, by_id):
         error_of(answer, 404, "INSTANCE_NOT_FOUND")

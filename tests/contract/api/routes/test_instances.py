@@ -503,7 +503,7 @@ async def test_a_deletion_is_accepted_and_can_be_followed(api: ServedApi) -> Non
     ]
 
 
-@pytest.mark.parametrize("unknown", ["inst_nobody", "%00", "p%0a", "x" * 300])
+@pytest.mark.parametrize("unknown", ["inst_missing", "%00", "p%0a", "x" * 300])
 async def test_what_is_not_there_is_a_404_everywhere(api: ServedApi, unknown: str) -> None:
     """In the one shape, with a code of its own."""
     for method, path in (("GET", ""), ("GET", "/operations"), ("DELETE", "")):

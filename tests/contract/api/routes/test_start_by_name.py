@@ -78,7 +78,7 @@ async def test_one_that_runs_is_left_alone(served: ServedApiWithProvider) -> Non
 
 async def test_an_unknown_name_is_not_found(served: ServedApiWithProvider) -> None:
     """Neither here nor there."""
-    error_of(await start(served, "nobody"), 404, "INSTANCE_NOT_FOUND")
+    error_of(await start(served, "missing"), 404, "INSTANCE_NOT_FOUND")
 
 
 @pytest.mark.parametrize("verb", ["stop", "delete"])

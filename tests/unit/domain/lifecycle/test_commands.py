@@ -48,7 +48,7 @@ def an_instance(phase: Phase, **facts: object) -> Instance:
         deadline_at=None,
         provider_id=ProviderId("p-1") if there else None,
         observation=Observation(sighting=SIGHTINGS.get(phase, Sighting.RUNNING) if there else None),
-        failure=Failure(code="HEALTH_CHECK_TIMEOUT", message="nobody answers") if phase is Phase.FAILED else None,
+        failure=Failure(code="HEALTH_CHECK_TIMEOUT", message="no response") if phase is Phase.FAILED else None,
     )
     return replace(known, **facts)  # type: ignore[arg-type]
 
@@ -107,8 +107,8 @@ def test_what_gives_way_to_what(under_way: OperationKind, asked: OperationKind) 
 
 
 @pytest.mark.parametrize("ended", [OperationStatus.COMPLETED, OperationStatus.FAILED, OperationStatus.CANCELLED])
-def test_what_has_ended_is_in_nobodys_way(ended: OperationStatus) -> None:
-    """Only what is under way is."""
+def test_an_operation_that_ended_blocks_nothing(ended: OperationStatus) -> None:
+    """Only one in progress does."""
     current = an_operation(OperationKind.STOP, ended)
 
     assert ask(an_instance(Phase.EXITED), OperationKind.START, current).phase is Phase.STARTING

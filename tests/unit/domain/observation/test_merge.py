@@ -170,13 +170,13 @@ def test_the_provider_wins_on_region_and_ports() -> None:
     moved = merged(
         OURS, shown("p1", Sighting.RUNNING, cluster_id="sg", cluster_name="AS-SGP-02 (Singapore)", endpoints=(there,))
     ).instance
-    told_nothing = merged(OURS, RUNNING).instance
+    unchanged = merged(OURS, RUNNING).instance
 
     assert moved is not None
     assert moved.placement is not None
     assert (moved.placement.region, moved.placement.cluster_id, moved.endpoints) == ("AS-SGP-02", "sg", (there,))
-    assert told_nothing is not None
-    assert (told_nothing.placement, told_nothing.endpoints) == (OURS.placement, (WEB,))
+    assert unchanged is not None
+    assert (unchanged.placement, unchanged.endpoints) == (OURS.placement, (WEB,))
 
 
 def test_every_sighting_gives_a_first_phase() -> None:
