@@ -205,7 +205,7 @@ async def test_exit_codes_show_a_script_what_happened(shell: Shell, corral: Runn
     assert unreachable[0] == 3
     assert f"{nowhere} cannot be reached" in unreachable[2]
     assert late[0] == 1
-    assert "it goes on: corral wait inst_" in late[2]
+    assert "the service continues: corral wait inst_" in late[2]
     assert no_product[0] == 4
     assert "Exit codes" in help_text
     assert corral.process.returncode is None

@@ -91,7 +91,7 @@ async def test_a_refused_key_is_distinguished_from_an_unreachable_provider(tmp_p
         ("Tue, 01 Jan 2030 00:00:20 GMT", "ok", "within 20 s"),
         ("Tue, 01 Jan 2030 00:10:00 GMT", "failed", "600 s behind the provider's"),
         ("Mon, 31 Dec 2029 23:50:00 GMT", "failed", "600 s ahead of the provider's"),
-        ("soon", "skipped", "no answer of the provider told its time"),
+        ("soon", "skipped", "no answer of the provider included its time"),
     ],
 )
 async def test_a_wrong_clock_is_reported(tmp_path: Path, date: str, verdict: str, words: str) -> None:

@@ -12,10 +12,7 @@ import asyncio
 import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
 from typing import Any, cast
-
-import msgspec
 
 from corral.app.engine import build_engine
 from corral.base.metrics import Metrics
@@ -23,36 +20,32 @@ from corral.base.settings import Settings
 from corral.cloud.novita.client import NovitaCloud
 from corral.domain.backoff import delay
 from corral.domain.errors import CloudTransientError, CorralError, GoalRefusedError, StoreUnavailableError
-from corral.domain.events import Change
 from corral.domain.health.checks import HealthCheckSpec, ProbeFailure
 from corral.domain.health.network_faults import FaultCategory
-from corral.domain.instance import CreateRequest, Instance, InstanceId, OperationId
+from corral.domain.instance import CreateRequest, Instance, InstanceId
 from corral.domain.lifecycle.commands import CommandOptions
 from corral.domain.lifecycle.policy import Policy
 from corral.domain.lifecycle.tables import SETTLED, Goal, Phase
 from corral.domain.observation.sighting import Endpoint
-from corral.domain.operation import Operation, OperationKind, OperationStatus
+from corral.domain.operation import OperationKind
 from corral.health.probe import Prober
 from corral.jobs.execution import FIRST_RETRY_SECONDS, LAST_RETRY_SECONDS, OUTAGE_PAUSE_SECONDS
-from corral.jobs.queue import NewJob
 from corral.jobs.registry import JobId, JobPool, JobRun, RequeueError
 from corral.jobs.worker import HEARTBEAT_TIMEOUT
 from corral.store.server.target import DatabaseTarget
 from corral.store.session.database import Database
-from corral.store.tables import installation_id, instances, operations
+from corral.store.tables import installation_id, instances
 from novitasim.server.serving import Options, build
 from novitasim.world import ledger
 from novitasim.world.instance import Instance as Machine
 from support.audit_lines import CONTEXT
 from support.clocks import SteppedClock
 from support.direct import DirectExchange
+from support.engine_steps import REQUEST, fetch_jobs, store_create
 from support.faulty_database import FaultyDatabase
 from support.runtime import idle_runtime, settings_of
 from support.script import Killed, Mishap, Script
 
-REQUEST = CreateRequest(
-    name="worker", product_name="RTX 4090 24GB", template_id="107672", regions=("CN-HK-01", "AS-SGP-02")
-)
 OURS = r"corral-[0-9a-f]{6}-(inst-[0-9a-z]+)-\d+"
 """Groups provider names into create requests."""
 TIMES: dict[str, object] = {
@@ -183,28 +176,10 @@ class FaultEngine:
     # What a user does.
 
     async def request_create(self, order: CreateRequest = REQUEST, *, minutes: float = 600) -> InstanceId:
-        """What the create command stores: instance, operation, event and job."""
-        number, now = next(self._numbers), self.clock.now()
-        instance = Instance(
-            id=InstanceId(f"inst_{number}"),
-            request=order,
-            goal=Goal.RUNNING,
-            phase=Phase.CREATING,
-            operation_id=OperationId(f"op_{number}"),
-            created_at=now,
-            phase_since=now,
-            deadline_at=now + timedelta(minutes=minutes),
-        )
         with self.script.silently():
-            async with self.database.transaction() as connection:
-                await instances.add([instance]).run(connection)
-                await operations.add([_operation(instance, OperationKind.CREATE)]).run(connection)
-                await self.parts.event_publisher.publish(
-                    connection, [Change(before=None, after=instance, because="requested", at=now)]
-                )
-                await self._enqueue(connection, "create_instance", instance.id)
-        self.requested.append(instance.id)
-        return instance.id
+            instance_id = await store_create(self.parts, next(self._numbers), order, minutes=minutes)
+        self.requested.append(instance_id)
+        return instance_id
 
     async def ask(self, kind: OperationKind, instance_id: InstanceId) -> bool:
         """Ask for something to be done; False when it is refused."""
@@ -345,11 +320,8 @@ class FaultEngine:
         if not self.database.has_new_jobs:
             return
         self.database.has_new_jobs = False
-        async with self.environment.database.connection() as connection:
-            rows = await connection.fetch("DELETE FROM corral_pgqueuer RETURNING id, priority, entrypoint, payload")
-        for row in sorted(rows, key=lambda r: (-r["priority"], r["id"])):
-            payload = msgspec.json.decode(row["payload"])
-            self.pending.append(Pending(self.clock.monotonic(), row["entrypoint"], payload))
+        now = self.clock.monotonic()
+        self.pending += [Pending(now, job.name, job.payload) for job in await fetch_jobs(self.environment.database)]
 
     async def _run(self, job: Pending) -> bool:
         """Run one job as a worker does; False when the process died of it."""
@@ -416,9 +388,6 @@ class FaultEngine:
         for instance_id in self.requested:
             await self._run(Pending(self.clock.monotonic(), "monitor_instance", {"instanceId": instance_id}))
 
-    async def _enqueue(self, connection: Any, name: str, instance_id: InstanceId) -> None:
-        await self.parts.queue.add([NewJob(type=name, payload={"instanceId": instance_id})]).run(connection)
-
 
 class _ObedientProber(Prober):
     """Endpoints that are as healthy as the test says, without a socket."""
@@ -431,14 +400,3 @@ class _ObedientProber(Prober):
         if self.healthy:
             return None
         return ProbeFailure(category=FaultCategory.NETWORK_UNREACHABLE, message="nobody answers")
-
-
-def _operation(instance: Instance, kind: OperationKind) -> Operation:
-    return Operation(
-        id=instance.operation_id,
-        instance_id=instance.id,
-        kind=kind,
-        status=OperationStatus.INITIATED,
-        created_at=instance.created_at,
-        stamps={"startRequested": instance.created_at},
-    )

@@ -34,7 +34,8 @@ from novitasim.server.simulator import Simulator
 from novitasim.world import commands, spot
 from novitasim.world.instance import Instance as Machine
 from novitasim.world.timeline import MachineShare, Status
-from support.fault_engine import REQUEST, FaultEnvironment
+from support.engine_steps import REQUEST
+from support.fault_engine import FaultEnvironment
 from support.script import OF_CALLS, OF_COMMITS, Mishap
 
 T = TypeVar("T")

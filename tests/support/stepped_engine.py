@@ -11,10 +11,8 @@ import itertools
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
 from typing import Any
 
-import msgspec
 from pydantic import SecretStr
 
 from corral.app.engine import Engine, build_engine
@@ -23,29 +21,26 @@ from corral.cloud.novita.client import NovitaCloud
 from corral.cloud.novita.http import HttpExchange
 from corral.cloud.port import Cloud
 from corral.domain.errors import CloudTransientError
-from corral.domain.events import Change
-from corral.domain.instance import CreateRequest, Instance, InstanceId, OperationId
+from corral.domain.instance import CreateRequest, Instance, InstanceId
 from corral.domain.lifecycle.commands import CommandOptions
 from corral.domain.lifecycle.policy import Policy
-from corral.domain.lifecycle.tables import Goal, Phase
-from corral.domain.operation import Operation, OperationKind, OperationStatus
+from corral.domain.lifecycle.tables import Phase
+from corral.domain.operation import OperationKind
 from corral.engine.commands.change import AcceptedCommand, ChangeInstance
 from corral.engine.events.publisher import EventPublisher
 from corral.engine.observe.observer import Observer
-from corral.jobs.queue import JobQueue, NewJob
-from corral.jobs.registry import JobId, JobPool, JobRun, Priority, RequeueError
+from corral.jobs.queue import JobQueue
+from corral.jobs.registry import JobId, JobPool, JobRun, RequeueError
 from corral.store.server.target import DatabaseTarget
 from corral.store.session.database import Database
-from corral.store.tables import continuity, instances, last_listing, operations
+from corral.store.tables import continuity, instances, last_listing
 from novitasim.testing import Simulated, start_simulator
 from support.audit_lines import CONTEXT
 from support.clocks import SteppedClock
+from support.engine_steps import REQUEST, fetch_jobs, store_create
 from support.garbling import Garbler
 from support.runtime import open_test_runtime
 
-REQUEST = CreateRequest(
-    name="worker", product_name="RTX 4090 24GB", template_id="107672", regions=("CN-HK-01", "AS-SGP-02")
-)
 OUTAGE_PAUSE = 5.0
 
 
@@ -102,27 +97,7 @@ class SteppedEngine:
         return self.parts.change
 
     async def request_create(self, order: CreateRequest = REQUEST, *, minutes: float = 20) -> InstanceId:
-        """What the create command stores: instance, operation, event and job."""
-        number, now = next(self.numbers), self.clock.now()
-        operation = OperationId(f"op_{number}")
-        instance = Instance(
-            id=InstanceId(f"inst_{number}"),
-            request=order,
-            goal=Goal.RUNNING,
-            phase=Phase.CREATING,
-            operation_id=operation,
-            created_at=now,
-            phase_since=now,
-            deadline_at=now + timedelta(minutes=minutes),
-        )
-        async with self.database.transaction() as connection:
-            await instances.add([instance]).run(connection)
-            await operations.add([_operation(instance, OperationKind.CREATE)]).run(connection)
-            await self.event_publisher.publish(
-                connection, [Change(before=None, after=instance, because="requested", at=now)]
-            )
-            await self.queue.add([NewJob(type="create_instance", payload={"instanceId": instance.id})]).run(connection)
-        return instance.id
+        return await store_create(self.parts, next(self.numbers), order, minutes=minutes)
 
     async def ask(
         self, kind: OperationKind, instance_id: InstanceId, terms: CommandOptions | None = None
@@ -178,17 +153,11 @@ class SteppedEngine:
                 await self._run(job)
 
     async def _fetch(self) -> None:
-        async with self.database.connection() as connection:
-            rows = await connection.fetch("DELETE FROM corral_pgqueuer RETURNING id, priority, entrypoint, payload")
-        for row in sorted(rows, key=lambda r: (-r["priority"], r["id"])):
-            self.pending.append(
-                _Job(
-                    at=self.clock.monotonic(),
-                    name=row["entrypoint"],
-                    payload=msgspec.json.decode(row["payload"]),
-                    first=row["priority"] >= Priority.FIRST,
-                )
-            )
+        now = self.clock.monotonic()
+        self.pending += [
+            _Job(at=now, name=job.name, payload=job.payload, first=job.is_first)
+            for job in await fetch_jobs(self.database)
+        ]
 
     async def _run(self, job: _Job) -> None:
         job_type = self.parts.registry.get(job.name)
@@ -206,17 +175,6 @@ class SteppedEngine:
         if later is not None:
             # A millisecond at least, or a job that asks for "at once" would never let time pass.
             self.pending.append(replace(job, at=self.clock.monotonic() + max(later, 0.001), first=False))
-
-
-def _operation(instance: Instance, kind: OperationKind) -> Operation:
-    return Operation(
-        id=instance.operation_id,
-        instance_id=instance.id,
-        kind=kind,
-        status=OperationStatus.INITIATED,
-        created_at=instance.created_at,
-        stamps={"startRequested": instance.created_at},
-    )
 
 
 @asynccontextmanager

@@ -2,23 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
-
-import pytest
 from support.audit_lines import LINE
-from support.stepped_engine import SteppedEngine, stepped_engine
+from support.stepped_engine import SteppedEngine
 
 from corral.domain.instance import Instance, InstanceId
 from corral.domain.lifecycle.tables import Phase
 from corral.domain.observation.adoption import Adoption
-from corral.store.server.target import DatabaseTarget
-from corral.store.session.database import Database
-
-
-@pytest.fixture
-async def engine(database: Database, target: DatabaseTarget) -> AsyncGenerator[SteppedEngine]:
-    async with stepped_engine(database, target) as engine:
-        yield engine
 
 
 async def adopt(engine: SteppedEngine, provider_id: str) -> Instance:

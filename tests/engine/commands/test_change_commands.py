@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
 
 import pytest
 from support.audit_lines import CONTEXT, LINE
@@ -21,19 +20,6 @@ from corral.store.tables import operations
 
 CHECKED = ["health_checking", "ready"]
 START, STOP, RESTART, DELETE = OperationKind.START, OperationKind.STOP, OperationKind.RESTART, OperationKind.DELETE
-
-
-@pytest.fixture
-async def engine(database: Database, target: DatabaseTarget) -> AsyncGenerator[SteppedEngine]:
-    async with stepped_engine(database, target) as engine:
-        yield engine
-
-
-@pytest.fixture
-async def ready(engine: SteppedEngine) -> InstanceId:
-    instance_id = await engine.request_create()
-    await engine.until(instance_id, Phase.READY)
-    return instance_id
 
 
 @pytest.fixture

@@ -2,23 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
-
-import pytest
-from support.stepped_engine import SteppedEngine, stepped_engine
+from support.stepped_engine import SteppedEngine
 
 from corral.base.metrics import ReconcileEnd
 from corral.domain.events import EventType
 from corral.domain.lifecycle.tables import Action, Phase
-from corral.store.server.target import DatabaseTarget
-from corral.store.session.database import Database
 from corral.store.tables import operations
-
-
-@pytest.fixture
-async def engine(database: Database, target: DatabaseTarget) -> AsyncGenerator[SteppedEngine]:
-    async with stepped_engine(database, target) as engine:
-        yield engine
 
 
 def counted(engine: SteppedEngine, name: str) -> dict[tuple[str, ...], float]:

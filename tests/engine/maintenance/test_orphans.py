@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
 from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 from support.audit_lines import LINE
 from support.runtime import settings_of
-from support.stepped_engine import SteppedEngine, stepped_engine
+from support.stepped_engine import SteppedEngine
 
 from corral.app.engine import build_engine
 from corral.domain.errors import GoalRefusedError
@@ -21,18 +20,10 @@ from corral.domain.observation.provider_names import ProviderName, provider_name
 from corral.engine.commands.adopt import AdoptInstance
 from corral.engine.maintenance.orphans import OrphanRule, OrphanSweep
 from corral.jobs.registry import JobId, JobRun
-from corral.store.server.target import DatabaseTarget
-from corral.store.session.database import Database
 from corral.store.tables import orphans
 
 RUN = JobRun(id=JobId(1), type="sweep_orphans", payload={}, attempt=1)
 HOUR = GRACE.total_seconds()
-
-
-@pytest.fixture
-async def engine(database: Database, target: DatabaseTarget) -> AsyncGenerator[SteppedEngine]:
-    async with stepped_engine(database, target) as engine:
-        yield engine
 
 
 def sweeper(engine: SteppedEngine, rule: OrphanRule = "delete") -> OrphanSweep:

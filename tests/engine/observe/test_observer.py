@@ -48,12 +48,6 @@ async def test_wake_ups_do_not_wait_for_a_slow_listing(database: Database, targe
         assert hanging.given_up
 
 
-@pytest.fixture
-async def engine(database: Database, target: DatabaseTarget) -> AsyncGenerator[SteppedEngine]:
-    async with stepped_engine(database, target) as engine:
-        yield engine
-
-
 async def direct_lookups(engine: SteppedEngine, seconds: float, *, rounds: int = 1) -> None:
     """What a service does when its listing never ends."""
     for _ in range(rounds):

@@ -2,25 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
-
 import pytest
-from support.stepped_engine import SteppedEngine, stepped_engine
+from support.stepped_engine import SteppedEngine
 
 from corral.domain.instance import InstanceId
 from corral.domain.lifecycle.tables import Phase
 from corral.domain.operation import OperationKind
-from corral.store.server.target import DatabaseTarget
-from corral.store.session.database import Database
 
 OURS = r"corral-[0-9a-f]{6}-(inst-[0-9a-z]+)-\d+"
 BUSY = 20
-
-
-@pytest.fixture
-async def engine(database: Database, target: DatabaseTarget) -> AsyncGenerator[SteppedEngine]:
-    async with stepped_engine(database, target) as engine:
-        yield engine
 
 
 def calls(engine: SteppedEngine, endpoint: str) -> int:

@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
 from dataclasses import replace
 
 import pytest
-from support.stepped_engine import REQUEST, SteppedEngine, stepped_engine
+from support.engine_steps import REQUEST
+from support.stepped_engine import SteppedEngine, stepped_engine
 
 from corral.domain.instance import Instance, InstanceId
 from corral.domain.lifecycle.tables import Phase
 from corral.domain.placement.catalog import BillingMode
 from corral.store.server.target import DatabaseTarget
 from corral.store.session.database import Database
-
-
-@pytest.fixture
-async def engine(database: Database, target: DatabaseTarget) -> AsyncGenerator[SteppedEngine]:
-    async with stepped_engine(database, target) as engine:
-        yield engine
 
 
 def sell_out(engine: SteppedEngine, gpus: int | None = 0) -> None:

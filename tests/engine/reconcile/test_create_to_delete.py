@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
 from dataclasses import replace
 from datetime import timedelta
 
 import msgspec
 import pytest
-from support.stepped_engine import REQUEST, SteppedEngine, stepped_engine
+from support.engine_steps import REQUEST
+from support.stepped_engine import SteppedEngine, stepped_engine
 
 from corral.domain.lifecycle.creation import reason
 from corral.domain.lifecycle.policy import Policy
@@ -22,12 +22,6 @@ OURS = r"corral-[0-9a-f]{6}-(inst-[0-9a-z]+)-\d+"
 """Groups provider names into create requests, for the simulator's ledger."""
 
 POLICY = Policy()
-
-
-@pytest.fixture
-async def engine(database: Database, target: DatabaseTarget) -> AsyncGenerator[SteppedEngine]:
-    async with stepped_engine(database, target) as engine:
-        yield engine
 
 
 async def event_names(engine: SteppedEngine) -> list[str]:

@@ -6,14 +6,13 @@ Each test runs a mutant: an engine in which one transition leads to a phase that
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
-from support.stepped_engine import SteppedEngine, stepped_engine
+from support.stepped_engine import SteppedEngine
 
 from corral.domain.errors import IllegalTransitionError
 from corral.domain.instance import Instance
@@ -22,16 +21,8 @@ from corral.domain.lifecycle.tables import Phase
 from corral.domain.observation.compare import Comparison, compare
 from corral.domain.operation import OperationKind
 from corral.engine.observe import observations
-from corral.store.server.target import DatabaseTarget
-from corral.store.session.database import Database
 
 LOGGED = "instance.illegal_transition"
-
-
-@pytest.fixture
-async def engine(database: Database, target: DatabaseTarget) -> AsyncGenerator[SteppedEngine]:
-    async with stepped_engine(database, target) as engine:
-        yield engine
 
 
 def mutate(monkeypatch: pytest.MonkeyPatch, *, meant: Phase, taken: Phase) -> None:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
 from datetime import timedelta
 
-import pytest
 from support.stepped_engine import SteppedEngine, stepped_engine
 
 from corral.domain.instance import InstanceId
@@ -13,19 +11,6 @@ from corral.domain.lifecycle.tables import Phase
 from corral.domain.operation import OperationKind
 from corral.store.server.target import DatabaseTarget
 from corral.store.session.database import Database
-
-
-@pytest.fixture
-async def engine(database: Database, target: DatabaseTarget) -> AsyncGenerator[SteppedEngine]:
-    async with stepped_engine(database, target) as engine:
-        yield engine
-
-
-@pytest.fixture
-async def ready(engine: SteppedEngine) -> InstanceId:
-    instance_id = await engine.request_create()
-    await engine.until(instance_id, Phase.READY)
-    return instance_id
 
 
 async def events(engine: SteppedEngine) -> list[tuple[str, str]]:

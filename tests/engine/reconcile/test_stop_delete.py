@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import AsyncGenerator
 
 import pytest
 from support.stepped_engine import SteppedEngine, stepped_engine
@@ -21,19 +20,6 @@ from corral.store.session.database import Database
 
 STOP, DELETE = OperationKind.STOP, OperationKind.DELETE
 END = {STOP: Phase.EXITED, DELETE: Phase.TERMINATED}
-
-
-@pytest.fixture
-async def engine(database: Database, target: DatabaseTarget) -> AsyncGenerator[SteppedEngine]:
-    async with stepped_engine(database, target) as engine:
-        yield engine
-
-
-@pytest.fixture
-async def ready(engine: SteppedEngine) -> InstanceId:
-    instance_id = await engine.request_create()
-    await engine.until(instance_id, Phase.READY)
-    return instance_id
 
 
 def sent(engine: SteppedEngine, kind: OperationKind) -> int:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
 from dataclasses import replace
 
-import pytest
-from support.stepped_engine import REQUEST, SteppedEngine, stepped_engine
+from support.engine_steps import REQUEST
+from support.stepped_engine import SteppedEngine, stepped_engine
 
 from corral.domain.instance import InstanceId
 from corral.domain.lifecycle.commands import CommandOptions
@@ -17,19 +16,6 @@ from corral.store.session.database import Database
 from corral.store.tables import operations
 
 IMPATIENT = replace(REQUEST, health=replace(REQUEST.health, retry_attempts=1, retry_delay_ms=1000, max_wait_ms=30_000))
-
-
-@pytest.fixture
-async def engine(database: Database, target: DatabaseTarget) -> AsyncGenerator[SteppedEngine]:
-    async with stepped_engine(database, target) as engine:
-        yield engine
-
-
-@pytest.fixture
-async def ready(engine: SteppedEngine) -> InstanceId:
-    instance_id = await engine.request_create()
-    await engine.until(instance_id, Phase.READY)
-    return instance_id
 
 
 async def console(engine: SteppedEngine, command: str, instance_id: InstanceId) -> None:

@@ -11,7 +11,8 @@ from typing import Any
 import asyncpg
 import pytest
 from support.archives import another, content, exported, imported
-from support.stepped_engine import REQUEST, SteppedEngine, stepped_engine
+from support.engine_steps import REQUEST
+from support.stepped_engine import SteppedEngine, stepped_engine
 
 from corral.domain.access import Access
 from corral.domain.errors import GoalRefusedError, MalformedError

@@ -9,7 +9,8 @@ from dataclasses import replace
 import pytest
 from pydantic import SecretStr
 from support.archives import another
-from support.stepped_engine import REQUEST, SteppedEngine, stepped_engine
+from support.engine_steps import REQUEST
+from support.stepped_engine import SteppedEngine, stepped_engine
 
 from corral.app.engine import build_engine
 from corral.cloud.novita.client import NovitaCloud
@@ -26,12 +27,6 @@ from corral.engine.recovery.rebuild import Rebuilder, RebuildPlan
 from corral.store.server.target import DatabaseTarget
 from corral.store.session.database import Database
 from corral.store.tables import instances
-
-
-@pytest.fixture
-async def engine(database: Database, target: DatabaseTarget) -> AsyncGenerator[SteppedEngine]:
-    async with stepped_engine(database, target) as engine:
-        yield engine
 
 
 @asynccontextmanager

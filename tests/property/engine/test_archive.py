@@ -13,7 +13,8 @@ import uvloop
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.archives import another, content, exported, imported
-from support.fault_engine import REQUEST, FaultEngine, FaultEnvironment
+from support.engine_steps import REQUEST
+from support.fault_engine import FaultEngine, FaultEnvironment
 
 from corral.domain.operation import OperationKind
 from corral.store.server.target import DatabaseTarget

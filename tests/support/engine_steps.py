@@ -1,0 +1,76 @@
+"""What the stepped engine and the fault engine share: storing a create, and taking jobs from the queue."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+import msgspec
+
+from corral.app.engine import Engine
+from corral.domain.events import Change
+from corral.domain.instance import CreateRequest, Instance, InstanceId, OperationId
+from corral.domain.lifecycle.tables import Goal, Phase
+from corral.domain.operation import Operation, OperationKind, OperationStatus
+from corral.jobs.queue import NewJob
+from corral.jobs.registry import Priority
+from corral.store.session.database import Database
+from corral.store.tables import instances, operations
+
+REQUEST = CreateRequest(
+    name="worker", product_name="RTX 4090 24GB", template_id="107672", regions=("CN-HK-01", "AS-SGP-02")
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchedJob:
+    """A job that was taken from the queue."""
+
+    name: str
+    payload: dict[str, object]
+    is_first: bool
+
+
+async def store_create(engine: Engine, number: int, request: CreateRequest, *, minutes: float) -> InstanceId:
+    """Write what the create command writes: instance, operation, event and job."""
+    now = engine.runtime.clock.now()
+    instance = Instance(
+        id=InstanceId(f"inst_{number}"),
+        request=request,
+        goal=Goal.RUNNING,
+        phase=Phase.CREATING,
+        operation_id=OperationId(f"op_{number}"),
+        created_at=now,
+        phase_since=now,
+        deadline_at=now + timedelta(minutes=minutes),
+    )
+    operation = Operation(
+        id=instance.operation_id,
+        instance_id=instance.id,
+        kind=OperationKind.CREATE,
+        status=OperationStatus.INITIATED,
+        created_at=now,
+        stamps={"startRequested": now},
+    )
+    async with engine.runtime.database.transaction() as connection:
+        await instances.add([instance]).run(connection)
+        await operations.add([operation]).run(connection)
+        await engine.event_publisher.publish(
+            connection, [Change(before=None, after=instance, because="requested", at=now)]
+        )
+        await engine.queue.add([NewJob(type="create_instance", payload={"instanceId": instance.id})]).run(connection)
+    return instance.id
+
+
+async def fetch_jobs(database: Database) -> list[FetchedJob]:
+    """Take every job from the queue, in the order in which a worker would."""
+    async with database.connection() as connection:
+        rows = await connection.fetch("DELETE FROM corral_pgqueuer RETURNING id, priority, entrypoint, payload")
+    return [
+        FetchedJob(
+            name=row["entrypoint"],
+            payload=msgspec.json.decode(row["payload"]),
+            is_first=row["priority"] >= Priority.FIRST,
+        )
+        for row in sorted(rows, key=lambda r: (-r["priority"], r["id"]))
+    ]
