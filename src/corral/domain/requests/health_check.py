@@ -33,7 +33,7 @@ def _path(value: object) -> str:
     return value
 
 
-_PATH_RULE = Rule(_path, {"type": "string", "minLength": 1, "maxLength": 1000, "pattern": "^/"})
+_PATH_RULE = Rule(_path, {"type": "string", "minLength": 1, "maxLength": 1000, "pattern": "^/", "default": "/"})
 TARGET_PORT = Field("targetPort", _CODE, whole_number(1, 65_535), "Check this port alone.", 8888)
 _FIELDS: Fields = {
     "timeout_ms": Field("timeoutMs", _CODE, whole_number(1000, 300_000), "Milliseconds one check may take.", 10_000),
