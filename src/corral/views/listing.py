@@ -36,10 +36,10 @@ class ListedInstance(InstanceDetails, rename="camel"):
     """
     One instance of the merged listing.
 
-    Of an instance that only the provider knows, `id` is the provider's id and what it does not tell is null.
+    Of an instance that only the provider has, `id` is the provider's id, and unknown fields are null.
     """
 
-    source: Annotated[Source, Meta(description="Who knows of it: Corral alone, the provider alone, or both.")]
+    source: Annotated[Source, Meta(description="Where it is known: Corral alone, the provider alone, or both.")]
     data_consistency: Annotated[
         Consistency,
         Meta(
@@ -67,11 +67,11 @@ class ListedInstance(InstanceDetails, rename="camel"):
 
 
 class SourceCounts(msgspec.Struct):
-    """How many of the instances listed are known to whom."""
+    """The number of listed instances by source."""
 
-    local: Annotated[int, Meta(description="To Corral alone.")]
-    novita: Annotated[int, Meta(description="To the provider alone.")]
-    merged: Annotated[int, Meta(description="To both.")]
+    local: Annotated[int, Meta(description="Known to Corral alone.")]
+    novita: Annotated[int, Meta(description="Known to the provider alone.")]
+    merged: Annotated[int, Meta(description="Known to both.")]
 
 
 class ListingTimes(msgspec.Struct, rename="camel"):

@@ -41,7 +41,7 @@ class ConnectionDetails(msgspec.Struct, rename="camel"):
 
 
 class SpotDetails(msgspec.Struct, rename="camel"):
-    """How a spot offer stands."""
+    """The state of a spot machine."""
 
     status: Annotated[
         str, Meta(description="The provider's word: running, notified, reclaiming or terminated, as a rule.")
@@ -161,7 +161,7 @@ class InstanceDetails(msgspec.Struct, rename="camel"):
             "stop or delete to be confirmed."
         ),
     ]
-    spot: Annotated[SpotDetails | None, Meta(description="The reclaim notice of a spot instance; null: none.")]
+    spot: Annotated[SpotDetails | None, Meta(description="Of a spot instance, once the provider reports it.")]
     health_check: HealthCheck | None
     operation: OperationSummary | None
     allowed_actions: Annotated[
@@ -181,7 +181,7 @@ class InstanceList(msgspec.Struct):
 
 
 class InstanceCreated(msgspec.Struct, rename="camel"):
-    """A create request that was recorded."""
+    """A create that was recorded."""
 
     instance_id: str
     status: str

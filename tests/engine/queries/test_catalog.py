@@ -133,7 +133,7 @@ async def test_an_unknown_product_is_reported_with_similar_names(market: Market)
 async def test_a_known_product_without_stock_is_reported_with_all_rejected_offers(market: Market) -> None:
     """Out of stock is not the same as unknown, also when the requested regions do not list it."""
     market.provider.set_stock(0)
-    with pytest.raises(NotFoundError, match="no RTX 4090 24GB can be had for spot in CN-HK-01") as caught:
+    with pytest.raises(NotFoundError, match="no RTX 4090 24GB is available for spot in CN-HK-01") as caught:
         await market.catalog.candidates(market.request_create())
 
     assert caught.value.code == "NO_OPTIMAL_PRODUCT_ANY_REGION"

@@ -24,7 +24,7 @@ from corral.domain.lifecycle.policy import Policy
 from corral.domain.observation.merge import Source
 from corral.engine.events.publisher import EventPublisher
 from corral.engine.observe.observations import Observations
-from corral.engine.queries.merged_listing import LEAST_PATIENCE_SECONDS, ListingOptions, MergedListing
+from corral.engine.queries.merged_listing import LEAST_WAIT_SECONDS, ListingOptions, MergedListing
 from corral.jobs.queue import JobQueue
 from corral.jobs.registry import Registry
 from corral.store.session.database import Database
@@ -107,7 +107,7 @@ async def test_a_provider_that_hangs_is_not_waited_for(database: Database) -> No
         assert shown == [0, 1, 0]
         assert warning is not None
         assert "did not answer in time; its part is as of" in warning
-        assert seconds < LEAST_PATIENCE_SECONDS + QUICKLY_SECONDS
+        assert seconds < LEAST_WAIT_SECONDS + QUICKLY_SECONDS
         assert again_seconds < QUICKLY_SECONDS, "later callers wait for the rest of the same time"
 
 

@@ -24,7 +24,7 @@ from corral.domain.requests.action import action_body
 from corral.views.schemas import InstanceAction
 
 ACCEPTED: Final = 202
-_DONE: Final = {200: ResponseSpec(data_container=InstanceAction, description="It is stopped or stopping already.")}
+_DONE: Final = {200: ResponseSpec(data_container=InstanceAction, description="It is already stopped or stopping.")}
 
 
 _START: Final = with_body(action_body(named=False, starts=True))
@@ -33,11 +33,11 @@ _START_NAMED: Final = with_body(action_body(named=True, starts=True), required=T
 _STOP_NAMED: Final = with_body(action_body(named=True, starts=False), required=True)
 
 Act = Callable[[Request[Any, Any, Any], OperationKind, str | None], Awaitable[JsonResponse]]
-"""Does what is asked of the instance with that id, or of the one that the body names."""
+"""Changes the instance with that id, or the one that the body names."""
 
 
 def handlers(services: InstanceServices) -> list[HTTPRouteHandler]:
-    """The routes that act on instances."""
+    """The routes that change instances."""
 
     async def act(request: Request[Any, Any, Any], kind: OperationKind, given_id: str | None) -> JsonResponse:
         context = context_of(request.scope)
@@ -64,9 +64,9 @@ def _by_id(act: Act) -> list[HTTPRouteHandler]:
     @post("/api/instances/{instance_id:str}/stop", **_route("Stop an instance", _STOP, _DONE))
     async def stop_instance(request: Request[Any, Any, Any], instance_id: FromPath[str]) -> JsonResponse:
         """
-        Its disk is kept, and a create, start or restart under way gives way.
+        Its disk is kept; a create, start or restart under way is cancelled.
 
-        An instance that is stopped or stopping already is answered with 200, and no new operation.
+        For an instance that is already stopped or stopping the response is 200, without a new operation.
         """
         return await act(request, OperationKind.STOP, instance_id)
 
@@ -77,7 +77,7 @@ def _by_id(act: Act) -> list[HTTPRouteHandler]:
 
     @delete("/api/instances/{instance_id:str}", **_route("Delete an instance", Operation))
     async def delete_instance(request: Request[Any, Any, Any], instance_id: FromPath[str]) -> JsonResponse:
-        """It stays `deleting` until the provider says it is gone; one that is being deleted already stays so."""
+        """It stays `deleting` until the provider confirms; a repetition changes nothing."""
         return await act(request, OperationKind.DELETE, instance_id)
 
     return [start_instance, stop_instance, restart_instance, delete_instance]
@@ -110,7 +110,7 @@ def _by_name(act: Act) -> list[HTTPRouteHandler]:
 def _route(
     summary: str, operation: type[Operation], others: Mapping[int, ResponseSpec] | None = None
 ) -> dict[str, Any]:
-    """What the routes here have in common."""
+    """The arguments that all routes here share."""
     return {
         "summary": summary,
         "tags": ["instances"],

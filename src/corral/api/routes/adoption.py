@@ -1,4 +1,4 @@
-"""Adopt an instance of the provider that Corral did not create."""
+"""The route that adopts a provider instance."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from corral.views.schemas import InstanceDetails
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdoptionServices:
-    """What the route of adoptions needs."""
+    """What the route of adoptions calls."""
 
     adopt: AdoptInstance
     reader: RequestReader
@@ -49,7 +49,7 @@ def handlers(services: AdoptionServices) -> list[HTTPRouteHandler]:
         },
     )
     async def adopt_instance(request: Request[Any, Any, Any], instance_id: FromPath[str]) -> Response[bytes]:
-        """By the provider's id. What it does is left as it is; from here on it is watched, and can be deleted."""
+        """By the provider's id. The machine is not changed; from now on it is observed, and can be deleted."""
         context = context_of(request.scope)
         adoption = await services.reader.read_adoption(await body_of(request), beside=context.problems)
         line = context.success_line(HTTPStatus.CREATED)

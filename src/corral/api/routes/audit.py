@@ -1,4 +1,4 @@
-"""Read who asked for what."""
+"""The route that reads the audit log."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class AuditLineDetails(msgspec.Struct, rename="camel"):
 
     number: int
     at: str
-    who: Annotated[str, Meta(description="Name of the key; `local` without one on loopback, `unknown` for a stranger.")]
+    who: Annotated[str, Meta(description="Name of the key; `local` for none on loopback, else `unknown`.")]
     key_id: str | None
     role: Annotated[Access | None, Meta(description="The caller's, at that time.")]
     method: Annotated[str, Meta(description="`CLI` for keys made and revoked on the command line.")]
@@ -48,7 +48,7 @@ class AuditPage(msgspec.Struct, rename="camel"):
 def handlers(trail: AuditLog) -> list[HTTPRouteHandler]:
     """The route of `/api/audit`."""
 
-    @get("/api/audit", summary="Who asked for what", tags=["audit"], opt=ADMIN)
+    @get("/api/audit", summary="The audit log", tags=["audit"], opt=ADMIN)
     async def list_audit(
         after: After = 0,
         limit: Limit = 100,

@@ -87,7 +87,7 @@ def handlers(caches: CacheInvalidation) -> list[HTTPRouteHandler]:
         chosen, wanted = cache_name(name), key.removeprefix("/")
         if len(wanted) > KEY_LENGTH or not await caches.drop(chosen, wanted):
             raise NotFoundError(
-                f"cache {chosen.value} of this process holds no {wanted[:100]!r}; other processes drop it too",
+                f"cache {chosen.value} of this process holds no {wanted[:100]!r}; other processes drop it, too",
                 code="CACHE_KEY_NOT_FOUND",
             )
         return RemovedValues(removed=1)

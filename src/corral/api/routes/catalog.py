@@ -142,7 +142,7 @@ def handlers(catalog: Catalog) -> list[HTTPRouteHandler]:
         gpu_num: Annotated[int, QueryParameter(name="gpuNum", ge=1, le=8, description="How many GPUs.")] = 1,
     ) -> OptimalProduct:
         """404 with everything that was tried when none can be had."""
-        request = PlacementRequest(
+        wanted = PlacementRequest(
             product_name=name,
             regions=catalog.region_order(region),
             billing_mode=billing_mode,
@@ -150,7 +150,7 @@ def handlers(catalog: Catalog) -> list[HTTPRouteHandler]:
             max_micro_usd_per_gpu=None if max_price is None else micro_usd(Decimal(str(max_price))),
             gpu_num=gpu_num,
         )
-        ranking = await catalog.candidates(request)
+        ranking = await catalog.candidates(wanted)
         plan = plan_details(ranking)
         best = offer_details(ranking.candidates[0])
         return OptimalProduct(product=best, candidates=plan.candidates, rejected=plan.rejected)

@@ -57,7 +57,7 @@ def handlers(event_log: EventLog, hub: EventStream, keys: ApiKeys) -> list[HTTPR
         limit: Limit = 100,
         last: Last = None,
     ) -> EventPage:
-        """One log for all instances, without gaps: who has seen number n never later finds a new event up to n."""
+        """One log for all instances, without gaps: once number n was read, no new event gets a number up to n."""
         limit, newest = last or limit, last is not None
         found = await event_log.page(after=after, limit=limit, instance_id=instance_id, newest=newest)
         return _page(found, after, limit)

@@ -51,7 +51,7 @@ def handlers(
 
     @get("/health", summary="How every part is", tags=["health"], opt=OPEN)
     async def health() -> Response[Health]:
-        """200 when every part works, 503 otherwise. Never asks anybody: it tells what is already known."""
+        """200 when every part works, 503 otherwise. Sends no request: it shows the last known state."""
         now = clock.now()
         body = Health(
             status="healthy" if service_health.healthy else "unhealthy",
@@ -65,7 +65,7 @@ def handlers(
 
     @get("/health/live", summary="Whether the process answers", tags=["health"], opt=OPEN)
     async def live() -> Liveness:
-        """Always 200 while the process can answer at all; an orchestrator restarts it otherwise."""
+        """Always 200 while the process responds; an orchestrator restarts it otherwise."""
         return Liveness(status="alive", timestamp=iso(clock.now()))
 
     @get("/health/ready", summary="Whether requests can be served", tags=["health"], opt=OPEN)

@@ -1,4 +1,4 @@
-"""Create instances and look at them."""
+"""Routes that create and read instances."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ from corral.views.plan import PlanDetails, plan_details
 from corral.views.schemas import InstanceCreated, InstanceDetails, InstanceList
 
 PATH: Final = "/api/instances"
-DRY_RUN: Final = "Only tell what would be chosen; nothing is recorded."
+DRY_RUN: Final = "Return the offers that would be tried, and record nothing."
 _FLAG: Final[dict[str, Any]] = {"type": "boolean", "default": False}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstanceServices:
-    """What the routes of instances need."""
+    """What the routes of instances call."""
 
     create: CreateInstance
     change: ChangeInstance
@@ -69,7 +69,7 @@ def handlers(services: InstanceServices) -> list[HTTPRouteHandler]:
         request: Request[Any, Any, Any],
         dry_run: Annotated[Any, QueryParameter(name="dryRun", description=DRY_RUN, schema_extra=_FLAG)] = None,
     ) -> JsonResponse:
-        """A 400 lists every invalid field; an unknown product or template is a 404."""
+        """All invalid fields are reported together; an unknown product or template is a 404."""
         context = context_of(request.scope)
         is_dry, problems = _read_flag("dryRun", dry_run)
         order = await services.reader.read(await body_of(request), beside=(*context.problems, *problems))
@@ -113,7 +113,7 @@ def handlers(services: InstanceServices) -> list[HTTPRouteHandler]:
 
 
 class StatusFilter(StrEnum):
-    """The statuses that a list can be filtered by: those of instances, and another word for one of them."""
+    """The statuses that a list can be filtered by; `stopped` means `exited`."""
 
     CREATING = Phase.CREATING
     STARTING = Phase.STARTING
@@ -131,12 +131,12 @@ class StatusFilter(StrEnum):
 
     @property
     def phase(self) -> Phase:
-        """The status that is meant."""
+        """The phase that it means."""
         return Phase.EXITED if self is StatusFilter.STOPPED else Phase(self.value)
 
 
 def _read_flag(name: str, value: Any) -> tuple[bool, tuple[FieldProblem, ...]]:
-    """A true or false of the query, and what is wrong with it; the framework would not look at the body any more."""
+    """A boolean of the query, and its problem; the framework would stop before the body is checked."""
     try:
         return value is not None and msgspec.convert(value, bool, strict=False), ()
     except msgspec.ValidationError:

@@ -1,4 +1,4 @@
-"""Look at the background jobs, and clear the old ones."""
+"""Routes that list, pause and remove background jobs."""
 
 from __future__ import annotations
 
@@ -204,5 +204,5 @@ def _details(view: JobView) -> JobDetails:
 
 
 def _word(priority: int) -> PriorityWord:
-    """Responses have three priorities: the two above high are shown as high."""
+    """Urgent jobs are shown as high: the API has three priorities."""
     return PriorityWord[Priority(min(priority, Priority.HIGH)).name]

@@ -81,7 +81,7 @@ class MetricsSummary(msgspec.Struct, rename="camel"):
     timestamp: Annotated[str, Meta(description="When it was counted.", examples=["2030-01-01T00:00:00.000Z"])]
     instances: Annotated[InstanceNumbers, Meta(description="The instances in numbers.")]
     usd_per_hour: Annotated[float, Meta(description="What everything that runs costs an hour.", examples=[1.62])]
-    time_to_ready: Annotated[Durations, Meta(description="From the create request to ready, over the last day.")]
+    time_to_ready: Annotated[Durations, Meta(description="From the request to ready, over the last day.")]
     readiness_lag: Annotated[
         Durations, Meta(description="From the provider's first word that it runs to ready, over the last day.")
     ]
@@ -99,7 +99,7 @@ class HistoryStep(msgspec.Struct, rename="camel"):
         float, Meta(description="What the fleet cost an hour, on the step's average.", examples=[1.62])
     ]
     became_ready: Annotated[int, Meta(description="Instances that became ready in it.", examples=[4])]
-    time_to_ready: Annotated[Durations, Meta(description="From the create request to ready, of these.")]
+    time_to_ready: Annotated[Durations, Meta(description="From the request to ready, of these.")]
     readiness_lag: Annotated[Durations, Meta(description="From the provider's first word that it runs to ready.")]
 
 

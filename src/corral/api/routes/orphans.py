@@ -1,4 +1,4 @@
-"""Orphans (provider instances that no record accounts for) and instances without progress."""
+"""The report of orphans, which are ours by name but have no record, and of instances that make no progress."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class StuckInstance(msgspec.Struct, rename="camel"):
 
 
 class OrphanReport(msgspec.Struct):
-    """Orphans and stuck instances, the longest known first."""
+    """Orphans and stuck instances, the oldest first."""
 
     orphans: Annotated[list[OrphanDetails], Meta(description="Ours by their mark, and in no record.")]
     stuck: Annotated[list[StuckInstance], Meta(description="Instances that should have moved by now.")]
@@ -67,7 +67,7 @@ class OrphanReport(msgspec.Struct):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OrphanServices:
-    """What the route of orphans needs."""
+    """What the route of orphans reads."""
 
     database: Database
     stuck: StuckSweep
@@ -78,7 +78,7 @@ class OrphanServices:
 def handlers(services: OrphanServices) -> list[HTTPRouteHandler]:
     """The route of orphans."""
 
-    @get("/api/orphans", summary="Orphans, and instances without progress", tags=["instances"], opt=VIEWER)
+    @get("/api/orphans", summary="Orphans, and instances that make no progress", tags=["instances"], opt=VIEWER)
     async def list_orphans() -> OrphanReport:
         """Instances with the mark of another installation, or none, are not orphans; they are never touched."""
         async with services.database.connection() as connection:
@@ -101,7 +101,7 @@ _WHY: Final = {
 def _orphan(services: OrphanServices, orphan: Orphan) -> OrphanDetails:
     reason = f"it carries this installation's mark for {orphan.made_for}, {_WHY[orphan.kind]}; "
     if orphan.asked_at is not None:
-        reason += f"its deletion was asked for at {iso(orphan.asked_at)}"
+        reason += f"its deletion was requested at {iso(orphan.asked_at)}"
     elif is_deleted(orphan, services.rule):
         reason += f"unless it is adopted, it is deleted after {iso(orphan.spared_until)}"
     else:

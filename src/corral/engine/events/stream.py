@@ -1,10 +1,10 @@
 """
-The log, live: one reader a process, any number of followers.
+Streams the event log: one reader a process, any number of followers.
 
-The reader is woken by notices, and while there are followers it reads what is new once, encodes it once, and holds the
-latest of it. A follower is only a number, the last event it was given: while what comes next is held it takes that, and
-when it is not (it just came back, or it is slow) it reads the database at its own pace. So a follower costs the same
-whatever its speed, and misses nothing.
+Notifications wake the reader; while there are followers it reads and encodes each new event once and holds the latest.
+The state of a follower is the number of its last event. It takes the next events from those held, and reads the
+database when they are no longer held, because it just reconnected or is slow. So a follower costs the same at any
+speed, and misses nothing.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ from corral.views.event import EventDetails
 HELD = 2000
 """Events held for followers: at about 500 bytes each, a megabyte. A follower further behind reads the database."""
 BATCH = 100
-"""Events handed to a follower at once; what one can have in memory unsent."""
+"""Events passed to a follower at once, and the most it can have unsent in memory."""
 HEARTBEAT_SECONDS = 15.0
 PAUSE_SECONDS = 0.02
-"""Between reads: under load, many commits are read (and numbered) together, and the delay is not noticeable."""
+"""Between reads: under load, many commits are read and numbered together. Longer delays every event."""
 TOGETHER = 100
-"""Followers that are woken in one turn of the loop: handing something on takes 10 µs each, and while five thousand get
-theirs the rest of the process must have its turns. With each such group the reader also pauses a tenth longer."""
-LEISURE_SECONDS = 1.0
+"""Followers that are woken in one turn of the event loop, at 10 µs each; other tasks run between two groups. With each
+group the reader pauses a tenth longer."""
+UNFOLLOWED_SECONDS = 1.0
 """Between reads without followers: they only number new events, so that the next follower need not number them all."""
 RETRY_SECONDS = 1.0
 
 GREETING: Final = b"retry: 1000\n\n"
-"""Comes at once, so that a client knows it is connected; says how soon to come back after a loss."""
+"""Sent at once, so that a client knows it is connected; sets the delay before it reconnects."""
 HEARTBEAT: Final = b": heartbeat\n\n"
 
 
@@ -81,7 +81,7 @@ class EventStream:
         self._pause_seconds = pause_seconds
         self._held: deque[_Frame] = deque(maxlen=held)
         self._last: int | None = None
-        """The newest number read; None until the first look. `_held` ends with it, without gaps."""
+        """The newest number read; None before the first read. `_held` ends with it, without gaps."""
         self._woken = asyncio.Event()
         self._woken.set()
         self._groups: list[_Group] = []
@@ -90,12 +90,12 @@ class EventStream:
         self._stopped = False
 
     def listen(self, notices: Notifications) -> None:
-        """Look whenever *notices* tell of events, and when some may have been missed."""
+        """Read whenever *notices* announce events, and when a notification may have been missed."""
         notices.subscribe(TOPIC, lambda _key: self.wake())
         notices.on_gap(self.wake)
 
     def wake(self) -> None:
-        """Look for new events."""
+        """Read new events."""
         self._woken.set()
 
     def stop(self) -> None:
@@ -134,7 +134,7 @@ class EventStream:
         try:
             yield GREETING
             while not self._stopped:
-                arrival = group.arrival  # taken before looking: what comes after the look sets it
+                arrival = group.arrival  # taken before reading: later events set it
                 is_due, pulses = pulses != self._pulses, self._pulses
                 if is_due and is_allowed is not None and not await is_allowed():
                     return
@@ -157,14 +157,14 @@ class EventStream:
             self._leave(group)
 
     def _next(self, seen: int) -> list[_Frame] | None:
-        """What follows *seen*, as far as it is held; None when the database must be asked."""
+        """The held events after *seen*; None when the database must be read."""
         if self._last is None:
             return None
         if seen >= self._last:
             return []
         if not self._held or seen + 1 < self._held[0].seq:
             return None
-        newer = list(islice(reversed(self._held), self._last - seen))  # from the end, where most followers are
+        newer = list(islice(reversed(self._held), self._last - seen))  # from the end, where most followers read
         return newer[: -BATCH - 1 : -1]
 
     async def _read_for_ever(self) -> None:
@@ -173,12 +173,12 @@ class EventStream:
             self._woken.clear()
             try:
                 await self._read()
-            except Exception as error:  # noqa: BLE001  # the outermost frame: whatever it was, look again
+            except Exception as error:  # noqa: BLE001  # the outermost frame: read again after any error
                 log.warning("streams.interrupted", reason=repr(error))
                 self._woken.set()
                 await self._clock.sleep(RETRY_SECONDS)
             await self._clock.sleep(self._pause_seconds * (1 + len(self._groups) / 10))
-            await is_set_within(self._followed, LEISURE_SECONDS, self._clock)
+            await is_set_within(self._followed, UNFOLLOWED_SECONDS, self._clock)
 
     async def _read(self) -> None:
         if self._last is None or not self._groups:
@@ -213,13 +213,13 @@ class EventStream:
             self._followed.clear()
 
     async def _announce(self) -> None:
-        """Let every follower look, group by group."""
+        """Wake every follower, group by group."""
         for group in list(self._groups):
             group.wake()
-            await asyncio.sleep(0)  # noqa: TID251  # a turn of the loop, and no time
+            await asyncio.sleep(0)  # noqa: TID251  # one turn of the loop, without delay
 
 
 def _frame(event: EventDetails) -> _Frame:
-    """One event as it goes over the wire; without a type, so that a browser's plain `onmessage` gets it."""
+    """One event as a server-sent event; without a type, so that a browser's `onmessage` gets it."""
     text = b"id: %d\ndata: %b\n\n" % (event.seq, msgspec.json.encode(event))
     return _Frame(event.seq, event.instance_id, text)

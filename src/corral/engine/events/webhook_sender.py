@@ -1,13 +1,11 @@
 """
-Emptying the outbox: every event to its receiver, in order per instance.
+Sends the outbox of webhooks, in order for each instance.
 
-Each job sends what is pending for one instance, oldest first, and a later event waits until the one before it is
-delivered or given up. One worker at a time sends for an instance (a lock of its connection). No transaction is open
-while a receiver answers.
+A job sends the pending deliveries of one instance, oldest first; a later one waits until the one before it is delivered
+or given up. An advisory lock lets one worker at a time send for an instance. No transaction is open during a request.
 
-A message is delivered once, and again only in one case: this process ends between the receiver's 2xx and our record of
-it. Every attempt has the event's id as `webhook-id` and the same bytes, so a receiver that stores ids processes each
-event once.
+A message is sent again only if this process ends between the receiver's 2xx and the record of it. Every attempt has the
+event's id as `webhook-id` and the same bytes, so a receiver that stores ids processes each event once.
 """
 
 from __future__ import annotations
@@ -36,7 +34,7 @@ from corral.webhooks.schedule import AttemptOutcome, next_delay
 from corral.webhooks.slots import SendSlots, Slot, SlotsTakenError
 
 BUSY_PAUSE = timedelta(seconds=1)
-"""Another worker sends for the instance and will most likely send ours too; we look again, in case it was ending."""
+"""Another worker sends for the instance and most likely sends this delivery too; requeued in case it was ending."""
 
 _ENDS = {
     AttemptOutcome.DELIVERED: DeliveryStatus.DELIVERED,
@@ -47,7 +45,7 @@ _ENDS = {
 
 
 class WebhookSender:
-    """Sends and shows the outbox; *jitter* in [0, 1) varies the pauses between attempts."""
+    """Sends and lists deliveries; *jitter* in [0, 1) varies the pauses between attempts."""
 
     def __init__(
         self,
@@ -66,17 +64,17 @@ class WebhookSender:
         self._describer = describer
         self._clock = clock
         self._metrics = metrics
-        self._roll = jitter
+        self._jitter = jitter
         self._slots = SendSlots(clock)
         for outcome in AttemptOutcome:
             metrics.webhook_attempts.labels(outcome)
 
     def job_type(self) -> JobType:
-        """The job type that sends; a receiver's failure is not the job's."""
+        """The job type that sends; a failing receiver does not fail the job."""
         return JobType(name=SEND_WEBHOOK, handler=self.send, pool=JobPool.WEBHOOKS)
 
     async def send(self, run: JobRun) -> None:
-        """Send what is pending for the instance the job names; raises LookAgainError while some of it must wait."""
+        """Send what is pending for the instance the job names; raises RequeueError while some of it must wait."""
         instance_id = InstanceId(str(run.payload["instanceId"]))
         while (url := await self._next_url(instance_id)) is not None:
             try:
@@ -90,7 +88,7 @@ class WebhookSender:
         Where the next message of the instance goes; None when nothing is pending.
 
         Asked before a slot is taken, on a connection that is returned at once: a message that waits for its turn holds
-        nothing. Raises LookAgainError while the message must wait.
+        nothing. Raises RequeueError while the message must wait.
         """
         async with self._database.connection() as connection:
             pending = await self._pending(connection, instance_id)
@@ -108,7 +106,7 @@ class WebhookSender:
                 await self._send(connection, instance_id, pending, slot)
 
     async def _pending(self, connection: Connection, instance_id: InstanceId) -> Pending | None:
-        """The message that must be sent next; raises LookAgainError while it must wait."""
+        """The message that must be sent next; raises RequeueError while it must wait."""
         pending = await deliveries.oldest(connection, instance_id)
         while pending is not None and pending.silenced:
             await deliveries.stop_silenced(connection, instance_id, self._clock.now())
@@ -137,12 +135,12 @@ class WebhookSender:
     async def page(
         self, *, instance_id: str | None, status: DeliveryStatus | None, limit: int, offset: int
     ) -> tuple[list[Delivery], int]:
-        """Deliveries, newest first, and how many there are in all."""
+        """Deliveries, newest first, and the total."""
         async with self._database.connection() as connection:
             return await deliveries.page(connection, instance_id=instance_id, status=status, limit=limit, offset=offset)
 
     async def _send(self, connection: Connection, instance_id: InstanceId, pending: Pending, slot: Slot) -> None:
-        """Make one attempt and remember it."""
+        """Make one attempt and record it."""
         body = pending.body
         if body is None:
             body = await self._compose(connection, instance_id, pending)
@@ -153,7 +151,7 @@ class WebhookSender:
         slot.end(answered=attempt.status is not None or attempt.outcome is AttemptOutcome.FINAL)
         pause = None
         if attempt.outcome is AttemptOutcome.RETRY:
-            pause = next_delay(pending.tries + 1, jitter=self._roll(), retry_after=attempt.retry_after)
+            pause = next_delay(pending.tries + 1, jitter=self._jitter(), retry_after=attempt.retry_after)
         status = _ENDS[attempt.outcome] if pause is None else DeliveryStatus.PENDING
         await deliveries.record(
             connection,
@@ -168,10 +166,10 @@ class WebhookSender:
             status=status,
             next_at=self._clock.now() + (pause or timedelta(0)),
         )
-        self._tell(instance_id, pending, attempt, status)
+        self._report(instance_id, pending, attempt, status)
 
     async def _compose(self, connection: Connection, instance_id: InstanceId, pending: Pending) -> bytes:
-        """The message: the event, and the instance as it was then."""
+        """The body: the event, and the instance as it was then."""
         event = await events.one(connection, pending.event_row)
         details = event_details(event, self._describer.view.ready_word)
         if pending.snapshot is not None:
@@ -186,7 +184,7 @@ class WebhookSender:
         known = InstanceWithOperation(instance=latest, operation=operation)
         return webhook_body(details, await self._describer.details(known))
 
-    def _tell(self, instance_id: InstanceId, pending: Pending, attempt: Attempt, status: DeliveryStatus) -> None:
+    def _report(self, instance_id: InstanceId, pending: Pending, attempt: Attempt, status: DeliveryStatus) -> None:
         self._metrics.webhook_attempts.labels(attempt.outcome.value).inc()
         self._metrics.webhook_seconds.observe(attempt.duration_ms / 1000)
         facts = {"instance_id": instance_id, "delivery_id": f"dlv_{pending.id}", "tries": pending.tries + 1}

@@ -1,9 +1,9 @@
 """
-The caches of this process, kept true to what other processes change.
+Drops cached values in every process when one process changes them.
 
-Who changes a thing calls `forget_on_commit` in the same transaction (writing an instance, or telling of it, does so by
-itself); on commit every process drops what it remembers of it. The notice takes a moment to come back to the process
-that sent it, so a caller that must not read its own old value there also calls `book.drop` after the commit.
+A change calls `forget_on_commit` in its transaction (writes of instances and events notify by themselves); on commit
+every process drops the value. The notification reaches the sending process with a delay, so code that must read its own
+change also calls `book.drop` after the commit.
 """
 
 from __future__ import annotations
@@ -22,29 +22,29 @@ async def forget_on_commit(connection: Connection, name: CacheName, key: str | N
 
 
 class CacheInvalidation:
-    """One process's caches, and the way to the others'."""
+    """The caches of this process, and notifications to the others."""
 
     def __init__(self, book: CacheRegistry, database: Database) -> None:
         self.book = book
         self._database = database
 
     def listen(self, notices: Notifications) -> None:
-        """Drop what *notices* tell of, and everything when some may have been missed."""
+        """Drop what *notices* name, and everything when a notification may have been missed."""
         for name in CacheName:
             notices.subscribe(_topic(name), partial(self.book.heard_of, name))
         notices.subscribe(instances.TOPIC, partial(self.book.heard_of, CacheName.INSTANCE_DETAILS))
-        notices.subscribe(events.TOPIC, partial(self.book.heard_of, CacheName.MERGED_LISTING))  # tells of new ones
+        notices.subscribe(events.TOPIC, partial(self.book.heard_of, CacheName.MERGED_LISTING))  # new instances, too
         notices.on_gap(self.book.clear)
 
     async def drop(self, name: CacheName, key: str) -> bool:
-        """Drop one value here and everywhere; answers whether it was held here."""
+        """Drop one value in every process; returns whether this process held it."""
         held = self.book.drop(name, key)
         async with self._database.connection() as connection:
             await forget_on_commit(connection, name, key)
         return held
 
     async def clear(self, name: CacheName | None = None) -> int:
-        """Clear one cache, or all, here and everywhere; answers how many values were held here."""
+        """Clear one cache, or all, in every process; returns how many values this process held."""
         removed = self.book.clear(name)
         async with self._database.transaction() as connection:
             for each in CacheName if name is None else (name,):

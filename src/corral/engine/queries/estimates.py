@@ -1,4 +1,4 @@
-"""When an instance will be ready, judged by those before it."""
+"""Estimates when an instance will be ready, by the median of earlier ones."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from corral.store.tables import ready_times
 
 UNTIL_KNOWN: Final = timedelta(minutes=4)
 REMEMBERED_SECONDS: Final = 60.0
-"""A median of twenty moves slowly; reading it for every create would be a needless query."""
+"""The median of twenty changes slowly; without the cache every create would query it."""
 
 
 class Estimates:
-    """How long instances of each product usually take."""
+    """The usual times to ready, by product."""
 
     def __init__(self, database: Database, clock: Clock) -> None:
         self._database = database
         self._usual: Cache[timedelta] = Cache(ttl_seconds=REMEMBERED_SECONDS, most_entries=1000, clock=clock)
 
     async def ready_at(self, product_name: str, since: datetime) -> datetime:
-        """When an instance asked for at *since* will be ready, more or less."""
+        """When an instance requested at *since* is expected to be ready."""
 
         async def load() -> timedelta:
             async with self._database.connection() as connection:

@@ -1,7 +1,7 @@
 """
-The whole fleet in numbers, the same from every process: read from the database when asked, remembered for a moment.
+Numbers of the whole fleet, the same in every process: read from the database and cached for a second.
 
-There is no sampling: the present is counted, and the past is read from the event log and the times to ready.
+Nothing is sampled: the present is counted, and the past is computed from the event log and the times to ready.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from corral.store.tables.rate_limit import DatabaseRateLimitStore
 from corral.store.tables.ready_times import Quantiles, ReadyTimes
 
 NUMBERS_SECONDS: Final = 1.0
-"""A scrape, the dashboard of everybody and a script may ask in the same second; the database is asked once."""
+"""Scrapes, dashboards and scripts may read in the same second; the database is read once."""
 HISTORY_SECONDS: Final = 30.0
 """A month of a large fleet takes seconds to add up (measured: 3 s for 630,000 events, 35 ms for a day of them)."""
 POINTS: Final = 60
@@ -45,9 +45,9 @@ class FleetNumbers:
     ready: ReadyTimes
     """Of the last day."""
     calls_per_minute: int
-    """How often the provider may be asked, by all processes together."""
+    """The provider calls a minute that all processes together may make."""
     calls_last_minute: int
-    """How often it was."""
+    """The calls of the last minute."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +56,7 @@ class HistoryPoint:
 
     until: datetime
     micro_usd: float
-    """What the fleet cost an hour, on the step's average."""
+    """The average cost of the fleet per hour during the step."""
     ready: ReadyTimes
 
 
@@ -70,7 +70,7 @@ class History:
 
 
 class Fleet:
-    """The numbers of the whole fleet; *reachability* is this process's own experience of the provider."""
+    """Reads numbers of the fleet; *reachability* is how this process reaches the provider."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""The fleet's numbers for Prometheus: read from the database when scraped, so that every replica tells the same."""
+"""The fleet's numbers for Prometheus: read from the database for each scrape, so that every process shows the same."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class FleetGauges(Collector):
         self._numbers: FleetNumbers | None = None
 
     async def refresh(self) -> None:
-        """Read the numbers; without a database there are none, and a scrape says so by leaving them out."""
+        """Read the numbers; without a database the next scrape leaves them out."""
         try:
             self._numbers = await self._fleet.numbers()
         except StoreUnavailableError:

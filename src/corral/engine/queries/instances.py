@@ -1,4 +1,4 @@
-"""What is known of instances and operations, for those who look."""
+"""Reads instances and operations."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ OUR_IDS = "inst_"
 
 
 class InstanceQueries:
-    """Reads what is recorded; the provider is not asked."""
+    """Reads records; never calls the provider."""
 
     def __init__(self, database: Database, caches: CacheRegistry) -> None:
         self._database = database
@@ -27,19 +27,19 @@ class InstanceQueries:
     async def instance(self, given_id: str) -> InstanceWithOperation:
         """One instance, by our id or the provider's; raises NotFoundError."""
         load = partial(self._load, given_id)
-        # A change of an instance drops it here by our id, so it must not be held under another.
+        # Changes drop an instance from the cache by our id, so it must not be cached under another.
         return await (self._details.get(given_id, load) if given_id.startswith(OUR_IDS) else load())
 
     async def page(
         self, *, phases: Sequence[Phase] | None, name: str | None, region: str | None, limit: int, offset: int
     ) -> tuple[list[InstanceWithOperation], int]:
-        """One page, newest first, and how many there are in all."""
+        """One page, newest first, and the total."""
         async with self._database.connection() as connection:
             found, total = await instances.page(
                 connection, phases=phases, name=name, region=region, limit=limit, offset=offset
             )
-            asked = await operations.of_many(connection, [instance.operation_id for instance in found])
-        return [InstanceWithOperation(instance=each, operation=asked.get(each.operation_id)) for each in found], total
+            by_id = await operations.of_many(connection, [instance.operation_id for instance in found])
+        return [InstanceWithOperation(instance=each, operation=by_id.get(each.operation_id)) for each in found], total
 
     async def operation(self, operation_id: str) -> Operation:
         """One operation; raises NotFoundError."""
@@ -52,7 +52,7 @@ class InstanceQueries:
         return found
 
     async def operations_of(self, given_id: str) -> list[Operation]:
-        """What was asked of one instance, newest first; raises NotFoundError when there is no such instance."""
+        """The operations of one instance, newest first; raises NotFoundError when there is no such instance."""
         known = await self.instance(given_id)
         async with self._database.connection() as connection:
             return await operations.of_instance(connection, known.instance.id)

@@ -3,10 +3,10 @@ The merged listing: our records and the provider's list, read at the same time.
 
 `domain/observation/merge.py` merges them.
 
-Three things are remembered: the shown answer, for each set of options; what the provider last listed, which the
-observer of this process refreshes as it looks; and how long a listing takes. A change of ours makes a new answer from
-the same provider list, so a busy fleet costs no calls. A provider that does not answer is waited for only as long as
-it usually takes; then our own records are shown, with what it listed within the last minute, and the answer says so.
+Three things are cached: the encoded result for each set of options; the provider's last list, which the observer of
+this process refreshes; and how long a listing takes. A change in our records makes a new result from the same list, so
+a busy fleet costs no calls. A provider that does not respond is waited for only as long as it usually takes; then our
+records are shown with what it listed within the last minute, and a warning.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ from corral.store.session.database import Database
 from corral.store.tables import instances, operations
 from corral.views.listing import ListedInstance, ListingResult, ListingTimings, listed_instance
 
-LEAST_PATIENCE_SECONDS: Final = 0.75
+LEAST_WAIT_SECONDS: Final = 0.75
 """
 How long a provider is waited for at least, from when it was asked.
 
 Shorter, and an answer is called degraded although the provider is only a little slower than the last time; longer, and
 every reader waits that long for a provider that does not answer.
 """
-MOST_PATIENCE_SECONDS: Final = 2.0
-"""And at most, also before anything is known of it: a person waits this long without wondering."""
+MOST_WAIT_SECONDS: Final = 2.0
+"""How long it is waited for at most, also before the first listing. Longer, and readers of the API wait noticeably."""
 USUAL_TIMES: Final = 3
 """A listing that takes so many times as long as the last one is taken for one that will not come."""
 DEGRADED_SECONDS: Final = 1.0
@@ -55,14 +55,14 @@ _ALL: Final = "all"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListingOptions:
-    """What a caller may choose."""
+    """The options of a request."""
 
     include_novita_only: bool
     sync_local_state: bool
 
     @property
     def key(self) -> str:
-        """These options as the cache knows them."""
+        """The cache key of these options."""
         return f"includeNovitaOnly={self.include_novita_only}&syncLocalState={self.sync_local_state}".lower()
 
 
@@ -75,7 +75,7 @@ class _CachedListing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _AccountRead:
-    """One reading of the provider's list."""
+    """One read of the provider's list."""
 
     listing: Listing
     began: datetime
@@ -104,15 +104,15 @@ class MergedListing:
         self._clock = clock
         self._describer = describer
         self._answers: Cache[_CachedListing] = caches[CacheName.MERGED_LISTING]
-        self._looks: Cache[_AccountRead] = caches[CacheName.INSTANCE_STATES]
+        self._lists: Cache[_AccountRead] = caches[CacheName.INSTANCE_STATES]
         self._flight: asyncio.Task[_AccountRead] | None = None
         self._asked_at = 0.0
-        """When that was begun; those who ask later wait for what is left of the same time."""
+        """When that was begun; later requests wait for the rest of the same time."""
         self._usual_seconds: float | None = None
         self._failed = False
 
     def heard(self, listing: Listing, began: datetime) -> None:
-        """The observer of this process read the provider's list; that saves us a look."""
+        """Use the list that the observer of this process read; it saves a call."""
         since_began = (self._clock.now() - began).total_seconds()
         self._keep(_AccountRead(listing=listing, began=began, began_at=self._clock.monotonic() - since_began))
 
@@ -124,18 +124,18 @@ class MergedListing:
     async def _make(self, options: ListingOptions) -> _CachedListing:
         began_at = self._clock.monotonic()
         if options.sync_local_state:
-            look, warning = await self._look(fresh=True)
+            listed, warning = await self._list(fresh=True)
             asked_at = self._clock.monotonic()
-            if look is not None and warning is None:
-                await self._sightings.record(look.listing, began=look.began)
+            if listed is not None and warning is None:
+                await self._sightings.record(listed.listing, began=listed.began)
             local = await self._records()
             provider_seconds, local_seconds = asked_at - began_at, self._clock.monotonic() - asked_at
         else:
-            (look, warning, provider_seconds), (local, local_seconds) = await asyncio.gather(
-                self._timed_look(began_at), self._timed_records(began_at)
+            (listed, warning, provider_seconds), (local, local_seconds) = await asyncio.gather(
+                self._timed_list(began_at), self._timed_records(began_at)
             )
         merging_at = self._clock.monotonic()
-        items, asked = await self._merged(local, look)
+        items, asked = await self._merged(local, listed)
         if not options.include_novita_only:
             items = [item for item in items if item.instance is not None]
         encoded = msgspec.json.encode([await self._listed(item, asked) for item in items])
@@ -148,7 +148,7 @@ class MergedListing:
             warning=warning,
             spent=ListingTimings(on_provider=provider_seconds, on_records=local_seconds, on_merging=now - merging_at),
         )
-        kept_since = degraded_since if look is None or warning is not None else look.began_at
+        kept_since = degraded_since if listed is None or warning is not None else listed.began_at
         return _CachedListing(result=result, kept_since=kept_since)
 
     async def _listed(self, item: Merged, operations_by_id: Mapping[OperationId, Operation]) -> ListedInstance:
@@ -158,9 +158,9 @@ class MergedListing:
             details = await self._describer.details(InstanceWithOperation(instance=item.instance, operation=operation))
         return listed_instance(self._describer.view, item, details)
 
-    async def _timed_look(self, began_at: float) -> tuple[_AccountRead | None, str | None, float]:
-        look, warning = await self._look(fresh=False)
-        return look, warning, self._clock.monotonic() - began_at
+    async def _timed_list(self, began_at: float) -> tuple[_AccountRead | None, str | None, float]:
+        listed, warning = await self._list(fresh=False)
+        return listed, warning, self._clock.monotonic() - began_at
 
     async def _timed_records(self, began_at: float) -> tuple[dict[InstanceId, Instance], float]:
         return await self._records(), self._clock.monotonic() - began_at
@@ -170,53 +170,53 @@ class MergedListing:
             return {instance.id: instance for instance in await instances.present(connection)}
 
     async def _merged(
-        self, local: dict[InstanceId, Instance], look: _AccountRead | None
+        self, local: dict[InstanceId, Instance], listed: _AccountRead | None
     ) -> tuple[list[Merged], dict[OperationId, Operation]]:
-        """Merged, with what was last asked of each; what is listed may belong to a record of something gone."""
+        """The merged instances and their operations; a listed machine may belong to the record of a terminated one."""
         policy, installation = self._sightings.policy, self._sightings.installation
-        heard = None if look is None else look.heard(self._clock.now())
+        heard = None if listed is None else listed.heard(self._clock.now())
         async with self._database.connection() as connection:
             if heard is not None:
                 local |= await unmatched_records(connection, local.values(), heard.listed, installation)
             asked = await operations.of_many(connection, [instance.operation_id for instance in local.values()])
         return merge(local, heard, policy=policy, installation=installation), asked
 
-    async def _look(self, *, fresh: bool) -> tuple[_AccountRead | None, str | None]:
-        """What the provider lists, and a warning when that is old or missing."""
-        held = self._looks.peek(_ALL)
+    async def _list(self, *, fresh: bool) -> tuple[_AccountRead | None, str | None]:
+        """The provider's list, and a warning when it is old or missing."""
+        held = self._lists.peek(_ALL)
         is_recent = held is not None and self._clock.monotonic() - held.began_at < self._answers.ttl_seconds
-        self._looks.count(hit=is_recent and not fresh)
+        self._lists.count(hit=is_recent and not fresh)
         if is_recent and not fresh:
             return held, None
         if self._flight is None or self._flight.done():
             self._asked_at = self._clock.monotonic()
             self._flight = asyncio.create_task(self._read())
-            self._flight.add_done_callback(_taken)
+            self._flight.add_done_callback(_retrieve_error)
         try:
-            look = await self._in_time(self._flight)
+            listed = await self._in_time(self._flight)
         except CloudError as error:
             self._failed = True
             return held, _warning(held, f"the provider could not be asked: {error.message}")
-        if look is None:
+        if listed is None:
             return held, _warning(held, "the provider did not answer in time")
-        return look, None
+        return listed, None
 
     async def _in_time(self, flight: asyncio.Task[_AccountRead]) -> _AccountRead | None:
-        """What *flight* brings, if it comes in time; it goes on in any case, for those who ask later."""
-        left = max(0.0, self._patience() - (self._clock.monotonic() - self._asked_at))
-        patience = asyncio.ensure_future(self._clock.sleep(left))
+        """The result of *flight* if it ends in time; it continues in any case, for later requests."""
+        left = max(0.0, self._longest_wait() - (self._clock.monotonic() - self._asked_at))
+        timer = asyncio.ensure_future(self._clock.sleep(left))
         try:
-            await asyncio.wait([flight, patience], return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait([flight, timer], return_when=asyncio.FIRST_COMPLETED)
         finally:
-            patience.cancel()
+            timer.cancel()
         return flight.result() if flight.done() else None
 
-    def _patience(self) -> float:
+    def _longest_wait(self) -> float:
         if self._failed:
-            return LEAST_PATIENCE_SECONDS
+            return LEAST_WAIT_SECONDS
         if self._usual_seconds is None:
-            return MOST_PATIENCE_SECONDS
-        return min(max(LEAST_PATIENCE_SECONDS, USUAL_TIMES * self._usual_seconds), MOST_PATIENCE_SECONDS)
+            return MOST_WAIT_SECONDS
+        return min(max(LEAST_WAIT_SECONDS, USUAL_TIMES * self._usual_seconds), MOST_WAIT_SECONDS)
 
     async def _read(self) -> _AccountRead:
         began, began_at = self._clock.now(), self._clock.monotonic()
@@ -225,20 +225,20 @@ class MergedListing:
         except CloudError as error:
             log.warning("listing.degraded", why=error.message)
             raise
-        look = _AccountRead(listing=listing, began=began, began_at=began_at)
-        self._keep(look)
-        return look
+        listed = _AccountRead(listing=listing, began=began, began_at=began_at)
+        self._keep(listed)
+        return listed
 
-    def _keep(self, look: _AccountRead) -> None:
-        held = self._looks.peek(_ALL)
-        if held is None or held.began_at <= look.began_at:
-            self._looks.put(_ALL, look)
-        self._usual_seconds = self._clock.monotonic() - look.began_at
+    def _keep(self, listed: _AccountRead) -> None:
+        held = self._lists.peek(_ALL)
+        if held is None or held.began_at <= listed.began_at:
+            self._lists.put(_ALL, listed)
+        self._usual_seconds = self._clock.monotonic() - listed.began_at
         self._failed = False
 
 
-def _taken(flight: asyncio.Task[_AccountRead]) -> None:
-    """Take note of how *flight* ended, for when there is no waiter any more; `_read` has logged an error."""
+def _retrieve_error(flight: asyncio.Task[_AccountRead]) -> None:
+    """Retrieve the error of *flight*, which `_read` has logged, so that asyncio does not report it again."""
     if not flight.cancelled():
         flight.exception()
 

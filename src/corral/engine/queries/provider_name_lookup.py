@@ -1,4 +1,4 @@
-"""Finding an instance by its name at the provider, when no record here has that name."""
+"""Looks an instance up by name at the provider when no record has that name."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from corral.engine.ids import name_ambiguous, no_instance_named
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProviderNameLookup:
-    """Instances of the account, by the name the provider knows them by."""
+    """Instances of the account by their name at the provider."""
 
     cloud: Cloud
     adopting: AdoptInstance

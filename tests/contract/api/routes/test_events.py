@@ -22,7 +22,7 @@ from corral.cache.registry import CacheName
 from corral.domain.access import Access
 from corral.domain.lifecycle.tables import Phase
 from corral.engine.auth.api_keys import create_key, revoke_key
-from corral.engine.events.stream import GREETING, HEARTBEAT_SECONDS, LEISURE_SECONDS, TOGETHER, EventStream
+from corral.engine.events.stream import GREETING, HEARTBEAT_SECONDS, TOGETHER, UNFOLLOWED_SECONDS, EventStream
 from corral.store.server.target import DatabaseTarget
 from corral.store.session.database import Database
 from corral.store.session.notifications import Notifications
@@ -93,7 +93,7 @@ async def test_events_are_numbered_also_without_followers(env: CommandEnv) -> No
     await env.room.create("a1", "b2")
 
     async def is_numbered() -> bool:
-        env.clock.advance(LEISURE_SECONDS)
+        env.clock.advance(UNFOLLOWED_SECONDS)
         async with env.room.database.connection() as connection:
             return not await connection.fetchval("SELECT count(*) FROM corral_events WHERE seq IS NULL")
 
