@@ -173,11 +173,11 @@ async def test_a_create_waits_for_capacity_as_long_as_it_says(shell: Shell, corr
     assert (refused[0], at_once[0], unclear[0], accepted[0]) == (4, 4, 2, 0)
     assert "waitForCapacity: " in unclear[2]
 
-    async def is_told() -> bool:
+    async def is_shown() -> bool:
         shown = read((await shell("show", accepted[1].strip(), "--json"))[1])
         return str(shown["reason"]).startswith("waiting for capacity")
 
-    await until(is_told, what="the reason of the wait")
+    await until(is_shown, what="the reason of the wait")
     assert (await shell("rm", accepted[1].strip()))[0] == 0
 
 
@@ -186,7 +186,7 @@ async def test_exit_codes_show_a_script_what_happened(shell: Shell, corral: Runn
     twins = await asyncio.gather(*(shell("create", "twin", *UBUNTU, "--no-wait") for _ in range(2)))
     nowhere = f"http://127.0.0.1:{unused_port()}"
     missing, invalid, usage, two, unreachable, late, no_product = await asyncio.gather(
-        shell("show", "nobody"),
+        shell("show", "missing"),
         shell("create", "bad name", *UBUNTU, "--gpus", "9"),
         shell("create", "x"),
         shell("rm", "twin"),
@@ -196,7 +196,7 @@ async def test_exit_codes_show_a_script_what_happened(shell: Shell, corral: Runn
     )
     help_text = (await run("--help", cwd=tmp_path))[1]
 
-    assert (missing[0], missing[2]) == (4, "corral: there is no instance 'nobody'\n")
+    assert (missing[0], missing[2]) == (4, "corral: there is no instance 'missing'\n")
     assert invalid[0] == 2
     assert "gpuNum: must be" in invalid[2]
     assert usage[0] == 2

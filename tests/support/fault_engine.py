@@ -399,4 +399,4 @@ class _ObedientProber(Prober):
     async def _failure(self, _endpoint: Endpoint, _spec: HealthCheckSpec) -> ProbeFailure | None:
         if self.healthy:
             return None
-        return ProbeFailure(category=FaultCategory.NETWORK_UNREACHABLE, message="nobody answers")
+        return ProbeFailure(category=FaultCategory.NETWORK_UNREACHABLE, message="no response")

@@ -215,7 +215,7 @@ class Histories(RuleBasedStateMachine):
         self._check_bills()
         if self.stale:  # nothing was written since, else
             self.known = self._run(self.engine.all())
-            self._run(self._check_told())
+            self._run(self._check_events())
             self.stale = False
         for instance in self.known:
             self._check_gone(instance)
@@ -234,7 +234,7 @@ class Histories(RuleBasedStateMachine):
             there = [machine.order.name for machine in self.engine.machines(instance_id)]
             assert len(there) <= 1, f"exist at once: {there}"
 
-    async def _check_told(self) -> None:
+    async def _check_events(self) -> None:
         reported = await self.engine.status_changes()
         for instance in self.known:
             self._check_changes(instance, reported[instance.id])
@@ -271,7 +271,7 @@ class Histories(RuleBasedStateMachine):
         self.known = await engine.all()
         for instance in self.known:
             self._judge(instance)
-        await self._check_told()
+        await self._check_events()
         self._check_bills()
         before = await engine.status_changes()
         for instance_id in engine.requested:

@@ -223,15 +223,15 @@ class _Slow:
     """A provider with a slow listing."""
 
     def __init__(self, engine: SteppedEngine, seconds: float) -> None:
-        self._herd, self._cloud, self._seconds = engine, engine.observer.cloud, seconds
+        self._engine, self._cloud, self._seconds = engine, engine.observer.cloud, seconds
         self.began: list[float] = []
         self.ended: list[float] = []
 
     async def instances(self) -> Listing:
-        self.began.append(self._herd.clock.monotonic())
+        self.began.append(self._engine.clock.monotonic())
         found = await self._cloud.instances()
-        self._herd.clock.advance(self._seconds)
-        self.ended.append(self._herd.clock.monotonic())
+        self._engine.clock.advance(self._seconds)
+        self.ended.append(self._engine.clock.monotonic())
         return found
 
     def __getattr__(self, name: str) -> Any:

@@ -54,7 +54,7 @@ async def engine(database: Database, target: DatabaseTarget) -> AsyncGenerator[S
     """A service with something of every kind: an instance that is ready, one that is gone, one on its way."""
     async with stepped_engine(database, target) as engine:
         ready, gone = (
-            await engine.request_create(replace(REQUEST, name="told", webhook_url=RECEIVER)),
+            await engine.request_create(replace(REQUEST, name="announced", webhook_url=RECEIVER)),
             await engine.request_create(),
         )
         await engine.until(ready, Phase.READY)
