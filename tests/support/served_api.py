@@ -1,4 +1,4 @@
-"""The routes of instances, served: everything from the socket to the database, with a shop for a provider."""
+"""The routes of instances, served over HTTP on a real database; the provider has a catalog alone."""
 
 from __future__ import annotations
 
