@@ -1,1 +1,7 @@
-"""The routes, one file per noun; each file offers HANDLERS. `api/app.py` puts them together."""
+"""
+The routes of the API, one file a noun, with the shapes of their bodies where no other room uses them.
+
+Called by `app.py`. Calls the engine, the job queue and the views.
+Rule: every handler declares the role it needs in `opt`, makes one call and returns its result.
+Start with `instances.py`.
+"""
