@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import sys
 import time
@@ -48,7 +49,8 @@ async def test_a_process_paused_while_its_intent_is_committed_sends_nothing(
         async with engine.database.connection() as queue:
             await queue.execute("DELETE FROM corral_pgqueuer")  # the job is the process's
         process = await asyncio.create_subprocess_exec(
-            sys.executable, str(PROCESS), str(target.host), str(target.database), engine.sim.base_url, instance_id
+            *(sys.executable, str(PROCESS), str(target.host), str(target.database), engine.sim.base_url, instance_id),
+            env={**os.environ, "PYTHONPATH": str(PROCESS.parents[1])},  # noqa: TID251  # the interpreter's own
         )
         await until(lambda: _waiter_after_a_listing(engine, connection), what="the intent being written")
         process.send_signal(signal.SIGSTOP)

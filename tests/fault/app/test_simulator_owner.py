@@ -40,9 +40,10 @@ async def test_the_simulator_returns_when_its_owner_was_killed(short_dir: Path) 
 
 async def test_a_simulator_starts_only_when_the_one_of_a_killed_owner_has_ended(short_dir: Path) -> None:
     """It would find its port taken, and the account in use."""
-    directory = short_dir / "simulator"
-    directory.mkdir()
-    simulated = SimulatedProvider(short_dir, SystemClock())
+    data_dir = short_dir / "killed"
+    directory = data_dir / "simulator"
+    directory.mkdir(parents=True)
+    simulated = SimulatedProvider(data_dir, SystemClock())
     with socket.create_server(("127.0.0.1", 0)) as former:
         former.settimeout(5)
         address = f"http://127.0.0.1:{former.getsockname()[1]}"
