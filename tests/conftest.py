@@ -16,7 +16,7 @@ import asyncpg
 import pytest
 import structlog
 from hypothesis import settings as hypothesis_settings
-from support.schedule import Test, scheduled
+from support.suite.schedule import Test, scheduled
 
 from corral.base.clock import SystemClock
 from corral.jobs.pgqueuer_adapter import install

@@ -23,8 +23,8 @@ from playwright.async_api import Browser, Page
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "tests"))
 
-from support.browser import launched, opened_tab  # noqa: E402  # the tests' own harness
-from support.process import Running, serving  # noqa: E402
+from support.http.browser import launched, opened_tab  # noqa: E402  # the tests' own harness
+from support.processes.process import Running, serving  # noqa: E402
 
 from corral.base.clock import SystemClock  # noqa: E402
 from corral.store.server.embedded import EmbeddedServer  # noqa: E402

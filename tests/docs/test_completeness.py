@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 import typer
-from support import pages
+from support.suite import pages
 
 from corral.api.http.errors import STATUS_BY_CLASS, STATUS_BY_CODE
 from corral.api.openapi import errors

@@ -8,7 +8,7 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Final
 
-from support import pages
+from support.suite import pages
 
 CHECKED: Final = (
     "ARCHITECTURE.md", "CONTRIBUTING.md", "Makefile", "README.md", "pyproject.toml",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from support import pages
+from support.suite import pages
 
 
 @pytest.mark.parametrize("page", pages.pages(), ids=str)

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 from prometheus_client.metrics_core import Metric
 from prometheus_client.parser import text_string_to_metric_families
-from support.process import serving
+from support.processes.process import serving
 
 ROOT = Path(__file__).parents[2]
 UNITS = {"counter": "_total", "gauge": "", "histogram": ""}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from support import pages
+from support.suite import pages
 
 PAGES = ["ARCHITECTURE.md", "CONTRIBUTING.md", "README.md", *map(str, sorted(pages.ROOT.glob("docs/*/*.md")))]
 FILE = re.compile(r"`((?:[\w.-]+/)+[\w.*-]*\w(?:/|\.(?:py|md|sql|toml|json|js|sh|html))?)`")

@@ -16,9 +16,9 @@ from typing import Any
 import aiohttp
 import msgspec
 import pytest
-from support import pages
-from support.process import clean_environment
-from support.waiting import until
+from support.clock.waiting import until
+from support.processes.process import clean_environment
+from support.suite import pages
 
 from corral.base.clock import SystemClock
 from corral.webhooks.sign import headers as signed

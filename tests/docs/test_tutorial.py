@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from support import pages
-from support.process import quicken, serving
-from support.waiting import until
+from support.clock.waiting import until
+from support.processes.process import quicken, serving
+from support.suite import pages
 
 PAGE = "docs/tutorial.md"
 

@@ -14,9 +14,9 @@ from typing import Final
 import aiohttp
 import pytest
 import pytest_asyncio
-from support.process import Running, run, serving
-from support.service import Answer, error_of
-from support.waiting import until
+from support.clock.waiting import until
+from support.http.service import Answer, error_of
+from support.processes.process import Running, run, serving
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

@@ -10,8 +10,8 @@ import pytest
 import pytest_asyncio
 from axe_playwright_python.async_playwright import Axe
 from playwright.async_api import Browser, Page, expect
-from support.browser import launched, opened_tab
-from support.process import Running, quicken, run, serving
+from support.http.browser import launched, opened_tab
+from support.processes.process import Running, quicken, run, serving
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(400)]
 

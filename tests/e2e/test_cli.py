@@ -14,9 +14,9 @@ import aiohttp
 import msgspec
 import pytest
 import pytest_asyncio
-from support.process import CORRAL, Running, clean_environment, quicken, run, serving
-from support.servers import unused_port
-from support.waiting import until
+from support.clock.waiting import until
+from support.http.servers import unused_port
+from support.processes.process import CORRAL, Running, clean_environment, quicken, run, serving
 
 GPU = ("--product", "RTX 4090 24GB")
 UBUNTU = (*GPU, "--template", "150020")

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.process import Running, quicken, serving
-from support.waiting import until
+from support.clock.waiting import until
+from support.processes.process import Running, quicken, serving
 
 from novitasim.testing import Simulated, start_simulator
 

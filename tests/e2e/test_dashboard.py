@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 import pytest_asyncio
 from playwright.async_api import Browser, Locator, Page, Route, expect
-from support.browser import OTHER_HOST, Tab, launched, opened_tab
-from support.process import quicken, run, serving
+from support.http.browser import OTHER_HOST, Tab, launched, opened_tab
+from support.processes.process import quicken, run, serving
 
 # The first test may have to install a browser.
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(400)]

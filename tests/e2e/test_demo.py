@@ -8,9 +8,9 @@ import sys
 from pathlib import Path
 
 import aiohttp
-from support.process import clean_environment
-from support.servers import unused_port
-from support.waiting import until
+from support.clock.waiting import until
+from support.http.servers import unused_port
+from support.processes.process import clean_environment
 
 from corral_client import AsyncClient, CorralApiError
 

@@ -9,9 +9,9 @@ from urllib.parse import quote
 
 import msgspec
 import pytest
-from support.process import run, serving
-from support.servers import HttpAnswers, http_answer, unused_port
-from support.servers import serving as answering
+from support.http.servers import HttpAnswers, http_answer, unused_port
+from support.http.servers import serving as answering
+from support.processes.process import run, serving
 
 from corral.app import doctor
 from corral.base.clock import SystemClock

@@ -10,10 +10,10 @@ from typing import Any
 
 import msgspec
 from aiohttp import web
-from support.process import Running, quicken, serving
-from support.servers import serving as listening
-from support.upstream import upstream
-from support.waiting import until
+from support.clock.waiting import until
+from support.http.servers import serving as listening
+from support.processes.process import Running, quicken, serving
+from support.provider.upstream import upstream
 
 REQUEST = {"productName": "RTX 4090 24GB", "templateId": "107672"}
 HANGING = 20

@@ -8,8 +8,8 @@ import socket
 from contextlib import closing
 from pathlib import Path
 
-from support.process import Running, run, serving
-from support.waiting import until
+from support.clock.waiting import until
+from support.processes.process import Running, run, serving
 
 from corral.store.server.cluster_location import locate
 

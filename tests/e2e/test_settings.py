@@ -24,12 +24,12 @@ import pytest_asyncio
 from aiohttp import web
 from prometheus_client.parser import text_string_to_metric_families
 from pydantic import SecretStr
-from support.clocks import SteppedClock
-from support.process import Running, serving
-from support.rate_limit_store import MemoryRateLimitStore
-from support.service import Answer
-from support.upstream import upstream
-from support.waiting import until
+from support.clock.clocks import SteppedClock
+from support.clock.waiting import until
+from support.http.service import Answer
+from support.processes.process import Running, serving
+from support.provider.rate_limit_store import MemoryRateLimitStore
+from support.provider.upstream import upstream
 
 from corral.app.runtime import probe_policy
 from corral.base.clock import SystemClock

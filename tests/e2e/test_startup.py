@@ -6,8 +6,8 @@ import socket
 from pathlib import Path
 
 import pytest
-from support.pooler import pooling
-from support.process import run
+from support.database.pooler import pooling
+from support.processes.process import run
 
 from corral.store.server.target import DatabaseTarget
 

@@ -6,10 +6,10 @@ import asyncio
 import random
 
 import pytest
-from support import servers
 from support.chaos.judges import of_purchases, of_removals, of_returns
 from support.chaos.proxy import Proxy
 from support.chaos.rules import Field, Rule, plan
+from support.http import servers
 
 
 async def nothing(_: Field) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from support import invariants
+from support.histories import invariants
 
 READY: dict[str, Any] = {"id": "a", "status": "ready", "novitaInstanceId": "p", "error": None}
 MACHINE: dict[str, Any] = {"id": "p", "name": "corral-1", "status": "running", "claim": "billed"}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from support.schedule import Test, scheduled
+from support.suite.schedule import Test, scheduled
 
 TESTS = [
     *(Test(f"tests/unit/test_{module}.py::test_{n}") for module in range(20) for n in range(10)),

@@ -1,1 +1,1 @@
-"""What several tests need: doubles of time, and ways to wait for the world without sleeping."""
+"""What several tests need, one room a subject: clocks, databases, providers, HTTP, processes, engines, histories."""

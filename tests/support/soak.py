@@ -35,7 +35,7 @@ from bench.wire import Line
 from corral.base.clock import SystemClock
 from corral.store.server.embedded import EmbeddedServer
 from corral.store.server.target import DatabaseTarget
-from support import invariants
+from support.histories import invariants
 
 CLOCK = SystemClock()
 IN_FLIGHT = 32

@@ -11,8 +11,8 @@ from dataclasses import replace
 
 import aiohttp
 import pytest
-from support.guarding import KEY, Guarding, guarding
-from support.racing import RacingClock
+from support.clock.racing import RacingClock
+from support.provider.guarding import KEY, Guarding, guarding
 
 from corral.base.log import configure_logging
 from corral.cloud.port import Credentials, ProviderCreate

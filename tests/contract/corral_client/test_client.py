@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
-from support.process import Running, clean_environment, quicken, serving
-from support.servers import HttpAnswers, http_answer, unused_port
-from support.servers import serving as answering
-from support.wire import wired
+from support.http.servers import HttpAnswers, http_answer, unused_port
+from support.http.servers import serving as answering
+from support.processes.process import Running, clean_environment, quicken, serving
+from support.provider.wire import wired
 
 import corral_client
 from corral_client import (

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
-from support.process import Running, quicken, serving
+from support.processes.process import Running, quicken, serving
 
 import corral_client
 from corral_client import AsyncClient, Client, client, events, instances, resources, sync, sync_instances

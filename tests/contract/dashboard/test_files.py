@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator
 from html.parser import HTMLParser
 
 import pytest
-from support.service import Service, error_of, serving
+from support.http.service import Service, error_of, serving
 
 from corral.dashboard import files
 from corral.domain.next_steps import NEXT_STEPS

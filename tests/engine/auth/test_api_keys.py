@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from support.clocks import SteppedClock
-from support.waiting import until
+from support.clock.clocks import SteppedClock
+from support.clock.waiting import until
 
 from corral.base.clock import SystemClock
 from corral.base.settings import CacheSettings

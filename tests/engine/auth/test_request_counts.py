@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from support.clocks import SteppedClock
+from support.clock.clocks import SteppedClock
 
 from corral.domain.rate_limit import RateLimit
 from corral.engine.auth.request_counts import SharedRequestCounts

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 
 import structlog
-from support.clocks import SteppedClock
-from support.waiting import until
+from support.clock.clocks import SteppedClock
+from support.clock.waiting import until
 
 from corral.base.supervision import LONG_RUN_SECONDS, MOST_PAUSE_SECONDS, BackgroundTask, supervise
 

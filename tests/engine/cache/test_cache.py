@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 from prometheus_client import CollectorRegistry
-from support.clocks import SteppedClock
+from support.clock.clocks import SteppedClock
 
 from corral.base.settings import CacheSettings
 from corral.cache.cache import Cache

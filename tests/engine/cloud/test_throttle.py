@@ -7,9 +7,9 @@ from collections.abc import Callable
 from typing import TypeVar
 
 import pytest
-from support.clocks import SteppedClock
-from support.rate_limit_store import MemoryRateLimitStore
-from support.waiting import until
+from support.clock.clocks import SteppedClock
+from support.clock.waiting import until
+from support.provider.rate_limit_store import MemoryRateLimitStore
 
 from corral.base.metrics import Metrics
 from corral.cloud.throttle import (

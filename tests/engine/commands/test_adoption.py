@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from support.audit_lines import LINE
-from support.stepped_engine import SteppedEngine
+from support.engines.audit_lines import LINE
+from support.engines.stepped_engine import SteppedEngine
 
 from corral.domain.instance import Instance, InstanceId
 from corral.domain.lifecycle.tables import Phase

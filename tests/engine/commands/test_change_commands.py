@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from support.audit_lines import CONTEXT, LINE
-from support.stepped_engine import SteppedEngine, stepped_engine
+from support.engines.audit_lines import CONTEXT, LINE
+from support.engines.stepped_engine import SteppedEngine, stepped_engine
 
 from corral.domain.errors import GoalRefusedError, NotFoundError
 from corral.domain.instance import InstanceId

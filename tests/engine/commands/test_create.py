@@ -8,9 +8,9 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 import pytest
-from support.audit_lines import CONTEXT, keyed
-from support.command_env import CommandEnv, a_create_request
-from support.waiting import until
+from support.clock.waiting import until
+from support.engines.audit_lines import CONTEXT, keyed
+from support.engines.command_env import CommandEnv, a_create_request
 
 from corral.domain.errors import NotFoundError
 from corral.domain.idempotency import KeyRow

@@ -6,11 +6,11 @@ import asyncio
 from datetime import timedelta
 
 import pytest
-from support.clocks import SteppedClock
-from support.event_env import UP, EventEnv
-from support.outbox import SECRET, outbox, sending, sent
-from support.receiver import Receiver
-from support.waiting import until
+from support.clock.clocks import SteppedClock
+from support.clock.waiting import until
+from support.engines.event_env import UP, EventEnv
+from support.engines.outbox import SECRET, outbox, sending, sent
+from support.http.receiver import Receiver
 
 from corral.base.clock import SystemClock
 from corral.base.metrics import Metrics

@@ -6,9 +6,9 @@ import asyncio
 import random
 
 import pytest
-from support.clocks import SteppedClock
-from support.event_env import UP, EventEnv
-from support.waiting import until
+from support.clock.clocks import SteppedClock
+from support.clock.waiting import until
+from support.engines.event_env import UP, EventEnv
 
 from corral.domain.events import Change
 from corral.domain.instance import Failure

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from support.stepped_engine import SteppedEngine
+from support.engines.stepped_engine import SteppedEngine
 
 from corral.base.metrics import ReconcileEnd
 from corral.domain.events import EventType

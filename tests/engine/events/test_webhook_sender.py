@@ -9,13 +9,13 @@ from datetime import timedelta
 
 import pytest
 from standardwebhooks import Webhook
-from support.audit_lines import LINE
-from support.clocks import SteppedClock
-from support.event_env import UP, EventEnv
-from support.outbox import SECRET, run_out, sending, sent
-from support.receiver import Receiver
-from support.servers import serving
-from support.waiting import until
+from support.clock.clocks import SteppedClock
+from support.clock.waiting import until
+from support.engines.audit_lines import LINE
+from support.engines.event_env import UP, EventEnv
+from support.engines.outbox import SECRET, run_out, sending, sent
+from support.http.receiver import Receiver
+from support.http.servers import serving
 
 from corral.base.clock import SystemClock
 from corral.domain.delivery import Delivery, DeliveryId, DeliveryStatus

@@ -11,10 +11,10 @@ import tracemalloc
 from collections.abc import AsyncGenerator
 
 import pytest
-from support.clocks import SteppedClock
-from support.names import Names
-from support.servers import CERTIFICATE, HttpAnswers, http_answer, serving, unused_port
-from support.waiting import until
+from support.clock.clocks import SteppedClock
+from support.clock.waiting import until
+from support.http.names import Names
+from support.http.servers import CERTIFICATE, HttpAnswers, http_answer, serving, unused_port
 
 from corral.domain.health.checks import HealthCheckSpec, HealthReport, OverallHealth
 from corral.domain.health.network_faults import FaultCategory

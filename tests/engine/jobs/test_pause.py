@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from datetime import timedelta
 
-from support.audit_lines import LINE, line_of
-from support.waiting import until
+from support.clock.waiting import until
+from support.engines.audit_lines import LINE, line_of
 
 from corral.base.clock import SystemClock
 from corral.base.metrics import Metrics

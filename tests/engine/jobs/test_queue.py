@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager
 from datetime import timedelta
 
 import pytest
-from support.audit_lines import LINE
-from support.waiting import until
+from support.clock.waiting import until
+from support.engines.audit_lines import LINE
 
 from corral.base.clock import SystemClock
 from corral.base.metrics import Metrics

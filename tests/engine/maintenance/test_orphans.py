@@ -6,9 +6,9 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from support.audit_lines import LINE
-from support.runtime import settings_of
-from support.stepped_engine import SteppedEngine
+from support.engines.audit_lines import LINE
+from support.engines.runtime import settings_of
+from support.engines.stepped_engine import SteppedEngine
 
 from corral.app.engine import build_engine
 from corral.domain.errors import GoalRefusedError

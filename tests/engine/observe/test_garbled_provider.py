@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from support.distortion import ODD, written
-from support.garbling import Garble, faithfully, garbling
-from support.stepped_engine import SteppedEngine, stepped_engine
+from support.engines.stepped_engine import SteppedEngine, stepped_engine
+from support.provider.distortion import ODD, written
+from support.provider.garbling import Garble, faithfully, garbling
 
 from corral.domain.instance import InstanceId
 from corral.domain.lifecycle.tables import Phase

@@ -10,8 +10,8 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from support.stepped_engine import SteppedEngine, stepped_engine
-from support.waiting import until
+from support.clock.waiting import until
+from support.engines.stepped_engine import SteppedEngine, stepped_engine
 
 from corral.cloud.port import Cloud, Listing
 from corral.domain.lifecycle.tables import Phase

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from support.stepped_engine import SteppedEngine
+from support.engines.stepped_engine import SteppedEngine
 
 from corral.domain.instance import InstanceId
 from corral.domain.lifecycle.tables import Phase

@@ -9,8 +9,8 @@ from collections.abc import Generator
 from typing import Any
 
 import pytest
-from support.clocks import SteppedClock
-from support.waiting import until
+from support.clock.clocks import SteppedClock
+from support.clock.waiting import until
 
 from corral.outbound.resolver import ANSWERS_KEPT, ThreadedResolver
 from corral.webhooks.guard import AddressGuard

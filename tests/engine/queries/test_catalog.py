@@ -6,8 +6,8 @@ import asyncio
 from dataclasses import replace
 
 import pytest
-from support.catalog_provider import RTX_3090, RTX_4090, RTX_4090_HF, TEMPLATE, CatalogProvider
-from support.clocks import SteppedClock
+from support.clock.clocks import SteppedClock
+from support.provider.catalog_provider import RTX_3090, RTX_4090, RTX_4090_HF, TEMPLATE, CatalogProvider
 
 from corral.base.settings import CacheSettings
 from corral.cache.registry import CacheName, CacheRegistry

@@ -6,9 +6,9 @@ from collections.abc import AsyncGenerator
 from dataclasses import replace
 
 import pytest
-from support.engine_steps import REQUEST
-from support.fleets import a_fleet
-from support.stepped_engine import SteppedEngine, stepped_engine
+from support.engines.engine_steps import REQUEST
+from support.engines.fleets import a_fleet
+from support.engines.stepped_engine import SteppedEngine, stepped_engine
 
 from corral.cloud.rate_limiter import RateLimiter, RateLimiterState, encoded
 from corral.domain.lifecycle.tables import Phase

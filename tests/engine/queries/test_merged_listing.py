@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from pydantic import SecretStr
-from support.describer import a_describer
-from support.rate_limit_store import MemoryRateLimitStore
-from support.waiting import until
+from support.clock.waiting import until
+from support.engines.describer import a_describer
+from support.provider.rate_limit_store import MemoryRateLimitStore
 
 from corral.base.clock import SystemClock
 from corral.base.metrics import Metrics

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from support.backups import OURS, ready, restore, rows
-from support.stepped_engine import SteppedEngine, stepped_engine
+from support.database.backups import OURS, ready, restore, rows
+from support.engines.stepped_engine import SteppedEngine, stepped_engine
 
 from corral.domain.instance import InstanceId
 from corral.domain.lifecycle.tables import Phase

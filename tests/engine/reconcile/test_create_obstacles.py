@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from support.engine_steps import REQUEST
-from support.stepped_engine import SteppedEngine, stepped_engine
+from support.engines.engine_steps import REQUEST
+from support.engines.stepped_engine import SteppedEngine, stepped_engine
 
 from corral.domain.instance import Instance, InstanceId
 from corral.domain.lifecycle.tables import Phase

@@ -7,8 +7,8 @@ from datetime import timedelta
 
 import msgspec
 import pytest
-from support.engine_steps import REQUEST
-from support.stepped_engine import SteppedEngine, stepped_engine
+from support.engines.engine_steps import REQUEST
+from support.engines.stepped_engine import SteppedEngine, stepped_engine
 
 from corral.domain.lifecycle.creation import reason
 from corral.domain.lifecycle.policy import Policy

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
-from support.stepped_engine import SteppedEngine
+from support.engines.stepped_engine import SteppedEngine
 
 from corral.domain.errors import IllegalTransitionError
 from corral.domain.instance import Instance

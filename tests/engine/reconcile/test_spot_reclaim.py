@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from support.stepped_engine import SteppedEngine, stepped_engine
+from support.engines.stepped_engine import SteppedEngine, stepped_engine
 
 from corral.domain.instance import InstanceId
 from corral.domain.lifecycle.tables import Phase

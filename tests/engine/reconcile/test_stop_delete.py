@@ -6,8 +6,8 @@ import asyncio
 import itertools
 
 import pytest
-from support.stepped_engine import SteppedEngine, stepped_engine
-from support.waiting import until
+from support.clock.waiting import until
+from support.engines.stepped_engine import SteppedEngine, stepped_engine
 
 from corral.domain.instance import InstanceId
 from corral.domain.lifecycle.release import reason, shown_failure

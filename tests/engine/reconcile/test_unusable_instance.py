@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from support.engine_steps import REQUEST
-from support.stepped_engine import SteppedEngine, stepped_engine
+from support.engines.engine_steps import REQUEST
+from support.engines.stepped_engine import SteppedEngine, stepped_engine
 
 from corral.domain.instance import InstanceId
 from corral.domain.lifecycle.commands import CommandOptions

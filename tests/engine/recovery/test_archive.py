@@ -10,9 +10,9 @@ from typing import Any
 
 import asyncpg
 import pytest
-from support.archives import another, content, exported, imported
-from support.engine_steps import REQUEST
-from support.stepped_engine import SteppedEngine, stepped_engine
+from support.database.archives import another, content, exported, imported
+from support.engines.engine_steps import REQUEST
+from support.engines.stepped_engine import SteppedEngine, stepped_engine
 
 from corral.domain.access import Access
 from corral.domain.errors import GoalRefusedError, MalformedError

@@ -6,8 +6,8 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
 import pytest
-from support.archives import another, exported, imported
-from support.stepped_engine import stepped_engine
+from support.database.archives import another, exported, imported
+from support.engines.stepped_engine import stepped_engine
 
 from corral.domain.lifecycle.policy import Policy
 from corral.engine.reconcile.create_gate import CreateGate

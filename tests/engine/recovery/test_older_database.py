@@ -9,9 +9,9 @@ from contextlib import asynccontextmanager
 import asyncpg
 import pytest
 from conftest import TEMPLATE
-from support.archives import another, exported, imported
-from support.backups import OURS, ready, restore, rows
-from support.stepped_engine import SteppedEngine, stepped_engine
+from support.database.archives import another, exported, imported
+from support.database.backups import OURS, ready, restore, rows
+from support.engines.stepped_engine import SteppedEngine, stepped_engine
 
 from corral.domain.lifecycle.policy import Policy
 from corral.domain.lifecycle.tables import Phase

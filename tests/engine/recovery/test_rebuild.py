@@ -8,9 +8,9 @@ from dataclasses import replace
 
 import pytest
 from pydantic import SecretStr
-from support.archives import another
-from support.engine_steps import REQUEST
-from support.stepped_engine import SteppedEngine, stepped_engine
+from support.database.archives import another
+from support.engines.engine_steps import REQUEST
+from support.engines.stepped_engine import SteppedEngine, stepped_engine
 
 from corral.app.engine import build_engine
 from corral.cloud.novita.client import NovitaCloud

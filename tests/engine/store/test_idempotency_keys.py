@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from datetime import UTC, datetime, timedelta
 
-from support.clocks import SteppedClock
+from support.clock.clocks import SteppedClock
 
 from corral.domain.idempotency import KeyRow, StoredResponse
 from corral.engine.commands.idempotent import IdempotencyKeys

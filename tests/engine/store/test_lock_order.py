@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Sequence
 
 import asyncpg
-from support.stepped_engine import stepped_engine
-from support.waiting import until
+from support.clock.waiting import until
+from support.engines.stepped_engine import stepped_engine
 
 from corral.domain.instance import Instance, InstanceId
 from corral.store.server.target import DatabaseTarget

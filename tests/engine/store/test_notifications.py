@@ -7,9 +7,9 @@ from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
 
 import pytest
-from support.clocks import SteppedClock
-from support.event_env import EventEnv
-from support.waiting import until
+from support.clock.clocks import SteppedClock
+from support.clock.waiting import until
+from support.engines.event_env import EventEnv
 
 from corral.base.settings import CacheSettings
 from corral.cache.registry import CacheName, CacheRegistry

@@ -11,7 +11,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 import asyncpg
 import pytest
-from support.pooler import cut, pooling
+from support.database.pooler import cut, pooling
 
 from corral.domain.errors import SettingsError, StoreUnavailableError
 from corral.store.server.server_check import check_server

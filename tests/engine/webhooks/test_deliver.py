@@ -11,9 +11,9 @@ from datetime import timedelta
 
 import pytest
 from standardwebhooks import Webhook
-from support.clocks import SteppedClock
-from support.names import Names
-from support.servers import CERTIFICATE, HttpAnswers, http_answer, serving, unused_port
+from support.clock.clocks import SteppedClock
+from support.http.names import Names
+from support.http.servers import CERTIFICATE, HttpAnswers, http_answer, serving, unused_port
 
 from corral.base.clock import Clock, SystemClock
 from corral.webhooks.deliver import Attempt, Sender

@@ -7,9 +7,9 @@ import socket
 
 import aiohttp
 import pytest
-from support.clocks import SteppedClock
-from support.names import Names, SilentNames
-from support.servers import HttpAnswers, http_answer, serving
+from support.clock.clocks import SteppedClock
+from support.http.names import Names, SilentNames
+from support.http.servers import HttpAnswers, http_answer, serving
 
 from corral.base.network_errors import AddressRefusedError
 from corral.webhooks.guard import LOOKUP_MEMORY_SECONDS, AddressGuard

@@ -7,8 +7,8 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from support.process import Running, quicken, serving
-from support.waiting import until
+from support.clock.waiting import until
+from support.processes.process import Running, quicken, serving
 
 HANDLES = "256"
 CROWD = 400

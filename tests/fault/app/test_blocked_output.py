@@ -10,8 +10,8 @@ from functools import partial
 from pathlib import Path
 
 import aiohttp
-from support.process import CORRAL, clean_environment
-from support.waiting import until
+from support.clock.waiting import until
+from support.processes.process import CORRAL, clean_environment
 
 from corral.base.log_writer import QueuedWriter
 

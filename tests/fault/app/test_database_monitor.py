@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from support.audit_lines import LINE
-from support.waiting import until
+from support.clock.waiting import until
+from support.engines.audit_lines import LINE
 
 from corral.api.http.process_health import ProcessHealth
 from corral.app.process import DependencyMonitor

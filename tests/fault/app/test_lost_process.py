@@ -14,9 +14,9 @@ from pathlib import Path
 from uuid import uuid4
 
 import pytest
-from support.cutting import cable
-from support.patience import SHORT
-from support.waiting import until
+from support.clock.waiting import until
+from support.database.cutting import cable
+from support.processes.patience import SHORT
 
 from corral.base.clock import SystemClock
 from corral.base.metrics import Metrics
@@ -32,7 +32,7 @@ from corral.store.session.database import Database
 from corral.store.session.leadership import Leadership
 from corral.store.session.presence import Presence, PresenceTimeouts
 
-MEMBER = Path(__file__).parents[2] / "support" / "member_process.py"
+MEMBER = Path(__file__).parents[2] / "support" / "processes" / "member_process.py"
 INSTANCE = InstanceId("inst_held")
 
 
@@ -46,7 +46,7 @@ async def member(target: DatabaseTarget, *python: str) -> AsyncGenerator[asyncio
         str(target.database),
         INSTANCE,
         stdout=asyncio.subprocess.PIPE,
-        env={**os.environ, "PYTHONPATH": str(MEMBER.parents[1])},  # noqa: TID251  # the interpreter's own
+        env={**os.environ, "PYTHONPATH": str(MEMBER.parents[2])},  # noqa: TID251  # the interpreter's own
     )
     try:
         await _prints(process, "leading")

@@ -12,15 +12,15 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import asyncpg
-from support.create_process import LONGEST_CREATE_SECONDS
-from support.stepped_engine import SteppedEngine, stepped_engine
-from support.waiting import until
+from support.clock.waiting import until
+from support.engines.stepped_engine import SteppedEngine, stepped_engine
+from support.processes.create_process import LONGEST_CREATE_SECONDS
 
 from corral.domain.lifecycle.tables import Phase
 from corral.store.server.target import DatabaseTarget
 from corral.store.session.database import Database
 
-PROCESS = Path(__file__).parents[2] / "support" / "create_process.py"
+PROCESS = Path(__file__).parents[2] / "support" / "processes" / "create_process.py"
 SLOW_INTENT = """
 CREATE FUNCTION wait_for_test() RETURNS trigger LANGUAGE plpgsql AS
 $$ BEGIN PERFORM pg_advisory_xact_lock(42); RETURN NEW; END $$;
@@ -50,7 +50,7 @@ async def test_a_process_paused_while_its_intent_is_committed_sends_nothing(
             await queue.execute("DELETE FROM corral_pgqueuer")  # the job is the process's
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, str(PROCESS), str(target.host), str(target.database), engine.sim.base_url, instance_id),
-            env={**os.environ, "PYTHONPATH": str(PROCESS.parents[1])},  # noqa: TID251  # the interpreter's own
+            env={**os.environ, "PYTHONPATH": str(PROCESS.parents[2])},  # noqa: TID251  # the interpreter's own
         )
         await until(lambda: _waiter_after_a_listing(engine, connection), what="the intent being written")
         process.send_signal(signal.SIGSTOP)

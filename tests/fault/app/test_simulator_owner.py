@@ -8,8 +8,8 @@ import socket
 from pathlib import Path
 
 import pytest
-from support.process import Running, serving
-from support.waiting import until
+from support.clock.waiting import until
+from support.processes.process import Running, serving
 
 from corral.base.clock import SystemClock
 from corral.base.configuration import load

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from support.process import quicken, serving
-from support.waiting import until
+from support.clock.waiting import until
+from support.processes.process import quicken, serving
 
 from corral.store.server.target import DatabaseTarget
 

@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import asyncpg
-from support.process import Running, quicken, serving
-from support.waiting import until
+from support.clock.waiting import until
+from support.processes.process import Running, quicken, serving
 
 import corral
 from corral.store.server.target import DatabaseTarget

@@ -8,9 +8,9 @@ from contextlib import asynccontextmanager
 import pytest
 from aiohttp import web
 from pydantic import SecretStr
-from support.racing import RacingClock
-from support.rate_limit_store import MemoryRateLimitStore
-from support.upstream import Answering, answering, never, upstream
+from support.clock.racing import RacingClock
+from support.provider.rate_limit_store import MemoryRateLimitStore
+from support.provider.upstream import Answering, answering, never, upstream
 
 from corral.base.metrics import Metrics
 from corral.base.settings import ProviderSettings

@@ -8,11 +8,11 @@ from contextlib import asynccontextmanager
 
 import pytest
 from aiohttp import web
-from support.clocks import SteppedClock
-from support.guarding import Guarding, guarding
-from support.racing import RacingClock
-from support.upstream import answering, never, upstream
-from support.waiting import until
+from support.clock.clocks import SteppedClock
+from support.clock.racing import RacingClock
+from support.clock.waiting import until
+from support.provider.guarding import Guarding, guarding
+from support.provider.upstream import answering, never, upstream
 
 from corral.cloud.breaker import BreakerState
 from corral.domain.errors import (

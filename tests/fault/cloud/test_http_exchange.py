@@ -14,8 +14,8 @@ import msgspec
 import pytest
 from aiohttp import web
 from pydantic import SecretStr
-from support.clocks import SteppedClock
-from support.upstream import Answering, answering, never, upstream
+from support.clock.clocks import SteppedClock
+from support.provider.upstream import Answering, answering, never, upstream
 
 from corral import __version__
 from corral.base.log import configure_logging

@@ -6,9 +6,9 @@ import contextlib
 from collections.abc import AsyncGenerator
 
 import pytest
-from support.audit_lines import CONTEXT
-from support.fault_engine import FaultEngine, FaultEnvironment
-from support.script import Killed, Mishap
+from support.engines.audit_lines import CONTEXT
+from support.engines.fault_engine import FaultEngine, FaultEnvironment
+from support.histories.script import Killed, Mishap
 
 from corral.domain.errors import StoreUnavailableError
 from corral.domain.lifecycle.commands import CommandOptions

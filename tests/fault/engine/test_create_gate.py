@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-from support.clocks import SteppedClock
+from support.clock.clocks import SteppedClock
 
 from corral.app.database_setup import migrate_database
 from corral.base.clock import SystemClock

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 
 import pytest
-from support.fault_engine import FaultEngine, FaultEnvironment
-from support.script import OF_COMMITS, Mishap
+from support.engines.fault_engine import FaultEngine, FaultEnvironment
+from support.histories.script import OF_COMMITS, Mishap
 
 from corral.domain.instance import InstanceId
 from corral.domain.lifecycle.tables import Phase

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 
 import pytest
-from support.fault_engine import FaultEngine, FaultEnvironment
-from support.script import Mishap
-from support.steps import Flow, every_step_fails_once, every_step_runs_twice
+from support.engines.fault_engine import FaultEngine, FaultEnvironment
+from support.histories.script import Mishap
+from support.histories.steps import Flow, every_step_fails_once, every_step_runs_twice
 
 from corral.domain.operation import OperationKind
 from corral.store.server.target import DatabaseTarget

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
-from support.process import CORRAL, Running, clean_environment, quicken, run, serving
-from support.waiting import until
+from support.clock.waiting import until
+from support.processes.process import CORRAL, Running, clean_environment, quicken, run, serving
 
 from corral.store.server.cluster_location import locate
 from novitasim.testing import PLAIN

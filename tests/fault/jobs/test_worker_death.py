@@ -7,14 +7,14 @@ import signal
 import sys
 from pathlib import Path
 
-from support.waiting import until
+from support.clock.waiting import until
 
 from corral.jobs.queue import JobQueue, JobStatus, NewJob
 from corral.jobs.registry import JobRun, JobType, Registry
 from corral.store.server.target import DatabaseTarget
 from corral.store.session.database import Database
 
-WORKER = Path(__file__).parents[2] / "support" / "worker_process.py"
+WORKER = Path(__file__).parents[2] / "support" / "processes" / "worker_process.py"
 
 
 async def test_jobs_of_a_killed_worker_end_on_another_and_no_deed_is_done_twice(

@@ -9,7 +9,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from support.waiting import until
+from support.clock.waiting import until
 
 from corral.base.clock import SystemClock
 from corral.base.metrics import Metrics

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import asyncpg
 import pytest
-from support.waiting import until
+from support.clock.waiting import until
 
 from corral.base.clock import SystemClock
 from corral.domain.errors import SettingsError, StoreUnavailableError

@@ -10,8 +10,8 @@ from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from support.process import Running, serving
-from support.waiting import until
+from support.clock.waiting import until
+from support.processes.process import Running, serving
 
 from corral.store.server.cluster_location import locate
 

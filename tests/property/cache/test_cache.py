@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
-from support.clocks import SteppedClock
+from support.clock.clocks import SteppedClock
 
 from corral.cache.cache import Cache
 

@@ -19,10 +19,10 @@ from aiohttp import web
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import SecretStr
-from support.clocks import SteppedClock
-from support.distortion import ODD, distorted, written
+from support.clock.clocks import SteppedClock
 from support.fuzz.laws import flaws
-from support.upstream import upstream
+from support.provider.distortion import ODD, distorted, written
+from support.provider.upstream import upstream
 
 from corral.cloud.novita.client import NovitaCloud
 from corral.cloud.novita.http import HttpExchange

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 from hypothesis import given
 from hypothesis import strategies as st
-from support.sightings import shown
+from support.provider.sightings import shown
 
 from corral.domain.instance import (
     CreateAttempt,

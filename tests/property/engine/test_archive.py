@@ -12,9 +12,9 @@ import pytest
 import uvloop
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.archives import another, content, exported, imported
-from support.engine_steps import REQUEST
-from support.fault_engine import FaultEngine, FaultEnvironment
+from support.database.archives import another, content, exported, imported
+from support.engines.engine_steps import REQUEST
+from support.engines.fault_engine import FaultEngine, FaultEnvironment
 
 from corral.domain.operation import OperationKind
 from corral.store.server.target import DatabaseTarget

@@ -18,8 +18,8 @@ import pytest
 import uvloop
 from conftest import TEMPLATE
 from hypothesis import settings
-from support.fault_engine import FaultEnvironment
-from support.histories import Stage, play
+from support.engines.fault_engine import FaultEnvironment
+from support.histories.histories import Stage, play
 
 from corral.cloud.novita.client import NovitaCloud
 from corral.cloud.port import BeforeSend, ProviderCreate

@@ -20,9 +20,9 @@ import uvloop
 from conftest import TEMPLATE
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from support.audit_lines import LINE
-from support.fault_engine import FaultEngine, FaultEnvironment
-from support.runtime import settings_of
+from support.engines.audit_lines import LINE
+from support.engines.fault_engine import FaultEngine, FaultEnvironment
+from support.engines.runtime import settings_of
 
 from corral.app.engine import build_engine
 from corral.cloud.exchange import Call

@@ -19,8 +19,8 @@ from corral.store.server.target import DatabaseTarget
 from support.chaos.process import Process
 from support.chaos.proxy import Proxy
 from support.chaos.receivers import Receiver
-from support.process import clean_environment
-from support.servers import unused_port
+from support.http.servers import unused_port
+from support.processes.process import clean_environment
 
 APIS, WORKERS = 2, 3
 CLOCK = SystemClock()

@@ -6,11 +6,11 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from support import invariants
 from support.chaos.http import Http
 from support.chaos.installation import CLOCK
 from support.chaos.rules import Field
 from support.chaos.users import SILENT
+from support.histories import invariants
 
 OURS = r"corral-[0-9a-f]{6}-(inst-[0-9a-z]+)-\d+"
 """The name of a machine; the group is the instance it was bought for."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from support.chaos.proxy import Proxy
-from support.process import CORRAL
+from support.processes.process import CORRAL
 
 
 @dataclass(kw_only=True)

@@ -9,7 +9,7 @@ from contextlib import AsyncExitStack
 import msgspec
 from aiohttp import web
 
-from support.servers import unused_port
+from support.http.servers import unused_port
 
 FAILS = 0.1
 """Share of deliveries that the ordinary receiver answers with 503 during the attack."""

@@ -10,15 +10,16 @@ from pathlib import Path
 
 import aiohttp
 
-from support import invariants
-from support.chaos import harm_database, harm_outside, harm_processes, judges
-from support.chaos.harm_restore import restore
+from support.chaos import judges
+from support.chaos.harm import database, outside, processes
+from support.chaos.harm.restore import restore
 from support.chaos.http import TIMEOUT, Http
 from support.chaos.installation import CLOCK, Installation, until
 from support.chaos.receivers import Receiver
 from support.chaos.report import Report
 from support.chaos.rules import Field, Rule, strike_all
 from support.chaos.users import USERS, Asked, StreamReader, Users
+from support.histories import invariants
 
 QUIET_SECONDS = 300.0
 """How long it may take to come to rest: a lost create takes the settle minute, a webhook up to three retries."""
@@ -26,16 +27,16 @@ QUIET_SECONDS = 300.0
 RULES = {
     rule.name: rule
     for rule in (
-        Rule(name="kill", chance=0.7, strike=harm_processes.kill),
-        Rule(name="freeze", chance=0.15, strike=harm_processes.freeze),
-        Rule(name="cut_database", chance=0.08, strike=harm_processes.cut_database),
-        Rule(name="cut_provider", chance=0.08, strike=harm_processes.cut_provider),
-        Rule(name="restart_database", chance=0.05, strike=harm_database.restart),
-        Rule(name="freeze_database", chance=0.04, strike=harm_database.freeze),
-        Rule(name="read_only", chance=0.05, strike=harm_database.read_only),
-        Rule(name="cancel_statements", chance=0.1, strike=harm_database.cancel_statements),
-        Rule(name="lie", chance=0.06, strike=harm_outside.lie),
-        Rule(name="hang_receiver", chance=0.06, strike=harm_outside.hang_receiver),
+        Rule(name="kill", chance=0.7, strike=processes.kill),
+        Rule(name="freeze", chance=0.15, strike=processes.freeze),
+        Rule(name="cut_database", chance=0.08, strike=processes.cut_database),
+        Rule(name="cut_provider", chance=0.08, strike=processes.cut_provider),
+        Rule(name="restart_database", chance=0.05, strike=database.restart),
+        Rule(name="freeze_database", chance=0.04, strike=database.freeze),
+        Rule(name="read_only", chance=0.05, strike=database.read_only),
+        Rule(name="cancel_statements", chance=0.1, strike=database.cancel_statements),
+        Rule(name="lie", chance=0.06, strike=outside.lie),
+        Rule(name="hang_receiver", chance=0.06, strike=outside.hang_receiver),
         Rule(name="restore", chance=0.02, strike=restore),
     )
 }
@@ -66,7 +67,7 @@ async def _is_ready(field: Field) -> bool:
 
 async def _attack(field: Field, rules: Sequence[Rule], seconds: float) -> None:
     http, receiver = field.http, field.installation.receiver
-    await harm_outside.set_faults(field)
+    await outside.set_faults(field)
     users = Users(http, field.asked, field.report, receiver.silent_url)
     stream = StreamReader(http, field.asked)
     background = [

@@ -10,7 +10,7 @@ import aiohttp
 from support.chaos.http import Answer, Http
 from support.chaos.installation import CLOCK
 from support.chaos.report import Report
-from support.invariants import ANY
+from support.histories.invariants import ANY
 
 USERS = 6
 MOST_ALIVE = 60

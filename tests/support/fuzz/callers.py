@@ -25,10 +25,10 @@ from corral.domain.requests.create import CreateDefaults
 from corral.outbound.addresses import is_public
 from corral.webhooks.deliver import _retry_after
 from corral.webhooks.guard import AddressGuard
-from support.clocks import SteppedClock
+from support.clock.clocks import SteppedClock
 from support.fuzz.laws import hidden, is_reported_well, keeps
 from support.fuzz.target import headed
-from support.names import Names
+from support.http.names import Names
 
 _RUNNER: Final = asyncio.Runner()
 _CLOCK: Final = SteppedClock()

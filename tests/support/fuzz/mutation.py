@@ -12,7 +12,7 @@ import random
 from collections.abc import Callable
 from typing import Final
 
-from support.distortion import ODD, part, paths, put, written
+from support.provider.distortion import ODD, part, paths, put, written
 
 MOST_BYTES: Final = 16 * 1024
 _ODD_BYTES: Final = (

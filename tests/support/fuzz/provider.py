@@ -35,7 +35,7 @@ from corral.domain.placement.catalog import (
     TemplateTool,
 )
 from corral.health.target import http_url, tcp_place
-from support.clocks import SteppedClock
+from support.clock.clocks import SteppedClock
 from support.fuzz.laws import hidden, is_reported_well, keeps
 from support.fuzz.target import headed, status_in
 

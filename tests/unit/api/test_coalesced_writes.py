@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from support.waiting import until
+from support.clock.waiting import until
 
 from corral.api.http.coalesced_writes import CoalescedWrites
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from support.known import FRESH, NOW
+from support.engines.known import FRESH, NOW
 
 from corral.domain.events import Change, EventType, Progress, event_drafts, event_of
 from corral.domain.instance import Failure, OperationId

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime
 
-from support.known import FRESH, NOW
+from support.engines.known import FRESH, NOW
 
 from corral.domain.instance import Instance, Observation, ProviderId
 from corral.domain.lifecycle.policy import Policy

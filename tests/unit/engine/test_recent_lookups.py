@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 
-from support.clocks import SteppedClock
-from support.known import FRESH as REQUESTED
-from support.known import NOW
-from support.sightings import shown
+from support.clock.clocks import SteppedClock
+from support.engines.known import FRESH as REQUESTED
+from support.engines.known import NOW
+from support.provider.sightings import shown
 
 from corral.domain.instance import ProviderId
 from corral.domain.lifecycle.tables import Phase

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
-from support.clocks import SteppedClock
+from support.clock.clocks import SteppedClock
 
 from corral.domain.errors import CloudTransientError, StaleError
 from corral.engine.reconcile.send_check import SendCheck

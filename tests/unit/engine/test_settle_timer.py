@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 
-from support.clocks import SteppedClock
-from support.known import FRESH, NOW
+from support.clock.clocks import SteppedClock
+from support.engines.known import FRESH, NOW
 
 from corral.domain.instance import CreateAttempt, InstanceId
 from corral.domain.lifecycle.policy import Policy

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
-from support.known import FRESH, NOW
+from support.engines.known import FRESH, NOW
 
 from corral.domain.instance import (
     CreateAttempt,

@@ -8,9 +8,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from support import pages
-from support.pages import Lesson
-from support.servers import CERTIFICATE
+from support.http.servers import CERTIFICATE
+from support.suite import pages
+from support.suite.pages import Lesson
 
 SPACED = Path("/home/a b/corral/.venv/bin/corral")
 UV = Path(sys.executable).with_name("uv")

@@ -7,8 +7,8 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, cast
 
-from support.clocks import SteppedClock
-from support.known import FRESH, NOW
+from support.clock.clocks import SteppedClock
+from support.engines.known import FRESH, NOW
 
 from corral.domain.instance import Observation, ProviderId
 from corral.domain.lifecycle.policy import Policy

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from support.clocks import SteppedClock
+from support.clock.clocks import SteppedClock
 
 from corral.webhooks.guard import AddressGuard
 

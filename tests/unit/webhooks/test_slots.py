@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from contextlib import AsyncExitStack
 
 import pytest
-from support.clocks import SteppedClock
+from support.clock.clocks import SteppedClock
 
 from corral.webhooks.slots import (
     BUSY_PAUSE,

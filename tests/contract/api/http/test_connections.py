@@ -11,8 +11,8 @@ from functools import partial
 from typing import Any
 
 import pytest
-from support.service import Service, serving
-from support.waiting import until
+from support.clock.waiting import until
+from support.http.service import Service, serving
 
 from corral.api.http.limits import Limits
 from corral.api.http.server import HttpServer, listen

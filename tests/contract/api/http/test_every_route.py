@@ -7,9 +7,9 @@ import io
 from collections.abc import AsyncGenerator
 
 import pytest
-from support.served_api import opened
-from support.service import Service, error_of, serving
-from support.waiting import until
+from support.clock.waiting import until
+from support.http.served_api import opened
+from support.http.service import Service, error_of, serving
 
 from corral.api.http.limits import Limits
 from corral.jobs.queue import NewJob

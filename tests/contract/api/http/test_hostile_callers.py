@@ -12,9 +12,9 @@ from urllib.parse import quote, quote_from_bytes
 import msgspec
 import pytest
 import structlog
-from support.served_api import CREATE_BODY, ServedApi, opened
-from support.service import Answer, Service, serving
-from support.waiting import until
+from support.clock.waiting import until
+from support.http.served_api import CREATE_BODY, ServedApi, opened
+from support.http.service import Answer, Service, serving
 
 from corral.api.http.limits import Limits
 from corral.store.session.database import Database

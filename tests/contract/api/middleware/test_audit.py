@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 import structlog
-from support.clocks import SteppedClock
-from support.served_api import CREATE_BODY
-from support.served_api import opened as opened_front
-from support.service import Service, serving
+from support.clock.clocks import SteppedClock
+from support.http.served_api import CREATE_BODY
+from support.http.served_api import opened as opened_front
+from support.http.service import Service, serving
 
 from corral.base.clock import SystemClock
 from corral.base.configuration import load

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from support.clocks import SteppedClock
-from support.event_env import EventEnv
-from support.outbox import outbox
-from support.served_api_with_provider import ServedApiWithProvider, staged
-from support.service import Answer, serving
+from support.clock.clocks import SteppedClock
+from support.engines.event_env import EventEnv
+from support.engines.outbox import outbox
+from support.http.served_api_with_provider import ServedApiWithProvider, staged
+from support.http.service import Answer, serving
 
 from corral.domain.lifecycle.tables import Phase
 from corral.domain.observation.sighting import Sighting

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 
 import pytest
-from support.served_api import CREATE_BODY
-from support.served_api import opened as opened_front
-from support.service import Service, error_of, serving
+from support.http.served_api import CREATE_BODY
+from support.http.served_api import opened as opened_front
+from support.http.service import Service, error_of, serving
 
 from corral.api.http.context import Identity
 from corral.api.middleware.auth import check

@@ -8,9 +8,9 @@ import re
 import structlog
 from structlog.contextvars import merge_contextvars
 from structlog.testing import capture_logs
-from support.served_api import CREATE_BODY, opened
-from support.stepped_engine import stepped_engine
-from support.waiting import until
+from support.clock.waiting import until
+from support.engines.stepped_engine import stepped_engine
+from support.http.served_api import CREATE_BODY, opened
 
 from corral.base.clock import SystemClock
 from corral.base.log import log

@@ -7,9 +7,9 @@ from collections.abc import AsyncGenerator
 from datetime import UTC, datetime
 
 import pytest
-from support.served_api import CREATE_BODY, ServedApi, opened
-from support.service import Answer, error_of
-from support.waiting import until
+from support.clock.waiting import until
+from support.http.served_api import CREATE_BODY, ServedApi, opened
+from support.http.service import Answer, error_of
 
 from corral.api.http.limits import Limits
 from corral.domain.errors import CircuitOpenError

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from litestar import get, post
 from litestar.handlers import HTTPRouteHandler
 from litestar.params import FromPath
-from support.clocks import SteppedClock
-from support.service import Service, error_of, serving
+from support.clock.clocks import SteppedClock
+from support.http.service import Service, error_of, serving
 
 from corral.api.middleware.auth import OPERATOR, VIEWER
 from corral.api.middleware.response_cache import KEPT_SECONDS, MOST_BYTES, CachedResponse, ResponseCache

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from support.served_api import ServedApi, opened
+from support.http.served_api import ServedApi, opened
 
 from corral.api.openapi.document import operations
 from corral.store.session.database import Database

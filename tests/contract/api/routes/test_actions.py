@@ -8,8 +8,8 @@ from collections.abc import AsyncGenerator
 from typing import Any
 
 import pytest
-from support.served_api import ServedApi, opened
-from support.service import Answer, error_of
+from support.http.served_api import ServedApi, opened
+from support.http.service import Answer, error_of
 
 from corral.domain.instance import ProviderId
 from corral.domain.lifecycle.tables import Goal, Phase

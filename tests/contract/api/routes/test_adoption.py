@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import AsyncGenerator
 
 import pytest
-from support.runtime import INSTALLATION
-from support.served_api_with_provider import HONG_KONG, ServedApiWithProvider, staged
-from support.service import Answer, error_of
+from support.engines.runtime import INSTALLATION
+from support.http.served_api_with_provider import HONG_KONG, ServedApiWithProvider, staged
+from support.http.service import Answer, error_of
 
 from corral.domain.instance import InstanceId
 from corral.domain.lifecycle.tables import Goal

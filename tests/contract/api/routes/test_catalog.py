@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from urllib.parse import quote
 
 import pytest
-from support.catalog_provider import RTX_4090, CatalogProvider
-from support.clocks import SteppedClock
-from support.service import Service, error_of, serving
-from support.waiting import until
+from support.clock.clocks import SteppedClock
+from support.clock.waiting import until
+from support.http.service import Service, error_of, serving
+from support.provider.catalog_provider import RTX_4090, CatalogProvider
 
 from corral.cache.registry import CacheName, CacheRegistry
 from corral.domain.errors import CircuitOpenError

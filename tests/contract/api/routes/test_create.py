@@ -9,8 +9,8 @@ from typing import Any, Final
 
 import msgspec
 import pytest
-from support.served_api import CREATE_BODY, ServedApi, opened
-from support.service import Answer, Service
+from support.http.served_api import CREATE_BODY, ServedApi, opened
+from support.http.service import Answer, Service
 
 from corral.base.clock import SystemClock
 from corral.domain.access import Access

@@ -8,13 +8,13 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 
 import pytest
-from support.clocks import SteppedClock
-from support.event_env import UP, EventEnv
-from support.listener import listening
-from support.outbox import outbox, sending, sent
-from support.receiver import Receiver
-from support.service import Service, error_of, serving
-from support.waiting import until
+from support.clock.clocks import SteppedClock
+from support.clock.waiting import until
+from support.engines.event_env import UP, EventEnv
+from support.engines.outbox import outbox, sending, sent
+from support.http.listener import listening
+from support.http.receiver import Receiver
+from support.http.service import Service, error_of, serving
 
 from corral.base.clock import SystemClock
 from corral.base.metrics import Metrics

@@ -8,10 +8,10 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from support.clocks import SteppedClock
-from support.guarding import guarding
-from support.served_api import CREATE_BODY, ServedApi, opened
-from support.service import error_of
+from support.clock.clocks import SteppedClock
+from support.http.served_api import CREATE_BODY, ServedApi, opened
+from support.http.service import error_of
+from support.provider.guarding import guarding
 
 from corral.domain.errors import CircuitOpenError
 from corral.domain.health.checks import EndpointHealth, HealthReport, ProbeFailure

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from support.service import error_of, serving
+from support.http.service import error_of, serving
 
 from corral.base.clock import SystemClock
 from corral.domain.access import Access

@@ -7,9 +7,9 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from support.served_api import opened
-from support.served_api_with_provider import HONG_KONG, LISTING, ServedApiWithProvider, staged
-from support.service import error_of
+from support.http.served_api import opened
+from support.http.served_api_with_provider import HONG_KONG, LISTING, ServedApiWithProvider, staged
+from support.http.service import error_of
 
 from corral.cache.registry import CacheName
 from corral.domain.access import Access

@@ -8,8 +8,8 @@ from itertools import pairwise
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
-from support.served_api import ServedApi, opened
-from support.service import error_of
+from support.http.served_api import ServedApi, opened
+from support.http.service import error_of
 
 from corral.domain.instance import ProviderId
 from corral.domain.lifecycle.tables import Phase

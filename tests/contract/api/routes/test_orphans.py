@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 import structlog
-from support.clocks import SteppedClock
-from support.runtime import INSTALLATION
-from support.served_api import opened
-from support.served_api_with_provider import staged
-from support.sightings import shown
+from support.clock.clocks import SteppedClock
+from support.engines.runtime import INSTALLATION
+from support.http.served_api import opened
+from support.http.served_api_with_provider import staged
+from support.provider.sightings import shown
 
 from corral.cloud.port import Listing
 from corral.domain.instance import ProviderId

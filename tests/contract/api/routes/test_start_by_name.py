@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 
 import pytest
-from support.served_api_with_provider import ServedApiWithProvider, staged
-from support.service import Answer, error_of
+from support.http.served_api_with_provider import ServedApiWithProvider, staged
+from support.http.service import Answer, error_of
 
 from corral.domain.lifecycle.tables import Phase
 from corral.domain.observation.sighting import Sighting

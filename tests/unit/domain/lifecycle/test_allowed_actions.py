@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import timedelta
 from itertools import product
 
-from support.known import FRESH, NOW
+from support.engines.known import FRESH, NOW
 
 from corral.domain.errors import GoalRefusedError
 from corral.domain.instance import Instance, Observation, OperationId, ProviderId

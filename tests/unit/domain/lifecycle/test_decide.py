@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from support.known import FRESH, NOW
+from support.engines.known import FRESH, NOW
 
 from corral.domain.events import starts_to_wait
 from corral.domain.instance import CreateAttempt, Failure, InstanceId, Observation, ProviderId

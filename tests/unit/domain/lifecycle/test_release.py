@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 import pytest
-from support.known import FRESH, NOW
+from support.engines.known import FRESH, NOW
 
 from corral.domain.instance import Observation, PendingAction, ProviderId
 from corral.domain.lifecycle.decide import decide

@@ -15,7 +15,7 @@ from itertools import product
 from typing import Any
 
 import pytest
-from support.known import FRESH, NOW
+from support.engines.known import FRESH, NOW
 
 from corral.domain.errors import GoalRefusedError, IllegalTransitionError
 from corral.domain.health.checks import HealthReport

@@ -7,8 +7,8 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from support.known import FRESH, NOW
-from support.sightings import shown
+from support.engines.known import FRESH, NOW
+from support.provider.sightings import shown
 
 from corral.domain.instance import CreateAttempt, Instance, ProviderId
 from corral.domain.lifecycle.tables import Goal, Phase

@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from support.known import FRESH, NOW
+from support.engines.known import FRESH, NOW
 
 from corral.domain.instance import Instance, InstanceId, ProviderId
 from corral.domain.lifecycle.policy import Policy

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from support.known import FRESH, NOW, altered
-from support.sightings import shown
+from support.engines.known import FRESH, NOW, altered
+from support.provider.sightings import shown
 
 from corral.domain.instance import CreateAttempt, Instance, Observation, ProviderId
 from corral.domain.lifecycle.tables import Goal

@@ -7,8 +7,8 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from support.known import FRESH, NOW, altered
-from support.sightings import shown
+from support.engines.known import FRESH, NOW, altered
+from support.provider.sightings import shown
 
 from corral.domain.instance import CreateAttempt, Instance, Observation, Placement, ProviderId
 from corral.domain.lifecycle.policy import Policy

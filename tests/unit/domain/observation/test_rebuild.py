@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from support.known import FRESH
-from support.sightings import shown
+from support.engines.known import FRESH
+from support.provider.sightings import shown
 
 from corral.domain.errors import GoalRefusedError
 from corral.domain.instance import Instance, ProviderId

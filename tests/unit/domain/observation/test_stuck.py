@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
-from support.known import FRESH, NOW, altered
+from support.engines.known import FRESH, NOW, altered
 
 from corral.domain.instance import Observation, ProviderId
 from corral.domain.lifecycle.tables import Goal, Phase

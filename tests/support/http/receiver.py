@@ -13,8 +13,8 @@ import msgspec
 from aiohttp import web
 from standardwebhooks import Webhook
 
-from support.outbox import SECRET
-from support.upstream import upstream
+from support.engines.outbox import SECRET
+from support.provider.upstream import upstream
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,9 +13,9 @@ from corral.jobs.registry import JobId, JobRun, RequeueError
 from corral.webhooks.deliver import Sender
 from corral.webhooks.guard import AddressGuard
 from corral.webhooks.sign import signing_key
-from support.describer import a_describer
-from support.event_env import EventEnv
-from support.runtime import unopened_sender
+from support.engines.describer import a_describer
+from support.engines.event_env import EventEnv
+from support.engines.runtime import unopened_sender
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 

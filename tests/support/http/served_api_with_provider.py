@@ -17,9 +17,9 @@ from corral.domain.observation.provider_names import ProviderName, provider_name
 from corral.domain.observation.sighting import Sighting
 from corral.store.session.database import Database
 from novitasim.testing import Simulated, start_simulator
-from support.clocks import SteppedClock
-from support.runtime import INSTALLATION
-from support.served_api import ServedApi, opened
+from support.clock.clocks import SteppedClock
+from support.engines.runtime import INSTALLATION
+from support.http.served_api import ServedApi, opened
 
 LISTING = "/api/instances/comprehensive"
 HONG_KONG, PRODUCT = "cn-hongkong-1", "4090.16c62g.os"

@@ -16,10 +16,10 @@ from corral.engine.commands.change import AcceptedCommand
 from corral.engine.commands.context import CommandContext
 from corral.engine.commands.create import CreateInstance
 from corral.store.session.database import Database
-from support.audit_lines import CONTEXT
-from support.catalog_provider import CatalogProvider
-from support.clocks import SteppedClock
-from support.runtime import idle_runtime
+from support.clock.clocks import SteppedClock
+from support.engines.audit_lines import CONTEXT
+from support.engines.runtime import idle_runtime
+from support.provider.catalog_provider import CatalogProvider
 
 
 def a_create_request(name: str = "trainer") -> CreateRequest:

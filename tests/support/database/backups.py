@@ -5,7 +5,7 @@ from __future__ import annotations
 from corral.domain.instance import InstanceId
 from corral.domain.lifecycle.tables import Phase
 from corral.store.session.database import Database
-from support.stepped_engine import SteppedEngine
+from support.engines.stepped_engine import SteppedEngine
 
 OURS = r"corral-[0-9a-f]{6}-(inst-[0-9a-z]+)-\d+"
 COPIED = ("corral_instances", "corral_operations", "corral_last_look")

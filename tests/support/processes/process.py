@@ -14,7 +14,7 @@ from typing import Any
 
 import aiohttp
 
-from support.service import Answer
+from support.http.service import Answer
 
 CORRAL = Path(sys.executable).with_name("corral")
 SKEWED = Path(__file__).with_name("skewed_serve.py")

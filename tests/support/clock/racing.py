@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 
-from support.clocks import SteppedClock
+from support.clock.clocks import SteppedClock
 
 IDLE_TURNS = 12
 """Turns of the event loop without a request under way after which everything that could run has run."""

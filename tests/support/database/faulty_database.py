@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from corral.jobs.pgqueuer_adapter import QUEUE
 from corral.store.session.database import Connection, Database, Pool
-from support.script import Script
+from support.histories.script import Script
 
 _WRITES = re.compile(r"\b(INSERT INTO|DELETE FROM|UPDATE corral_)")
 

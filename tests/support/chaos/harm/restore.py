@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import signal
 
-from support.chaos.harm_outside import set_faults
+from support.chaos.harm.outside import set_faults
 from support.chaos.installation import CLOCK, Installation
 from support.chaos.rules import Field
-from support.process import run
+from support.processes.process import run
 
 BEFORE = (2.0, 6.0)
 """Between the last create that the provider accepts and the export."""

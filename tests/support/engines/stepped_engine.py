@@ -35,11 +35,11 @@ from corral.store.server.target import DatabaseTarget
 from corral.store.session.database import Database
 from corral.store.tables import continuity, instances, last_listing
 from novitasim.testing import Simulated, start_simulator
-from support.audit_lines import CONTEXT
-from support.clocks import SteppedClock
-from support.engine_steps import REQUEST, fetch_jobs, store_create
-from support.garbling import Garbler
-from support.runtime import open_test_runtime
+from support.clock.clocks import SteppedClock
+from support.engines.audit_lines import CONTEXT
+from support.engines.engine_steps import REQUEST, fetch_jobs, store_create
+from support.engines.runtime import open_test_runtime
+from support.provider.garbling import Garbler
 
 OUTAGE_PAUSE = 5.0
 

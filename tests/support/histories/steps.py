@@ -12,8 +12,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from corral.domain.lifecycle.tables import Phase
-from support.fault_engine import FaultEngine, FaultEnvironment
-from support.script import OF_CALLS, OF_COMMITS, Mishap
+from support.engines.fault_engine import FaultEngine, FaultEnvironment
+from support.histories.script import OF_CALLS, OF_COMMITS, Mishap
 
 Flow = Callable[[FaultEngine], Awaitable[None]]
 

@@ -18,7 +18,7 @@ from corral.jobs.registry import JobId, JobRun, RequeueError
 from corral.store.server.cluster_files import SUPERUSER
 from corral.store.server.target import DatabaseTarget
 from corral.store.session.database import Database
-from support.runtime import open_test_runtime
+from support.engines.runtime import open_test_runtime
 
 LONGEST_CREATE_SECONDS = 2.0
 MOST_LOOKS = 100

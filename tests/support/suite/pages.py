@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from support.process import CORRAL, clean_environment
+from support.processes.process import CORRAL, clean_environment
 
-ROOT: Final = Path(__file__).parents[2]
+ROOT: Final = Path(__file__).parents[3]
 SERVED: Final = "http://127.0.0.1:3000"
 """Where the documents say that the service is."""
 

@@ -34,9 +34,9 @@ from novitasim.server.simulator import Simulator
 from novitasim.world import commands, spot
 from novitasim.world.instance import Instance as Machine
 from novitasim.world.timeline import MachineShare, Status
-from support.engine_steps import REQUEST
-from support.fault_engine import FaultEnvironment
-from support.script import OF_CALLS, OF_COMMITS, Mishap
+from support.engines.engine_steps import REQUEST
+from support.engines.fault_engine import FaultEnvironment
+from support.histories.script import OF_CALLS, OF_COMMITS, Mishap
 
 T = TypeVar("T")
 

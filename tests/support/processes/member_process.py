@@ -24,7 +24,7 @@ from corral.store.session import instance_lock
 from corral.store.session.database import Database
 from corral.store.session.leadership import Leadership
 from corral.store.session.presence import Presence
-from support.patience import SHORT
+from support.processes.patience import SHORT
 
 
 async def main(host: str, name: str, instance: str) -> None:

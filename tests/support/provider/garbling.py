@@ -11,7 +11,7 @@ from typing import Any
 import aiohttp
 from aiohttp import web
 
-from support.upstream import upstream
+from support.provider.upstream import upstream
 
 Garble = Callable[[str, Any], bytes]
 """From the last part of a path and a valid answer to what is sent instead."""

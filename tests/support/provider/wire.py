@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
 
-from support.servers import serving
+from support.http.servers import serving
 
 
 class Wire:

@@ -38,13 +38,13 @@ from corral.store.tables import installation_id, instances
 from novitasim.server.serving import Options, build
 from novitasim.world import ledger
 from novitasim.world.instance import Instance as Machine
-from support.audit_lines import CONTEXT
-from support.clocks import SteppedClock
-from support.direct import DirectExchange
-from support.engine_steps import REQUEST, fetch_jobs, store_create
-from support.faulty_database import FaultyDatabase
-from support.runtime import idle_runtime, settings_of
-from support.script import Killed, Mishap, Script
+from support.clock.clocks import SteppedClock
+from support.database.faulty_database import FaultyDatabase
+from support.engines.audit_lines import CONTEXT
+from support.engines.engine_steps import REQUEST, fetch_jobs, store_create
+from support.engines.runtime import idle_runtime, settings_of
+from support.histories.direct import DirectExchange
+from support.histories.script import Killed, Mishap, Script
 
 OURS = r"corral-[0-9a-f]{6}-(inst-[0-9a-z]+)-\d+"
 """Groups provider names into create requests."""

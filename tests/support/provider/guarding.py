@@ -15,8 +15,8 @@ from corral.cloud.guarded import GuardedExchange
 from corral.cloud.novita.client import NovitaCloud
 from corral.cloud.novita.http import HttpExchange
 from corral.cloud.throttle import Throttle
-from support.clocks import SteppedClock
-from support.rate_limit_store import MemoryRateLimitStore
+from support.clock.clocks import SteppedClock
+from support.provider.rate_limit_store import MemoryRateLimitStore
 
 KEY = "sk-very-secret-key"
 

@@ -14,10 +14,10 @@ from corral.domain.instance import Instance
 from corral.engine.maintenance.orphans import OrphanRule
 from corral.store.session.database import Database
 from corral.store.tables import instances
-from support.command_env import CommandEnv
-from support.known import altered
-from support.runtime import settings_of
-from support.service import Answer, Service, serving
+from support.engines.command_env import CommandEnv
+from support.engines.known import altered
+from support.engines.runtime import settings_of
+from support.http.service import Answer, Service, serving
 
 CREATE_BODY: dict[str, Any] = {"name": "trainer", "productName": "RTX 4090 24GB", "templateId": 204511, "gpuNum": "2"}
 

@@ -18,8 +18,8 @@ from novitasim.server.serving import Options, build
 from novitasim.world.account import RegistryAuth, Template
 from novitasim.world.catalog import Catalog, Product, seeded
 from novitasim.world.instance import Env, Port
-from support.direct import DirectExchange
-from support.script import Mishap, Script
+from support.histories.direct import DirectExchange
+from support.histories.script import Mishap, Script
 
 CLUSTERS = ("as-sgp-2", "cn-hongkong-1", "as-in-1")
 RTX_4090 = Product(

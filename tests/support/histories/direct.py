@@ -20,7 +20,7 @@ from novitasim.api import refusal
 from novitasim.api.refusal import RefusalError
 from novitasim.server.simulator import ROUTES, Simulator
 from novitasim.testing import BASE_PATH
-from support.script import HELD_BACK, MEANWHILE, SPOILT, UNSENT, WAITING, Killed, Mishap, Script
+from support.histories.script import HELD_BACK, MEANWHILE, SPOILT, UNSENT, WAITING, Killed, Mishap, Script
 
 LATE_SECONDS = 15.0
 """Together with the longest lag of the list (40 s) this stays just under the time a doubt lasts (60 s)."""

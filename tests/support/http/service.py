@@ -25,7 +25,7 @@ from corral.cloud.novita.client import NovitaCloud
 from corral.cloud.novita.http import HttpExchange
 from corral.cloud.port import Cloud
 from corral.store.session.database import Database
-from support.runtime import idle_runtime
+from support.engines.runtime import idle_runtime
 
 UNREACHABLE = "http://127.0.0.1:9"
 """Nothing listens there."""

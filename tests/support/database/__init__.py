@@ -1,0 +1,1 @@
+"""Databases that are copied, restored, cut off, pooled or made to fail."""

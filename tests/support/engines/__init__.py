@@ -1,0 +1,1 @@
+"""The engine over a test's database, driven by hand: commands, steps, events."""

@@ -1,0 +1,1 @@
+"""Random histories of the engine, and the invariants that judge them."""

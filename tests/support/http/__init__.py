@@ -1,0 +1,1 @@
+"""Servers and clients on loopback: the service itself, receivers, name servers, a browser."""

@@ -1,0 +1,1 @@
+"""The product as operating system processes: started, paused, killed."""
