@@ -27,10 +27,10 @@ from corral.domain.timestamps import iso
 from corral.jobs import pause
 from corral.jobs.pause import Pause
 from corral.jobs.worker import Worker
+from corral.store.installation import last_listing
 from corral.store.server.embedded import EmbeddedServer
 from corral.store.session import presence
 from corral.store.session.database import Database
-from corral.store.tables import last_listing
 
 CHECK_SECONDS = 1.0
 """How often dependencies are checked; `/health` is at most this much behind."""

@@ -21,10 +21,10 @@ from corral.engine.ids import random_id
 from corral.health.probe import Prober
 from corral.outbound.addresses import read_address
 from corral.outbound.policy import AddressPolicy
+from corral.store.installation import installation_id
+from corral.store.installation.rate_limit import DatabaseRateLimitStore
 from corral.store.server.target import DatabaseTarget
 from corral.store.session.database import Database
-from corral.store.tables import installation_id
-from corral.store.tables.rate_limit import DatabaseRateLimitStore
 from corral.webhooks.deliver import Sender
 from corral.webhooks.guard import AddressGuard
 from corral.webhooks.sign import signing_key

@@ -8,8 +8,8 @@ from support.clock.clocks import SteppedClock
 
 from corral.domain.rate_limit import RateLimit
 from corral.engine.auth.request_counts import SharedRequestCounts
+from corral.store.installation import request_counts
 from corral.store.session.database import Database
-from corral.store.tables import request_counts
 
 
 async def test_processes_admit_so_many_together(database: Database) -> None:

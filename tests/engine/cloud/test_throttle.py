@@ -21,8 +21,8 @@ from corral.cloud.throttle import (
     Throttle,
 )
 from corral.domain.errors import CloudTransientError, StoreUnavailableError
+from corral.store.installation.rate_limit import DatabaseRateLimitStore
 from corral.store.session.database import Database
-from corral.store.tables.rate_limit import DatabaseRateLimitStore
 
 Result = TypeVar("Result")
 

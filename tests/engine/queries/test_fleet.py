@@ -14,9 +14,9 @@ from corral.cloud.rate_limiter import RateLimiter, RateLimiterState, encoded
 from corral.domain.lifecycle.tables import Phase
 from corral.engine.queries.fleet import Fleet, History
 from corral.jobs.queue import JobStatus, NewJob
+from corral.store.installation.rate_limit import DatabaseRateLimitStore
 from corral.store.server.target import DatabaseTarget
 from corral.store.session.database import Database
-from corral.store.tables.rate_limit import DatabaseRateLimitStore
 
 BOOT = 40
 

@@ -11,10 +11,10 @@ from support.engines.stepped_engine import stepped_engine
 
 from corral.domain.lifecycle.policy import Policy
 from corral.engine.reconcile.create_gate import CreateGate
+from corral.store.installation import continuity, last_listing
 from corral.store.server.migrate import migrations
 from corral.store.server.target import DatabaseTarget
 from corral.store.session.database import Connection, Database
-from corral.store.tables import continuity, last_listing
 
 BEFORE_CONTINUITY = 17
 """The last schema without an identity."""

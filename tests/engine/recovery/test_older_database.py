@@ -17,9 +17,10 @@ from corral.domain.lifecycle.policy import Policy
 from corral.domain.lifecycle.tables import Phase
 from corral.domain.observation.orphans import GRACE, Orphan
 from corral.domain.operation import OperationKind
+from corral.store.installation import last_listing
 from corral.store.server.target import DatabaseTarget
 from corral.store.session.database import Database
-from corral.store.tables import last_listing, orphans
+from corral.store.tables import orphans
 
 HOUR = GRACE.total_seconds()
 

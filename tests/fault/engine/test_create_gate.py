@@ -15,10 +15,10 @@ from corral.domain.errors import CloudTransientError
 from corral.domain.instance import InstanceId
 from corral.domain.lifecycle.policy import Policy
 from corral.engine.reconcile.create_gate import CreateGate
+from corral.store.installation import last_listing
+from corral.store.installation.last_listing import ListingStart
 from corral.store.server.embedded import EmbeddedServer
 from corral.store.session.database import Connection, Database
-from corral.store.tables import last_listing
-from corral.store.tables.last_listing import ListingStart
 
 REQUEST = InstanceId("inst_1")
 

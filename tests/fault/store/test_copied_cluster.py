@@ -9,11 +9,11 @@ from pathlib import Path
 
 from corral.base.clock import SystemClock
 from corral.jobs.pgqueuer_adapter import install
+from corral.store.installation import continuity, last_listing
 from corral.store.server.cluster_location import locate
 from corral.store.server.embedded import EmbeddedServer
 from corral.store.server.migrate import migrate
 from corral.store.session.database import Connection, Database
-from corral.store.tables import continuity, last_listing
 
 
 @asynccontextmanager

@@ -32,9 +32,10 @@ from corral.health.probe import Prober
 from corral.jobs.execution import FIRST_RETRY_SECONDS, LAST_RETRY_SECONDS, OUTAGE_PAUSE_SECONDS
 from corral.jobs.registry import JobId, JobPool, JobRun, RequeueError
 from corral.jobs.worker import HEARTBEAT_TIMEOUT
+from corral.store.installation import installation_id
 from corral.store.server.target import DatabaseTarget
 from corral.store.session.database import Database
-from corral.store.tables import installation_id, instances
+from corral.store.tables import instances
 from novitasim.server.serving import Options, build
 from novitasim.world import ledger
 from novitasim.world.instance import Instance as Machine

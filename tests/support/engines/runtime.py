@@ -17,9 +17,9 @@ from corral.cloud.port import Cloud
 from corral.domain.lifecycle.policy import Policy
 from corral.health.probe import Prober
 from corral.outbound.policy import AddressPolicy
+from corral.store.installation import installation_id
 from corral.store.server.target import DatabaseTarget
 from corral.store.session.database import Database
-from corral.store.tables import installation_id
 from corral.webhooks.deliver import Sender
 from corral.webhooks.guard import AddressGuard
 

@@ -31,9 +31,10 @@ from corral.engine.events.publisher import EventPublisher
 from corral.engine.observe.observer import Observer
 from corral.jobs.queue import JobQueue
 from corral.jobs.registry import JobId, JobPool, JobRun, RequeueError
+from corral.store.installation import continuity, last_listing
 from corral.store.server.target import DatabaseTarget
 from corral.store.session.database import Database
-from corral.store.tables import continuity, instances, last_listing
+from corral.store.tables import instances
 from novitasim.testing import Simulated, start_simulator
 from support.clock.clocks import SteppedClock
 from support.engines.audit_lines import CONTEXT

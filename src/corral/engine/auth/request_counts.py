@@ -14,8 +14,8 @@ from corral.base.clock import Clock
 from corral.base.log import log
 from corral.domain.errors import StoreUnavailableError
 from corral.domain.rate_limit import RateLimit
+from corral.store.installation import request_counts
 from corral.store.session.database import Database
-from corral.store.tables import request_counts
 
 SHARE_EVERY_SECONDS: Final = 1.0
 """Shorter costs more statements, longer admits more beyond the limit."""

@@ -36,9 +36,10 @@ from corral.engine.payloads import about
 from corral.engine.reconcile.recorder import PublishChanges
 from corral.jobs.queue import JobQueue, NewJob
 from corral.jobs.registry import RELEASE
+from corral.store.installation import last_listing
+from corral.store.installation.last_listing import ListingStart
 from corral.store.session.database import Connection, Database
-from corral.store.tables import instances, last_listing, orphans
-from corral.store.tables.last_listing import ListingStart
+from corral.store.tables import instances, orphans
 
 SettledCreates = Callable[[Iterable[Instance]], Container[InstanceId]]
 """Returns the creates in doubt that were known for the settle time, so that a listing without them counts."""

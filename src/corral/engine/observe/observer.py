@@ -30,9 +30,10 @@ from corral.engine.observe.settle_timer import SettleTimer
 from corral.engine.reconcile.outcome import provider_id
 from corral.engine.reconcile.recorder import PublishChanges
 from corral.jobs.queue import JobQueue
+from corral.store.installation import last_listing
 from corral.store.session.database import Database
 from corral.store.session.leadership import Leadership
-from corral.store.tables import instances, last_listing
+from corral.store.tables import instances
 
 TICK_SECONDS = 0.5
 """How often due instances are enqueued, and how soon a new request wakes the observer."""

@@ -18,10 +18,10 @@ from corral.cloud import rate_limiter
 from corral.cloud.guarded import Reachability
 from corral.cloud.rate_limiter import RateLimiter
 from corral.jobs.queue import Backlog, JobQueue
+from corral.store.installation.rate_limit import DatabaseRateLimitStore
 from corral.store.session.database import Database
 from corral.store.tables import fleet, ready_times
 from corral.store.tables.fleet import FleetCount
-from corral.store.tables.rate_limit import DatabaseRateLimitStore
 from corral.store.tables.ready_times import Quantiles, ReadyTimes
 
 NUMBERS_SECONDS: Final = 1.0

@@ -8,13 +8,13 @@ one. The first listing shows that machine, and its record gets it (`domain/obser
 Some accounts never have a right listing: thousands of machines that come and go while it is read, or a machine that the
 list never shows. There, after a while, a lookup by name allows single creates (`uncreated.py`).
 
-The leader numbers its listings in the database (`store/tables/last_listing.py`), so that every process knows when one
-was compared.
+The leader numbers its listings in the database (`store/installation/last_listing.py`), so that every process
+knows when one was compared.
 What counts is a listing that began after this process first used the database server it uses now: a restored database
 has the numbers of its past, and a server that was restarted may have lost commits while this process kept running.
 
-A list may lag. That matters only if the database was restored, copied or promoted (`store/tables/continuity.py`): a
-machine made right before may be missing in the first listing. Requests that the database had then, without a machine,
+A list may lag. That matters only if the database was restored, copied or promoted (`store/installation/continuity.py`):
+a machine made right before may be missing in the first listing. Requests that the database had then, without a machine,
 wait for a listing that began after the settle time; later requests cannot have a machine, and do not wait.
 """
 
@@ -28,9 +28,9 @@ from corral.base.log import log
 from corral.domain.errors import CloudTransientError
 from corral.domain.instance import InstanceId
 from corral.domain.lifecycle.policy import Policy
+from corral.store.installation import continuity, last_listing
+from corral.store.installation.last_listing import Listings
 from corral.store.session.database import Connection
-from corral.store.tables import continuity, last_listing
-from corral.store.tables.last_listing import Listings
 
 FIRST_PAUSE_SECONDS: Final = 0.25
 """How soon a create that waits for the listing is tried again. Shorter costs a query more often; longer delays what

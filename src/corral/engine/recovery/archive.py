@@ -28,11 +28,11 @@ from corral.domain.observation.provider_names import is_installation
 from corral.domain.operation import OperationKind, OperationStatus
 from corral.engine.events.publisher import send_job
 from corral.jobs.queue import JobQueue
+from corral.store.installation import installation_id
 from corral.store.session.database import Connection, Database
 from corral.store.sql import archive
 from corral.store.sql.archive import BadRowError
 from corral.store.sql.instance_codec import instance_of
-from corral.store.tables import installation_id
 
 FORMAT: Final = 1
 LONGEST_LINE: Final = 16 * 1024 * 1024

@@ -26,8 +26,9 @@ from corral.domain.observation.rebuild import (
 from corral.engine.commands.adopt import completed_create, todays_price
 from corral.engine.queries.catalog import Catalog
 from corral.engine.reconcile.recorder import PublishChanges
+from corral.store.installation import installation_id
 from corral.store.session.database import Connection, Database
-from corral.store.tables import installation_id, instances, operations, orphans
+from corral.store.tables import instances, operations, orphans
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
