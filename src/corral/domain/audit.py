@@ -11,7 +11,7 @@ from corral.domain.access import Access, Caller, KeyId
 UNKNOWN_CALLER: Final = "unknown"
 """The name of a caller that was not identified."""
 COMMAND_LINE: Final = Caller(name="command line", access=Access.ADMIN)
-"""The caller when keys are made and revoked: a person with access to the database itself."""
+"""The caller of commands that change the database itself: keys, import and rebuild."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +37,13 @@ class AuditEntry:
     def about(self, instance_id: str) -> AuditEntry:
         """This entry with the id of the instance that the request changed."""
         return replace(self, instance_id=instance_id)
+
+
+def command_line_entry(route: str, path: str, now: datetime) -> AuditEntry:
+    """The entry of a command that changes the database itself; *path* is what it changed."""
+    return AuditEntry(
+        at=now, caller=COMMAND_LINE, method="CLI", route=route, path=path, address="local", status=0, request_id=""
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -84,12 +84,17 @@ async def empty(server: DatabaseTarget) -> AsyncGenerator[DatabaseTarget]:
 async def test_what_was_imported_is_what_was_exported(
     lines: list[bytes], target: DatabaseTarget, empty: DatabaseTarget
 ) -> None:
-    """Row by row, of every kind, also into a database of another installation id."""
+    """Row by row, of every kind, also into a database of another installation id; the import adds its audit line."""
     before = await content(target)
     header = await imported(empty, lines)
+    after = await content(empty)
+    (added,) = set(after["audit"]) - set(before["audit"])
 
     assert all(before.values()), "something of every kind"
-    assert await content(empty) == before
+    assert after == {**before, "audit": sorted([*before["audit"], added])}
+    line = json.loads(added)
+    assert (line["who"], line["method"], line["route"]) == ("command line", "CLI", "import")
+    assert line["path"] == f"{header.rows} rows of installation {header.installation}"
     assert header.counts == {kind: len(rows) for kind, rows in before.items() if kind != "mark"}
     assert len(lines) == 1 + sum(header.counts.values())
 

@@ -26,7 +26,7 @@ from corral.engine.ids import random_id
 from corral.engine.recovery.rebuild import Rebuilder, RebuildPlan
 from corral.store.server.target import DatabaseTarget
 from corral.store.session.database import Database
-from corral.store.tables import instances
+from corral.store.tables import audit, instances
 
 
 @asynccontextmanager
@@ -135,7 +135,11 @@ async def test_a_record_from_before_its_machine_is_joined_to_it(engine: SteppedE
         assert await instances.update(older, wake_at=None).run(connection)
     plan = await rebuild(engine, engine.database)
     joined = await engine.until(instance_id, Phase.READY)
+    async with engine.database.connection() as connection:
+        *_, line = await audit.page(connection, after=0, limit=100)
 
+    assert (line.who, line.method, line.route) == ("command line", "CLI", "rebuild")
+    assert line.path == f"1 of 1 machines of installation {engine.installation}"
     assert [one.finding.outcome for one in plan.found] == [RebuildOutcome.JOINED]
     assert joined.provider_id == ready.provider_id
     assert len(engine.sim.instances("inst-1")) == 1

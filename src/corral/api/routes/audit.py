@@ -27,7 +27,7 @@ class AuditLineDetails(msgspec.Struct, rename="camel"):
     who: Annotated[str, Meta(description="Name of the key; `local` for none on loopback, else `unknown`.")]
     key_id: str | None
     role: Annotated[Access | None, Meta(description="The caller's, at that time.")]
-    method: Annotated[str, Meta(description="`CLI` for keys made and revoked on the command line.")]
+    method: Annotated[str, Meta(description="`CLI` for keys, imports and rebuilds on the command line.")]
     route: Annotated[str | None, Meta(description="Null when it led nowhere.")]
     path: str
     instance_id: str | None

@@ -19,7 +19,7 @@ from corral.base.clock import Clock
 from corral.cache.cache import Cache
 from corral.cache.registry import CacheName, CacheRegistry
 from corral.domain.access import KEY_BYTES, SHOWN, Access, ApiKey, KeyId, is_key_name, key_digest, key_text
-from corral.domain.audit import COMMAND_LINE, AuditEntry
+from corral.domain.audit import AuditEntry, command_line_entry
 from corral.domain.errors import GoalRefusedError, NotFoundError, SettingsError, StoreUnavailableError
 from corral.engine.ids import is_id
 from corral.engine.queries.cache_invalidation import forget_on_commit
@@ -102,13 +102,4 @@ async def list_keys(database: Database) -> list[ApiKey]:
 
 
 def _audit_line(verb: str, key: ApiKey, now: datetime) -> AuditEntry:
-    return AuditEntry(
-        at=now,
-        caller=COMMAND_LINE,
-        method="CLI",
-        route=f"keys {verb}",
-        path=f"{key.id} {key.name} {key.access.value}",
-        address="local",
-        status=0,
-        request_id="",
-    )
+    return command_line_entry(f"keys {verb}", f"{key.id} {key.name} {key.access.value}", now)

@@ -19,6 +19,7 @@ import msgspec
 
 from corral import __version__
 from corral.base.clock import Clock
+from corral.domain.audit import command_line_entry
 from corral.domain.delivery import DeliveryStatus
 from corral.domain.errors import GoalRefusedError, MalformedError, StoreNewerError
 from corral.domain.events import EventType
@@ -33,6 +34,7 @@ from corral.store.session.database import Connection, Database
 from corral.store.sql import archive
 from corral.store.sql.archive import BadRowError
 from corral.store.sql.instance_codec import instance_of
+from corral.store.tables import audit
 
 FORMAT: Final = 1
 LONGEST_LINE: Final = 16 * 1024 * 1024
@@ -202,6 +204,9 @@ class ArchiveImport:
         self._check_counts(found, number)
         await installation_id.replace(self.connection, self.header.installation)
         await archive.finish_import(self.connection, now)
+        if "audit" in columns:  # older schemas have no audit log
+            imported = f"{self.header.rows} rows of installation {self.header.installation}"
+            await audit.append([command_line_entry("import", imported, now)]).run(self.connection)
         waiting = await archive.waiting_receivers(self.connection)
         if waiting:
             await self.queue.add([send_job(InstanceId(each), host) for each, host in waiting]).run(self.connection)

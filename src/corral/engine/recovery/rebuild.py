@@ -9,6 +9,7 @@ from datetime import datetime
 
 from corral.base.clock import Clock
 from corral.cloud.port import Cloud
+from corral.domain.audit import command_line_entry
 from corral.domain.errors import CloudTransientError
 from corral.domain.events import Change
 from corral.domain.health.checks import HealthCheckSpec
@@ -28,7 +29,7 @@ from corral.engine.queries.catalog import Catalog
 from corral.engine.reconcile.recorder import PublishChanges
 from corral.store.installation import installation_id
 from corral.store.session.database import Connection, Database
-from corral.store.tables import instances, operations, orphans
+from corral.store.tables import audit, instances, operations, orphans
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,7 +104,11 @@ class Rebuilder:
         )
 
     async def record(self, connection: Connection, plan: RebuildPlan) -> None:
-        """Write what is new in *plan*, in the caller's transaction; every instance is due for a reconcile at once."""
+        """
+        Write what is new in *plan* and an audit line, in the caller's transaction.
+
+        Every instance is due for a reconcile at once.
+        """
         now = self.clock.now()
         await installation_id.replace(connection, plan.installation)
         new = [
@@ -121,6 +126,8 @@ class Rebuilder:
             await self.publish(connection, [Change(before=None, after=i, because=because, at=now) for i in new])
         if joined:
             await instances.update_many(joined, [now] * len(joined)).run(connection)
+        recorded = f"{len(plan.to_record)} of {len(plan.found)} machines of installation {plan.installation}"
+        await audit.append([command_line_entry("rebuild", recorded, now)]).run(connection)
 
     async def _found(self, finding: OwnMachine, record: Instance | None, now: datetime) -> Assessment:
         seen, price = finding.seen, await todays_price(self.catalog, finding.seen)
