@@ -92,6 +92,21 @@ async def test_an_imported_database_is_not_continued(
             assert not await is_continued(connection)
 
 
+async def test_a_database_upgraded_from_a_schema_without_identity_is_not_continued(
+    database: Database, target: DatabaseTarget
+) -> None:
+    """It may be a copy. Its requests without a machine wait once; a database without such requests does not."""
+    async with stepped_engine(database, target) as engine, connected(target) as connection:
+        await engine.request_create()
+        await last_listing.remember(connection, engine.clock.now())
+        await connection.execute("UPDATE corral_last_look SET identity = NULL")
+        await CreateGate(engine.clock, Policy()).start(connection)
+        assert not await is_continued(connection)
+        await connection.execute("UPDATE corral_instances SET provider_id = 'machine'")
+        await CreateGate(engine.clock, Policy()).start(connection)
+        assert await is_continued(connection)
+
+
 async def test_a_role_that_may_not_ask_for_the_server_goes_by_the_database_alone(target: DatabaseTarget) -> None:
     """Its starts are not delayed by what it cannot know."""
     async with connected(target) as connection:

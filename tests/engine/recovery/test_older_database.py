@@ -193,6 +193,48 @@ async def test_a_request_deleted_before_the_settle_time_is_over_is_terminated_af
         assert await noted(database) == []
 
 
+async def test_a_request_that_fails_after_an_import_is_in_doubt_also_for_the_next_process(
+    server: DatabaseTarget, database: Database, target: DatabaseTarget
+) -> None:
+    """Its create deadline passes before a listing can show its machine: a delete then finds the machine."""
+    async with stepped_engine(database, target, list_lag_seconds=40) as engine, another(server) as copy:
+        instance_id = await engine.request_create(minutes=1)
+        lines = await exported(target)
+        engine.clock.advance(50)
+        await engine.work()
+        assert len(engine.sim.instances(OURS)) == 1
+        await imported(copy, lines)
+        restored = await Database.connect(copy, most_connections=6)
+        try:
+            async with stepped_engine(restored, copy, after=engine, listed=False) as first:
+                await first.until(instance_id, Phase.FAILED, steps=10)
+            async with stepped_engine(restored, copy, after=engine, listed=False) as second:
+                await second.ask(OperationKind.DELETE, instance_id)
+                await second.until(instance_id, Phase.TERMINATED)
+
+            assert engine.sim.instances(OURS) == []
+            assert await noted(restored) == []
+        finally:
+            await restored.close()
+
+
+async def test_a_request_deleted_right_before_a_restart_is_in_doubt_for_the_next_process(
+    database: Database, target: DatabaseTarget
+) -> None:
+    """No reconcile recorded yet that its create call may be lost."""
+    async with stepped_engine(database, target, list_lag_seconds=40) as engine:
+        instance_id = await engine.request_create()
+        backup = await rows(database)
+        await engine.work()
+        await restore(database, backup)
+        async with stepped_engine(database, target, after=engine, listed=False) as first:
+            await first.ask(OperationKind.DELETE, instance_id)
+        async with stepped_engine(database, target, after=engine, listed=False) as second:
+            await second.until(instance_id, Phase.TERMINATED)
+
+        assert engine.sim.instances(OURS) == []
+
+
 async def test_after_a_restore_earlier_requests_wait_for_the_settle_time_and_no_longer(
     database: Database, target: DatabaseTarget
 ) -> None:

@@ -73,7 +73,6 @@ class CreateGate:
         identity = await continuity.identity(connection, self._place)
         settling: frozenset[InstanceId] = frozenset()
         if not await continuity.is_continued(connection, identity):
-            await continuity.mark_restored(connection)
             settling = await continuity.without_machine(connection)
         if settling:
             log.warning("create.waits_for_settling", seconds=round(self._settle_seconds), creates=len(settling))
@@ -134,9 +133,10 @@ class CreateGate:
         # Another process, which started earlier, may have waited and recorded the identity.
         if left > 0 and not await continuity.is_continued(connection, self._identity):
             raise CloudTransientError(
-                "the database was restored, copied or taken over by another server and may be older than the provider "
-                f"account; what was requested before is created after a listing that begins {self._settle_seconds:.0f} "
-                "s after this was noticed and shows no machine of it",
+                "the database may be older than the provider account: it was restored, copied, taken over by another "
+                "server, or upgraded from a release that did not record its identity; what was requested before is "
+                f"created after a listing that begins {self._settle_seconds:.0f} s after the start and shows no "
+                "machine of it",
                 retry_after_seconds=left,
             )
         self._settling = frozenset()

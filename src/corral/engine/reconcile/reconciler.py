@@ -21,8 +21,9 @@ from corral.domain.errors import IllegalTransitionError, StaleError
 from corral.domain.instance import Instance, InstanceId
 from corral.domain.lifecycle.creation import maybe_created
 from corral.domain.lifecycle.decide import decide, why
+from corral.domain.lifecycle.decision import Decision
 from corral.domain.lifecycle.policy import Policy
-from corral.domain.lifecycle.tables import Action, Goal, Phase
+from corral.domain.lifecycle.tables import Action, Phase
 from corral.domain.lifecycle.transitions import decided
 from corral.domain.operation import Operation
 from corral.engine.reconcile.create_gate import CreateGate
@@ -118,12 +119,12 @@ class Reconciler:
     async def _reconcile(self, context: ReconcileContext, instance: Instance | None) -> None:
         if instance is None:
             return
-        is_leaving = instance.goal is Goal.GONE and instance.phase is Phase.DELETING and instance.provider_id is None
-        if is_leaving and not instance.create_in_doubt and self.gate.is_settling(instance.id):
-            instance = maybe_created(instance, self.clock.now())
         for _ in range(MOST_STEPS):
             now = self.clock.now()
             decision = decide(instance, now, self.policy)
+            if self._may_be_created(instance, decision):
+                instance = maybe_created(instance, now)
+                decision = decide(instance, now, self.policy)
             after = decided(instance, decision, now)
             entered = None if after is instance else Transition(after, why(instance, after, decision))
             wake_at = None if decision.requeue_after is None else now + decision.requeue_after
@@ -146,6 +147,12 @@ class Reconciler:
                 return
             instance = outcome.instance
         log.error("instance.going_in_circles", phase=instance.phase)
+
+    def _may_be_created(self, instance: Instance, decision: Decision) -> bool:
+        """Whether *decision* gives up a request of which an older database may have lost the create call."""
+        gives_up = decision.phase is not instance.phase and decision.phase in {Phase.FAILED, Phase.TERMINATED}
+        has_no_machine = instance.provider_id is None and not instance.create_in_doubt
+        return gives_up and has_no_machine and self.gate.is_settling(instance.id)
 
     @contextmanager
     def _acting(self, action: Action) -> Generator[None]:

@@ -5,8 +5,7 @@ The database stores its own identity. A copy carries the identity of the origina
 
 - recovery to a point in time and a promoted standby begin another timeline;
 - a dump restored on another server has another system identifier, one on the same server another database or table;
-- `corral import` removes the identity, and leaves instances in a database that never had a listing; the first process
-  stores `RESTORED`, which no database has, before it reads one;
+- `corral import` and releases before schema 18 leave instances in a database without an identity;
 - a copied data directory of the embedded server has other files (*place*, from `server/embedded.py`).
 
 A storage snapshot that is rolled back, and files of a server that are put back without such a recovery, have the same
@@ -24,16 +23,14 @@ from corral.domain.instance import InstanceId
 from corral.domain.lifecycle.tables import Phase
 from corral.store.session.database import Connection
 
-RESTORED: Final = "restored"
-"""The identity of an imported database until a process that waited for the settle time records its own."""
 _SERVER: Final = """
 SELECT system_identifier || '/' || left(pg_walfile_name(pg_current_wal_lsn()), 8) FROM pg_control_system()
 """
 _DATABASE: Final = """
 SELECT oid || '/' || 'corral_last_look'::regclass::oid FROM pg_database WHERE datname = current_database()
 """
-_RECORDED: Final = """
-SELECT identity, at IS NULL AND EXISTS (SELECT FROM corral_instances) AS is_imported FROM corral_last_look
+_IS_CONTINUED: Final = """
+SELECT coalesce(identity = $1, NOT EXISTS (SELECT FROM corral_instances)) FROM corral_last_look
 """
 _RECORD: Final = "UPDATE corral_last_look SET identity = $1 WHERE pg_postmaster_start_time() = $2"
 _UNKNOWN_SERVER: Final = (
@@ -54,24 +51,21 @@ async def identity(connection: Connection, place: str) -> str:
 
 async def is_continued(connection: Connection, present: str) -> bool:
     """Whether the database with the *present* identity was in use before, or is new."""
-    row = await connection.fetchrow(_RECORDED)
-    if row["identity"] is None:
-        return not row["is_imported"]
-    return bool(row["identity"] == present)
+    return bool(await connection.fetchval(_IS_CONTINUED, present))
 
 
 async def without_machine(connection: Connection) -> frozenset[InstanceId]:
-    """The creates for which no machine is recorded."""
+    """
+    The requests for which no machine is recorded, although a lost create call may have made one.
+
+    A deleted request counts until it is terminated: its deletion may be newer than the restore. A failed one does not:
+    if it failed after the restore, its create is recorded as in doubt.
+    """
     rows = await connection.fetch(
-        "SELECT id FROM corral_instances WHERE phase = $1 AND provider_id IS NULL", Phase.CREATING.value
+        "SELECT id FROM corral_instances WHERE phase = ANY($1) AND provider_id IS NULL",
+        [Phase.CREATING, Phase.DELETING],
     )
     return frozenset(InstanceId(row["id"]) for row in rows)
-
-
-async def mark_restored(connection: Connection) -> None:
-    """Store that a database without an identity is not continued, which its first listing would hide."""
-    if await connection.fetchval("SELECT identity FROM corral_last_look") is None:
-        await connection.execute("UPDATE corral_last_look SET identity = $1 WHERE identity IS NULL", RESTORED)
 
 
 async def record(connection: Connection, present: str, server: datetime) -> None:
