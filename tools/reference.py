@@ -28,8 +28,8 @@ from corral.cache import metrics
 from corral.cli.exit_codes import MEANINGS
 from corral.cli.main import cli
 from corral.domain.events import EventType
-from corral.domain.lifecycle.diagram import all_transitions, happy_path
-from corral.domain.lifecycle.tables import Action, Goal, Phase
+from corral.domain.lifecycle.phases import Action, Goal, Phase
+from corral.domain.lifecycle.tables import all_transitions, happy_path
 from corral.domain.next_steps import next_step
 from corral.domain.observation.sighting import Sighting
 from corral.domain.operation import OperationKind, OperationStatus

@@ -10,7 +10,8 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
 from corral.domain.events import EventType
-from corral.domain.lifecycle.tables import TRANSITIONS, Action, Phase
+from corral.domain.lifecycle.phases import Action, Phase
+from corral.domain.lifecycle.tables import TRANSITIONS
 from corral.domain.operation import OperationKind
 
 READY_BUCKETS: Final = (5.0, 10.0, 20.0, 30.0, 45.0, 60.0, 90.0, 120.0, 180.0, 240.0, 300.0, 600.0, 1200.0)

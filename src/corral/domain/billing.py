@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from corral.domain.instance import Instance
-from corral.domain.lifecycle.tables import Phase
+from corral.domain.lifecycle.phases import Phase
 from corral.domain.observation.sighting import Sighting
 
 _UNBILLED = frozenset({Phase.CREATING, Phase.EXITED, Phase.TERMINATED})

@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 
 from corral.domain.instance import Failure, Instance, InstanceId, OperationId, ProviderId
-from corral.domain.lifecycle.tables import Action, Phase
+from corral.domain.lifecycle.phases import Action, Phase
 from corral.domain.operation import Operation, OperationKind, OperationStatus
 
 

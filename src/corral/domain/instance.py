@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import NewType
 
 from corral.domain.health.checks import HealthCheckSpec, HealthReport
-from corral.domain.lifecycle.tables import Action, Goal, Phase
+from corral.domain.lifecycle.phases import Action, Goal, Phase
 from corral.domain.observation.sighting import Endpoint, Sighting
 from corral.domain.observation.spot import Spot
 from corral.domain.placement.catalog import BillingMode

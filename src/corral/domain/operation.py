@@ -11,7 +11,7 @@ from datetime import datetime
 from enum import StrEnum
 
 from corral.domain.instance import Failure, Instance, InstanceId, OperationId
-from corral.domain.lifecycle.tables import Phase
+from corral.domain.lifecycle.phases import Phase
 
 
 class OperationKind(StrEnum):

@@ -10,7 +10,7 @@ import msgspec
 
 from corral.domain.idempotency import StoredResponse
 from corral.domain.instance import Instance
-from corral.domain.lifecycle.tables import Phase
+from corral.domain.lifecycle.phases import Phase
 from corral.domain.operation import OperationKind
 from corral.domain.placement.pricing import usd
 from corral.domain.timestamps import iso

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Meta
 
 from corral.domain.events import Event, EventType
-from corral.domain.lifecycle.tables import Phase
+from corral.domain.lifecycle.phases import Phase
 from corral.domain.timestamps import iso
 from corral.views.schemas import InstanceDetails
 

@@ -8,10 +8,10 @@ from datetime import datetime, timedelta
 
 from corral.domain.health.checks import EndpointHealth, HealthReport
 from corral.domain.instance import Failure, Instance, Placement
-from corral.domain.lifecycle import creation, release
-from corral.domain.lifecycle.allowed_actions import allowed_actions
+from corral.domain.lifecycle import creation, pending_action
+from corral.domain.lifecycle.commands import allowed_actions
+from corral.domain.lifecycle.phases import COMING_UP, REACHABLE, Phase
 from corral.domain.lifecycle.policy import Policy
-from corral.domain.lifecycle.tables import COMING_UP, REACHABLE, Phase
 from corral.domain.next_steps import failure_next_step
 from corral.domain.observation.sighting import Endpoint, Sighting
 from corral.domain.observation.spot import Spot
@@ -97,7 +97,7 @@ class InstanceView:
             estimated_ready_time=iso(estimated_ready_at),
             last_seen_at=iso(_last_seen_at(instance, at.last_listing_at)),
             stale=self._is_stale(instance, at),
-            error=_error(release.shown_failure(instance)),
+            error=_error(pending_action.shown_failure(instance)),
             reason=self._reason(instance),
             spot=None if instance.observation.spot is None else _spot(instance.observation.spot),
             health_check=None if instance.health is None else _health(instance.health, instance.phase),
@@ -108,7 +108,7 @@ class InstanceView:
 
     def _reason(self, instance: Instance) -> str | None:
         """What an instance waits for: to be created, or for a stop or delete to be confirmed."""
-        return creation.reason(instance, self.policy) or release.reason(instance)
+        return creation.reason(instance, self.policy) or pending_action.reason(instance)
 
     def _is_stale(self, instance: Instance, at: AsOf) -> bool:
         """Whether the provider should have listed it by now and did not."""

@@ -9,7 +9,7 @@ from typing import Annotated, Final
 import msgspec
 from msgspec import UNSET, Meta, UnsetType, field
 
-from corral.domain.lifecycle.tables import Phase
+from corral.domain.lifecycle.phases import Phase
 from corral.domain.lifecycle.transitions import first_phase
 from corral.domain.observation.merge import Consistency, Merged, Source
 from corral.domain.observation.sighting import ProviderInstance

@@ -6,7 +6,7 @@ from support.engines.audit_lines import LINE
 from support.engines.stepped_engine import SteppedEngine
 
 from corral.domain.instance import Instance, InstanceId
-from corral.domain.lifecycle.tables import Phase
+from corral.domain.lifecycle.phases import Phase
 from corral.domain.observation.adoption import Adoption
 
 

@@ -11,7 +11,7 @@ from support.engines.stepped_engine import SteppedEngine, stepped_engine
 from corral.domain.errors import GoalRefusedError, NotFoundError
 from corral.domain.instance import InstanceId
 from corral.domain.lifecycle.commands import CommandOptions
-from corral.domain.lifecycle.tables import Phase
+from corral.domain.lifecycle.phases import Phase
 from corral.domain.operation import Operation, OperationKind
 from corral.engine.commands.change import AcceptedCommand
 from corral.store.server.target import DatabaseTarget

@@ -15,7 +15,7 @@ from support.engines.command_env import CommandEnv, a_create_request
 from corral.domain.errors import NotFoundError
 from corral.domain.idempotency import KeyRow
 from corral.domain.instance import CreateRequest, InstanceId, OperationId, ProviderId
-from corral.domain.lifecycle.tables import Goal, Phase
+from corral.domain.lifecycle.phases import Goal, Phase
 from corral.domain.operation import Operation, OperationKind, OperationStatus
 from corral.engine.commands.change import AcceptedCommand
 from corral.engine.commands.create import CreatedInstance

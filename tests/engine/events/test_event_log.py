@@ -12,7 +12,7 @@ from support.engines.event_env import UP, EventEnv
 
 from corral.domain.events import Change
 from corral.domain.instance import Failure
-from corral.domain.lifecycle.tables import Phase
+from corral.domain.lifecycle.phases import Phase
 from corral.store.server.target import DatabaseTarget
 from corral.store.session.database import Database
 from corral.store.session.notifications import Notifications

@@ -6,7 +6,7 @@ from support.engines.stepped_engine import SteppedEngine
 
 from corral.base.metrics import ReconcileEnd
 from corral.domain.events import EventType
-from corral.domain.lifecycle.tables import Action, Phase
+from corral.domain.lifecycle.phases import Action, Phase
 from corral.store.tables import operations
 
 

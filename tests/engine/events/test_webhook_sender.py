@@ -22,7 +22,7 @@ from corral.domain.delivery import Delivery, DeliveryId, DeliveryStatus
 from corral.domain.errors import NotFoundError, StoreUnavailableError
 from corral.domain.health.checks import HealthReport
 from corral.domain.instance import Failure, Instance
-from corral.domain.lifecycle.tables import Phase
+from corral.domain.lifecycle.phases import Phase
 from corral.engine.events.webhook_sender import BUSY_PAUSE, WebhookSender
 from corral.store.session.database import Database
 from corral.webhooks.schedule import MOST_TRIES

@@ -13,7 +13,7 @@ from support.engines.stepped_engine import SteppedEngine
 from corral.app.engine import build_engine
 from corral.domain.errors import GoalRefusedError
 from corral.domain.instance import InstanceId
-from corral.domain.lifecycle.tables import Phase
+from corral.domain.lifecycle.phases import Phase
 from corral.domain.observation.adoption import Adoption
 from corral.domain.observation.orphans import GRACE, Orphan
 from corral.domain.observation.provider_names import ProviderName, provider_name

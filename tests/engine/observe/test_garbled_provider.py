@@ -10,7 +10,7 @@ from support.provider.distortion import ODD, written
 from support.provider.garbling import Garble, faithfully, garbling
 
 from corral.domain.instance import InstanceId
-from corral.domain.lifecycle.tables import Phase
+from corral.domain.lifecycle.phases import Phase
 from corral.store.server.target import DatabaseTarget
 from corral.store.session.database import Database
 

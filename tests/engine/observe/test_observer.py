@@ -14,7 +14,7 @@ from support.clock.waiting import until
 from support.engines.stepped_engine import SteppedEngine, stepped_engine
 
 from corral.cloud.port import Cloud, Listing
-from corral.domain.lifecycle.tables import Phase
+from corral.domain.lifecycle.phases import Phase
 from corral.domain.observation.sighting import Sighting
 from corral.domain.operation import OperationKind
 from corral.store.server.target import DatabaseTarget

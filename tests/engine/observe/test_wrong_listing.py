@@ -6,7 +6,7 @@ import pytest
 from support.engines.stepped_engine import SteppedEngine
 
 from corral.domain.instance import InstanceId
-from corral.domain.lifecycle.tables import Phase
+from corral.domain.lifecycle.phases import Phase
 from corral.domain.operation import OperationKind
 
 OURS = r"corral-[0-9a-f]{6}-(inst-[0-9a-z]+)-\d+"

@@ -11,7 +11,7 @@ from support.engines.fleets import a_fleet
 from support.engines.stepped_engine import SteppedEngine, stepped_engine
 
 from corral.cloud.rate_limiter import RateLimiter, RateLimiterState, encoded
-from corral.domain.lifecycle.tables import Phase
+from corral.domain.lifecycle.phases import Phase
 from corral.engine.queries.fleet import Fleet, History
 from corral.jobs.queue import JobStatus, NewJob
 from corral.store.installation.rate_limit import DatabaseRateLimitStore

@@ -7,7 +7,7 @@ from support.database.backups import OURS, ready, restore, rows
 from support.engines.stepped_engine import SteppedEngine, stepped_engine
 
 from corral.domain.instance import InstanceId
-from corral.domain.lifecycle.tables import Phase
+from corral.domain.lifecycle.phases import Phase
 from corral.engine.reconcile.create_gate import STUCK_AFTER_SECONDS
 from corral.store.server.target import DatabaseTarget
 from corral.store.session.database import Database

@@ -9,7 +9,7 @@ from support.engines.engine_steps import REQUEST
 from support.engines.stepped_engine import SteppedEngine, stepped_engine
 
 from corral.domain.instance import Instance, InstanceId
-from corral.domain.lifecycle.tables import Phase
+from corral.domain.lifecycle.phases import Phase
 from corral.domain.placement.catalog import BillingMode
 from corral.store.server.target import DatabaseTarget
 from corral.store.session.database import Database

@@ -11,8 +11,8 @@ from support.engines.engine_steps import REQUEST
 from support.engines.stepped_engine import SteppedEngine, stepped_engine
 
 from corral.domain.lifecycle.creation import reason
+from corral.domain.lifecycle.phases import Phase
 from corral.domain.lifecycle.policy import Policy
-from corral.domain.lifecycle.tables import Phase
 from corral.domain.operation import OperationKind
 from corral.store.server.target import DatabaseTarget
 from corral.store.session.database import Database

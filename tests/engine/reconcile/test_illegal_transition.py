@@ -17,7 +17,7 @@ from support.engines.stepped_engine import SteppedEngine
 from corral.domain.errors import IllegalTransitionError
 from corral.domain.instance import Instance
 from corral.domain.lifecycle import transitions
-from corral.domain.lifecycle.tables import Phase
+from corral.domain.lifecycle.phases import Phase
 from corral.domain.observation.compare import Comparison, compare
 from corral.domain.operation import OperationKind
 from corral.engine.observe import observations

@@ -7,7 +7,7 @@ from datetime import timedelta
 from support.engines.stepped_engine import SteppedEngine, stepped_engine
 
 from corral.domain.instance import InstanceId
-from corral.domain.lifecycle.tables import Phase
+from corral.domain.lifecycle.phases import Phase
 from corral.domain.operation import OperationKind
 from corral.store.server.target import DatabaseTarget
 from corral.store.session.database import Database

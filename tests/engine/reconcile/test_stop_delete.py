@@ -10,8 +10,8 @@ from support.clock.waiting import until
 from support.engines.stepped_engine import SteppedEngine, stepped_engine
 
 from corral.domain.instance import InstanceId
-from corral.domain.lifecycle.release import reason, shown_failure
-from corral.domain.lifecycle.tables import Phase
+from corral.domain.lifecycle.pending_action import reason, shown_failure
+from corral.domain.lifecycle.phases import Phase
 from corral.domain.operation import OperationKind
 from corral.engine.observe.observations import Observations
 from corral.jobs.registry import Priority

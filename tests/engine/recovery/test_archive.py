@@ -17,7 +17,7 @@ from support.engines.stepped_engine import SteppedEngine, stepped_engine
 from corral.domain.access import Access
 from corral.domain.errors import GoalRefusedError, MalformedError
 from corral.domain.instance import InstanceId
-from corral.domain.lifecycle.tables import Phase
+from corral.domain.lifecycle.phases import Phase
 from corral.engine.auth import api_keys
 from corral.jobs import pgqueuer_adapter
 from corral.store.server.migrate import migrate, migrations, report

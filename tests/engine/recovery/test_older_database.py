@@ -13,8 +13,8 @@ from support.database.archives import another, exported, imported
 from support.database.backups import OURS, ready, restore, rows
 from support.engines.stepped_engine import SteppedEngine, stepped_engine
 
+from corral.domain.lifecycle.phases import Phase
 from corral.domain.lifecycle.policy import Policy
-from corral.domain.lifecycle.tables import Phase
 from corral.domain.observation.orphans import GRACE, Orphan
 from corral.domain.operation import OperationKind
 from corral.store.installation import last_listing

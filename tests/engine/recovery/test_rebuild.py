@@ -19,7 +19,7 @@ from corral.cloud.port import Listing
 from corral.domain.errors import CloudTransientError
 from corral.domain.health.checks import HealthCheckSpec
 from corral.domain.instance import InstanceId
-from corral.domain.lifecycle.tables import Phase
+from corral.domain.lifecycle.phases import Phase
 from corral.domain.observation.rebuild import RebuildOutcome
 from corral.domain.operation import OperationKind
 from corral.engine.ids import random_id

@@ -16,7 +16,7 @@ from support.clock.waiting import until
 from support.engines.stepped_engine import SteppedEngine, stepped_engine
 from support.processes.create_process import LONGEST_CREATE_SECONDS
 
-from corral.domain.lifecycle.tables import Phase
+from corral.domain.lifecycle.phases import Phase
 from corral.store.server.target import DatabaseTarget
 from corral.store.session.database import Database
 

@@ -9,7 +9,7 @@ from support.engines.fault_engine import FaultEngine, FaultEnvironment
 from support.histories.script import OF_COMMITS, Mishap
 
 from corral.domain.instance import InstanceId
-from corral.domain.lifecycle.tables import Phase
+from corral.domain.lifecycle.phases import Phase
 from corral.store.server.target import DatabaseTarget
 
 

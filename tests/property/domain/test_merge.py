@@ -19,8 +19,8 @@ from corral.domain.instance import (
     OperationId,
     ProviderId,
 )
+from corral.domain.lifecycle.phases import Goal, Phase
 from corral.domain.lifecycle.policy import Policy
-from corral.domain.lifecycle.tables import Goal, Phase
 from corral.domain.observation.merge import Consistency, ProviderListing, merge
 from corral.domain.observation.sighting import ProviderInstance, Sighting
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from corral.domain.instance import InstanceId
-from corral.domain.lifecycle.tables import Phase
+from corral.domain.lifecycle.phases import Phase
 from corral.store.session.database import Database
 from support.engines.stepped_engine import SteppedEngine
 

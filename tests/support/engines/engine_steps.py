@@ -10,7 +10,7 @@ import msgspec
 from corral.app.engine import Engine
 from corral.domain.events import Change
 from corral.domain.instance import CreateRequest, Instance, InstanceId, OperationId
-from corral.domain.lifecycle.tables import Goal, Phase
+from corral.domain.lifecycle.phases import Goal, Phase
 from corral.domain.operation import Operation, OperationKind, OperationStatus
 from corral.jobs.queue import NewJob
 from corral.jobs.registry import Priority

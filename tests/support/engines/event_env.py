@@ -8,7 +8,7 @@ from datetime import timedelta
 from corral.base.clock import Clock
 from corral.domain.events import Change
 from corral.domain.instance import CreateRequest, Failure, Instance, InstanceId, OperationId, Placement, ProviderId
-from corral.domain.lifecycle.tables import Goal, Phase
+from corral.domain.lifecycle.phases import Goal, Phase
 from corral.domain.operation import Operation, OperationKind, OperationStatus
 from corral.domain.placement.catalog import BillingMode
 from corral.engine.events.log import EventLog

@@ -24,8 +24,8 @@ from corral.domain.health.checks import HealthCheckSpec, ProbeFailure
 from corral.domain.health.network_faults import FaultCategory
 from corral.domain.instance import CreateRequest, Instance, InstanceId
 from corral.domain.lifecycle.commands import CommandOptions
+from corral.domain.lifecycle.phases import SETTLED, Goal, Phase
 from corral.domain.lifecycle.policy import Policy
-from corral.domain.lifecycle.tables import SETTLED, Goal, Phase
 from corral.domain.observation.sighting import Endpoint
 from corral.domain.operation import OperationKind
 from corral.health.probe import Prober

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from corral.domain.instance import CreateRequest, Instance, InstanceId, OperationId
-from corral.domain.lifecycle.tables import Goal, Phase
+from corral.domain.lifecycle.phases import Goal, Phase
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 FRESH = Instance(

@@ -23,8 +23,8 @@ from corral.cloud.port import Cloud
 from corral.domain.errors import CloudTransientError
 from corral.domain.instance import CreateRequest, Instance, InstanceId
 from corral.domain.lifecycle.commands import CommandOptions
+from corral.domain.lifecycle.phases import Phase
 from corral.domain.lifecycle.policy import Policy
-from corral.domain.lifecycle.tables import Phase
 from corral.domain.operation import OperationKind
 from corral.engine.commands.change import AcceptedCommand, ChangeInstance
 from corral.engine.events.publisher import EventPublisher

@@ -27,7 +27,7 @@ from hypothesis.stateful import (
 )
 
 from corral.domain.instance import Instance, InstanceId
-from corral.domain.lifecycle.tables import Goal, Phase
+from corral.domain.lifecycle.phases import Goal, Phase
 from corral.domain.operation import OperationKind
 from novitasim.api.refusal import RefusalError
 from novitasim.server.simulator import Simulator

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from corral.domain.lifecycle.tables import Phase
+from corral.domain.lifecycle.phases import Phase
 from support.engines.fault_engine import FaultEngine, FaultEnvironment
 from support.histories.script import OF_CALLS, OF_COMMITS, Mishap
 

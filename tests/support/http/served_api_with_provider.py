@@ -12,7 +12,7 @@ from pydantic import SecretStr
 from corral.cloud.novita.client import NovitaCloud
 from corral.cloud.novita.http import HttpExchange
 from corral.domain.instance import InstanceId, ProviderId
-from corral.domain.lifecycle.tables import Phase
+from corral.domain.lifecycle.phases import Phase
 from corral.domain.observation.provider_names import ProviderName, provider_name
 from corral.domain.observation.sighting import Sighting
 from corral.store.session.database import Database

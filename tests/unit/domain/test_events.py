@@ -9,7 +9,7 @@ from support.engines.known import FRESH, NOW
 
 from corral.domain.events import Change, EventType, Progress, event_drafts, event_of
 from corral.domain.instance import Failure, OperationId
-from corral.domain.lifecycle.tables import Phase
+from corral.domain.lifecycle.phases import Phase
 from corral.domain.operation import Operation, OperationKind, OperationStatus
 
 START = Operation(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from corral.domain.lifecycle.tables import Action
+from corral.domain.lifecycle.phases import Action
 from corral.engine.reconcile.steps.create import CreateStep
 from corral.engine.reconcile.steps.dispatch import Steps
 from corral.engine.reconcile.steps.start import StartStep

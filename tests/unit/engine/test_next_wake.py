@@ -8,8 +8,8 @@ from datetime import datetime
 from support.engines.known import FRESH, NOW
 
 from corral.domain.instance import Instance, Observation, ProviderId
+from corral.domain.lifecycle.phases import Action, Goal, Phase
 from corral.domain.lifecycle.policy import Policy
-from corral.domain.lifecycle.tables import Action, Goal, Phase
 from corral.domain.observation.sighting import Sighting
 from corral.engine.observe.observations import next_wake_at
 

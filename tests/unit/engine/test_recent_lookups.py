@@ -11,7 +11,7 @@ from support.engines.known import NOW
 from support.provider.sightings import shown
 
 from corral.domain.instance import ProviderId
-from corral.domain.lifecycle.tables import Phase
+from corral.domain.lifecycle.phases import Phase
 from corral.domain.observation.sighting import Connection, Sighting
 from corral.engine.observe.recent_lookups import FRESH, MOST, RecentLookups
 

@@ -20,7 +20,7 @@ from corral.domain.instance import (
     PendingAction,
     ProviderId,
 )
-from corral.domain.lifecycle.tables import Action
+from corral.domain.lifecycle.phases import Action
 from corral.domain.observation.sighting import Sighting
 from corral.domain.observation.spot import Spot
 from corral.store.sql.instance_codec import instance_of, record_of

@@ -11,8 +11,8 @@ from support.clock.clocks import SteppedClock
 from support.engines.known import FRESH, NOW
 
 from corral.domain.instance import Observation, ProviderId
+from corral.domain.lifecycle.phases import Phase
 from corral.domain.lifecycle.policy import Policy
-from corral.domain.lifecycle.tables import Phase
 from corral.domain.operation import InstanceWithOperation
 from corral.domain.timestamps import iso
 from corral.engine.queries.instance_details import InstanceDescriber

@@ -23,7 +23,7 @@ from corral.api.middleware.idempotency import KEEPS_ANSWERS, REPORTS_PROBLEMS, c
 from corral.api.openapi.bodies import with_body
 from corral.domain.errors import FieldProblem
 from corral.domain.idempotency import KeyRow
-from corral.domain.lifecycle.tables import Phase
+from corral.domain.lifecycle.phases import Phase
 from corral.domain.requests.create import CREATE_BODY
 from corral.engine.commands.change import ChangeInstance
 from corral.engine.commands.create import CreateInstance

@@ -14,7 +14,7 @@ from msgspec import Meta
 from corral.api.middleware.auth import VIEWER
 from corral.cache.registry import CacheRegistry
 from corral.cloud.breaker import BreakerState
-from corral.domain.lifecycle.tables import Phase
+from corral.domain.lifecycle.phases import Phase
 from corral.domain.placement.catalog import MICRO_USD
 from corral.domain.placement.pricing import usd
 from corral.domain.timestamps import iso

@@ -3,5 +3,5 @@ What an instance may be, what follows from an observation or a command, and what
 
 Called by the engine's commands, reconciler and observer. Calls only other domain modules.
 Rule: a phase is assigned here and nowhere else; every writer refuses a change that `tables.TRANSITIONS` does not hold.
-Start with `tables.py` (phases, actions, the tables), then `decide.py` (what next) and `transitions.py` (every change).
+Start with `phases.py` and `tables.py`, then `decide.py` (what next) and `transitions.py`; numbers are in `policy.py`.
 """

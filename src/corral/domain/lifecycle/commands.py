@@ -1,5 +1,5 @@
 """
-Commands on an instance that exists: start, stop, restart, delete. Pure.
+Commands on an instance that exists (start, stop, restart, delete): which it accepts, and what they change. Pure.
 
 A command changes the record only: its goal and pending action are what the next reconcile acts on. A stop replaces a
 create, start or restart under way, and a delete replaces any operation; other commands are refused meanwhile.
@@ -9,14 +9,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from typing import Final
 
 from corral.domain.errors import GoalRefusedError
 from corral.domain.health.checks import HealthCheckSpec
 from corral.domain.instance import Instance, OperationId
-from corral.domain.lifecycle.allowed_actions import is_blocked, is_restartable, is_startable, is_stoppable
-from corral.domain.lifecycle.tables import Phase
+from corral.domain.lifecycle.phases import UP, Goal, Phase
 from corral.domain.lifecycle.transitions import delete_requested, restart_requested, start_requested, stop_requested
-from corral.domain.operation import STARTUPS, Operation, OperationKind
+from corral.domain.observation.sighting import Sighting
+from corral.domain.operation import ENDED, STARTUPS, Operation, OperationKind
+
+_YIELDING: Final = {
+    OperationKind.START: frozenset[OperationKind](),
+    OperationKind.RESTART: frozenset[OperationKind](),
+    OperationKind.STOP: STARTUPS,
+    OperationKind.DELETE: frozenset(OperationKind),
+}
+"""The unfinished operations that each command replaces; any other makes it wait."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +76,55 @@ def apply_command(instance: Instance, current: Operation | None, asked: Command)
             return delete_requested(ours, asked.at)
         case OperationKind.CREATE:  # pragma: no cover  # a create makes an instance; it is not asked of one
             raise ValueError(asked.kind)
+
+
+def allowed_actions(instance: Instance, current: Operation | None) -> list[OperationKind]:
+    """The commands that would change *instance* now, given its *current* operation."""
+    return [
+        kind
+        for kind, is_possible in (
+            (OperationKind.START, is_startable(instance)),
+            (OperationKind.STOP, is_stoppable(instance)),
+            (OperationKind.RESTART, is_restartable(instance)),
+            (OperationKind.DELETE, True),
+        )
+        if is_possible and not is_done_already(instance, kind) and not is_blocked(kind, current)
+    ]
+
+
+def is_blocked(kind: OperationKind, current: Operation | None) -> bool:
+    """Whether *kind* must wait for the end of the *current* operation."""
+    return current is not None and current.status not in ENDED and current.kind not in _YIELDING[kind]
+
+
+def is_done_already(instance: Instance, kind: OperationKind) -> bool:
+    """Whether *kind* was requested of *instance* already, or is done, so that nothing needs to be recorded."""
+    if kind is OperationKind.DELETE:
+        return instance.goal is Goal.GONE
+    stopping = instance.phase is Phase.STOPPING and instance.goal is Goal.STOPPED
+    return kind is OperationKind.STOP and (instance.phase is Phase.EXITED or stopping)
+
+
+def is_startable(instance: Instance) -> bool:
+    """Whether it is stopped, or failed and still at the provider."""
+    return instance.phase is Phase.EXITED or (instance.phase is Phase.FAILED and _exists(instance))
+
+
+def is_restartable(instance: Instance) -> bool:
+    """Whether it runs, also as failed."""
+    runs = instance.phase in {Phase.RUNNING, Phase.HEALTH_CHECKING, Phase.READY}
+    return runs or (instance.phase is Phase.FAILED and instance.observation.sighting is Sighting.RUNNING)
+
+
+def is_stoppable(instance: Instance) -> bool:
+    """Whether it runs or comes up, is being stopped, or is failed and not stopped."""
+    is_up = _exists(instance) and instance.observation.sighting is not Sighting.EXITED
+    return instance.phase in UP or instance.phase is Phase.STOPPING or (instance.phase is Phase.FAILED and is_up)
+
+
+def _exists(instance: Instance) -> bool:
+    """Whether the provider has it, according to the last observation."""
+    return instance.provider_id is not None and instance.observation.sighting is not Sighting.ABSENT
 
 
 def _check_startable(instance: Instance) -> None:

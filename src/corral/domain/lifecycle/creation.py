@@ -1,4 +1,4 @@
-"""What the record of an instance says before, during and after its create call. Pure."""
+"""The create call of an instance: whether it is sent, what is recorded around it, and what is shown meanwhile. Pure."""
 
 from __future__ import annotations
 
@@ -8,13 +8,11 @@ from typing import Final
 
 from corral.domain.backoff import delay
 from corral.domain.instance import CreateAttempt, CreateWait, Failure, Instance, Placement
-from corral.domain.lifecycle.policy import Policy
-from corral.domain.lifecycle.tables import Goal, Phase
+from corral.domain.lifecycle.phases import Action, Goal, Phase
+from corral.domain.lifecycle.policy import FIRST_RETRY_SECONDS, LAST_RETRY_SECONDS, Policy
+from corral.domain.lifecycle.transitions import Decision
 from corral.domain.placement.rank import SHORT_FOR_NOW, Candidate, Ranking
 
-CREATE_WITHIN: Final = timedelta(minutes=20)
-"""How long a create may take until the instance is ready. Shorter, and a large image is given up while it is pulled;
-longer, and a machine that never comes up is reported later and billed meanwhile."""
 OF_CAPACITY: Final = frozenset({"RESOURCE_CONSTRAINTS", "NO_OPTIMAL_PRODUCT_ANY_REGION"})
 """Every offer is short, too dear or not listed at the moment."""
 NOT_LISTED: Final = "ACCOUNT_NOT_LISTED"
@@ -36,10 +34,51 @@ PASSING: Final = OF_CAPACITY | {
 What an accepted create may meet without failing at once. A rejected key and an empty account are put right by a person;
 a product that was for sale when the request was accepted is missing in a catalog that was read at a bad moment.
 """
-FIRST_RETRY_SECONDS: Final = 5.0
-LAST_RETRY_SECONDS: Final = 60.0
-"""Pauses between tries: the first, doubling to the last. Shorter, and creates that wait use up the rate limit; longer,
-and a machine that became free is taken by another customer."""
+TIMED_OUT: Final = "STARTUP_TIMEOUT"
+
+
+def decide_uncreated(instance: Instance, now: datetime, policy: Policy) -> Decision:
+    """The decision about an instance without a machine: no create call was sent, or one is in doubt."""
+    wanted = instance.goal is Goal.RUNNING and instance.phase is not Phase.FAILED
+    if instance.create_in_doubt and not _settled(instance, now, policy):
+        return _in_doubt(instance, now, policy, wanted=wanted)
+    if instance.goal is Goal.GONE:
+        return Decision(phase=Phase.TERMINATED, because="never came to be")
+    if not wanted:
+        return Decision(phase=instance.phase, because="not wanted")
+    if instance.waiting is None:
+        until, failure = instance.deadline_at, Failure(code=TIMED_OUT, message="could not be created in time")
+    else:
+        until, failure = retried_until(instance, instance.waiting), waited_too_long(instance.waiting)
+    if until is not None and now >= until:
+        return Decision(phase=Phase.FAILED, because=failure.message, failure=failure)
+    if instance.waiting is not None and instance.waiting.retry_at is not None and now < instance.waiting.retry_at:
+        retry_at = instance.waiting.retry_at
+        pause = (retry_at if until is None else min(retry_at, until)) - now
+        return Decision(phase=Phase.CREATING, because=instance.waiting.message, requeue_after=pause)
+    return Decision(phase=Phase.CREATING, action=Action.CREATE, because="wanted", requeue_after=policy.settle)
+
+
+def _in_doubt(instance: Instance, now: datetime, policy: Policy, *, wanted: bool) -> Decision:
+    """A create call may have happened: its name is searched for, also after the deadline."""
+    since, deadline = instance.create.doubted_at, instance.deadline_at
+    # How long the doubt lasts at least; a listing that shows the name ends it earlier.
+    left = policy.settle if since is None else max(policy.settle - (now - since), policy.poll)
+    because, failure = "a create call may have happened", None
+    phase = Phase.DELETING if instance.goal is Goal.GONE else instance.phase
+    if wanted and deadline is not None and now < deadline:
+        left = min(left, deadline - now)
+    elif wanted and deadline is not None:
+        because = "could not be created in time; a create call may have happened, and its machine is still searched for"
+        phase, failure = Phase.FAILED, Failure(code=TIMED_OUT, message=because)
+    return Decision(phase=phase, because=because, requeue_after=left, failure=failure, is_in_doubt=True)
+
+
+def _settled(instance: Instance, now: datetime, policy: Policy) -> bool:
+    """Whether a create call in doubt certainly created nothing."""
+    since = instance.create.doubted_at
+    waited = since is not None and now - since >= policy.settle
+    return waited and instance.create.listings_without >= policy.settle_listings
 
 
 def retried_until(instance: Instance, obstacle: Failure | CreateWait) -> datetime | None:

@@ -6,19 +6,17 @@ from datetime import datetime, timedelta
 
 from corral.domain.backoff import delay
 from corral.domain.health.rechecks import HEALTH_FAILURES, check_time, is_unhealthy, until_recheck
-from corral.domain.instance import CreateWait, Failure, Instance
-from corral.domain.lifecycle import release
-from corral.domain.lifecycle.absence import is_lookup_failed, lookup_failed, unlisted
-from corral.domain.lifecycle.creation import retried_until, waited_too_long
-from corral.domain.lifecycle.decision import Decision
-from corral.domain.lifecycle.pending import is_awaited
+from corral.domain.instance import Failure, Instance
+from corral.domain.lifecycle import pending_action
+from corral.domain.lifecycle.creation import TIMED_OUT, decide_uncreated
+from corral.domain.lifecycle.pending_action import is_awaited
+from corral.domain.lifecycle.phases import COMING_UP, UP, Action, Goal, Phase
 from corral.domain.lifecycle.policy import Policy
-from corral.domain.lifecycle.tables import AFTER_SIGHTING, COMING_UP, PLAN, UP, Action, Goal, Phase
-from corral.domain.lifecycle.transitions import is_due
+from corral.domain.lifecycle.tables import AFTER_SIGHTING, PLAN
+from corral.domain.lifecycle.transitions import Decision, is_due
 from corral.domain.observation.sighting import Sighting
 from corral.domain.observation.spot import is_taken, notice
 
-TIMED_OUT = "STARTUP_TIMEOUT"
 FALLIBLE = COMING_UP | {Phase.STOPPING}
 """Phases that a failure ends. An instance that is ready, stopped or to be deleted stays in its phase."""
 
@@ -26,22 +24,22 @@ FALLIBLE = COMING_UP | {Phase.STOPPING}
 def decide(instance: Instance, now: datetime, policy: Policy) -> Decision:
     """The phase to record and the action to do next."""
     if instance.provider_id is None:
-        return _not_created(instance, now, policy)
+        return decide_uncreated(instance, now, policy)
     if instance.observation.unlisted_since is not None and instance.observation.sighting is not Sighting.ABSENT:
-        return unlisted(instance, now, policy)
-    if is_lookup_failed(instance):
-        return lookup_failed(instance, now, policy)
+        return _unlisted(instance, now, policy)
+    if _is_lookup_failed(instance):
+        return _lookup_failed(instance, now, policy)
     phase = _after_sighting(instance, now, policy)
     failure = _failure(instance, now, came_up=_came_up(instance, phase))
     if phase in FALLIBLE and failure is not None and instance.phase is not Phase.FAILED:
         return _given_up(instance, failure, policy)
     stopped = _why_stopped(instance, now) if phase is Phase.EXITED else None
     if stopped is not None:
-        return Decision(phase=phase, action=None, because=stopped.message, requeue_after=None, failure=stopped)
+        return Decision(phase=phase, because=stopped.message, failure=stopped)
     if phase is Phase.FAILED and instance.phase is not Phase.FAILED:
         taken = " (it took the spot machine back)" if is_taken(instance.observation.spot, now) else ""
         vanished = Failure(code="INSTANCE_VANISHED", message=f"the provider no longer has this instance{taken}")
-        return Decision(phase=phase, action=None, because=vanished.message, requeue_after=None, failure=vanished)
+        return Decision(phase=phase, because=vanished.message, failure=vanished)
     return _planned(instance, phase, now, policy)
 
 
@@ -49,6 +47,49 @@ def why(before: Instance, after: Instance, decision: Decision) -> str:
     """The reason in the event of a decision: the reclaim notice if it announces one."""
     announces = after.announced_spot is not before.announced_spot and after.phase is before.phase
     return notice(after.announced_spot) if announces and after.announced_spot is not None else decision.because
+
+
+def _unlisted(instance: Instance, now: datetime, policy: Policy) -> Decision:
+    """A complete listing lacks it: look it up, and, unless it is to be deleted, look it up again later."""
+    leaving = instance.goal is Goal.GONE
+    phase = Phase.DELETING if leaving and instance.phase is not Phase.TERMINATED else instance.phase
+    checked = instance.observation.absence_checked_at
+    if leaving and instance.pending.sent_at is None:
+        # Both the list and a lookup may be wrong: it is not called gone before a delete was sent.
+        because = "missing in the provider's list, and no delete was sent yet"
+        return Decision(phase=phase, action=Action.DELETE, because=because, requeue_after=policy.repeat_after)
+    due = checked is None or leaving or now - checked >= policy.vanish_gap
+    return Decision(
+        phase=phase,
+        action=Action.CONFIRM if due else None,
+        because="missing in the provider's list",
+        requeue_after=policy.vanish_gap if not leaving else policy.repeat_after,
+    )
+
+
+def _is_lookup_failed(instance: Instance) -> bool:
+    """Whether a delete was sent, and a lookup by its id did not find it since."""
+    is_delete_sent = instance.goal is Goal.GONE and instance.pending.sent_at is not None
+    return (
+        is_delete_sent
+        and instance.observation.lookup_failed_since is not None
+        and instance.observation.sighting is not Sighting.ABSENT
+    )
+
+
+def _lookup_failed(instance: Instance, now: datetime, policy: Policy) -> Decision:
+    """
+    A delete was sent and a lookup did not find it, but no listing confirmed that yet: look it up once more.
+
+    That is after the settle time: an inconsistent provider cannot be distinguished from a deleted instance then.
+    """
+    phase = instance.phase if instance.phase is Phase.TERMINATED else Phase.DELETING
+    since = now if instance.observation.lookup_failed_since is None else instance.observation.lookup_failed_since
+    wait = policy.settle - (now - since)
+    if wait > timedelta(0):
+        return Decision(phase=phase, because="not found by its id; it is looked up once more", requeue_after=wait)
+    because = "not found by its id for a while"
+    return Decision(phase=phase, action=Action.CONFIRM, because=because, requeue_after=policy.repeat_after)
 
 
 def _why_stopped(instance: Instance, now: datetime) -> Failure | None:
@@ -118,14 +159,13 @@ def _given_up(instance: Instance, failure: Failure, policy: Policy) -> Decision:
     """It did not come up: it fails, or goes back to where it was if the start or restart was not carried out."""
     if failure.code != TIMED_OUT or not is_awaited(instance):
         again = policy.failed_interval if instance.observation.sighting is Sighting.RUNNING else None
-        return Decision(phase=Phase.FAILED, action=None, because=failure.message, requeue_after=again, failure=failure)
+        return Decision(phase=Phase.FAILED, because=failure.message, requeue_after=again, failure=failure)
     stopped = instance.pending.action is Action.START or instance.observation.sighting is Sighting.EXITED
     failure = instance.pending.refused or Failure(
         code=TIMED_OUT, message=f"the provider did not {instance.pending.action} it in time"
     )
     return Decision(
         phase=Phase.EXITED if stopped else Phase.RUNNING,
-        action=None,
         because=failure.message,
         requeue_after=None if stopped else policy.poll,
         failure=failure,
@@ -149,7 +189,7 @@ def _planned(instance: Instance, phase: Phase, now: datetime, policy: Policy) ->
     if pause > timedelta(0):
         because = "sent to the provider; waiting"
         again = pause if phase is Phase.FAILED else min(pause, requeue_after or pause)
-        return Decision(phase=phase, action=None, because=because, requeue_after=again)
+        return Decision(phase=phase, because=because, requeue_after=again)
     return Decision(phase=phase, action=action, because=because, requeue_after=requeue_after)
 
 
@@ -182,7 +222,7 @@ def _pause(instance: Instance, action: Action | None, now: datetime, policy: Pol
         case None | Action.CREATE | Action.INSPECT | Action.PROBE | Action.CONFIRM:
             return timedelta(0)
         case Action.STOP | Action.DELETE:
-            return release.pause(instance, now, unobserved=policy.repeat_after, longest=policy.repeat_at_last)
+            return pending_action.pause(instance, now, policy)
         case Action.START | Action.RESTART if instance.pending.refused is not None:
             first, most = policy.first_refusal.total_seconds(), policy.last_refusal.total_seconds()
             patience = timedelta(seconds=delay(max(instance.pending.attempts, 1), first=first, most=most))
@@ -190,67 +230,3 @@ def _pause(instance: Instance, action: Action | None, now: datetime, policy: Pol
             patience = policy.settle
     sent_at = instance.pending.sent_at
     return timedelta(0) if sent_at is None else max(patience - (now - sent_at), timedelta(0))
-
-
-def _not_created(instance: Instance, now: datetime, policy: Policy) -> Decision:
-    """It has no machine: no create call was sent, or one is in doubt."""
-    wanted = instance.goal is Goal.RUNNING and instance.phase is not Phase.FAILED
-    if instance.create_in_doubt and not _settled(instance, now, policy):
-        return _in_doubt(instance, now, policy, wanted=wanted)
-    if instance.goal is Goal.GONE:
-        return Decision(phase=Phase.TERMINATED, action=None, because="never came to be", requeue_after=None)
-    if not wanted:
-        return Decision(phase=instance.phase, action=None, because="not wanted", requeue_after=None)
-    if instance.waiting is not None:
-        return _waiting(instance, instance.waiting, now, policy)
-    if instance.deadline_at is not None and now >= instance.deadline_at:
-        failure = Failure(code=TIMED_OUT, message="could not be created in time")
-        return Decision(phase=Phase.FAILED, action=None, because=failure.message, requeue_after=None, failure=failure)
-    return Decision(phase=Phase.CREATING, action=Action.CREATE, because="wanted", requeue_after=policy.settle)
-
-
-def _waiting(instance: Instance, obstacle: CreateWait, now: datetime, policy: Policy) -> Decision:
-    """The last try met an obstacle that is expected to pass: try again after a pause, until the deadline."""
-    until = retried_until(instance, obstacle)
-    if until is not None and now >= until:
-        failure = waited_too_long(obstacle)
-        return Decision(phase=Phase.FAILED, action=None, because=failure.message, requeue_after=None, failure=failure)
-    if obstacle.retry_at is not None and now < obstacle.retry_at:
-        pause = (obstacle.retry_at if until is None else min(obstacle.retry_at, until)) - now
-        return Decision(phase=Phase.CREATING, action=None, because=obstacle.message, requeue_after=pause)
-    return Decision(phase=Phase.CREATING, action=Action.CREATE, because="wanted", requeue_after=policy.settle)
-
-
-def _in_doubt(instance: Instance, now: datetime, policy: Policy, *, wanted: bool) -> Decision:
-    """A create call may have happened: its name is searched for, also after the deadline."""
-    because = "a create call may have happened"
-    requeue_after = _until_settled(instance, now, policy)
-    if not wanted or instance.deadline_at is None:
-        phase = Phase.DELETING if instance.goal is Goal.GONE else instance.phase
-        return Decision(phase=phase, action=None, because=because, requeue_after=requeue_after, is_in_doubt=True)
-    if now >= instance.deadline_at:
-        message = "could not be created in time; a create call may have happened, and its machine is still searched for"
-        failure = Failure(code=TIMED_OUT, message=message)
-        return Decision(
-            phase=Phase.FAILED,
-            action=None,
-            because=message,
-            requeue_after=requeue_after,
-            failure=failure,
-            is_in_doubt=True,
-        )
-    requeue_after = min(requeue_after, instance.deadline_at - now)
-    return Decision(phase=instance.phase, action=None, because=because, requeue_after=requeue_after, is_in_doubt=True)
-
-
-def _settled(instance: Instance, now: datetime, policy: Policy) -> bool:
-    """Whether a create call in doubt certainly created nothing."""
-    since = instance.create.doubted_at
-    waited = since is not None and now - since >= policy.settle
-    return waited and instance.create.listings_without >= policy.settle_listings
-
-
-def _until_settled(instance: Instance, now: datetime, policy: Policy) -> timedelta:
-    """How long the doubt lasts at least; a listing that shows the name ends it earlier."""
-    since = instance.create.doubted_at
-    return policy.settle if since is None else max(policy.settle - (now - since), policy.poll)

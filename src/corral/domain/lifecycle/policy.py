@@ -1,14 +1,31 @@
-"""The numbers that decisions about instances depend on: the settle time, and pauses between calls and lookups."""
+"""Every number that decisions about instances depend on: deadlines, settle time, counts, pauses between calls."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Final
+
+CREATE_WITHIN: Final = timedelta(minutes=20)
+"""How long a create may take until the instance is ready. Shorter, and a large image is given up while it is pulled;
+longer, and a machine that never comes up is reported later and billed meanwhile."""
+FIRST_RETRY_SECONDS: Final = 5.0
+LAST_RETRY_SECONDS: Final = 60.0
+"""Pauses between tries of a create that waits: the first, doubling to the last. Shorter, and creates that wait use up
+the rate limit; longer, and a machine that became free is taken by another customer."""
+ANSWER_WITHIN: Final = timedelta(seconds=15)
+"""How long a stop or delete counts as under way if its end was not recorded, because its worker died. Shorter, and an
+observation from before the call may lead to a repeat that was not needed; longer, and a call that was never sent is
+sent later."""
+FIRST_REPEAT: Final = timedelta(seconds=2)
+"""The pause before the second repeat of a stop or delete (the first has none), which doubles with each up to
+`Policy.repeat_at_last`. Shorter, and a list that lags by a minute causes dozens of calls; longer, and a machine is
+billed longer if its stop was dropped twice."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
-    """The numbers."""
+    """The numbers that tests and installations may set."""
 
     settle: timedelta = timedelta(seconds=60)
     """How long a create may stay invisible in the provider's own listing, counted from when its call was surely over.
@@ -19,10 +36,11 @@ class Policy:
     Too short, and creates are given up while they wait for the rate limit; too long, and after a crash it takes
     accordingly longer until another create may be sent."""
     settle_listings: int = 2
-    """Complete listings without the name that it takes after that."""
+    """Complete listings without its name, begun after the settle time, after which a lost create counts as nothing."""
     vanish_gap: timedelta = timedelta(seconds=30)
-    """Between the two lookups that it takes to confirm that an instance vanished."""
+    """Between the lookups that confirm that an instance vanished."""
     vanish_checks: int = 2
+    """How many such lookups it takes."""
     repeat_after: timedelta = timedelta(seconds=15)
     """A stop or delete of which nothing was observed for this long is sent again; the pause doubles each time."""
     repeat_at_last: timedelta = timedelta(minutes=4)

@@ -1,5 +1,5 @@
 """
-The life of one instance, as data: which phase may follow which is defined in this file and nowhere else.
+Which phase may follow which, and what is done in each: defined as data in this file and nowhere else.
 
 A *goal* is what the user wants. A *sighting* is what the provider says (`observation/sighting.py`). A *phase* is what
 Corral says; its values are the public statuses. `AFTER_SIGHTING` and `PLAN` are total: a new member of any enum fails
@@ -13,72 +13,10 @@ restarts only if it lasts (`decide.py`).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from enum import StrEnum
 from typing import Final
 
+from corral.domain.lifecycle.phases import Action, Goal, Phase
 from corral.domain.observation.sighting import Sighting
-
-
-class Goal(StrEnum):
-    """What the user wants of an instance."""
-
-    RUNNING = "running"
-    """It is to be ready."""
-    STOPPED = "stopped"
-    """It is to be stopped and to keep its disk."""
-    GONE = "gone"
-    """It is to be deleted."""
-
-
-class Phase(StrEnum):
-    """The status of an instance."""
-
-    CREATING = "creating"
-    """Wanted; not yet seen at the provider."""
-    STARTING = "starting"
-    """The provider knows it and is booting it."""
-    RUNNING = "running"
-    """The provider says it runs; its endpoints are not known yet."""
-    HEALTH_CHECKING = "health_checking"
-    """It runs; its endpoints are being probed."""
-    READY = "ready"
-    """It runs, its endpoints are known, and the checks passed."""
-    STOPPING = "stopping"
-    """It is to be stopped, or the provider is stopping it."""
-    EXITED = "exited"
-    """Stopped; its disk is kept."""
-    RESTARTING = "restarting"
-    """It is to be restarted, or the provider is restarting it."""
-    MIGRATING = "migrating"
-    """The provider moves it."""
-    DELETING = "deleting"
-    """To be gone; may still be billed."""
-    TERMINATED = "terminated"
-    """The provider says that it is gone."""
-    FAILED = "failed"
-    """It did not come up, or not in time. Still watched: a later sighting may heal it."""
-
-
-class Action(StrEnum):
-    """What the engine may do about an instance."""
-
-    CREATE = "create"
-    """Send a create call: at most one for each name."""
-    INSPECT = "inspect"
-    """Look it up by its id: a listing does not show endpoints and login methods."""
-    PROBE = "probe"
-    """Check its endpoints."""
-    CONFIRM = "confirm"
-    """Look up by its id an instance that a listing lacked."""
-    START = "start"
-    """Send a start, if one was requested: an instance that stopped by itself is left alone."""
-    STOP = "stop"
-    """Send a stop, and repeat it until the instance has stopped."""
-    RESTART = "restart"
-    """Send a restart, if one was requested."""
-    DELETE = "delete"
-    """Send a delete, and repeat it until the instance is gone."""
-
 
 cr, st, ru, hc, rd, sp, ex, rs, mg, de, te, fa = Phase
 """The phases by two letters, in the order above, so that the tables stay readable."""
@@ -122,20 +60,6 @@ PLAN: Final[dict[Phase, dict[Goal, Action | None]]] = {
     }.items()
 }  # fmt: skip
 """The action that brings an instance in a phase closer to its goal."""
-
-SETTLED: Final = frozenset({rd, ex, te, fa})
-"""Nothing is expected to happen by itself."""
-IN_MOTION: Final = frozenset(Phase) - SETTLED
-"""Something is expected to happen; the account is listed often."""
-REACHABLE: Final = frozenset({ru, hc, rd})
-"""Its addresses are valid; in any other phase they may belong to another machine by now."""
-ENDING: Final = frozenset({sp, de})
-"""On the way to no longer being billed."""
-COMING_UP: Final = frozenset({cr, st, ru, hc, rs, mg})
-"""On the way to ready, under a deadline."""
-UP: Final = (COMING_UP | {rd}) - {cr}
-"""It runs or comes up at the provider; an instance that is to be stopped is in none of these."""
-
 
 FIRST_PHASE: Final[Mapping[Sighting, Phase]] = dict(
     #              ABSENT BOOTING RUNNING RESTARTING STOPPING EXITED REMOVING MIGRATING MOVING
@@ -196,3 +120,18 @@ HAPPY_PATH: Final[Mapping[tuple[Phase, Phase], str]] = {
     (de, te): "provider says absent",
 }
 """The transitions of an instance that comes up, is stopped and started again, and is deleted."""
+
+
+def all_transitions() -> str:
+    """A Mermaid diagram of every transition, with its reasons, for `docs/reference/lifecycle.md`."""
+    return _diagram({pair: ", or ".join(reasons) for pair, reasons in TRANSITIONS.items()})
+
+
+def happy_path() -> str:
+    """A Mermaid diagram of what happens to an instance if nothing goes wrong."""
+    return _diagram(HAPPY_PATH)
+
+
+def _diagram(labels: Mapping[tuple[Phase, Phase], str]) -> str:
+    arrows = [f"    {before} --> {after}: {label}" for (before, after), label in labels.items()]
+    return "\n".join(["stateDiagram-v2", f"    [*] --> {Phase.CREATING}", *arrows])

@@ -8,7 +8,7 @@ calls it.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Final
 
@@ -25,15 +25,29 @@ from corral.domain.instance import (
     Placement,
     ProviderId,
 )
-from corral.domain.lifecycle.creation import CREATE_WITHIN
-from corral.domain.lifecycle.decision import Decision
-from corral.domain.lifecycle.pending import has_happened
-from corral.domain.lifecycle.tables import COMING_UP, FIRST_PHASE, TRANSITIONS, Action, Goal, Phase
+from corral.domain.lifecycle.pending_action import has_happened
+from corral.domain.lifecycle.phases import COMING_UP, Action, Goal, Phase
+from corral.domain.lifecycle.policy import CREATE_WITHIN
+from corral.domain.lifecycle.tables import FIRST_PHASE, TRANSITIONS
 from corral.domain.observation.sighting import Endpoint, ProviderInstance, Sighting
 from corral.domain.observation.spot import is_notice
 
 _ONCE_CREATED: Final = {Phase.CREATING: Phase.STARTING, Phase.TERMINATED: Phase.DELETING}
 """The phases that an id from the provider ends; an instance that is to be deleted, or failed, stays so."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """What follows from a record: the engine records *phase* and *failure* first, then does *action*."""
+
+    phase: Phase
+    action: Action | None = None
+    because: str
+    requeue_after: timedelta | None = None
+    """When to reconcile again; None: after the next observation or command."""
+    failure: Failure | None = None
+    is_in_doubt: bool = False
+    """Whether a create call may have happened: none is sent before its machine shows or the doubt is settled."""
 
 
 def check_transition(before: Instance, after: Instance) -> None:

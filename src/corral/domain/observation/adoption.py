@@ -24,7 +24,7 @@ from corral.domain.instance import (
     Placement,
     ProviderId,
 )
-from corral.domain.lifecycle.tables import COMING_UP, Goal, Phase
+from corral.domain.lifecycle.phases import COMING_UP, Goal, Phase
 from corral.domain.lifecycle.transitions import first_phase
 from corral.domain.observation.sighting import ProviderInstance, Sighting
 from corral.domain.placement.catalog import BillingMode

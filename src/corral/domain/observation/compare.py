@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from corral.domain.instance import Instance, InstanceId, ProviderId
-from corral.domain.lifecycle.tables import Goal, Phase
+from corral.domain.lifecycle.phases import Goal, Phase
 from corral.domain.observation.matching import Match, Unmatched, matched
 from corral.domain.observation.observations import (
     CLOCK_SKEW,

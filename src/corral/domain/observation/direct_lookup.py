@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 
 from corral.domain.instance import Instance, InstanceId
+from corral.domain.lifecycle.phases import IN_MOTION, Goal, Phase
 from corral.domain.lifecycle.policy import Policy
-from corral.domain.lifecycle.tables import IN_MOTION, Goal, Phase
 
 AWAITED = IN_MOTION - {Phase.RUNNING, Phase.HEALTH_CHECKING}
 """Phases that only an observation ends; in the others a reconcile looks the instance up."""

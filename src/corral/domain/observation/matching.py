@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from corral.domain.instance import Instance, InstanceId, ProviderId
-from corral.domain.lifecycle.tables import Goal
+from corral.domain.lifecycle.phases import Goal
 from corral.domain.observation.provider_names import ProviderName
 from corral.domain.observation.sighting import ProviderInstance, Sighting
 

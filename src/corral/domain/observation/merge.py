@@ -31,8 +31,8 @@ from typing import Final
 
 from corral.domain.instance import Instance, InstanceId, ProviderId
 from corral.domain.lifecycle.decide import decide
+from corral.domain.lifecycle.phases import COMING_UP, Goal, Phase
 from corral.domain.lifecycle.policy import Policy
-from corral.domain.lifecycle.tables import COMING_UP, Goal, Phase
 from corral.domain.lifecycle.transitions import decided
 from corral.domain.observation.compare import compare
 from corral.domain.observation.observations import CLOCK_SKEW

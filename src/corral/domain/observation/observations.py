@@ -11,8 +11,8 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from corral.domain.instance import Instance, Observation, ProviderId
-from corral.domain.lifecycle.release import is_first_without_effect
-from corral.domain.lifecycle.tables import Goal, Phase
+from corral.domain.lifecycle.pending_action import is_first_without_effect
+from corral.domain.lifecycle.phases import Goal, Phase
 from corral.domain.observation.matching import Match
 from corral.domain.observation.sighting import ProviderInstance, Sighting
 from corral.domain.observation.spot import observed as observed_spot

@@ -13,7 +13,7 @@ from typing import Final
 
 from corral.domain.events import Change
 from corral.domain.instance import CreateRequest, Instance, InstanceId, OperationId, ProviderId
-from corral.domain.lifecycle.tables import Goal, Phase
+from corral.domain.lifecycle.phases import Goal, Phase
 from corral.domain.lifecycle.transitions import first_phase
 from corral.domain.observation.adoption import NOWHERE, billing_mode
 from corral.domain.observation.matching import Unmatched, UnmatchedKind

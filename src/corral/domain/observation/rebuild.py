@@ -14,7 +14,7 @@ from enum import StrEnum
 
 from corral.domain.errors import GoalRefusedError
 from corral.domain.instance import Instance, InstanceId, ProviderId
-from corral.domain.lifecycle.tables import Phase
+from corral.domain.lifecycle.phases import Phase
 from corral.domain.observation.compare import made_by
 from corral.domain.observation.matching import preference
 from corral.domain.observation.provider_names import ProviderName, parse_provider_name

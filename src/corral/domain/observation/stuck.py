@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from corral.domain.instance import Instance, InstanceId
-from corral.domain.lifecycle.tables import COMING_UP, Goal, Phase
+from corral.domain.lifecycle.phases import COMING_UP, Goal, Phase
 from corral.domain.observation.sighting import Sighting
 
 LONGEST: Final[dict[Phase, timedelta]] = {

@@ -18,8 +18,7 @@ from corral.domain.audit import AuditEntry
 from corral.domain.events import Change, Progress
 from corral.domain.idempotency import KeyRow, StoredResponse
 from corral.domain.instance import Instance, InstanceId, OperationId
-from corral.domain.lifecycle.allowed_actions import is_done_already
-from corral.domain.lifecycle.commands import Command, CommandOptions, apply_command
+from corral.domain.lifecycle.commands import Command, CommandOptions, apply_command, is_done_already
 from corral.domain.lifecycle.transitions import check_transition
 from corral.domain.operation import ENDED, STARTUPS, Operation, OperationKind, OperationStatus, new_operation
 from corral.domain.timestamps import iso

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from corral.domain.errors import NotFoundError
 from corral.domain.instance import InstanceId
-from corral.domain.lifecycle.tables import Phase
+from corral.domain.lifecycle.phases import Phase
 from corral.store.session.database import Database
 from corral.store.tables import events, instances
 from corral.views.event import EventDetails, event_details

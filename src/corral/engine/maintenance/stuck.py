@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from corral.base.clock import Clock
 from corral.base.log import log
 from corral.domain.instance import InstanceId
-from corral.domain.lifecycle.tables import IN_MOTION
+from corral.domain.lifecycle.phases import IN_MOTION
 from corral.domain.observation.stuck import SHORTEST, Stuck, stuck
 from corral.jobs.registry import JobRun, JobType, Priority
 from corral.store.session.database import Database

@@ -17,8 +17,8 @@ from corral.cloud.port import Listing
 from corral.domain.errors import IllegalTransitionError
 from corral.domain.instance import Instance, InstanceId
 from corral.domain.lifecycle.decide import decide
+from corral.domain.lifecycle.phases import COMING_UP, ENDING, Phase
 from corral.domain.lifecycle.policy import Policy
-from corral.domain.lifecycle.tables import COMING_UP, ENDING, Phase
 from corral.domain.lifecycle.transitions import check_transition, decided
 from corral.domain.observation.compare import (
     Comparison,

@@ -18,8 +18,8 @@ from corral.base.log import log
 from corral.base.metrics import ListingEnd, Metrics
 from corral.cloud.port import Cloud, Listing
 from corral.domain.errors import CloudError, StoreUnavailableError
+from corral.domain.lifecycle.phases import IN_MOTION
 from corral.domain.lifecycle.policy import Policy
-from corral.domain.lifecycle.tables import IN_MOTION
 from corral.domain.observation.matching import Match
 from corral.engine.observe.direct_lookups import DirectLookups
 from corral.engine.observe.name_filter import NameFilter

@@ -8,7 +8,7 @@ from functools import partial
 from corral.cache.cache import Cache
 from corral.cache.registry import CacheName, CacheRegistry
 from corral.domain.errors import NotFoundError
-from corral.domain.lifecycle.tables import Phase
+from corral.domain.lifecycle.phases import Phase
 from corral.domain.operation import InstanceWithOperation, Operation
 from corral.engine.ids import is_id, no_such_instance
 from corral.store.session.database import Database

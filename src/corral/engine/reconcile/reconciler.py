@@ -21,10 +21,9 @@ from corral.domain.errors import IllegalTransitionError, StaleError
 from corral.domain.instance import Instance, InstanceId
 from corral.domain.lifecycle.creation import maybe_created
 from corral.domain.lifecycle.decide import decide, why
-from corral.domain.lifecycle.decision import Decision
+from corral.domain.lifecycle.phases import Action, Phase
 from corral.domain.lifecycle.policy import Policy
-from corral.domain.lifecycle.tables import Action, Phase
-from corral.domain.lifecycle.transitions import decided
+from corral.domain.lifecycle.transitions import Decision, decided
 from corral.domain.operation import Operation
 from corral.engine.reconcile.create_gate import CreateGate
 from corral.engine.reconcile.recorder import ReconcileContext, Recorder, Transition

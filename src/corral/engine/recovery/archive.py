@@ -24,7 +24,7 @@ from corral.domain.delivery import DeliveryStatus
 from corral.domain.errors import GoalRefusedError, MalformedError, StoreNewerError
 from corral.domain.events import EventType
 from corral.domain.instance import Failure, InstanceId
-from corral.domain.lifecycle.tables import Goal, Phase
+from corral.domain.lifecycle.phases import Goal, Phase
 from corral.domain.observation.provider_names import is_installation
 from corral.domain.operation import OperationKind, OperationStatus
 from corral.engine.events.publisher import send_job

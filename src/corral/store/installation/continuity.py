@@ -20,7 +20,7 @@ from typing import Final
 import asyncpg
 
 from corral.domain.instance import InstanceId
-from corral.domain.lifecycle.tables import Phase
+from corral.domain.lifecycle.phases import Phase
 from corral.store.session.database import Connection
 
 _SERVER: Final = """

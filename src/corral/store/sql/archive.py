@@ -14,7 +14,7 @@ from typing import Final
 
 import asyncpg
 
-from corral.domain.lifecycle.tables import Phase
+from corral.domain.lifecycle.phases import Phase
 from corral.store.session.database import Connection, Database
 
 EXPORTED: Final[Mapping[str, str]] = {

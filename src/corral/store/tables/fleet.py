@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 
 from corral.domain.delivery import DeliveryStatus
-from corral.domain.lifecycle.tables import Phase
+from corral.domain.lifecycle.phases import Phase
 from corral.store.session.database import Connection
 
 LATELY: Final = timedelta(days=1)

@@ -15,7 +15,7 @@ from typing import Any, Final
 from corral.domain.billing import hourly_micro_usd
 from corral.domain.errors import StaleError
 from corral.domain.instance import Instance, InstanceId
-from corral.domain.lifecycle.tables import Goal, Phase
+from corral.domain.lifecycle.phases import Goal, Phase
 from corral.store.session.database import Connection
 from corral.store.session.notifications import notification
 from corral.store.sql.bulk_insert import BulkInsert

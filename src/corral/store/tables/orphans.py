@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from corral.domain.instance import InstanceId, ProviderId
-from corral.domain.lifecycle.tables import Phase
+from corral.domain.lifecycle.phases import Phase
 from corral.domain.observation.matching import UnmatchedKind
 from corral.domain.observation.orphans import Orphan
 from corral.domain.placement.catalog import BillingMode

@@ -13,7 +13,7 @@ from support.engines.outbox import outbox
 from support.http.served_api_with_provider import ServedApiWithProvider, staged
 from support.http.service import Answer, serving
 
-from corral.domain.lifecycle.tables import Phase
+from corral.domain.lifecycle.phases import Phase
 from corral.domain.observation.sighting import Sighting
 from corral.store.session.database import Database
 

@@ -14,7 +14,7 @@ from support.http.service import Answer, error_of
 from corral.api.http.limits import Limits
 from corral.domain.errors import CircuitOpenError
 from corral.domain.instance import ProviderId
-from corral.domain.lifecycle.tables import Phase
+from corral.domain.lifecycle.phases import Phase
 from corral.domain.observation.sighting import Sighting
 from corral.domain.operation import OperationStatus
 from corral.store.session.database import Database

@@ -12,7 +12,7 @@ from support.http.served_api import ServedApi, opened
 from support.http.service import Answer, error_of
 
 from corral.domain.instance import ProviderId
-from corral.domain.lifecycle.tables import Goal, Phase
+from corral.domain.lifecycle.phases import Goal, Phase
 from corral.domain.observation.sighting import Sighting
 from corral.domain.operation import OperationStatus
 from corral.store.session.database import Database

@@ -11,7 +11,7 @@ from support.http.served_api_with_provider import HONG_KONG, ServedApiWithProvid
 from support.http.service import Answer, error_of
 
 from corral.domain.instance import InstanceId
-from corral.domain.lifecycle.tables import Goal
+from corral.domain.lifecycle.phases import Goal
 from corral.domain.observation.provider_names import ProviderName, provider_name
 from corral.domain.observation.sighting import Sighting
 from corral.store.session.database import Database

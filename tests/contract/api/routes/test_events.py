@@ -20,7 +20,7 @@ from corral.base.clock import SystemClock
 from corral.base.metrics import Metrics
 from corral.cache.registry import CacheName
 from corral.domain.access import Access
-from corral.domain.lifecycle.tables import Phase
+from corral.domain.lifecycle.phases import Phase
 from corral.engine.auth.api_keys import create_key, revoke_key
 from corral.engine.events.stream import GREETING, HEARTBEAT_SECONDS, TOGETHER, UNFOLLOWED_SECONDS, EventStream
 from corral.store.server.target import DatabaseTarget

@@ -17,7 +17,7 @@ from corral.domain.errors import CircuitOpenError
 from corral.domain.health.checks import EndpointHealth, HealthReport, ProbeFailure
 from corral.domain.health.network_faults import FaultCategory
 from corral.domain.instance import CreateWait, Failure, LoginMethods, ProviderId, RejectedCandidate
-from corral.domain.lifecycle.tables import Goal, Phase
+from corral.domain.lifecycle.phases import Goal, Phase
 from corral.domain.next_steps import NEXT_STEPS
 from corral.domain.observation.sighting import Endpoint, Sighting
 from corral.domain.observation.spot import Spot

@@ -13,7 +13,7 @@ from support.http.service import error_of
 
 from corral.cache.registry import CacheName
 from corral.domain.access import Access
-from corral.domain.lifecycle.tables import Phase
+from corral.domain.lifecycle.phases import Phase
 from corral.domain.observation.sighting import Sighting
 from corral.engine.auth.api_keys import create_key
 from corral.store.session.database import Database

@@ -12,7 +12,7 @@ from support.http.served_api import ServedApi, opened
 from support.http.service import error_of
 
 from corral.domain.instance import ProviderId
-from corral.domain.lifecycle.tables import Phase
+from corral.domain.lifecycle.phases import Phase
 from corral.store.session.database import Database
 
 NO_INSTANCES = {"p50Ms": None, "p90Ms": None}

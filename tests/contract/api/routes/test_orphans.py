@@ -12,8 +12,8 @@ from support.provider.sightings import shown
 
 from corral.cloud.port import Listing
 from corral.domain.instance import ProviderId
+from corral.domain.lifecycle.phases import Goal, Phase
 from corral.domain.lifecycle.policy import Policy
-from corral.domain.lifecycle.tables import Goal, Phase
 from corral.domain.observation.sighting import Sighting
 from corral.engine.events.publisher import EventPublisher
 from corral.engine.maintenance.orphans import OrphanRule

@@ -8,7 +8,7 @@ import pytest
 from support.http.served_api_with_provider import ServedApiWithProvider, staged
 from support.http.service import Answer, error_of
 
-from corral.domain.lifecycle.tables import Phase
+from corral.domain.lifecycle.phases import Phase
 from corral.domain.observation.sighting import Sighting
 from corral.store.session.database import Database
 

@@ -10,9 +10,8 @@ from support.engines.known import FRESH, NOW
 
 from corral.domain.errors import GoalRefusedError
 from corral.domain.instance import Instance, Observation, OperationId, ProviderId
-from corral.domain.lifecycle.allowed_actions import allowed_actions, is_done_already
-from corral.domain.lifecycle.commands import Command, apply_command
-from corral.domain.lifecycle.tables import Goal, Phase
+from corral.domain.lifecycle.commands import Command, allowed_actions, apply_command, is_done_already
+from corral.domain.lifecycle.phases import Goal, Phase
 from corral.domain.observation.sighting import Sighting
 from corral.domain.operation import Operation, OperationKind, OperationStatus
 

@@ -11,7 +11,7 @@ from corral.domain.errors import GoalRefusedError
 from corral.domain.health.checks import HealthCheckSpec
 from corral.domain.instance import CreateRequest, Failure, Instance, InstanceId, Observation, OperationId, ProviderId
 from corral.domain.lifecycle.commands import Command, CommandOptions, apply_command
-from corral.domain.lifecycle.tables import Action, Goal, Phase
+from corral.domain.lifecycle.phases import Action, Goal, Phase
 from corral.domain.observation.sighting import Sighting
 from corral.domain.operation import Operation, OperationKind, OperationStatus
 

@@ -12,10 +12,10 @@ from corral.domain.events import starts_to_wait
 from corral.domain.instance import CreateAttempt, Failure, InstanceId, Observation, ProviderId
 from corral.domain.lifecycle.creation import held_up, not_created
 from corral.domain.lifecycle.decide import decide
-from corral.domain.lifecycle.decision import Decision
+from corral.domain.lifecycle.phases import Action, Goal, Phase
 from corral.domain.lifecycle.policy import Policy
-from corral.domain.lifecycle.tables import AFTER_SIGHTING, PLAN, Action, Goal, Phase
-from corral.domain.lifecycle.transitions import decided
+from corral.domain.lifecycle.tables import AFTER_SIGHTING, PLAN
+from corral.domain.lifecycle.transitions import Decision, decided
 from corral.domain.observation.provider_names import ProviderName, parse_provider_name, provider_name
 from corral.domain.observation.sighting import Sighting
 

@@ -33,9 +33,9 @@ from corral.domain.instance import (
 from corral.domain.lifecycle import decide as deciding
 from corral.domain.lifecycle import tables, transitions
 from corral.domain.lifecycle.commands import Command, apply_command
-from corral.domain.lifecycle.diagram import all_transitions, happy_path
+from corral.domain.lifecycle.phases import Action, Goal, Phase
 from corral.domain.lifecycle.policy import Policy
-from corral.domain.lifecycle.tables import HAPPY_PATH, TRANSITIONS, Action, Goal, Phase
+from corral.domain.lifecycle.tables import HAPPY_PATH, TRANSITIONS, all_transitions, happy_path
 from corral.domain.observation.sighting import Sighting
 from corral.domain.operation import OperationKind
 

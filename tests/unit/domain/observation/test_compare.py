@@ -11,7 +11,7 @@ from support.engines.known import FRESH, NOW
 from support.provider.sightings import shown
 
 from corral.domain.instance import CreateAttempt, Instance, ProviderId
-from corral.domain.lifecycle.tables import Goal, Phase
+from corral.domain.lifecycle.phases import Goal, Phase
 from corral.domain.observation.compare import Comparison, after_lookup, compare
 from corral.domain.observation.sighting import ProviderInstance, Sighting
 

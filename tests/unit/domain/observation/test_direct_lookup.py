@@ -9,8 +9,8 @@ import pytest
 from support.engines.known import FRESH, NOW
 
 from corral.domain.instance import Instance, InstanceId, ProviderId
+from corral.domain.lifecycle.phases import Action, Goal, Phase
 from corral.domain.lifecycle.policy import Policy
-from corral.domain.lifecycle.tables import Action, Goal, Phase
 from corral.domain.observation.direct_lookup import due_for_lookup
 
 STARTING = replace(FRESH, phase=Phase.STARTING, provider_id=ProviderId("p1"))

@@ -9,7 +9,7 @@ from support.engines.known import FRESH, NOW, altered
 from support.provider.sightings import shown
 
 from corral.domain.instance import CreateAttempt, Instance, Observation, ProviderId
-from corral.domain.lifecycle.tables import Goal
+from corral.domain.lifecycle.phases import Goal
 from corral.domain.observation.matching import UnmatchedKind, matched
 from corral.domain.observation.provider_names import ProviderName, provider_name
 from corral.domain.observation.sighting import ProviderInstance, Sighting

@@ -11,8 +11,9 @@ from support.engines.known import FRESH, NOW, altered
 from support.provider.sightings import shown
 
 from corral.domain.instance import CreateAttempt, Instance, Observation, Placement, ProviderId
+from corral.domain.lifecycle.phases import Action, Goal, Phase
 from corral.domain.lifecycle.policy import Policy
-from corral.domain.lifecycle.tables import FIRST_PHASE, Action, Goal, Phase
+from corral.domain.lifecycle.tables import FIRST_PHASE
 from corral.domain.lifecycle.transitions import first_phase
 from corral.domain.observation.merge import (
     Consistency,

@@ -10,7 +10,7 @@ from support.provider.sightings import shown
 
 from corral.domain.errors import GoalRefusedError
 from corral.domain.instance import Instance, ProviderId
-from corral.domain.lifecycle.tables import Phase
+from corral.domain.lifecycle.phases import Phase
 from corral.domain.observation.rebuild import InstallationRecord, RebuildOutcome, choose, installations, own_machines
 from corral.domain.observation.sighting import ProviderInstance, Sighting
 

@@ -10,7 +10,7 @@ import pytest
 from support.engines.known import FRESH, NOW, altered
 
 from corral.domain.instance import Observation, ProviderId
-from corral.domain.lifecycle.tables import Goal, Phase
+from corral.domain.lifecycle.phases import Goal, Phase
 from corral.domain.observation.sighting import Sighting
 from corral.domain.observation.stuck import SHORTEST, stuck
 

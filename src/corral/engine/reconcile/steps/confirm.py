@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from corral.base.clock import Clock
 from corral.cloud.port import Cloud
 from corral.domain.instance import Instance
+from corral.domain.lifecycle.phases import Goal
 from corral.domain.lifecycle.policy import Policy
-from corral.domain.lifecycle.tables import Goal
 from corral.domain.observation.compare import found_unlisted
 from corral.domain.observation.observations import observed
 from corral.domain.observation.sighting import Sighting

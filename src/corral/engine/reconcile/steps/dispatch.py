@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from corral.base.clock import Clock
 from corral.cloud.port import Cloud
 from corral.domain.instance import Instance
+from corral.domain.lifecycle.phases import Action, Phase
 from corral.domain.lifecycle.policy import Policy
-from corral.domain.lifecycle.tables import Action, Phase
 from corral.engine.observe.recent_lookups import RecentLookups
 from corral.engine.reconcile.outcome import Outcome
 from corral.engine.reconcile.recorder import ReconcileContext, Recorder

@@ -11,8 +11,8 @@ from corral.cloud.port import Cloud
 from corral.domain.errors import CloudError, CloudRefusedError
 from corral.domain.health.rechecks import check_time
 from corral.domain.instance import Instance, LoginMethods
+from corral.domain.lifecycle.phases import Phase
 from corral.domain.lifecycle.policy import Policy
-from corral.domain.lifecycle.tables import Phase
 from corral.domain.lifecycle.transitions import endpoints_known
 from corral.domain.observation.observations import observed
 from corral.domain.observation.sighting import ProviderInstance, Sighting

@@ -21,8 +21,8 @@ from corral.domain.errors import (
     CloudUnknownError,
 )
 from corral.domain.instance import Failure, Instance, PendingAction
+from corral.domain.lifecycle.phases import Action
 from corral.domain.lifecycle.policy import Policy
-from corral.domain.lifecycle.tables import Action
 from corral.engine.reconcile.outcome import Outcome, provider_id
 from corral.engine.reconcile.recorder import ReconcileContext, Recorder, Transition
 

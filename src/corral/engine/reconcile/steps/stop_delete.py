@@ -1,4 +1,4 @@
-"""Sending a stop or delete. Only a later observation shows whether it had an effect (`lifecycle/release.py`)."""
+"""Sending a stop or delete. Only a later observation shows whether it had an effect (`lifecycle/pending_action.py`)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from corral.base.log import log
 from corral.cloud.port import Cloud
 from corral.domain.errors import CloudError, CloudTransientError, CloudUnknownError, StaleError
 from corral.domain.instance import Failure, Instance
-from corral.domain.lifecycle import release
+from corral.domain.lifecycle import pending_action
 from corral.domain.lifecycle.policy import Policy
 from corral.engine.reconcile.outcome import Outcome, provider_id
 from corral.engine.reconcile.recorder import ReconcileContext, Recorder, Transition
@@ -42,14 +42,14 @@ class StopDeleteStep:
 
         After a call that was certainly not carried out, the record is as before, with the reason.
         """
-        sent = await self._write(context, instance, release.sending(instance, self.clock.now()), "about to ask")
+        sent = await self._write(context, instance, pending_action.sending(instance, self.clock.now()), "about to ask")
         refused: Failure | None = None
         is_accepted = False
         try:
             is_accepted = bool(await call(provider_id(instance)))
         except CloudTransientError as error:
             why = Failure(code=error.code, message=error.message)
-            await self._end(context, sent, lambda known: release.not_sent(known, instance, why), error.message)
+            await self._end(context, sent, lambda known: pending_action.not_sent(known, instance, why), error.message)
             if error.retry_after_seconds is None:
                 error.retry_after_seconds = self.policy.poll.total_seconds()
             raise
@@ -63,7 +63,7 @@ class StopDeleteStep:
         because = "the provider was asked" if refused is None else refused.message
 
         def answered(known: Instance) -> Instance:
-            return release.answered(known, now, refused, is_accepted=is_accepted)
+            return pending_action.answered(known, now, refused, is_accepted=is_accepted)
 
         ended = await self._end(context, sent, answered, because)
         return Outcome(instance=ended, requeue_after=self.policy.repeat_after)

@@ -10,9 +10,9 @@ from support.engines.known import FRESH, NOW
 
 from corral.domain.instance import Observation, PendingAction, ProviderId
 from corral.domain.lifecycle.decide import decide
+from corral.domain.lifecycle.pending_action import is_first_without_effect
+from corral.domain.lifecycle.phases import Action, Goal, Phase
 from corral.domain.lifecycle.policy import Policy
-from corral.domain.lifecycle.release import is_first_without_effect
-from corral.domain.lifecycle.tables import Action, Goal, Phase
 from corral.domain.observation.sighting import Sighting
 
 POLICY = Policy()

@@ -1,9 +1,9 @@
 """
-When a stop or delete is sent again, and the reason shown meanwhile. Pure.
+The call that a start, restart, stop or delete needs: whether it had an effect, when it is repeated, what is shown.
 
-Repeating either is harmless, and every second without effect is billed. So it is sent again as soon as an observation
-that began after the call ended still shows the machine as it was; at once after a call that certainly was not carried
-out; and by the clock where nothing can be observed. A list may lag behind, so pauses between repeats grow.
+Repeating a stop or delete is harmless, and every second without effect is billed. So it is sent again as soon as an
+observation that began after the call ended still shows the machine as it was; at once after a call that certainly was
+not carried out; and by the clock where nothing can be observed. A list may lag behind, so pauses between repeats grow.
 """
 
 from __future__ import annotations
@@ -14,23 +14,9 @@ from typing import Final
 
 from corral.domain.backoff import delay
 from corral.domain.instance import Failure, Instance
-from corral.domain.lifecycle.tables import ENDING, Goal
+from corral.domain.lifecycle.phases import ENDING, Action, Goal
+from corral.domain.lifecycle.policy import ANSWER_WITHIN, FIRST_REPEAT, Policy
 from corral.domain.observation.sighting import Sighting
-
-ANSWER_WITHIN: Final = timedelta(seconds=15)
-"""
-How long a call counts as under way if its end was not recorded, because its worker died.
-
-Shorter, and an observation from before the call may lead to a repeat that was not needed; longer, and a stop or delete
-that was never sent is sent later.
-"""
-FIRST_REPEAT: Final = timedelta(seconds=2)
-"""
-The pause before the second repeat (the first has none), which doubles with each up to `Policy.repeat_at_last`.
-
-Shorter, and a list that lags by a minute causes dozens of calls; longer, and a machine is billed longer if its stop
-was dropped twice.
-"""
 
 _EFFECTS: Final = {
     Goal.STOPPED: frozenset({Sighting.STOPPING, Sighting.EXITED, Sighting.REMOVING, Sighting.ABSENT}),
@@ -38,17 +24,39 @@ _EFFECTS: Final = {
 }
 
 
-def pause(instance: Instance, now: datetime, *, unobserved: timedelta, longest: timedelta) -> timedelta:
-    """How long to wait before the stop or delete of *instance* is sent; *unobserved*: where no observation followed."""
+def has_happened(instance: Instance) -> bool:
+    """
+    Whether an observation since shows that the pending action was carried out, by Corral or by another client.
+
+    A machine that restarts may be seen running before and after; `observation/observations.py` distinguishes the two.
+    """
+    match instance.pending.action, instance.observation.sighting:
+        case (None, _) | (_, None | Sighting.ABSENT):
+            return False
+        case Action.START, sighting:
+            return sighting is not Sighting.EXITED
+        case _, sighting:
+            return sighting is not Sighting.RUNNING and instance.pending.sent_at is not None
+
+
+def is_awaited(instance: Instance) -> bool:
+    """Whether an action is pending, and the machine exists to carry it out."""
+    is_there = instance.observation.sighting is not Sighting.ABSENT
+    return instance.pending.action is not None and is_there and not has_happened(instance)
+
+
+def pause(instance: Instance, now: datetime, policy: Policy) -> timedelta:
+    """How long to wait before the stop or delete of *instance* is sent."""
     if instance.pending.sent_at is None:
         return timedelta(0)
     if not _is_without_effect(instance):
-        patience = max(unobserved, min(instance.pending.sent_at - instance.phase_since, longest))
+        patience = max(policy.repeat_after, min(instance.pending.sent_at - instance.phase_since, policy.repeat_at_last))
         return max(instance.pending.sent_at + patience - now, timedelta(0))
     # A machine that was booting may refuse what it accepts now.
     if instance.observation.sighting is not instance.pending.sent_on or instance.pending.attempts <= 1:
         return timedelta(0)
-    seconds = delay(instance.pending.attempts - 1, first=FIRST_REPEAT.total_seconds(), most=longest.total_seconds())
+    most = policy.repeat_at_last.total_seconds()
+    seconds = delay(instance.pending.attempts - 1, first=FIRST_REPEAT.total_seconds(), most=most)
     return max(_ended_at(instance, instance.pending.sent_at) + timedelta(seconds=seconds) - now, timedelta(0))
 
 
