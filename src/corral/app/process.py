@@ -22,8 +22,7 @@ from corral.base.supervision import BackgroundTask, supervise
 from corral.cloud.guarded import Reachability
 from corral.cloud.simulated import SimulatedProvider
 from corral.domain.errors import CloudTransientError, StoreUnavailableError
-from corral.domain.liveness import is_observing, observation_limit
-from corral.domain.timestamps import iso
+from corral.domain.timing import is_observing, iso, observation_limit
 from corral.jobs import pause
 from corral.jobs.pause import Pause
 from corral.jobs.worker import Worker

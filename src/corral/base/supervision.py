@@ -14,7 +14,7 @@ from typing import Final
 
 from corral.base.clock import Clock
 from corral.base.log import log
-from corral.domain.backoff import delay
+from corral.domain.timing import delay
 
 FIRST_PAUSE_SECONDS: Final = 0.5
 MOST_PAUSE_SECONDS: Final = 30.0

@@ -13,7 +13,7 @@ from corral.cli.environment import configuration, configure_logging
 from corral.cli.options import Json
 from corral.cli.output import clock_time, print_json, print_line, print_note, print_table
 from corral.domain.access import Access, ApiKey
-from corral.domain.timestamps import iso
+from corral.domain.timing import iso
 
 if TYPE_CHECKING:
     from corral.store.session.database import Database

@@ -19,8 +19,8 @@ from corral.base.metrics import Metrics
 from corral.cloud.breaker import Breaker, BreakerState, Ticket
 from corral.cloud.exchange import Answer, Call, CallOutcome, Exchange, FaultError
 from corral.cloud.throttle import Throttle
-from corral.domain.backoff import delay, jittered
 from corral.domain.errors import CircuitOpenError
+from corral.domain.timing import delay, jittered
 
 FIRST_DELAY_SECONDS: Final = 1.0
 MOST_DELAY_SECONDS: Final = 30.0

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
 
-from corral.domain.access import Access, Caller, KeyId
+from corral.domain.access import Access, Caller
 
 UNKNOWN_CALLER: Final = "unknown"
 """The name of a caller that was not identified."""
@@ -47,19 +47,7 @@ def command_line_entry(route: str, path: str, now: datetime) -> AuditEntry:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AuditLine:
+class AuditLine(AuditEntry):
     """An entry as it is stored."""
 
     number: int
-    at: datetime
-    who: str
-    key_id: KeyId | None
-    access: Access | None
-    method: str
-    route: str | None
-    path: str
-    instance_id: str | None
-    address: str
-    status: int
-    error_code: str | None
-    request_id: str

@@ -75,6 +75,14 @@ class FieldProblem:
     shows_value: bool = True
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """Why an instance or an operation is failed; the code is public and stable."""
+
+    code: str
+    message: str
+
+
 class SpecInvalidError(CallerError):
     """Some fields of the request are invalid; `problems` lists every one."""
 

@@ -13,7 +13,8 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from corral.domain.instance import Failure, Instance, InstanceId, OperationId, ProviderId
+from corral.domain.errors import Failure
+from corral.domain.instance import Instance, InstanceId, OperationId, ProviderId
 from corral.domain.lifecycle.phases import Action, Phase
 from corral.domain.operation import Operation, OperationKind, OperationStatus
 

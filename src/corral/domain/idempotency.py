@@ -14,17 +14,6 @@ class StoredResponse:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KeyRow:
-    """One key in use."""
-
-    key: str
-    fingerprint: bytes
-    """Of the request it was used for."""
-    answer: StoredResponse | None
-    """None while that request is being executed."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class IdempotencyKey:
     """The `Idempotency-Key` of a request, and the fingerprint of the request it came with."""
 
@@ -34,3 +23,11 @@ class IdempotencyKey:
     def row(self, response: StoredResponse) -> KeyRow:
         """The row that keeps *response* under this key."""
         return KeyRow(key=self.key, fingerprint=self.fingerprint, answer=response)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyRow(IdempotencyKey):
+    """One key in use."""
+
+    answer: StoredResponse | None
+    """None while that request is being executed."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import NewType
 
+from corral.domain.errors import Failure
 from corral.domain.health.checks import HealthCheckSpec, HealthReport
 from corral.domain.lifecycle.phases import Action, Goal, Phase
 from corral.domain.observation.sighting import Endpoint, Sighting
@@ -60,14 +61,6 @@ class RejectedCandidate:
     micro_usd_per_gpu: int | None
     reason: str
     billing_mode: BillingMode | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Failure:
-    """Why an instance is failed; the code is public and stable."""
-
-    code: str
-    message: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

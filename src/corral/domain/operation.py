@@ -10,7 +10,8 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
 
-from corral.domain.instance import Failure, Instance, InstanceId, OperationId
+from corral.domain.errors import Failure
+from corral.domain.instance import Instance, InstanceId, OperationId
 from corral.domain.lifecycle.phases import Phase
 
 

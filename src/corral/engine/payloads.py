@@ -6,7 +6,7 @@ from datetime import timedelta
 from urllib.parse import urlsplit
 
 from corral.domain.instance import Instance
-from corral.domain.timestamps import iso
+from corral.domain.timing import iso
 
 
 def about(instance: Instance) -> dict[str, object]:

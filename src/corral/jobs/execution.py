@@ -21,8 +21,8 @@ from pgqueuer.models import Context, Job
 from corral.base.clock import Clock
 from corral.base.log import log
 from corral.base.metrics import Metrics
-from corral.domain.backoff import delay
 from corral.domain.errors import CloudTransientError, StoreUnavailableError
+from corral.domain.timing import delay
 from corral.jobs.adaptive_semaphore import AdaptiveSemaphore
 from corral.jobs.pause import Pause
 from corral.jobs.pgqueuer_adapter import RequeueRequested

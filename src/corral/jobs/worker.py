@@ -21,8 +21,8 @@ from corral.base.clock import Clock, is_set_within
 from corral.base.log import log
 from corral.base.metrics import Metrics
 from corral.base.supervision import BackgroundTask, supervise
-from corral.domain.backoff import delay
 from corral.domain.errors import StoreUnavailableError
+from corral.domain.timing import delay
 from corral.jobs.adaptive_semaphore import URGENT_PLACES, AdaptiveSemaphore
 from corral.jobs.execution import Executor, RunningJobs
 from corral.jobs.pause import Pause

@@ -13,7 +13,7 @@ from corral.domain.instance import Instance
 from corral.domain.lifecycle.phases import Phase
 from corral.domain.operation import OperationKind
 from corral.domain.placement.pricing import usd
-from corral.domain.timestamps import iso
+from corral.domain.timing import iso
 from corral.views.instance import InstanceView
 from corral.views.schemas import InstanceAction, InstanceCreated
 

@@ -10,7 +10,7 @@ from msgspec import Meta
 
 from corral.domain.events import Event, EventType
 from corral.domain.lifecycle.phases import Phase
-from corral.domain.timestamps import iso
+from corral.domain.timing import iso
 from corral.views.schemas import InstanceDetails
 
 _ABOUT_HEALTH: Final = frozenset({EventType.HEALTH_CHECKING, EventType.READY, EventType.FAILED, EventType.TIMEOUT})

@@ -6,8 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from corral.domain.errors import Failure
 from corral.domain.health.checks import EndpointHealth, HealthReport
-from corral.domain.instance import Failure, Instance, Placement
+from corral.domain.instance import Instance, Placement
 from corral.domain.lifecycle import creation, pending_action
 from corral.domain.lifecycle.commands import allowed_actions
 from corral.domain.lifecycle.phases import COMING_UP, REACHABLE, Phase
@@ -17,7 +18,7 @@ from corral.domain.observation.sighting import Endpoint, Sighting
 from corral.domain.observation.spot import Spot
 from corral.domain.operation import ENDED, InstanceWithOperation, Operation
 from corral.domain.placement.pricing import usd
-from corral.domain.timestamps import iso
+from corral.domain.timing import iso
 from corral.views.schemas import (
     CheckError,
     ConnectionDetails,

@@ -14,7 +14,7 @@ from corral.domain.lifecycle.transitions import first_phase
 from corral.domain.observation.merge import Consistency, Merged, Source
 from corral.domain.observation.sighting import ProviderInstance
 from corral.domain.placement.catalog import BillingMode
-from corral.domain.timestamps import iso
+from corral.domain.timing import iso
 from corral.views.instance import InstanceView, error_details, port_mappings
 from corral.views.schemas import (
     ConnectionDetails,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from enum import StrEnum
 
-from corral.domain.backoff import delay, jittered
+from corral.domain.timing import delay, jittered
 
 MOST_TRIES = 8
 

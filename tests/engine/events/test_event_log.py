@@ -10,8 +10,8 @@ from support.clock.clocks import SteppedClock
 from support.clock.waiting import until
 from support.engines.event_env import UP, EventEnv
 
+from corral.domain.errors import Failure
 from corral.domain.events import Change
-from corral.domain.instance import Failure
 from corral.domain.lifecycle.phases import Phase
 from corral.store.server.target import DatabaseTarget
 from corral.store.session.database import Database

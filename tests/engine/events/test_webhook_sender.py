@@ -19,9 +19,9 @@ from support.http.servers import serving
 
 from corral.base.clock import SystemClock
 from corral.domain.delivery import Delivery, DeliveryId, DeliveryStatus
-from corral.domain.errors import NotFoundError, StoreUnavailableError
+from corral.domain.errors import Failure, NotFoundError, StoreUnavailableError
 from corral.domain.health.checks import HealthReport
-from corral.domain.instance import Failure, Instance
+from corral.domain.instance import Instance
 from corral.domain.lifecycle.phases import Phase
 from corral.engine.events.webhook_sender import BUSY_PAUSE, WebhookSender
 from corral.store.session.database import Database

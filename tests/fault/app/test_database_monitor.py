@@ -17,7 +17,7 @@ from corral.base.clock import SystemClock
 from corral.base.metrics import Metrics
 from corral.cloud.breaker import BreakerState
 from corral.cloud.guarded import Reachability
-from corral.domain.timestamps import iso
+from corral.domain.timing import iso
 from corral.jobs.pause import Pause
 from corral.jobs.pgqueuer_adapter import install
 from corral.jobs.queue import JobQueue

@@ -6,8 +6,9 @@ from dataclasses import replace
 from datetime import timedelta
 
 from corral.base.clock import Clock
+from corral.domain.errors import Failure
 from corral.domain.events import Change
-from corral.domain.instance import CreateRequest, Failure, Instance, InstanceId, OperationId, Placement, ProviderId
+from corral.domain.instance import CreateRequest, Instance, InstanceId, OperationId, Placement, ProviderId
 from corral.domain.lifecycle.phases import Goal, Phase
 from corral.domain.operation import Operation, OperationKind, OperationStatus
 from corral.domain.placement.catalog import BillingMode

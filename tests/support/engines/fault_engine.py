@@ -18,7 +18,6 @@ from corral.app.engine import build_engine
 from corral.base.metrics import Metrics
 from corral.base.settings import Settings
 from corral.cloud.novita.client import NovitaCloud
-from corral.domain.backoff import delay
 from corral.domain.errors import CloudTransientError, CorralError, GoalRefusedError, StoreUnavailableError
 from corral.domain.health.checks import HealthCheckSpec, ProbeFailure
 from corral.domain.health.network_faults import FaultCategory
@@ -28,6 +27,7 @@ from corral.domain.lifecycle.phases import SETTLED, Goal, Phase
 from corral.domain.lifecycle.policy import Policy
 from corral.domain.observation.sighting import Endpoint
 from corral.domain.operation import OperationKind
+from corral.domain.timing import delay
 from corral.health.probe import Prober
 from corral.jobs.execution import FIRST_RETRY_SECONDS, LAST_RETRY_SECONDS, OUTAGE_PAUSE_SECONDS
 from corral.jobs.registry import JobId, JobPool, JobRun, RequeueError

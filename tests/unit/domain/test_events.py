@@ -7,8 +7,9 @@ from dataclasses import replace
 import pytest
 from support.engines.known import FRESH, NOW
 
+from corral.domain.errors import Failure
 from corral.domain.events import Change, EventType, Progress, event_drafts, event_of
-from corral.domain.instance import Failure, OperationId
+from corral.domain.instance import OperationId
 from corral.domain.lifecycle.phases import Phase
 from corral.domain.operation import Operation, OperationKind, OperationStatus
 

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.engines.known import FRESH, NOW
 
+from corral.domain.errors import Failure
 from corral.domain.instance import (
     CreateAttempt,
     CreateWait,
-    Failure,
     Instance,
     LoginMethods,
     Observation,

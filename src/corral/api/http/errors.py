@@ -19,7 +19,7 @@ import msgspec
 from corral.api.http.context import RequestIds
 from corral.domain import errors
 from corral.domain.next_steps import next_step
-from corral.domain.timestamps import iso
+from corral.domain.timing import iso
 
 STATUS_BY_CLASS: Final[Mapping[type[errors.CorralError], HTTPStatus]] = {
     errors.CallerError: HTTPStatus.BAD_REQUEST,

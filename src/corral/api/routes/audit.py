@@ -15,7 +15,7 @@ from corral.api.middleware.auth import ADMIN
 from corral.api.routes.events import After, InstanceFilter, Limit
 from corral.domain.access import Access
 from corral.domain.audit import AuditLine
-from corral.domain.timestamps import iso
+from corral.domain.timing import iso
 from corral.engine.auth.audit_log import AuditLog
 
 
@@ -70,8 +70,8 @@ def _details(line: AuditLine) -> AuditLineDetails:
         number=line.number,
         at=iso(line.at),
         who=line.who,
-        key_id=line.key_id,
-        role=line.access,
+        key_id=None if line.caller is None else line.caller.key_id,
+        role=None if line.caller is None else line.caller.access,
         method=line.method,
         route=line.route,
         path=line.path,

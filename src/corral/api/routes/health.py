@@ -16,7 +16,7 @@ from corral.api.http.process_health import ProcessHealth
 from corral.api.middleware.auth import OPEN, VIEWER
 from corral.base.clock import Clock
 from corral.base.metrics import Metrics
-from corral.domain.timestamps import iso
+from corral.domain.timing import iso
 from corral.engine.queries.fleet_gauges import FleetGauges
 
 _PROMETHEUS_TEXT: Final = CONTENT_TYPE_LATEST.removesuffix("; charset=utf-8")

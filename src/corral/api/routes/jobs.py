@@ -18,7 +18,7 @@ from corral.api.http.context import context_of
 from corral.api.http.parameters import PRINTABLE
 from corral.api.middleware.auth import ADMIN, VIEWER
 from corral.domain.errors import NotFoundError
-from corral.domain.timestamps import iso
+from corral.domain.timing import iso
 from corral.jobs.pause import PauseState
 from corral.jobs.queue import JobQueue, JobStatus, JobView
 from corral.jobs.registry import JobId, Priority

@@ -17,7 +17,7 @@ from corral.cloud.breaker import BreakerState
 from corral.domain.lifecycle.phases import Phase
 from corral.domain.placement.catalog import MICRO_USD
 from corral.domain.placement.pricing import usd
-from corral.domain.timestamps import iso
+from corral.domain.timing import iso
 from corral.engine.queries.fleet import MOST_HOURS, Fleet, FleetNumbers, History
 from corral.jobs.queue import JobStatus
 from corral.store.tables.ready_times import Quantiles

@@ -15,7 +15,7 @@ from corral.domain.observation.matching import UnmatchedKind
 from corral.domain.observation.orphans import Orphan
 from corral.domain.observation.stuck import Stuck
 from corral.domain.placement.pricing import usd
-from corral.domain.timestamps import iso
+from corral.domain.timing import iso
 from corral.engine.maintenance.orphans import OrphanRule, is_deleted
 from corral.engine.maintenance.stuck import StuckSweep
 from corral.store.session.database import Database

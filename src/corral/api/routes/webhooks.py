@@ -19,7 +19,7 @@ from corral.api.routes.events import InstanceFilter
 from corral.domain.delivery import Delivery, DeliveryAttempt, DeliveryId, DeliveryStatus
 from corral.domain.errors import NotFoundError
 from corral.domain.events import EventType
-from corral.domain.timestamps import iso
+from corral.domain.timing import iso
 from corral.engine.events.webhook_sender import WebhookSender
 
 

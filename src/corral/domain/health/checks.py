@@ -14,11 +14,12 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from corral.domain.backoff import delay, jittered
+from corral.domain.errors import Failure
 from corral.domain.health.error_page import PHRASES, error_page_phrase
 from corral.domain.health.network_faults import FaultCategory, status_category
 from corral.domain.observation.sighting import Endpoint
 from corral.domain.placement.catalog import PortKind
+from corral.domain.timing import delay, jittered
 
 BODY_LIMIT = 64 * 1024
 """Bytes of a response that are read; error pages are far smaller, and large bodies stay cheap."""
@@ -117,14 +118,14 @@ def checkable(endpoints: Iterable[Endpoint], target_port: int | None) -> tuple[E
     )
 
 
-def unmapped(endpoints: Iterable[Endpoint], spec: HealthCheckSpec) -> GivenUp | None:
+def unmapped(endpoints: Iterable[Endpoint], spec: HealthCheckSpec) -> Failure | None:
     """The error of a check whose target port does not exist: without it the instance would be ready unchecked."""
     ports = sorted(endpoint.port for endpoint in endpoints)
     if spec.target_port is None or spec.target_port in ports:
         return None
     known = f"mapped are {', '.join(map(str, ports))}" if ports else "no port is mapped"
     message = f"targetPort {spec.target_port} is not mapped, so it cannot be checked: {known}"
-    return GivenUp(code="HEALTH_CHECK_FAILED", message=message)
+    return Failure(code="HEALTH_CHECK_FAILED", message=message)
 
 
 def answer_failure(status: int, content_type: str | None, body: bytes) -> ProbeFailure | None:
@@ -139,42 +140,20 @@ def answer_failure(status: int, content_type: str | None, body: bytes) -> ProbeF
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Passed:
-    """Every endpoint is healthy."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CheckAgain:
-    """Not healthy yet; check again after this long."""
-
-    after: timedelta
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GivenUp:
-    """Not healthy in time; `code` is the public error code of the instance."""
-
-    code: str
-    message: str
-
-
-def judge(
-    report: HealthReport, spec: HealthCheckSpec, *, now: datetime, jitter: float
-) -> Passed | CheckAgain | GivenUp:
+def judge(report: HealthReport, spec: HealthCheckSpec, *, now: datetime, jitter: float) -> timedelta | Failure | None:
     """
-    The next step after *report*; *jitter* is in [0, 1).
+    What follows from *report*: None if it is healthy, the pause before the next check, or the failure if time is up.
 
-    A permanent error does not end the wait, because a page that is missing while an application loads may appear later.
-    It only decides the error code when the time is over.
+    *jitter* is in [0, 1). A permanent error does not end the wait, because a page that is missing while an application
+    loads may appear later. It only decides the error code when the time is over.
     """
     if report.overall is OverallHealth.HEALTHY:
-        return Passed()
+        return None
     left = report.first_checked_at + timedelta(milliseconds=spec.max_wait_ms) - now
     if left > timedelta(0):
-        return CheckAgain(after=min(left, timedelta(seconds=pause_seconds(spec, checks=report.checks, jitter=jitter))))
-    lasting = any(not error.retryable for error in report.errors)
-    return GivenUp(
+        return min(left, timedelta(seconds=pause_seconds(spec, checks=report.checks, jitter=jitter)))
+    lasting = not all(error.retryable for error in report.errors)
+    return Failure(
         code="HEALTH_CHECK_FAILED" if lasting else "HEALTH_CHECK_TIMEOUT",
         message=f"not healthy after {spec.max_wait_ms // 1000} s: {summary(report.endpoints)}",
     )

@@ -6,12 +6,13 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final
 
-from corral.domain.backoff import delay
-from corral.domain.instance import CreateAttempt, CreateWait, Failure, Instance, Placement
+from corral.domain.errors import Failure
+from corral.domain.instance import CreateAttempt, CreateWait, Instance, Placement
 from corral.domain.lifecycle.phases import Action, Goal, Phase
 from corral.domain.lifecycle.policy import FIRST_RETRY_SECONDS, LAST_RETRY_SECONDS, Policy
 from corral.domain.lifecycle.transitions import Decision
 from corral.domain.placement.rank import SHORT_FOR_NOW, Candidate, Ranking
+from corral.domain.timing import delay
 
 OF_CAPACITY: Final = frozenset({"RESOURCE_CONSTRAINTS", "NO_OPTIMAL_PRODUCT_ANY_REGION"})
 """Every offer is short, too dear or not listed at the moment."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from corral.domain.backoff import delay
+from corral.domain.errors import Failure
 from corral.domain.health.rechecks import HEALTH_FAILURES, check_time, is_unhealthy, until_recheck
-from corral.domain.instance import Failure, Instance
+from corral.domain.instance import Instance
 from corral.domain.lifecycle import pending_action
 from corral.domain.lifecycle.creation import TIMED_OUT, decide_uncreated
 from corral.domain.lifecycle.pending_action import is_awaited
@@ -16,6 +16,7 @@ from corral.domain.lifecycle.tables import AFTER_SIGHTING, PLAN
 from corral.domain.lifecycle.transitions import Decision, is_due
 from corral.domain.observation.sighting import Sighting
 from corral.domain.observation.spot import is_taken, notice
+from corral.domain.timing import delay
 
 FALLIBLE = COMING_UP | {Phase.STOPPING}
 """Phases that a failure ends. An instance that is ready, stopped or to be deleted stays in its phase."""

@@ -12,11 +12,12 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final
 
-from corral.domain.backoff import delay
-from corral.domain.instance import Failure, Instance
+from corral.domain.errors import Failure
+from corral.domain.instance import Instance
 from corral.domain.lifecycle.phases import ENDING, Action, Goal
 from corral.domain.lifecycle.policy import ANSWER_WITHIN, FIRST_REPEAT, Policy
 from corral.domain.observation.sighting import Sighting
+from corral.domain.timing import delay
 
 _EFFECTS: Final = {
     Goal.STOPPED: frozenset({Sighting.STOPPING, Sighting.EXITED, Sighting.REMOVING, Sighting.ABSENT}),

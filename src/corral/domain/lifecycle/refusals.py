@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from corral.domain.instance import Failure, RejectedCandidate
+from corral.domain.errors import Failure
+from corral.domain.instance import RejectedCandidate
 from corral.domain.placement.rank import Candidate, Ranking, Rejection
 
 

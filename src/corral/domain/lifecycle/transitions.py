@@ -12,11 +12,10 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from corral.domain.errors import IllegalTransitionError
+from corral.domain.errors import Failure, IllegalTransitionError
 from corral.domain.health.checks import HealthReport
 from corral.domain.instance import (
     CreateRequest,
-    Failure,
     Instance,
     InstanceId,
     LoginMethods,

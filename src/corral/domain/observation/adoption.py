@@ -12,10 +12,10 @@ from dataclasses import dataclass, field, fields, replace
 from datetime import datetime, timedelta
 from typing import Final
 
+from corral.domain.errors import Failure
 from corral.domain.health.checks import HealthCheckSpec
 from corral.domain.instance import (
     CreateRequest,
-    Failure,
     Instance,
     InstanceId,
     Observation,

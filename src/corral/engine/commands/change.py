@@ -21,7 +21,7 @@ from corral.domain.instance import Instance, InstanceId, OperationId
 from corral.domain.lifecycle.commands import Command, CommandOptions, apply_command, is_done_already
 from corral.domain.lifecycle.transitions import check_transition
 from corral.domain.operation import ENDED, STARTUPS, Operation, OperationKind, OperationStatus, new_operation
-from corral.domain.timestamps import iso
+from corral.domain.timing import iso
 from corral.engine.commands.context import CommandContext
 from corral.engine.commands.create import REMIND_AFTER
 from corral.engine.ids import is_id, name_ambiguous, no_instance_named, no_such_instance

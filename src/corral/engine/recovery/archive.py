@@ -21,9 +21,9 @@ from corral import __version__
 from corral.base.clock import Clock
 from corral.domain.audit import command_line_entry
 from corral.domain.delivery import DeliveryStatus
-from corral.domain.errors import GoalRefusedError, MalformedError, StoreNewerError
+from corral.domain.errors import Failure, GoalRefusedError, MalformedError, StoreNewerError
 from corral.domain.events import EventType
-from corral.domain.instance import Failure, InstanceId
+from corral.domain.instance import InstanceId
 from corral.domain.lifecycle.phases import Goal, Phase
 from corral.domain.observation.provider_names import is_installation
 from corral.domain.operation import OperationKind, OperationStatus

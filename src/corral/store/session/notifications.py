@@ -20,7 +20,7 @@ import asyncpg
 
 from corral.base.clock import Clock, is_set_within
 from corral.base.log import log
-from corral.domain.backoff import delay
+from corral.domain.timing import delay
 from corral.store.server.target import DatabaseTarget
 from corral.store.session.connections import prepare
 from corral.store.session.database import CONNECT_TIMEOUT_SECONDS, UNREACHABLE, Connection

@@ -17,7 +17,8 @@ from typing import Any, Final, get_type_hints
 
 import msgspec
 
-from corral.domain.instance import CreateAttempt, CreateWait, Failure, Instance, Observation, PendingAction
+from corral.domain.errors import Failure
+from corral.domain.instance import CreateAttempt, CreateWait, Instance, Observation, PendingAction
 
 _STORED: Final[dict[str, str]] = {
     "request": "order",

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from corral.domain.access import Access
+from corral.domain.access import Access, Caller
 from corral.domain.audit import AuditEntry, AuditLine
 from corral.store.session.database import SWEEP_SECONDS, Connection
 from corral.store.sql.bulk_insert import BulkInsert
@@ -91,12 +91,13 @@ def _row(entry: AuditEntry) -> tuple[object, ...]:
 
 
 def _line(row: Any) -> AuditLine:
+    caller = None
+    if row["access"] is not None:
+        caller = Caller(name=row["who"], access=Access(row["access"]), key_id=row["key_id"])
     return AuditLine(
         number=row["id"],
         at=row["at"],
-        who=row["who"],
-        key_id=row["key_id"],
-        access=None if row["access"] is None else Access(row["access"]),
+        caller=caller,
         method=row["method"],
         route=row["route"],
         path=row["path"],

@@ -15,11 +15,12 @@ from typing import Any, Final
 
 import msgspec
 
-from corral.domain.billing import hourly_micro_usd
+from corral.domain.errors import Failure
 from corral.domain.events import Event, EventDraft, EventType
-from corral.domain.instance import Failure, InstanceId, OperationId, ProviderId
+from corral.domain.instance import InstanceId, OperationId, ProviderId
 from corral.domain.lifecycle.pending_action import shown_failure
 from corral.domain.lifecycle.phases import Phase
+from corral.domain.placement.pricing import hourly_micro_usd
 from corral.store.session.database import Connection
 from corral.store.session.notifications import notification
 from corral.store.sql.bulk_insert import BulkInsert

@@ -12,10 +12,10 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final
 
-from corral.domain.billing import hourly_micro_usd
 from corral.domain.errors import StaleError
 from corral.domain.instance import Instance, InstanceId
 from corral.domain.lifecycle.phases import Goal, Phase
+from corral.domain.placement.pricing import hourly_micro_usd
 from corral.store.session.database import Connection
 from corral.store.session.notifications import notification
 from corral.store.sql.bulk_insert import BulkInsert

@@ -8,7 +8,8 @@ from typing import Any
 
 import msgspec
 
-from corral.domain.instance import Failure, InstanceId, OperationId
+from corral.domain.errors import Failure
+from corral.domain.instance import InstanceId, OperationId
 from corral.domain.operation import Operation, OperationKind, OperationStatus
 from corral.store.session.database import Connection
 from corral.store.sql.bulk_insert import BulkInsert

@@ -7,14 +7,12 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 import pytest
 
+from corral.domain.errors import Failure
 from corral.domain.health.checks import (
-    CheckAgain,
     EndpointHealth,
-    GivenUp,
     HealthCheckSpec,
     HealthReport,
     OverallHealth,
-    Passed,
     ProbeFailure,
     answer_failure,
     checkable,
@@ -125,23 +123,21 @@ def test_the_overall_health_sums_the_endpoints_up(
 
 def test_a_healthy_report_passes_however_late() -> None:
     """What works is ready, whatever the clock says."""
-    assert Passed() == judge(report(None), HealthCheckSpec(), now=START + timedelta(days=1), jitter=MIDDLE)
+    assert judge(report(None), HealthCheckSpec(), now=START + timedelta(days=1), jitter=MIDDLE) is None
 
 
 def test_a_lasting_error_does_not_end_the_wait() -> None:
     """An application that loads answers 404 before it answers 200."""
     ruling = judge(report(FaultCategory.CLIENT_ERROR), HealthCheckSpec(), now=START, jitter=MIDDLE)
 
-    assert ruling == CheckAgain(after=timedelta(seconds=2))
+    assert ruling == timedelta(seconds=2)
 
 
 def test_the_last_pause_ends_with_the_wait() -> None:
     """So that the last check happens when the time is over, not after it."""
     now = START + timedelta(seconds=299)
 
-    assert judge(report(FaultCategory.TIMEOUT), HealthCheckSpec(), now=now, jitter=MIDDLE) == CheckAgain(
-        after=timedelta(seconds=1)
-    )
+    assert judge(report(FaultCategory.TIMEOUT), HealthCheckSpec(), now=now, jitter=MIDDLE) == timedelta(seconds=1)
 
 
 @pytest.mark.parametrize(
@@ -159,7 +155,7 @@ def test_the_last_errors_decide_what_the_failure_is_called(
     """Too slow, or wrong: the user does different things about it."""
     ruling = judge(report(*categories), HealthCheckSpec(), now=START + timedelta(seconds=300), jitter=MIDDLE)
 
-    assert isinstance(ruling, GivenUp)
+    assert isinstance(ruling, Failure)
     assert code == ruling.code
     assert ruling.message.startswith("not healthy after 300 s: port 8000: is ")
 

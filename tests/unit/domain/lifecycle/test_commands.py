@@ -7,9 +7,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from corral.domain.errors import GoalRefusedError
+from corral.domain.errors import Failure, GoalRefusedError
 from corral.domain.health.checks import HealthCheckSpec
-from corral.domain.instance import CreateRequest, Failure, Instance, InstanceId, Observation, OperationId, ProviderId
+from corral.domain.instance import CreateRequest, Instance, InstanceId, Observation, OperationId, ProviderId
 from corral.domain.lifecycle.commands import Command, CommandOptions, apply_command
 from corral.domain.lifecycle.phases import Action, Goal, Phase
 from corral.domain.observation.sighting import Sighting

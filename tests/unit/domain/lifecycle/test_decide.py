@@ -8,8 +8,9 @@ from datetime import timedelta
 import pytest
 from support.engines.known import FRESH, NOW
 
+from corral.domain.errors import Failure
 from corral.domain.events import starts_to_wait
-from corral.domain.instance import CreateAttempt, Failure, InstanceId, Observation, ProviderId
+from corral.domain.instance import CreateAttempt, InstanceId, Observation, ProviderId
 from corral.domain.lifecycle.creation import held_up, not_created
 from corral.domain.lifecycle.decide import decide
 from corral.domain.lifecycle.phases import Action, Goal, Phase

@@ -17,13 +17,12 @@ from typing import Any
 import pytest
 from support.engines.known import FRESH, NOW
 
-from corral.domain.errors import GoalRefusedError, IllegalTransitionError
+from corral.domain.errors import Failure, GoalRefusedError, IllegalTransitionError
 from corral.domain.health.checks import HealthReport
 from corral.domain.health.rechecks import HEALTH_FAILURES
 from corral.domain.instance import (
     CreateAttempt,
     CreateWait,
-    Failure,
     Instance,
     Observation,
     OperationId,

@@ -21,12 +21,13 @@ from corral.domain.errors import (
     CloudShortageError,
     CloudTransientError,
     CloudUnknownError,
+    Failure,
     IllegalTransitionError,
     NotFoundError,
     StaleError,
     StoreUnavailableError,
 )
-from corral.domain.instance import Failure, Instance
+from corral.domain.instance import Instance
 from corral.domain.lifecycle.creation import NOT_LISTED, needs_fresh_offers
 from corral.domain.lifecycle.policy import Policy
 from corral.domain.lifecycle.refusals import Refusal, all_tried, nothing_left, refusal_of

@@ -12,9 +12,9 @@ from datetime import datetime
 
 from corral.base.clock import Clock
 from corral.base.log import log
-from corral.domain.errors import CloudTransientError, IllegalTransitionError, StaleError, StoreUnavailableError
+from corral.domain.errors import CloudTransientError, Failure, IllegalTransitionError, StaleError, StoreUnavailableError
 from corral.domain.events import starts_to_wait
-from corral.domain.instance import Failure, Instance
+from corral.domain.instance import Instance
 from corral.domain.lifecycle.creation import (
     NOT_CARRIED_OUT,
     held_up,

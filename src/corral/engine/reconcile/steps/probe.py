@@ -10,10 +10,10 @@ from datetime import timedelta
 from corral.base.clock import Clock
 from corral.base.log import log
 from corral.cloud.port import Cloud
-from corral.domain.errors import CloudError
-from corral.domain.health.checks import CheckAgain, GivenUp, HealthReport, OverallHealth, Passed, judge, unmapped
+from corral.domain.errors import CloudError, Failure
+from corral.domain.health.checks import HealthReport, OverallHealth, judge, unmapped
 from corral.domain.health.rechecks import check_time, until_recheck
-from corral.domain.instance import Failure, Instance
+from corral.domain.instance import Instance
 from corral.domain.lifecycle.policy import Policy
 from corral.domain.lifecycle.transitions import gave_up, healthy
 from corral.domain.observation.sighting import Sighting
@@ -46,16 +46,16 @@ class ProbeStep:
             return Outcome(instance=instance, requeue_after=timedelta(0))
         now = self.clock.now()
         match judge(report, instance.health_spec, now=now, jitter=self.jitter()):
-            case Passed():
+            case None:
                 ready = Transition(healthy(instance, report, now), "healthy")
                 return Outcome(instance=await self.recorder.write(context, instance, ready, now=now))
-            case CheckAgain() as again:
+            case timedelta() as again:
                 unhealthy = Transition(replace(instance, health=report), "not healthy yet")
-                wake_at = now + again.after + check_time(instance, self.policy)
+                wake_at = now + again + check_time(instance, self.policy)
                 written = await self.recorder.write(context, instance, unhealthy, now=now, wake_at=wake_at)
-                return Outcome(instance=written, requeue_after=again.after)
-            case GivenUp() as given_up:
-                return await self._fail(context, instance, given_up, report)
+                return Outcome(instance=written, requeue_after=again)
+            case Failure() as failure:
+                return await self._fail(context, instance, failure, report)
 
     async def probe_failed(self, context: ReconcileContext, instance: Instance) -> Outcome:
         """Check once more an instance that failed its health checks and runs; it becomes ready if it is healthy."""
@@ -80,9 +80,8 @@ class ProbeStep:
         return Outcome(instance=written, requeue_after=again)
 
     async def _fail(
-        self, context: ReconcileContext, instance: Instance, given_up: GivenUp, report: HealthReport | None = None
+        self, context: ReconcileContext, instance: Instance, failure: Failure, report: HealthReport | None = None
     ) -> Outcome:
         now = self.clock.now()
-        failure = Failure(code=given_up.code, message=given_up.message)
         failed = Transition(gave_up(instance, failure, now, report), failure.message)
         return Outcome(instance=await self.recorder.write(context, instance, failed, now=now))

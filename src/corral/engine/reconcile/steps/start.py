@@ -19,8 +19,9 @@ from corral.domain.errors import (
     CloudShortageError,
     CloudTransientError,
     CloudUnknownError,
+    Failure,
 )
-from corral.domain.instance import Failure, Instance, PendingAction
+from corral.domain.instance import Instance, PendingAction
 from corral.domain.lifecycle.phases import Action
 from corral.domain.lifecycle.policy import Policy
 from corral.engine.reconcile.outcome import Outcome, provider_id

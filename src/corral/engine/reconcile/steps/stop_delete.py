@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from corral.base.clock import Clock
 from corral.base.log import log
 from corral.cloud.port import Cloud
-from corral.domain.errors import CloudError, CloudTransientError, CloudUnknownError, StaleError
-from corral.domain.instance import Failure, Instance
+from corral.domain.errors import CloudError, CloudTransientError, CloudUnknownError, Failure, StaleError
+from corral.domain.instance import Instance
 from corral.domain.lifecycle import pending_action
 from corral.domain.lifecycle.policy import Policy
 from corral.engine.reconcile.outcome import Outcome, provider_id
