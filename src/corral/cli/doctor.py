@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from typing import Annotated
 
-import msgspec
 import typer
 
 from corral.base.clock import SystemClock
@@ -15,22 +14,6 @@ from corral.cli.output import print_json, print_table
 from corral_client.client import URL_VARIABLE
 
 commands = typer.Typer()
-
-
-class Line(msgspec.Struct, rename="camel"):
-    """One finding as `--json` prints it."""
-
-    check: str
-    verdict: str
-    found: str
-    next_step: str | None
-
-
-class Report(msgspec.Struct):
-    """What `--json` prints."""
-
-    healthy: bool
-    findings: list[Line]
 
 
 @commands.command()
@@ -51,11 +34,11 @@ def doctor(
     configure_logging("error")
     findings = asyncio.run(examine(lambda: configuration({}), SystemClock(), url=url))
     healthy = not any(finding.status is CheckStatus.FAILED for finding in findings)
-    lines = [Line(f.check, f.status.value, f.found, f.next_step) for f in findings]
+    rows = [(f.check, f.status.value, f.found, f.next_step) for f in findings]
     if json:
-        print_json(Report(healthy=healthy, findings=lines))
+        names = ("check", "verdict", "found", "nextStep")
+        print_json({"healthy": healthy, "findings": [dict(zip(names, row, strict=True)) for row in rows]})
     else:
-        rows = [(line.check, line.verdict, line.found, line.next_step) for line in lines]
         print_table(["check", "verdict", "found", "what to do"], rows, styled="verdict")
     if not healthy:
         raise typer.Exit(1)

@@ -13,8 +13,8 @@ import typer
 
 from corral.base.clock import SystemClock
 from corral.cli.options import DEFAULT_URL, Json, Named, Url, connect, offered_names
-from corral.cli.output import clock_time, expected, price, print_json, print_line, print_table
-from corral_client import Client, Event, Instance, Job, Operation
+from corral.cli.output import clock_time, expected, price, print_found, print_json, print_line
+from corral_client import Client, Event, Instance, Job, Operation, Processing, Product
 from corral_client.models import GONE
 
 commands = typer.Typer()
@@ -91,39 +91,24 @@ def jobs(
     """List background jobs, newest first."""
     with connect(url) as client:
         instance_id = None if named is None else client.instances.get(named).id
-        page_size = min(limit, 500)
-        found = list(
-            islice(client.jobs.list(type=kind, status=status, instance_id=instance_id, page_size=page_size), limit)
-        )
-    if json:
-        print_json(found)
-        return
-    rows = [
-        (j.id, j.type, j.status, f"{j.attempts}/{j.max_attempts}", clock_time(j.created_at), j.error) for j in found
-    ]
-    print_table(["id", "type", "status", "attempts", "created", "error"], rows, styled="status")
+        listed = client.jobs.list(type=kind, status=status, instance_id=instance_id, page_size=min(limit, 500))
+        found = list(islice(listed, limit))
+    columns = ["id", "type", "status", "attempts", "created", "error"]
+    print_found(found, columns, _job_row, json=json, styled="status")
 
 
 @commands.command()
 def pause(json: Json = False, url: Url = DEFAULT_URL) -> None:
     """Pause the processing of jobs, in every process: creates, stops, deletes and webhooks wait for `corral resume`."""
     with connect(url) as client:
-        state = client.jobs.pause()
-    if json:
-        print_json(state)
-        return
-    print_line(f"paused since {clock_time(state.paused_at)} by {state.paused_by}; what runs is billed meanwhile")
+        _print_processing(client.jobs.pause(), json=json)
 
 
 @commands.command()
 def resume(json: Json = False, url: Url = DEFAULT_URL) -> None:
     """Resume the processing of jobs."""
     with connect(url) as client:
-        state = client.jobs.resume()
-    if json:
-        print_json(state)
-        return
-    print_line("jobs are processed")
+        _print_processing(client.jobs.resume(), json=json)
 
 
 @commands.command()
@@ -137,14 +122,8 @@ def products(
     """List what is for sale, cheapest first. Prices are per GPU."""
     with connect(url) as client:
         found = client.products.list(name=name, region=region, billing_mode="spot" if spot else "onDemand")
-    if json:
-        print_json(found)
-        return
-    rows = [
-        (p.name, price(p.price_per_gpu), p.cpu_per_gpu, f"{p.memory_per_gpu} GB", "yes" if p.available else "no", p.id)
-        for p in found
-    ]
-    print_table(["name", "price", "cpu", "memory", "stock", "id"], rows)
+    columns = ["name", "price", "cpu", "memory", "stock", "id"]
+    print_found(found, columns, _product_row, json=json)
 
 
 @commands.command()
@@ -152,10 +131,25 @@ def templates(json: Json = False, url: Url = DEFAULT_URL) -> None:
     """List what can be run: the account's own templates first, then the provider's official ones."""
     with connect(url) as client:
         found = client.templates.list()
+    print_found(found, ["id", "name", "image", "channel"], lambda t: (t.id, t.name, t.image, t.channel), json=json)
+
+
+def _job_row(j: Job) -> tuple[object, ...]:
+    return j.id, j.type, j.status, f"{j.attempts}/{j.max_attempts}", clock_time(j.created_at), j.error
+
+
+def _product_row(p: Product) -> tuple[object, ...]:
+    stock = "yes" if p.available else "no"
+    return p.name, price(p.price_per_gpu), p.cpu_per_gpu, f"{p.memory_per_gpu} GB", stock, p.id
+
+
+def _print_processing(state: Processing, *, json: bool) -> None:
     if json:
-        print_json(found)
-        return
-    print_table(["id", "name", "image", "channel"], [(t.id, t.name, t.image, t.channel) for t in found])
+        print_json(state)
+    elif state.paused:
+        print_line(f"paused since {clock_time(state.paused_at)} by {state.paused_by}; what runs is billed meanwhile")
+    else:
+        print_line("jobs are processed")
 
 
 def _because(why_report: Why) -> list[tuple[str, str]]:

@@ -1,4 +1,4 @@
-"""`corral create`, `ls`, `show`, `wait` and `ssh`: instances from the shell, through the SDK."""
+"""`corral create`, `ls`, `show`, `wait`, `ssh`, `start`, `stop`, `restart` and `rm`, through the SDK."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import re
 import shlex
 import sys
+from collections.abc import Callable
 from itertools import islice
 from typing import Annotated, Final
 
@@ -15,19 +16,23 @@ from corral.cli.options import (
     DEFAULT_URL,
     Json,
     Named,
+    Names,
     Timeout,
     Url,
     connect,
     offered_products,
     offered_templates,
 )
-from corral.cli.output import clock_time, price, print_json, print_line, print_note, print_table
+from corral.cli.output import clock_time, price, print_found, print_json, print_line, print_note, print_table
 from corral.cli.waiting import wait as wait_live
-from corral_client import Aim, Instance, Plan
+from corral_client import Aim, Instance, InstanceHandle, Plan
 from corral_client.models import GONE
 from corral_client.orders import Order
+from corral_client.sync_instances import Instances
 
 commands = typer.Typer()
+
+Wait = Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until it is done. Ctrl-C ends the wait only.")]
 
 _SSH: Final = re.compile(r"ssh(?: -p [0-9]{1,5})? [A-Za-z0-9_.-]+@[A-Za-z0-9][A-Za-z0-9.:-]*(?: -p [0-9]{1,5})?")
 """The only form that is run: an option such as ProxyCommand would run any program."""
@@ -110,14 +115,8 @@ def list_instances(
             if all_of_them or status is not None or not instance.is_gone
         )
         found = list(islice(shown, limit))
-    if json:
-        print_json(found)
-        return
-    rows = [
-        (i.name, i.id, i.status, i.region, f"{i.gpu_num} x {i.product_name}", price(i.price), clock_time(i.created_at))
-        for i in found
-    ]
-    print_table(["name", "id", "status", "region", "gpu", "price", "created"], rows, styled="status")
+    columns = ["name", "id", "status", "region", "gpu", "price", "created"]
+    print_found(found, columns, _listed_row, json=json, styled="status")
 
 
 @commands.command()
@@ -167,6 +166,49 @@ def ssh(
         )
         print_line(command)
         raise typer.Exit(1)
+
+
+def _add_change(word: str, act: Callable[[Instances, str], InstanceHandle], aim: Aim, description: str) -> None:
+    """Add the command *word*, which does *act* to each of the instances that it names."""
+
+    @commands.command(word, help=description)
+    def change(
+        names: Names, wait: Wait = False, timeout: Timeout = None, json: Json = False, url: Url = DEFAULT_URL
+    ) -> None:
+        with connect(url) as client:
+            found = [client.instances.get(named) for named in names]  # all of them, before anything is requested
+            asked = [act(client.instances, instance.id) for instance in found]
+            if wait:
+                found = [wait_live(client, handle.id, aim, timeout=timeout, url=url) for handle in asked]
+        if json:
+            print_json(found if wait else [handle.action for handle in asked])
+            return
+        for instance, handle in zip(found, asked, strict=True):
+            status = "gone" if instance.is_gone else instance.status
+            if not wait and handle.action is not None:
+                status = handle.action.status
+            print_line(f"{instance.name} ({instance.id}) is {status}")
+
+
+_add_change("start", Instances.start, Aim.READY, "Start stopped instances, or failed ones that still exist.")
+_add_change(
+    "stop",
+    Instances.stop,
+    Aim.STOPPED,
+    "Stop instances. Each keeps its disk, and can be started again while the provider has a GPU free there.",
+)
+_add_change("restart", Instances.restart, Aim.READY, "Restart running instances.")
+_add_change(
+    "rm",
+    Instances.delete,
+    Aim.GONE,
+    "Delete instances. The service continues until the provider confirms that each is gone.",
+)
+
+
+def _listed_row(i: Instance) -> tuple[object, ...]:
+    gpu = f"{i.gpu_num} x {i.product_name}"
+    return i.name, i.id, i.status, i.region, gpu, price(i.price), clock_time(i.created_at)
 
 
 def show_instance(instance: Instance, *, json: bool) -> None:

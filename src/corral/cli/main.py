@@ -17,10 +17,10 @@ import corral_client
 from corral import __version__
 from corral.app.role import Role
 from corral.base.clock import SystemClock
-from corral.cli import backup, doctor, inspect, instances, keys, lifecycle, rebuild
+from corral.cli import doctor, inspect, instances, keys, recovery
 from corral.cli.environment import configuration, configure_logging, open_standard_streams
 from corral.cli.exit_codes import INTERRUPTED, MEANINGS, exit_code, explain
-from corral.cli.output import print_note
+from corral.cli.output import print_line, print_note
 from corral.domain import errors
 
 EXIT_CODES: Final[Mapping[type[errors.CorralError], int]] = {
@@ -44,13 +44,8 @@ cli = typer.Typer(
     pretty_exceptions_enable=False,
     pretty_exceptions_show_locals=False,
 )
-cli.add_typer(instances.commands)
-cli.add_typer(lifecycle.commands)
-cli.add_typer(inspect.commands)
-cli.add_typer(doctor.commands)
-cli.add_typer(keys.commands)
-cli.add_typer(backup.commands)
-cli.add_typer(rebuild.commands)
+for group in (instances, inspect, doctor, keys, recovery):
+    cli.add_typer(group.commands)
 
 
 @cli.command()
@@ -107,9 +102,9 @@ def migrate() -> None:
         async with database_setup.opened_database(settings, SystemClock()) as (target, _):
             applied = await database_setup.migrate_database(target)
         for step in applied:
-            _print(f"applied {step.number:04} {step.name.replace('_', ' ')}")
+            print_line(f"applied {step.number:04} {step.name.replace('_', ' ')}")
         if not applied:
-            _print("the database is up to date")
+            print_line("the database is up to date")
 
     uvloop.run(run())
 
@@ -123,7 +118,7 @@ def sim(context: typer.Context) -> None:
 @cli.command()
 def version() -> None:
     """Print the version."""
-    _print(__version__)
+    print_line(__version__)
 
 
 def main() -> None:
@@ -146,7 +141,3 @@ def _exit_code(command: Callable[[], object]) -> int:
     except SystemExit as leaving:
         return leaving.code if isinstance(leaving.code, int) else 0 if leaving.code is None else 1
     return 0
-
-
-def _print(message: str) -> None:
-    print(message, flush=True)

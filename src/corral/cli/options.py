@@ -20,44 +20,29 @@ COMPLETE_WITHIN_SECONDS = 2.0
 """Completion must not wait for a service that cannot be reached."""
 
 
-def _offered(context: typer.Context, offer: Callable[[Client], Iterable[tuple[str, str]]]) -> list[tuple[str, str]]:
-    """Completions with a description each; empty when the service does not answer."""
-    url = context.params.get("url")
-    try:
-        with Client(url, timeout=COMPLETE_WITHIN_SECONDS, max_retries=0) as client:
-            return list(offer(client))
-    except CorralError:
-        return []
+def _completion(offer: Callable[[Client], Iterable[tuple[str, str]]]) -> Callable[..., list[tuple[str, str]]]:
+    """A function that returns completions with a description each; none when the service does not answer."""
+
+    def offered(context: typer.Context, incomplete: str) -> list[tuple[str, str]]:
+        try:
+            with Client(context.params.get("url"), timeout=COMPLETE_WITHIN_SECONDS, max_retries=0) as client:
+                return [one for one in offer(client) if one[0].startswith(incomplete)]
+        except CorralError:
+            return []
+
+    return offered
 
 
-def offered_names(context: typer.Context, incomplete: str) -> list[tuple[str, str]]:
+def _instance_names(client: Client) -> list[tuple[str, str]]:
     """Names of live instances; of those that share one, the ids."""
-
-    def offer(client: Client) -> Iterable[tuple[str, str]]:
-        live = [i for i in islice(client.instances.list(page_size=500), 2000) if i.status not in GONE]
-        shared = Counter(i.name for i in live)
-        return [(i.name if shared[i.name] == 1 else i.id, f"{i.status}, {i.region}") for i in live]
-
-    return [one for one in _offered(context, offer) if one[0].startswith(incomplete)]
+    live = [i for i in islice(client.instances.list(page_size=500), 2000) if i.status not in GONE]
+    shared = Counter(i.name for i in live)
+    return [(i.name if shared[i.name] == 1 else i.id, f"{i.status}, {i.region}") for i in live]
 
 
-def offered_products(context: typer.Context, incomplete: str) -> list[tuple[str, str]]:
-    """Names of products."""
-
-    def offer(client: Client) -> Iterable[tuple[str, str]]:
-        return dict.fromkeys((p.name, "") for p in client.products.list())
-
-    return [one for one in _offered(context, offer) if one[0].startswith(incomplete)]
-
-
-def offered_templates(context: typer.Context, incomplete: str) -> list[tuple[str, str]]:
-    """Ids of templates."""
-
-    def offer(client: Client) -> Iterable[tuple[str, str]]:
-        return [(t.id, t.name) for t in client.templates.list()]
-
-    return [one for one in _offered(context, offer) if one[0].startswith(incomplete)]
-
+offered_names = _completion(_instance_names)
+offered_products = _completion(lambda client: dict.fromkeys((p.name, "") for p in client.products.list()))
+offered_templates = _completion(lambda client: [(t.id, t.name) for t in client.templates.list()])
 
 Url = Annotated[str, typer.Option("--url", envvar=URL_VARIABLE, help="Where the service is; or `CORRAL_URL`.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]

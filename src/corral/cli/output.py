@@ -8,9 +8,9 @@ from elsewhere (names, provider messages) is shown without control characters, s
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 from rich.console import Console
@@ -18,17 +18,12 @@ from rich.table import Table
 from rich.text import Text
 
 _STYLES: Final = {
-    "ready": "green",
-    "healthy": "green",
-    "completed": "green",
-    "ok": "green",
-    "failed": "bold red",
-    "unhealthy": "bold red",
-    "terminated": "dim",
-    "exited": "dim",
-    "skipped": "dim",
+    **dict.fromkeys(["ready", "healthy", "completed", "ok"], "green"),
+    **dict.fromkeys(["failed", "unhealthy"], "bold red"),
+    **dict.fromkeys(["terminated", "exited", "skipped"], "dim"),
 }
 _MOVING: Final = "yellow"
+T = TypeVar("T")
 _SECOND_STEPS: Final = ((86400, "d"), (3600, "h"), (60, "min"), (1, "s"))
 
 
@@ -65,7 +60,7 @@ def _json_escape(letter: str) -> str:
     return "".join(f"\\u{units[at : at + 2].hex()}" for at in range(0, len(units), 2))
 
 
-def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, styled: str | None = None) -> None:
+def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, styled: str = "") -> None:
     """*rows* under *columns*; cells of the column named *styled* are coloured by what they say."""
     cells = [["" if cell is None else clean(cell) for cell in row] for row in rows]
     if not sys.stdout.isatty():
@@ -79,6 +74,16 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, sty
     for row in cells:
         table.add_row(*(styled_text(c) if n == styled else Text(c) for n, c in zip(columns, row, strict=True)))
     Console().print(table)
+
+
+def print_found(
+    found: Sequence[T], columns: Sequence[str], row: Callable[[T], Sequence[object]], *, json: bool, styled: str = ""
+) -> None:
+    """*found* as JSON, or as a table with a *row* each."""
+    if json:
+        print_json(found)
+    else:
+        print_table(columns, map(row, found), styled=styled)
 
 
 def styled_text(word: str) -> Text:
