@@ -21,6 +21,9 @@ class _Anything:
     def __getattr__(self, _name: str) -> _Anything:
         return self
 
+    def __call__(self, *_arguments: object) -> _Anything:
+        return self
+
 
 def api_page() -> str:
     """Every route, for people."""
@@ -56,7 +59,7 @@ def openapi_page() -> str:
 def _described() -> dict[str, Any]:
     """The OpenAPI document, without the version, which only a running service knows."""
     parts = {part.name: _Anything() for part in dataclasses.fields(app.AppDependencies)}
-    plain = {"local_only": True, "allowed_origins": (), "limits": Limits(), "ready_word": "ready", "pages": ()}
+    plain = {"local_only": True, "allowed_origins": (), "limits": Limits(), "pages": ()}
     served: Any = app.build(app.AppDependencies(**(parts | plain)))  # type: ignore[arg-type]
     while not isinstance(served, Litestar):  # the edge and the response cache wrap it
         served = served.app

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from http import HTTPStatus
-from typing import Any
+from typing import Any, cast
 
 from litestar import Litestar, Request, Response, Router
 from litestar.config.cors import CORSConfig
@@ -25,6 +25,7 @@ from corral.api.http.errors import problem
 from corral.api.http.limits import Limits
 from corral.api.http.parameters import field_problems
 from corral.api.http.process_health import ProcessHealth
+from corral.api.http.request_readers import RequestReader, order_defaults
 from corral.api.middleware.auth import OPEN, Authenticator, Authority
 from corral.api.middleware.idempotency import IdempotencyMiddleware
 from corral.api.middleware.rate_limit import RequestLimit
@@ -32,7 +33,6 @@ from corral.api.middleware.response_cache import ResponseCache, ResponseCacheMid
 from corral.api.openapi.document import CompletedJson, keep_steady
 from corral.api.routes import (
     actions,
-    adoption,
     audit,
     caches,
     catalog,
@@ -41,29 +41,16 @@ from corral.api.routes import (
     health,
     instances,
     jobs,
-    listing,
     metrics,
-    operations,
     orphans,
     webhooks,
 )
 from corral.base.clock import Clock
 from corral.base.log import log
-from corral.base.metrics import Metrics
 from corral.domain import errors
 from corral.domain.rate_limit import RateLimit
-from corral.engine.auth.api_keys import ApiKeys
-from corral.engine.auth.audit_log import AuditLog
-from corral.engine.commands.idempotent import IdempotencyKeys
-from corral.engine.events.log import EventLog
+from corral.engine.engine import Engine
 from corral.engine.events.stream import EventStream
-from corral.engine.events.webhook_sender import WebhookSender
-from corral.engine.queries.cache_invalidation import CacheInvalidation
-from corral.engine.queries.catalog import Catalog
-from corral.engine.queries.fleet import Fleet
-from corral.engine.queries.fleet_gauges import FleetGauges
-from corral.jobs.queue import JobQueue
-from corral.store.session.database import Database
 
 EXPOSED = (
     "Idempotent-Replayed", "Retry-After", "X-Correlation-ID", "X-Request-ID",
@@ -74,34 +61,17 @@ EXPOSED = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppDependencies:
-    """What the routes call."""
+    """The engine behind the routes, and what belongs to HTTP alone."""
 
+    engine: Engine
     clock: Clock
-    metrics: Metrics
     service_health: ProcessHealth
-    queue: JobQueue
     local_only: bool
     allowed_origins: tuple[str, ...]
     limits: Limits
-    keys: ApiKeys
-    audit: AuditLog
     request_limit: RateLimit | None
     """The limit on requests of one caller; None for no limit."""
-    catalog: Catalog
-    caches: CacheInvalidation
-    event_log: EventLog
-    event_hub: EventStream
-    deliveries: WebhookSender
-    instances: instances.InstanceServices
-    fleet: Fleet
-    gauges: FleetGauges
-    """The fleet's numbers, read from the database for each request to `/metrics`."""
-    ready_word: str
-    listing: listing.ListingServices
-    adoption: adoption.AdoptionServices
-    orphans: orphans.OrphanServices
-    database: Database
-    """Stores responses under idempotency keys."""
+    event_stream: EventStream
     answers: ResponseCache
     """Keeps responses about instances for up to a second."""
     pages: Sequence[HTTPRouteHandler]
@@ -114,25 +84,24 @@ def build(parts: AppDependencies, *, only_watching: bool = False) -> ASGIApp:
 
     With *only_watching* it serves health and metrics and nothing else, as a worker's port does.
     """
-    observed = health.handlers(parts.clock, parts.service_health, parts.metrics, parts.gauges)
+    engine = parts.engine
+    observed = health.handlers(parts.clock, parts.service_health, engine)
     if only_watching:
         return build_around(observed, parts, has_document=False)
+    reader = RequestReader(order_defaults(engine.runtime.settings), engine.runtime.guard)
     routes: list[HTTPRouteHandler | Router] = [
         *observed,
         *docs.handlers(),
-        *jobs.handlers(parts.queue),
-        *audit.handlers(parts.audit),
-        *catalog.handlers(parts.catalog),
-        *caches.handlers(parts.caches),
-        *metrics.handlers(parts.fleet, parts.caches.book, ready_word=parts.ready_word),
-        *events.handlers(parts.event_log, parts.event_hub, parts.keys),
-        *webhooks.handlers(parts.deliveries),
-        *instances.handlers(parts.instances),
-        *actions.handlers(parts.instances),
-        *operations.handlers(parts.instances.queries),
-        *listing.handlers(parts.listing),
-        *adoption.handlers(parts.adoption),
-        *orphans.handlers(parts.orphans),
+        *jobs.handlers(engine.queue),
+        *audit.handlers(engine.audit),
+        *catalog.handlers(engine.catalog),
+        *caches.handlers(engine.caches),
+        *metrics.handlers(engine),
+        *events.handlers(engine.event_log, parts.event_stream, engine.keys),
+        *webhooks.handlers(engine.webhook_sender),
+        *instances.handlers(engine, reader, parts.clock),
+        *actions.handlers(engine, reader),
+        *orphans.handlers(engine),
         Router("/", route_handlers=parts.pages, opt=OPEN),
     ]
     return build_around(routes, parts)
@@ -150,7 +119,12 @@ def build_around(
         openapi_config=_openapi() if has_document else None,
         middleware=[
             DefineMiddleware(Authority),  # first: a stored response is shown only to callers that the route admits
-            _once_per_key(parts.database, parts.clock, parts.limits),
+            DefineMiddleware(
+                IdempotencyMiddleware,
+                database=parts.engine.runtime.database,
+                clock=parts.clock,
+                patience=parts.limits.first_answer_within_seconds,
+            ),
         ],
         cors_config=cors,
         request_max_body_size=parts.limits.body_bytes,
@@ -160,19 +134,16 @@ def build_around(
     if has_document:
         keep_steady(app)
     _know_every_method(app)
-    served: ASGIApp = app
-    served = ResponseCacheMiddleware(served, parts.answers)
+    engine, limit = parts.engine, parts.request_limit
     return Edge(
-        app=served,
+        app=ResponseCacheMiddleware(cast("ASGIApp", app), parts.answers),
         clock=parts.clock,
-        metrics=parts.metrics,
+        metrics=engine.runtime.metrics,
         service_health=parts.service_health,
         limits=parts.limits,
-        authenticator=Authenticator(keys=parts.keys, local_only=parts.local_only, allowed_origins=frozenset(origins)),
-        audit=parts.audit,
-        request_limit=None
-        if parts.request_limit is None
-        else RequestLimit(limit=parts.request_limit, clock=parts.clock),
+        authenticator=Authenticator(keys=engine.keys, local_only=parts.local_only, allowed_origins=frozenset(origins)),
+        audit=engine.audit,
+        request_limit=None if limit is None else RequestLimit(limit=limit, clock=parts.clock),
         cors=cors,
     )
 
@@ -207,13 +178,6 @@ def with_head(methods: Iterable[str]) -> Any:
     """*methods*, and HEAD where there is GET."""
     listed = set(methods)
     return listed | {"HEAD"} if "GET" in listed else listed
-
-
-def _once_per_key(database: Database, clock: Clock, limits: Limits) -> DefineMiddleware:
-    patience = limits.first_answer_within_seconds
-    return DefineMiddleware(
-        IdempotencyMiddleware, keys=IdempotencyKeys(database, clock), database=database, clock=clock, patience=patience
-    )
 
 
 def _error_response(clock: Clock, request: Request[Any, Any, Any], error: Exception) -> Response[bytes]:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import timedelta
 
 from corral.api.http.request_readers import order_defaults
 from corral.app import jobs
-from corral.app.runtime import Runtime
 from corral.base.settings import Settings
 from corral.cache.registry import CacheRegistry
 from corral.cloud.port import Cloud
@@ -17,6 +15,7 @@ from corral.engine.auth.audit_log import AuditLog
 from corral.engine.commands.adopt import AdoptInstance
 from corral.engine.commands.change import ChangeInstance
 from corral.engine.commands.create import CreateInstance
+from corral.engine.engine import Engine, Runtime
 from corral.engine.events.log import EventLog
 from corral.engine.events.publisher import EventPublisher
 from corral.engine.events.webhook_sender import WebhookSender
@@ -45,35 +44,6 @@ from corral.jobs.registry import Registry
 from corral.store.session.leadership import Leadership
 from corral.store.tables.offers import FailedOffers
 from corral.views.instance import InstanceView
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Engine:
-    """The engine of one process; every job type is registered."""
-
-    runtime: Runtime
-    registry: Registry
-    queue: JobQueue
-    caches: CacheInvalidation
-    event_publisher: EventPublisher
-    event_log: EventLog
-    keys: ApiKeys
-    audit: AuditLog
-    describer: InstanceDescriber
-    catalog: Catalog
-    queries: InstanceQueries
-    listing: MergedListing
-    fleet: Fleet
-    create: CreateInstance
-    change: ChangeInstance
-    adopt: AdoptInstance
-    gate: CreateGate
-    """`start` it before the first create."""
-    reconciler: Reconciler
-    observer: Observer
-    webhook_sender: WebhookSender
-    orphan_sweep: OrphanSweep
-    stuck_sweep: StuckSweep
 
 
 def build_engine(runtime: Runtime) -> Engine:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from corral.engine.auth import audit_log
+from corral.engine.engine import Engine
 from corral.engine.events.publisher import SEND_WEBHOOK
 from corral.engine.maintenance import delivery_retention
 from corral.jobs import retention
@@ -16,9 +16,6 @@ from corral.jobs.worker import Worker
 from corral.store.session.database import Database
 from corral.store.session.presence import Presence
 from corral.webhooks.slots import SEND_SLOTS
-
-if TYPE_CHECKING:
-    from corral.app.engine import Engine
 
 
 def job_types(engine: Engine) -> list[JobType]:

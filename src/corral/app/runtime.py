@@ -5,19 +5,16 @@ from __future__ import annotations
 import random
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
 from datetime import datetime
 from urllib.parse import urlsplit
 
 from corral.base.clock import Clock
 from corral.base.metrics import Metrics
 from corral.base.settings import Settings
-from corral.cloud.guarded import Reachability
 from corral.cloud.novita.account import opened_account
-from corral.cloud.port import Cloud
-from corral.cloud.simulated import SimulatedProvider, opened_provider
+from corral.cloud.simulated import opened_provider
 from corral.domain.lifecycle.policy import Policy
-from corral.engine.ids import random_id
+from corral.engine.engine import Runtime
 from corral.health.probe import Prober
 from corral.outbound.addresses import read_address
 from corral.outbound.policy import AddressPolicy
@@ -28,35 +25,6 @@ from corral.store.session.database import Database
 from corral.webhooks.deliver import Sender
 from corral.webhooks.guard import AddressGuard
 from corral.webhooks.sign import signing_key
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Runtime:
-    """What an engine runs on. The service, a command and a test differ in these parts and in nothing else."""
-
-    settings: Settings
-    policy: Policy
-    clock: Clock
-    metrics: Metrics
-    target: DatabaseTarget
-    database: Database
-    installation: str
-    cloud: Cloud
-    reachability: Callable[[], Reachability]
-    prober: Prober
-    sender: Sender
-    guard: AddressGuard
-    """Which addresses webhooks may be sent to."""
-    last_listing_at: Callable[[], datetime | None]
-    """Returns when the provider was last listed, by any process."""
-    application_name: str = "corral"
-    """The name of this process's database sessions."""
-    place: str = ""
-    """Where the files of an embedded database are; see `CreateGate`."""
-    simulated: SimulatedProvider | None = None
-    """The simulator that this process started, if there is no provider key."""
-    jitter: Callable[[], float] = random.random
-    new_id: Callable[[], str] = random_id
 
 
 @asynccontextmanager

@@ -7,11 +7,11 @@ from datetime import timedelta
 
 import msgspec
 
-from corral.app.engine import Engine
 from corral.domain.events import Change
 from corral.domain.instance import CreateRequest, Instance, InstanceId, OperationId
 from corral.domain.lifecycle.phases import Goal, Phase
 from corral.domain.operation import Operation, OperationKind, OperationStatus
+from corral.engine.engine import Engine
 from corral.jobs.queue import NewJob
 from corral.jobs.registry import Priority
 from corral.store.session.database import Database

@@ -6,7 +6,6 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any, cast
 
-from corral.app.runtime import Runtime
 from corral.base.clock import Clock
 from corral.base.configuration import load
 from corral.base.metrics import Metrics
@@ -15,6 +14,7 @@ from corral.cloud.breaker import BreakerState
 from corral.cloud.guarded import Reachability
 from corral.cloud.port import Cloud
 from corral.domain.lifecycle.policy import Policy
+from corral.engine.engine import Runtime
 from corral.health.probe import Prober
 from corral.outbound.policy import AddressPolicy
 from corral.store.installation import installation_id

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -18,12 +18,13 @@ from corral.api.app import AppDependencies, build, build_around
 from corral.api.http.limits import Limits
 from corral.api.http.process_health import ProcessHealth
 from corral.api.http.server import HttpServer, listen
-from corral.app.engine import Engine, build_engine
+from corral.app.engine import build_engine
 from corral.app.http_app import app_dependencies
 from corral.base.clock import Clock, SystemClock
 from corral.cloud.novita.client import NovitaCloud
 from corral.cloud.novita.http import HttpExchange
 from corral.cloud.port import Cloud
+from corral.engine.engine import Engine
 from corral.store.session.database import Database
 from support.engines.runtime import idle_runtime
 
@@ -86,7 +87,7 @@ async def serving(
     Serve over *database* for as long as this is open: *engine*, or one over *cloud*, by default an unreachable one.
 
     HTTP has the system's clock, whatever the engine's. *routes* are served in place of the product's; *parts* replace
-    fields of `AppDependencies`.
+    fields of `AppDependencies` or of the engine.
     """
     system, limits = SystemClock(), limits or Limits()
     service_health = ProcessHealth(started_at=datetime(2030, 1, 1, tzinfo=UTC))
@@ -95,6 +96,8 @@ async def serving(
     listener = listen("127.0.0.1", 0)
     async with exchange, aiohttp.ClientSession() as client:
         engine = engine or build_engine(idle_runtime(database, cloud or NovitaCloud(exchange), clock or system))
+        ours = {name: parts.pop(name) for name in [field.name for field in fields(Engine)] if name in parts}
+        engine = replace(engine, **ours)
         dependencies = replace(
             app_dependencies(engine, service_health=service_health, limits=limits),
             clock=system,
@@ -102,7 +105,6 @@ async def serving(
             local_only=local_only,
             **parts,
         )
-        dependencies.metrics.registry.register(dependencies.gauges)
         app = build_around(routes, dependencies) if routes else build(dependencies, only_watching=only_watching)
         server = HttpServer(app, listener, clock=system, limits=limits)
         task = asyncio.create_task(server.serve())

@@ -18,10 +18,9 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 
 from corral.api.http.bodies import IS_HERE
 from corral.api.http.coalesced_writes import CoalescedWrites
-from corral.api.http.connections import ConnectionLimit
 from corral.api.http.edge import request_ids
 from corral.api.http.errors import problem
-from corral.api.http.limits import Limits
+from corral.api.http.limits import ConnectionLimit, Limits
 from corral.api.middleware.security import SECURITY_HEADERS
 from corral.base.clock import Clock
 from corral.domain.errors import CorralError, MalformedError, OverloadedError

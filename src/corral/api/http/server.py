@@ -17,8 +17,7 @@ from typing import Any, cast
 import uvicorn
 from litestar.types import ASGIApp
 
-from corral.api.http.connections import ConnectionLimit
-from corral.api.http.limits import Limits
+from corral.api.http.limits import ConnectionLimit, Limits
 from corral.api.http.protocol import LimitedHttpProtocol
 from corral.base.clock import Clock
 from corral.domain.errors import SettingsError

@@ -17,9 +17,8 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import msgspec
 
-from corral.api.http.bodies import read_body
+from corral.api.http.bodies import JsonResponse, read_body
 from corral.api.http.context import RequestContext, context_of
-from corral.api.http.responses import JsonResponse
 from corral.base.clock import Clock
 from corral.domain.errors import (
     FieldProblem,
@@ -73,10 +72,10 @@ def committed(context: RequestContext, response: StoredResponse, *, is_audited: 
 class IdempotencyMiddleware:
     """Middleware around every route."""
 
-    def __init__(self, app: ASGIApp, keys: IdempotencyKeys, database: Database, clock: Clock, patience: float) -> None:
+    def __init__(self, app: ASGIApp, database: Database, clock: Clock, patience: float) -> None:
         self._app = app
         self._patience = patience
-        self._keys = keys
+        self._keys = IdempotencyKeys(database, clock)
         self._database = database
         self._clock = clock
 

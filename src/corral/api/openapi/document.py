@@ -8,13 +8,15 @@ without a description.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from enum import StrEnum
 from inspect import getdoc
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import msgspec
 from litestar import Litestar, Request
 from litestar.openapi.plugins import JsonRenderPlugin
+from litestar.openapi.spec import OpenAPIMediaType, Operation, RequestBody
 from litestar.routes import HTTPRoute
 
 from corral.api.middleware.auth import NEEDS
@@ -22,6 +24,7 @@ from corral.api.middleware.idempotency import HEADER
 from corral.api.openapi.errors import ERROR_SCHEMAS, examples, failures
 from corral.api.openapi.fields import FIELDS
 from corral.domain.access import Access
+from corral.domain.requests.fields import JsonSchema
 
 _METHODS: Final = frozenset({"get", "post", "put", "patch", "delete"})
 _CHANGING: Final = frozenset({"post", "put", "patch", "delete"})
@@ -73,6 +76,18 @@ def operations(found: Mapping[str, Any]) -> Iterator[tuple[str, str, dict[str, A
         for method, operation in item.items():
             if method in _METHODS:
                 yield path, method, operation
+
+
+def with_body(schema: JsonSchema, *, required: bool = False) -> type[Operation]:
+    """The class of an operation whose body `domain/requests` reads, with *schema*, and not the framework."""
+    body = RequestBody(required=required, content={"application/json": OpenAPIMediaType(schema=cast("Any", schema))})
+
+    @dataclass
+    class OperationWithBody(Operation):
+        def __post_init__(self) -> None:
+            self.request_body = body
+
+    return OperationWithBody
 
 
 class CompletedJson(JsonRenderPlugin):

@@ -83,73 +83,54 @@ _MEANINGS: Final[Mapping[int, str]] = {
     504: "The provider did not respond in time.",
 }
 
+_REF: Final = "#/components/schemas/"
+
+
+def _field(kind: str | None, description: str, *examples: object, **more: object) -> dict[str, Any]:
+    typed = {} if kind is None else {"type": kind}
+    return {**typed, "description": description, **({"examples": [*examples]} if examples else {}), **more}
+
+
+def _object(title: str, description: str, required: str, **properties: object) -> dict[str, Any]:
+    shape = {"required": required.split(), "properties": properties}
+    return {"type": "object", "title": title, "description": description, **shape}
+
+
 ERROR_SCHEMAS: Final[Mapping[str, Any]] = {
-    "Problem": {
-        "type": "object",
-        "title": "Problem",
-        "description": "Every error has this shape.",
-        "required": ["error"],
-        "properties": {"error": {"$ref": "#/components/schemas/ProblemDetails", "description": "What went wrong."}},
-    },
-    "ProblemDetails": {
-        "type": "object",
-        "title": "ProblemDetails",
-        "description": "What went wrong, and whether a retry may succeed.",
-        "required": ["code", "message", "timestamp", "requestId", "correlationId", "retryable"],
-        "properties": {
-            "code": {"type": "string", "description": "For programs; stable.", "examples": ["VALIDATION_ERROR"]},
-            "message": {"type": "string", "description": "For people.", "examples": ["invalid request: gpuNum"]},
-            "timestamp": {"type": "string", "description": "When.", "examples": ["2030-01-01T00:00:00.000Z"]},
-            "requestId": {
-                "type": "string",
-                "description": "Of this request, also in the log.",
-                "examples": ["req_5f1c0a9b3d7e"],
-            },
-            "correlationId": {
-                "type": "string",
-                "description": "As sent by the caller, or the request's id.",
-                "examples": ["req_5f1c0a9b3d7e"],
-            },
-            "retryable": {
-                "type": "boolean",
-                "description": "Whether the same request may succeed later.",
-                "examples": [False],
-            },
-            "retryAfter": {
-                "type": "integer",
-                "description": "Seconds until then, also as the header `Retry-After`.",
-                "examples": [12],
-            },
-            "nextStep": {
-                "type": "string",
-                "description": "What can be done about it, for people; left out where the message says it all.",
-                "examples": ["Top up the account at the provider, then create it again."],
-            },
-            "validationErrors": {
-                "type": "array",
-                "items": {"$ref": "#/components/schemas/FieldProblem"},
-                "description": "Every invalid field.",
-            },
-            "details": {
-                "type": "object",
-                "additionalProperties": True,
-                "description": "More about the error.",
-                "examples": [{"instanceId": "inst_8k3v1q5t0c"}],
-            },
-        },
-    },
-    "FieldProblem": {
-        "type": "object",
-        "title": "FieldProblem",
-        "description": "One invalid field.",
-        "required": ["field", "code", "message"],
-        "properties": {
-            "field": {"type": "string", "description": "Its name in the request.", "examples": ["gpuNum"]},
-            "code": {"type": "string", "description": "For programs.", "examples": ["INVALID_GPU_NUM"]},
-            "message": {"type": "string", "description": "For people.", "examples": ["must be between 1 and 8"]},
-            "value": {"description": "The value sent, unless it may be secret.", "examples": [9]},
-        },
-    },
+    "Problem": _object(
+        "Problem",
+        "Every error has this shape.",
+        "error",
+        error={"$ref": f"{_REF}ProblemDetails", "description": "What went wrong."},
+    ),
+    "ProblemDetails": _object(
+        "ProblemDetails",
+        "What went wrong, and whether a retry may succeed.",
+        "code message timestamp requestId correlationId retryable",
+        code=_field("string", "For programs; stable.", "VALIDATION_ERROR"),
+        message=_field("string", "For people.", "invalid request: gpuNum"),
+        timestamp=_field("string", "When.", "2030-01-01T00:00:00.000Z"),
+        requestId=_field("string", "Of this request, also in the log.", "req_5f1c0a9b3d7e"),
+        correlationId=_field("string", "As sent by the caller, or the request's id.", "req_5f1c0a9b3d7e"),
+        retryable=_field("boolean", "Whether the same request may succeed later.", False),
+        retryAfter=_field("integer", "Seconds until then, also as the header `Retry-After`.", 12),
+        nextStep=_field(
+            "string",
+            "What can be done about it, for people; left out where the message says it all.",
+            "Top up the account at the provider, then create it again.",
+        ),
+        validationErrors=_field("array", "Every invalid field.", items={"$ref": f"{_REF}FieldProblem"}),
+        details=_field("object", "More about the error.", {"instanceId": "inst_8k3v1q5t0c"}, additionalProperties=True),
+    ),
+    "FieldProblem": _object(
+        "FieldProblem",
+        "One invalid field.",
+        "field code message",
+        field=_field("string", "Its name in the request.", "gpuNum"),
+        code=_field("string", "For programs.", "INVALID_GPU_NUM"),
+        message=_field("string", "For people.", "must be between 1 and 8"),
+        value=_field(None, "The value sent, unless it may be secret.", 9),
+    ),
 }
 
 

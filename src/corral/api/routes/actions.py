@@ -1,32 +1,34 @@
-"""Start, stop, restart and delete instances, by id or by name."""
+"""Start, stop, restart, delete and adopt instances, by id or by name."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from http import HTTPStatus
 from typing import Any, Final
 
+import msgspec
 from litestar import Request, delete, post
 from litestar.handlers import HTTPRouteHandler
 from litestar.openapi import ResponseSpec
 from litestar.openapi.spec import Operation
 from litestar.params import FromPath
 
-from corral.api.http.bodies import body_of
+from corral.api.http.bodies import JsonResponse, body_of
 from corral.api.http.context import context_of
-from corral.api.http.responses import JsonResponse
+from corral.api.http.request_readers import RequestReader
 from corral.api.middleware.auth import OPERATOR
 from corral.api.middleware.idempotency import KEEPS_ANSWERS, REPORTS_PROBLEMS, committed, replayed
-from corral.api.openapi.bodies import with_body
-from corral.api.routes.instances import InstanceServices
+from corral.api.openapi.document import with_body
+from corral.api.routes.instances import ONE
 from corral.domain.idempotency import KeyRow
 from corral.domain.operation import OperationKind
 from corral.domain.requests.action import action_body
-from corral.views.schemas import InstanceAction
+from corral.domain.requests.create import ADOPT_BODY
+from corral.engine.engine import Engine
+from corral.views.schemas import InstanceAction, InstanceDetails
 
 ACCEPTED: Final = 202
 _DONE: Final = {200: ResponseSpec(data_container=InstanceAction, description="It is already stopped or stopping.")}
-
-
 _START: Final = with_body(action_body(named=False, starts=True))
 _STOP: Final = with_body(action_body(named=False, starts=False))
 _START_NAMED: Final = with_body(action_body(named=True, starts=True), required=True)
@@ -36,32 +38,30 @@ Act = Callable[[Request[Any, Any, Any], OperationKind, str | None], Awaitable[Js
 """Changes the instance with that id, or the one that the body names."""
 
 
-def handlers(services: InstanceServices) -> list[HTTPRouteHandler]:
+def handlers(engine: Engine, reader: RequestReader) -> list[HTTPRouteHandler]:
     """The routes that change instances."""
 
     async def act(request: Request[Any, Any, Any], kind: OperationKind, given_id: str | None) -> JsonResponse:
         context = context_of(request.scope)
-        terms = await services.reader.read_terms(
-            await body_of(request), named=given_id is None, beside=context.problems
-        )
+        terms = await reader.read_terms(await body_of(request), named=given_id is None, beside=context.problems)
         command = context.command(ACCEPTED)
         if given_id is None:
-            given_id = await services.change.named(kind, terms.name or "", command.line)
-        outcome = await services.change.ask(kind, given_id, terms, command)
+            given_id = await engine.change.named(kind, terms.name or "", command.line)
+        outcome = await engine.change.ask(kind, given_id, terms, command)
         if isinstance(outcome, KeyRow):
             return replayed(context, outcome)
         return committed(context, outcome.response, is_audited=outcome.is_new)
 
-    return [*_by_id(act), *_by_name(act)]
+    return [*_by_id(act), *_by_name(act), _adopt(engine, reader)]
 
 
 def _by_id(act: Act) -> list[HTTPRouteHandler]:
-    @post("/api/instances/{instance_id:str}/start", **_route("Start an instance", _START))
+    @post(f"{ONE}/start", **_route("Start an instance", _START))
     async def start_instance(request: Request[Any, Any, Any], instance_id: FromPath[str]) -> JsonResponse:
         """Only a stopped one can be, or a failed one that the provider still has; nothing is ever deleted or moved."""
         return await act(request, OperationKind.START, instance_id)
 
-    @post("/api/instances/{instance_id:str}/stop", **_route("Stop an instance", _STOP, _DONE))
+    @post(f"{ONE}/stop", **_route("Stop an instance", _STOP, _DONE))
     async def stop_instance(request: Request[Any, Any, Any], instance_id: FromPath[str]) -> JsonResponse:
         """
         Its disk is kept; a create, start or restart under way is cancelled.
@@ -70,12 +70,12 @@ def _by_id(act: Act) -> list[HTTPRouteHandler]:
         """
         return await act(request, OperationKind.STOP, instance_id)
 
-    @post("/api/instances/{instance_id:str}/restart", **_route("Restart an instance", _START))
+    @post(f"{ONE}/restart", **_route("Restart an instance", _START))
     async def restart_instance(request: Request[Any, Any, Any], instance_id: FromPath[str]) -> JsonResponse:
         """Only a running one can be."""
         return await act(request, OperationKind.RESTART, instance_id)
 
-    @delete("/api/instances/{instance_id:str}", **_route("Delete an instance", Operation))
+    @delete(ONE, **_route("Delete an instance", Operation))
     async def delete_instance(request: Request[Any, Any, Any], instance_id: FromPath[str]) -> JsonResponse:
         """It stays `deleting` until the provider confirms; a repetition changes nothing."""
         return await act(request, OperationKind.DELETE, instance_id)
@@ -105,6 +105,31 @@ def _by_name(act: Act) -> list[HTTPRouteHandler]:
         return await act(request, OperationKind.DELETE, None)
 
     return [start_named_instance, stop_named_instance, delete_named_instance]
+
+
+def _adopt(engine: Engine, reader: RequestReader) -> HTTPRouteHandler:
+    @post(
+        f"{ONE}/adopt",
+        summary="Adopt an instance of the provider",
+        tags=["instances"],
+        status_code=201,
+        operation_class=with_body(ADOPT_BODY),
+        opt={**OPERATOR, REPORTS_PROBLEMS: True},
+        responses={
+            201: ResponseSpec(data_container=InstanceDetails, description="It is under management."),
+            200: ResponseSpec(data_container=InstanceDetails, description="It already was; nothing changed."),
+        },
+    )
+    async def adopt_instance(request: Request[Any, Any, Any], instance_id: FromPath[str]) -> JsonResponse:
+        """By the provider's id. The machine is not changed; from now on it is observed, and can be deleted."""
+        context = context_of(request.scope)
+        adoption = await reader.read_adoption(await body_of(request), beside=context.problems)
+        known, is_new = await engine.adopt.adopt(instance_id, adoption, context.success_line(HTTPStatus.CREATED))
+        context.is_audited = is_new
+        details = await engine.describer.details(known)
+        return JsonResponse(status=HTTPStatus.CREATED if is_new else HTTPStatus.OK, body=msgspec.json.encode(details))
+
+    return adopt_instance
 
 
 def _route(

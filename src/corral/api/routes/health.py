@@ -15,8 +15,8 @@ from corral import __version__
 from corral.api.http.process_health import ProcessHealth
 from corral.api.middleware.auth import OPEN, VIEWER
 from corral.base.clock import Clock
-from corral.base.metrics import Metrics
 from corral.domain.timing import iso
+from corral.engine.engine import Engine
 from corral.engine.queries.fleet_gauges import FleetGauges
 
 _PROMETHEUS_TEXT: Final = CONTENT_TYPE_LATEST.removesuffix("; charset=utf-8")
@@ -44,10 +44,10 @@ class Health(msgspec.Struct):
     """By dependency: details worth knowing."""
 
 
-def handlers(
-    clock: Clock, service_health: ProcessHealth, metrics: Metrics, gauges: FleetGauges | None
-) -> list[HTTPRouteHandler]:
+def handlers(clock: Clock, service_health: ProcessHealth, engine: Engine) -> list[HTTPRouteHandler]:
     """The routes every process serves, also a worker."""
+    registry, gauges = engine.runtime.metrics.registry, FleetGauges(engine.fleet)
+    registry.register(gauges)
 
     @get("/health", summary="How every part is", tags=["health"], opt=OPEN)
     async def health() -> Response[Health]:
@@ -89,8 +89,7 @@ def handlers(
         Counters are this process's own. The numbers of the whole fleet are read from the database, and left out while
         it is away.
         """
-        if gauges is not None:
-            await gauges.refresh()
-        return Response(generate_latest(metrics.registry), media_type=_PROMETHEUS_TEXT)
+        await gauges.refresh()
+        return Response(generate_latest(registry), media_type=_PROMETHEUS_TEXT)
 
     return [health, live, ready, numbers]

@@ -1,56 +1,54 @@
-"""Routes that create and read instances."""
+"""Routes that create instances, and read them and their operations."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 from http import HTTPStatus
 from typing import Annotated, Any, Final
 
 import msgspec
-from litestar import Request, get, post
+from litestar import Request, Response, get, post
 from litestar.handlers import HTTPRouteHandler
 from litestar.openapi import ResponseSpec
 from litestar.params import FromPath, FromQuery, QueryParameter
 
-from corral.api.http.bodies import body_of
+from corral.api.http.bodies import JsonResponse, body_of
 from corral.api.http.context import context_of
 from corral.api.http.parameters import PRINTABLE
 from corral.api.http.request_readers import RequestReader
-from corral.api.http.responses import JsonResponse
-from corral.api.middleware.auth import OPERATOR, VIEWER
+from corral.api.middleware.auth import OPERATOR, VIEWER, check
 from corral.api.middleware.idempotency import KEEPS_ANSWERS, REPORTS_PROBLEMS, committed, replayed
-from corral.api.openapi.bodies import with_body
-from corral.domain.errors import FieldProblem
+from corral.api.openapi.document import with_body
+from corral.base.clock import Clock
+from corral.domain.errors import FieldProblem, NotFoundError
 from corral.domain.idempotency import KeyRow
 from corral.domain.lifecycle.phases import Phase
 from corral.domain.requests.create import CREATE_BODY
-from corral.engine.commands.change import ChangeInstance
-from corral.engine.commands.create import CreateInstance
-from corral.engine.queries.instance_details import InstanceDescriber
+from corral.engine.engine import Engine
 from corral.engine.queries.instances import InstanceQueries
+from corral.engine.queries.merged_listing import ListingOptions
+from corral.views.instance import operation_details
+from corral.views.listing import ComprehensiveList, comprehensive_list
 from corral.views.plan import PlanDetails, plan_details
-from corral.views.schemas import InstanceCreated, InstanceDetails, InstanceList
+from corral.views.schemas import InstanceCreated, InstanceDetails, InstanceList, OperationDetails, OperationList
 
 PATH: Final = "/api/instances"
+ONE: Final = "/api/instances/{instance_id:str}"
 DRY_RUN: Final = "Return the offers that would be tried, and record nothing."
+INCLUDE_NOVITA_ONLY: Final = "Whether to list what only the provider knows; DEFAULT_INCLUDE_NOVITA_ONLY when left out."
+SYNC_LOCAL_STATE: Final = (
+    "Look at the provider now and record what is seen, for which the role operator is needed; "
+    "DEFAULT_SYNC_LOCAL_STATE when left out."
+)
 _FLAG: Final[dict[str, Any]] = {"type": "boolean", "default": False}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InstanceServices:
-    """What the routes of instances call."""
-
-    create: CreateInstance
-    change: ChangeInstance
-    reader: RequestReader
-    queries: InstanceQueries
-    describer: InstanceDescriber
+def handlers(engine: Engine, reader: RequestReader, clock: Clock) -> list[HTTPRouteHandler]:
+    """The routes of `/api/instances` and `/api/operations`."""
+    return [_create(engine, reader), *_reads(engine), *_operations(engine.queries), _merged_listing(engine, clock)]
 
 
-def handlers(services: InstanceServices) -> list[HTTPRouteHandler]:
-    """The routes of `/api/instances`."""
-
+def _create(engine: Engine, reader: RequestReader) -> HTTPRouteHandler:
     @post(
         PATH,
         summary="Create an instance",
@@ -72,15 +70,19 @@ def handlers(services: InstanceServices) -> list[HTTPRouteHandler]:
         """All invalid fields are reported together; an unknown product or template is a 404."""
         context = context_of(request.scope)
         is_dry, problems = _read_flag("dryRun", dry_run)
-        order = await services.reader.read(await body_of(request), beside=(*context.problems, *problems))
+        order = await reader.read(await body_of(request), beside=(*context.problems, *problems))
         if is_dry:
-            plan = plan_details(await services.create.plan(order))
+            plan = plan_details(await engine.create.plan(order))
             return JsonResponse(status=HTTPStatus.OK, body=msgspec.json.encode(plan))
-        outcome = await services.create.create(order, context.command(HTTPStatus.CREATED))
+        outcome = await engine.create.create(order, context.command(HTTPStatus.CREATED))
         if isinstance(outcome, KeyRow):
             return replayed(context, outcome)
         return committed(context, outcome.response, is_audited=True)
 
+    return create_instance
+
+
+def _reads(engine: Engine) -> list[HTTPRouteHandler]:
     @get(PATH, summary="Instances, newest first", tags=["instances"], opt=VIEWER)
     async def list_instances(  # Litestar calls it by name
         status: FromQuery[StatusFilter | None] = None,
@@ -94,22 +96,71 @@ def handlers(services: InstanceServices) -> list[HTTPRouteHandler]:
         offset: Annotated[int, QueryParameter(ge=0, le=1_000_000_000)] = 0,
     ) -> InstanceList:
         """Filter by status (`stopped` means `exited`), name and region."""
-        found, total = await services.queries.page(
-            phases=services.describer.view.phases(None if status is None else status.phase),
+        found, total = await engine.queries.page(
+            phases=engine.describer.view.phases(None if status is None else status.phase),
             name=name,
             region=region,
             limit=limit,
             offset=offset,
         )
-        shown = [await services.describer.details(known) for known in found]
+        shown = [await engine.describer.details(known) for known in found]
         return InstanceList(instances=shown, total=total, limit=limit, offset=offset)
 
-    @get("/api/instances/{instance_id:str}", summary="One instance", tags=["instances"], opt=VIEWER)
+    @get(ONE, summary="One instance", tags=["instances"], opt=VIEWER)
     async def get_instance(instance_id: FromPath[str]) -> InstanceDetails:
         """By Corral's id or the provider's."""
-        return await services.describer.details(await services.queries.instance(instance_id))
+        return await engine.describer.details(await engine.queries.instance(instance_id))
 
-    return [create_instance, list_instances, get_instance]
+    return [list_instances, get_instance]
+
+
+def _operations(queries: InstanceQueries) -> list[HTTPRouteHandler]:
+    @get("/api/operations/{operation_id:str}", summary="One operation", tags=["operations"], opt=VIEWER)
+    async def get_operation(operation_id: FromPath[str]) -> OperationDetails:
+        """What was asked, and which steps were reached when."""
+        return operation_details(await queries.operation(operation_id))
+
+    @get(f"{ONE}/operations", summary="Operations of one instance", tags=["operations"], opt=VIEWER)
+    async def list_operations(instance_id: FromPath[str]) -> OperationList:
+        """The last hundred, newest first."""
+        return OperationList(operations=[operation_details(o) for o in await queries.operations_of(instance_id)])
+
+    return [get_operation, list_operations]
+
+
+def _merged_listing(engine: Engine, clock: Clock) -> HTTPRouteHandler:
+    defaults = engine.runtime.settings.listing
+
+    @get(
+        "/api/instances/comprehensive",
+        summary="Corral's and the provider's instances, merged",
+        tags=["instances"],
+        opt=VIEWER,
+        responses={200: ResponseSpec(data_container=ComprehensiveList, description="Newest first.")},
+    )
+    async def list_comprehensively(
+        request: Request[Any, Any, Any],
+        include_novita_only: Annotated[
+            bool | None, QueryParameter(name="includeNovitaOnly", description=INCLUDE_NOVITA_ONLY)
+        ] = None,
+        sync_local_state: Annotated[
+            bool | None, QueryParameter(name="syncLocalState", description=SYNC_LOCAL_STATE)
+        ] = None,
+    ) -> Response[bytes]:
+        """The provider wins on status, region and ports. An unreachable provider is a warning and no error."""
+        began = clock.monotonic()
+        if not defaults.enabled:
+            raise NotFoundError("the merged listing is switched off here (ENABLE_COMPREHENSIVE_LISTING=false)")
+        if sync_local_state:
+            check(OPERATOR, context_of(request.scope).identity)
+        options = ListingOptions(
+            include_novita_only=defaults.include_novita_only if include_novita_only is None else include_novita_only,
+            sync_local_state=defaults.sync_local_state if sync_local_state is None else sync_local_state,
+        )
+        answer = await engine.listing.read(options)
+        return Response(comprehensive_list(answer, seconds=clock.monotonic() - began), media_type="application/json")
+
+    return list_comprehensively
 
 
 class StatusFilter(StrEnum):

@@ -12,13 +12,12 @@ from litestar.params import QueryParameter
 from msgspec import Meta
 
 from corral.api.middleware.auth import VIEWER
-from corral.cache.registry import CacheRegistry
 from corral.cloud.breaker import BreakerState
-from corral.domain.lifecycle.phases import Phase
 from corral.domain.placement.catalog import MICRO_USD
 from corral.domain.placement.pricing import usd
 from corral.domain.timing import iso
-from corral.engine.queries.fleet import MOST_HOURS, Fleet, FleetNumbers, History
+from corral.engine.engine import Engine
+from corral.engine.queries.fleet import MOST_HOURS, FleetNumbers, History
 from corral.jobs.queue import JobStatus
 from corral.store.tables.ready_times import Quantiles
 
@@ -112,13 +111,14 @@ class MetricsHistory(msgspec.Struct, rename={"since": "from", "step_seconds": "s
     points: Annotated[list[HistoryStep], Meta(description="Sixty of them.")]
 
 
-def handlers(fleet: Fleet, book: CacheRegistry, *, ready_word: str) -> list[HTTPRouteHandler]:
+def handlers(engine: Engine) -> list[HTTPRouteHandler]:
     """The routes of `/api/metrics`."""
+    fleet = engine.fleet
 
     @get("/api/metrics", summary="The fleet in numbers", tags=["metrics"], opt=VIEWER)
     async def metrics_summary() -> MetricsSummary:
         """Counted over all processes, at most a second ago."""
-        return _summary(await fleet.numbers(), fleet, book, ready_word)
+        return _summary(await fleet.numbers(), engine)
 
     @get("/api/metrics/history", summary="Cost and time to ready over the last hours", tags=["metrics"], opt=VIEWER)
     async def metrics_history(
@@ -130,11 +130,11 @@ def handlers(fleet: Fleet, book: CacheRegistry, *, ready_word: str) -> list[HTTP
     return [metrics_summary, metrics_history]
 
 
-def _summary(numbers: FleetNumbers, fleet: Fleet, book: CacheRegistry, ready_word: str) -> MetricsSummary:
+def _summary(numbers: FleetNumbers, engine: Engine) -> MetricsSummary:
     count, backlog = numbers.count, numbers.backlog
     by_status: dict[str, int] = {}
     for phase, instances in count.instances.items():
-        word = ready_word if phase is Phase.READY else phase.value
+        word = engine.describer.view.status(phase)
         by_status[word] = by_status.get(word, 0) + instances
     return MetricsSummary(
         timestamp=iso(numbers.at),
@@ -154,13 +154,13 @@ def _summary(numbers: FleetNumbers, fleet: Fleet, book: CacheRegistry, ready_wor
             failed_24h=count.webhooks_failed,
         ),
         provider=ProviderNumbers(
-            breaker=fleet.reachability().breaker,
+            breaker=engine.fleet.reachability().breaker,
             budget_per_minute=numbers.calls_per_minute,
             calls_last_minute=numbers.calls_last_minute,
         ),
         caches={
             name.value: CacheShare(hit_ratio=round(stats.hit_ratio, 4), size=stats.size)
-            for name, stats in ((name, cache.stats()) for name, cache in book)
+            for name, stats in ((name, cache.stats()) for name, cache in engine.caches.book)
         },
     )
 

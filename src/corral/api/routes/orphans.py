@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated, Final
 
 import msgspec
@@ -16,9 +15,8 @@ from corral.domain.observation.orphans import Orphan
 from corral.domain.observation.stuck import Stuck
 from corral.domain.placement.pricing import usd
 from corral.domain.timing import iso
+from corral.engine.engine import Engine
 from corral.engine.maintenance.orphans import OrphanRule, is_deleted
-from corral.engine.maintenance.stuck import StuckSweep
-from corral.store.session.database import Database
 from corral.store.tables import orphans
 from corral.views.instance import InstanceView
 from corral.views.schemas import Time
@@ -65,27 +63,18 @@ class OrphanReport(msgspec.Struct):
     stuck: Annotated[list[StuckInstance], Meta(description="Instances that should have moved by now.")]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OrphanServices:
-    """What the route of orphans reads."""
-
-    database: Database
-    stuck: StuckSweep
-    view: InstanceView
-    rule: OrphanRule
-
-
-def handlers(services: OrphanServices) -> list[HTTPRouteHandler]:
+def handlers(engine: Engine) -> list[HTTPRouteHandler]:
     """The route of orphans."""
 
     @get("/api/orphans", summary="Orphans, and instances that make no progress", tags=["instances"], opt=VIEWER)
     async def list_orphans() -> OrphanReport:
         """Instances with the mark of another installation, or none, are not orphans; they are never touched."""
-        async with services.database.connection() as connection:
+        rule, view = engine.runtime.settings.instances.orphans, engine.describer.view
+        async with engine.runtime.database.connection() as connection:
             found = await orphans.load_all(connection)
         return OrphanReport(
-            orphans=[_orphan(services, orphan) for orphan in found],
-            stuck=[_stuck(services, each) for each in await services.stuck.find()],
+            orphans=[_orphan(orphan, rule, view) for orphan in found],
+            stuck=[_stuck(each, view) for each in await engine.stuck_sweep.find()],
         )
 
     return [list_orphans]
@@ -98,11 +87,11 @@ _WHY: Final = {
 }
 
 
-def _orphan(services: OrphanServices, orphan: Orphan) -> OrphanDetails:
+def _orphan(orphan: Orphan, rule: OrphanRule, view: InstanceView) -> OrphanDetails:
     reason = f"it carries this installation's mark for {orphan.made_for}, {_WHY[orphan.kind]}; "
     if orphan.asked_at is not None:
         reason += f"its deletion was requested at {iso(orphan.asked_at)}"
-    elif is_deleted(orphan, services.rule):
+    elif is_deleted(orphan, rule):
         reason += f"unless it is adopted, it is deleted after {iso(orphan.spared_until)}"
     else:
         reason += "it is only reported: adopt it, or delete it at the provider"
@@ -111,19 +100,19 @@ def _orphan(services: OrphanServices, orphan: Orphan) -> OrphanDetails:
         name=orphan.name,
         instance_id=orphan.made_for,
         kind=orphan.kind,
-        status=services.view.status(orphan.phase),
+        status=view.status(orphan.phase),
         first_seen_at=iso(orphan.first_seen_at),
         region=orphan.region,
         price=None if orphan.micro_usd is None else usd(orphan.micro_usd),
-        action="delete" if is_deleted(orphan, services.rule) else "report",
+        action="delete" if is_deleted(orphan, rule) else "report",
         reason=reason,
     )
 
 
-def _stuck(services: OrphanServices, each: Stuck) -> StuckInstance:
+def _stuck(each: Stuck, view: InstanceView) -> StuckInstance:
     return StuckInstance(
         instance_id=each.instance_id,
-        status=services.view.status(each.phase),
+        status=view.status(each.phase),
         since=iso(each.since),
         reason=each.reason,
         next_step=each.next_step,

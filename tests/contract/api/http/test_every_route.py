@@ -315,7 +315,7 @@ async def test_browsers_of_allowed_origins_may_call(service: Service) -> None:
 async def test_a_job_that_goes_first_is_shown_as_high(service: Service, database: Database) -> None:
     """The contract knows three priorities."""
     async with database.transaction() as connection:
-        await service.parts.queue.add([NewJob(type="probe", payload={}, first=True)]).run(connection)
+        await service.engine.queue.add([NewJob(type="probe", payload={}, first=True)]).run(connection)
 
     listed = (await service.ask("GET", "/api/jobs?priority=high")).json
     assert [job["priority"] for job in listed["jobs"]] == ["high"]
@@ -326,7 +326,7 @@ async def test_jobs_are_shown_and_cleaned_up(service: Service, database: Databas
     """The job routes speak the words of the contract."""
     async with database.transaction() as connection:
         job = NewJob(type="probe", payload={"instanceId": "inst_1"})
-        ((job_id,),) = await service.parts.queue.add([job]).run(connection)
+        ((job_id,),) = await service.engine.queue.add([job]).run(connection)
 
     listed = (await service.ask("GET", "/api/jobs?type=probe&status=pending&priority=high&instanceId=inst_1")).json
     one = (await service.ask("GET", f"/api/jobs/job_{job_id}")).json

@@ -145,7 +145,7 @@ async def test_an_answer_is_given_although_its_line_cannot_be_written(database: 
         with structlog.testing.capture_logs() as logged:
             answer = await service.ask("POST", "/api/cache/clear")
 
-        metrics = service.parts.metrics.registry
+        metrics = service.engine.runtime.metrics.registry
         assert (answer.status, answer.json) == (200, {"removed": 0})
         assert metrics.get_sample_value("corral_audit_unwritten_total", {"reason": "failed"}) == 1
     (reported,) = [entry for entry in logged if entry["event"] == "audit.unwritten"]

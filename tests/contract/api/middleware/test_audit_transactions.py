@@ -202,7 +202,7 @@ async def test_a_redelivery_and_its_audit_line_share_a_transaction(database: Dat
     """The delivery, the job that sends it, and the line."""
     room = EventEnv(database, SteppedClock())
     await room.create("a1", url="https://receiver.example/hook")
-    async with serving(database, deliveries=outbox(room)) as service:
+    async with serving(database, webhook_sender=outbox(room)) as service:
         (one,) = (await service.ask("GET", "/api/webhooks/deliveries")).json["deliveries"]
         await watch.clear()
         answer = await service.ask("POST", f"/api/webhooks/deliveries/{one['id']}/redeliver")

@@ -81,7 +81,7 @@ async def test_what_did_not_change_is_answered_again_for_a_second(database: Data
         assert first.body == second.body
         assert first.headers["content-type"] == second.headers["content-type"]
         assert first.headers["x-request-id"] != second.headers["x-request-id"]
-        counted = env.service.parts.metrics.registry.get_sample_value(
+        counted = env.service.engine.runtime.metrics.registry.get_sample_value(
             "corral_http_requests_total",
             {"method": "GET", "route": "/api/instances/{instance_id}", "status": "200"},
         )

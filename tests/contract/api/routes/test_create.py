@@ -86,7 +86,7 @@ async def test_a_query_changes_neither_metrics_nor_audit_lines(api: ServedApi) -
         for name in ("a good one", "several bad fields"):
             await sent(api.service, path, BODIES[name])
 
-    lines = await api.service.parts.audit.page(after=0, limit=10)
+    lines = await api.service.engine.audit.page(after=0, limit=10)
     assert [(line.route, line.path, line.status, line.error_code) for line in lines] == [
         (PLAIN, PLAIN, 201, None),
         (PLAIN, PLAIN, 400, "VALIDATION_ERROR"),
@@ -115,7 +115,7 @@ async def test_a_create_and_its_audit_line_are_one_commit(api: ServedApi, databa
         )
 
     assert {row["request_id"]: row["id"] for row in rows} == asked
-    assert len(rows) == len(await api.service.parts.audit.page(after=0, limit=100)) == 20
+    assert len(rows) == len(await api.service.engine.audit.page(after=0, limit=100)) == 20
 
 
 async def test_a_repeated_create_has_an_audit_line_of_its_own(api: ServedApi) -> None:
@@ -123,7 +123,7 @@ async def test_a_repeated_create_has_an_audit_line_of_its_own(api: ServedApi) ->
     body, keyed = BODIES["a good one"], {"Idempotency-Key": "once"}
     answers = await asyncio.gather(*(sent(api.service, PLAIN, body, **keyed) for _ in range(5)))
     answers.append(await sent(api.service, PLAIN, body, **keyed))
-    lines = await api.service.parts.audit.page(after=0, limit=100)
+    lines = await api.service.engine.audit.page(after=0, limit=100)
 
     assert {(answer.status, answer.json["instanceId"]) for answer in answers} == {(201, lines[0].instance_id)}
     assert [line.status for line in lines] == [201] * 6

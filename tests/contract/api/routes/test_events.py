@@ -54,7 +54,7 @@ async def desk_of(database: Database, target: DatabaseTarget, *, held: int = 100
     tasks = [asyncio.create_task(notices.run()), asyncio.create_task(hub.run())]
     await until(lambda: notices.listening)
     try:
-        async with serving(database, event_log=room.log, event_hub=hub, deliveries=outbox(room)) as service:
+        async with serving(database, event_log=room.log, event_stream=hub, webhook_sender=outbox(room)) as service:
             yield CommandEnv(room=room, hub=hub, clock=clock, metrics=metrics, service=service)
             hub.stop()
     finally:
