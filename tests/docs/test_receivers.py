@@ -17,6 +17,7 @@ import aiohttp
 import msgspec
 import pytest
 from support.clock.waiting import until
+from support.http.servers import unused_port
 from support.processes.process import clean_environment
 from support.suite import pages
 
@@ -121,7 +122,7 @@ async def _prove(command: list[str], cwd: Path) -> None:
 @asynccontextmanager
 async def _receiving(command: list[str], cwd: Path) -> AsyncGenerator[tuple[str, list[str]]]:
     """A receiver at work: its address, and the lines it prints; all of them once this ends."""
-    port = _free_port()
+    port = unused_port()
     process = await asyncio.create_subprocess_exec(
         *command,
         cwd=cwd,
@@ -145,12 +146,6 @@ async def _receiving(command: list[str], cwd: Path) -> AsyncGenerator[tuple[str,
 async def _read(stream: asyncio.StreamReader, lines: list[str]) -> None:
     while line := await stream.readline():
         lines.append(line.decode().rstrip("\n"))
-
-
-def _free_port() -> int:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        return int(taken.getsockname()[1])
 
 
 def _listens(port: int) -> bool:

@@ -12,6 +12,7 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import Browser, Locator, Page, Route, expect
 from support.http.browser import OTHER_HOST, Tab, launched, opened_tab
+from support.http.servers import unused_port
 from support.processes.process import quicken, run, serving
 
 # The first test may have to install a browser.
@@ -44,12 +45,11 @@ async def browser() -> AsyncGenerator[Browser]:
 
 async def test_an_instance_is_made_watched_and_deleted_on_one_page(short_dir: Path, browser: Browser) -> None:
     """Without a reload, by keyboard where it matters, and across a restart of the service."""
-    data_dir = short_dir / "dashboard" / ".corral"
+    data_dir, port = short_dir / "dashboard" / ".corral", f"--port={unused_port()}"
     async with opened_tab(browser) as tab:
         page = tab.page
         await page.add_init_script(ONLY_THE_STREAM)
-        async with serving(data_dir) as corral:
-            port = corral.address.rsplit(":", 1)[1].rstrip("/")
+        async with serving(data_dir, port=port) as corral:
             await page.goto(corral.address)
             await page.evaluate("window.loadedOnce = true")
             await expect(page.locator("#link")).to_have_text("live")
@@ -58,7 +58,7 @@ async def test_an_instance_is_made_watched_and_deleted_on_one_page(short_dir: Pa
 
             await _create(page, "made-here")
             row = page.locator(".row", has_text="made-here")
-            await expect(row.locator(".badge").first).to_have_text("ready", timeout=30_000)
+            await expect(row.locator(".badge").first).to_have_text("ready")
             await expect(row.locator('.track [data-step="done"]')).to_have_count(5)
             await expect(row.get_by_role("button", name="Copy the ssh command of made-here")).to_be_visible()
             await expect(row.get_by_role("link", name="Open Jupyter of made-here")).to_be_visible()
@@ -66,10 +66,10 @@ async def test_an_instance_is_made_watched_and_deleted_on_one_page(short_dir: Pa
             assert tab.complaints == []
 
         await expect(page.locator("#link")).to_contain_text("reconnecting, last update")
-        async with serving(data_dir, "--port", port):
-            await expect(page.locator("#link")).to_have_text("live", timeout=30_000)
+        async with serving(data_dir, port=port):
+            await expect(page.locator("#link")).to_have_text("live")
             await _delete(page, "made-here")
-            await expect(row).to_be_hidden(timeout=30_000)
+            await expect(row).to_be_hidden()
             await expect(page.locator("#feed li").first).to_contain_text("terminated")
             await expect(page.locator("#count")).to_have_text("0")
 
@@ -87,11 +87,11 @@ async def test_an_instance_rests_and_wakes_on_the_page(short_dir: Path, browser:
         await _create(page, "rest")
         row = page.locator(".row", has_text="rest")
         badge = row.locator(".badge").first
-        await expect(badge).to_have_text("ready", timeout=30_000)
+        await expect(badge).to_have_text("ready")
         await _offers(row, "Restart", "Stop", "Delete")
 
         await _act(page, "Stop", "rest")
-        await expect(badge).to_have_text("exited", timeout=30_000)
+        await expect(badge).to_have_text("exited")
         await expect(row.locator('.track [data-step="done"]')).to_have_text(
             [re.compile("stopping"), re.compile("exited")]
         )
@@ -99,10 +99,10 @@ async def test_an_instance_rests_and_wakes_on_the_page(short_dir: Path, browser:
         await _offers(row, "Start", "Delete")
 
         await _act(page, "Start", "rest")
-        await expect(badge).to_have_text("ready", timeout=30_000)
+        await expect(badge).to_have_text("ready")
         await _act(page, "Restart", "rest")
         await expect(page.locator("#feed li", has_text="restarting")).not_to_have_count(0)
-        await expect(badge).to_have_text("ready", timeout=30_000)
+        await expect(badge).to_have_text("ready")
         await _offers(row, "Restart", "Stop", "Delete")
         assert tab.complaints == []
 
@@ -253,7 +253,7 @@ async def test_the_page_asks_for_a_key_and_sends_it_with_everything(short_dir: P
         await _give_key(page, keys["operator"])
         await _create(page, "made-here")
         row = page.locator(".row", has_text="made-here")
-        await expect(row.locator(".badge").first).to_have_text("ready", timeout=30_000)
+        await expect(row.locator(".badge").first).to_have_text("ready")
         assert await page.evaluate("Object.keys(localStorage).length + document.cookie.length") == 0
         assert [c for c in tab.complaints if "401" not in c and "403" not in c] == []
         assert not [line for line in corral.lines if any(key in line for key in keys.values())]
@@ -278,7 +278,7 @@ async def test_the_page_acts_when_opened_from_another_host_without_tls(short_dir
 
         await _create(page, "made-remotely")
         row = page.locator(".row", has_text="made-remotely")
-        await expect(row.locator(".badge").first).to_have_text("ready", timeout=30_000)
+        await expect(row.locator(".badge").first).to_have_text("ready")
         await _act(page, "Delete", "made-remotely")
-        await expect(row).to_be_hidden(timeout=30_000)
+        await expect(row).to_be_hidden()
         assert [c for c in tab.complaints if "401" not in c] == []

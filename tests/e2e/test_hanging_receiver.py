@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import signal
-import time
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +16,8 @@ from support.provider.upstream import upstream
 
 REQUEST = {"productName": "RTX 4090 24GB", "templateId": "107672"}
 HANGING = 20
-LIMIT_SECONDS = 6.0
-"""An instance is ready about 3 s after its creation here; with a stalled worker it took 15 s and more."""
+HANGS = {"WEBHOOK_TIMEOUT": "300000"}
+"""No attempt at the hanging receiver ends during the test: what waits for one does not happen in time."""
 
 
 async def _create(corral: Running, name: str, url: str) -> str:
@@ -42,24 +41,20 @@ async def test_a_hanging_receiver_delays_no_other_instance_and_no_other_receiver
         return any(message["event"] == f"instance.{event}" for message in received)
 
     data_dir = short_dir / "hanging" / ".corral"
-    settings = {"MAX_CONCURRENT_JOBS": "2", "CORRAL_WEBHOOK_ALLOW_PRIVATE": "true"}
+    settings = {"MAX_CONCURRENT_JOBS": "2", "CORRAL_WEBHOOK_ALLOW_PRIVATE": "true", **HANGS}
     async with listening(hang) as port, upstream(receive) as good, serving(data_dir, **settings) as corral:
         await quicken(data_dir)
         for number in range(HANGING):
             await _create(corral, f"hanging-{number}", f"http://127.0.0.1:{port}/")
         await until(lambda: _attempted(corral), what="the first attempt at the hanging receiver")
 
-        began = time.monotonic()
         other = await _create(corral, "other", f"{good}/hook")
-        await until(lambda: has("ready"), within=60, what="the event that the other instance is ready")
-        ready_after = time.monotonic() - began
-        began = time.monotonic()
+        await until(lambda: has("ready"), what="the event that the other instance is ready")
         assert (await corral.ask("DELETE", f"/api/instances/{other}")).status == 202
-        await until(lambda: has("terminated"), within=60, what="the event that it is deleted")
-        deleted_after = time.monotonic() - began
+        await until(lambda: has("terminated"), what="the event that it is deleted")
+        assert await _attempted(corral), "the hanging receiver still hangs"
         await corral.end(signal.SIGKILL)  # asked to end, it would wait for the receiver
 
-    assert (ready_after < LIMIT_SECONDS, deleted_after < LIMIT_SECONDS) == (True, True), (ready_after, deleted_after)
     assert [message["seq"] for message in received] == sorted(message["seq"] for message in received)
 
 

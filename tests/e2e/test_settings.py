@@ -7,7 +7,6 @@ One service runs with nothing as it is by default; what it does differently is w
 from __future__ import annotations
 
 import asyncio
-import socket
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
@@ -26,6 +25,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from pydantic import SecretStr
 from support.clock.clocks import SteppedClock
 from support.clock.waiting import until
+from support.http.servers import unused_port
 from support.http.service import Answer
 from support.processes.process import Running, serving
 from support.provider.rate_limit_store import MemoryRateLimitStore
@@ -191,9 +191,7 @@ async def served(server: DatabaseTarget, short_dir: Path) -> AsyncGenerator[Serv
 @proves("HOST", "PORT", "CORRAL_DATA_DIR", "ENABLE_COMPREHENSIVE_LISTING")
 async def _a_second_service(served: ServedApiWithProvider) -> None:
     """Where it listens, where it keeps its data, and one switch that the odd service needs on."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.2", 0))
-        port = free.getsockname()[1]
+    port = unused_port("127.0.0.2")
     data_dir = served.folder / "second" / ".corral"
     odd = {"HOST": "127.0.0.2", "PORT": str(port), "ENABLE_COMPREHENSIVE_LISTING": "false"}
     async with serving(data_dir, port="", **odd) as second:
@@ -425,8 +423,8 @@ async def _a_receiver_that_hangs_is_given_up(served: ServedApiWithProvider) -> N
         return attempts[-1] if attempts else None
 
     await until(attempt, what="a failed attempt")
+    failed = await attempt()  # before the receiver answers: from then on an attempt succeeds
     served.deaf.set()
-    failed = await attempt()
     assert failed is not None
     assert failed["httpStatus"] is None
     assert 300 <= failed["durationMs"] < 5000

@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-import socket
 from pathlib import Path
 
 import pytest
 from support.database.pooler import pooling
+from support.http.servers import unused_port
 from support.processes.process import run
 
 from corral.store.server.target import DatabaseTarget
-
-
-def free_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port: int = free.getsockname()[1]
-    return port
 
 
 @pytest.mark.parametrize(
@@ -40,7 +33,7 @@ async def test_it_refuses_to_start(
     """`corral serve` with a setting that can never work."""
     file = tmp_path / "file"
     file.touch()
-    names = {"port": free_port(), "user": server.user, "name": "postgres", "host": server.host, "file": file}
+    names = {"port": unused_port(), "user": server.user, "name": "postgres", "host": server.host, "file": file}
     given = {name: value.format(**names) for name, value in settings.items()}
     found, output, errors = await run("serve", "--port=0", cwd=tmp_path, **given)
 

@@ -58,7 +58,7 @@ async def test_no_job_starts_while_paused_and_all_continue_after_it(database: Da
     assert begun == [0]
 
     pause.note(await queue.resume(LINE))
-    await until(lambda: has(JobStatus.COMPLETED, 3), within=5)
+    await until(lambda: has(JobStatus.COMPLETED, 3))
     await worker.stop()
     await working
 

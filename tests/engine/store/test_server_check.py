@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-import socket
 import struct
 from collections.abc import AsyncGenerator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -12,6 +11,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 import asyncpg
 import pytest
 from support.database.pooler import cut, pooling
+from support.http.servers import unused_port
 
 from corral.domain.errors import SettingsError, StoreUnavailableError
 from corral.store.server.server_check import check_server
@@ -134,8 +134,5 @@ async def test_a_wrong_password_is_named() -> None:
 
 async def test_a_server_that_is_away_is_not_a_setting_to_change() -> None:
     """It may come back: exit code 3, not 2."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
     with pytest.raises(StoreUnavailableError, match="cannot be reached"):
-        await check_server(DatabaseTarget(url=f"postgresql://u:{secrets.token_hex(4)}@127.0.0.1:{port}/x"))
+        await check_server(DatabaseTarget(url=f"postgresql://u:{secrets.token_hex(4)}@127.0.0.1:{unused_port()}/x"))

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import socket
 from functools import partial
 from pathlib import Path
 
 import aiohttp
 from support.clock.waiting import until
+from support.http.servers import unused_port
 from support.processes.process import CORRAL, clean_environment
 
 from corral.base.log_writer import QueuedWriter
@@ -44,9 +44,7 @@ async def test_a_reader_that_stops_reading_does_not_stop_the_service(short_dir: 
 
 async def test_it_serves_without_standard_streams(short_dir: Path) -> None:
     """Some supervisors start a service with them closed; that was a traceback, and sockets got their numbers."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = unused_port()
     process = await asyncio.create_subprocess_exec(
         *("sh", "-c", 'exec "$@" <&- >&- 2>&-', "sh", str(CORRAL), "serve", f"--port={port}"),
         env=clean_environment(CORRAL_DATA_DIR=str(short_dir / "closed")),

@@ -45,7 +45,7 @@ async def test_a_simulator_starts_only_when_the_one_of_a_killed_owner_has_ended(
     directory.mkdir(parents=True)
     simulated = SimulatedProvider(data_dir, SystemClock())
     with socket.create_server(("127.0.0.1", 0)) as former:
-        former.settimeout(5)
+        former.settimeout(30)
         address = f"http://127.0.0.1:{former.getsockname()[1]}"
         (directory / "address").write_text(address)
         (directory / "port").write_text(address.rpartition(":")[2])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import socket
 import struct
 import tracemalloc
 import zlib
@@ -15,6 +14,7 @@ import pytest
 from aiohttp import web
 from pydantic import SecretStr
 from support.clock.clocks import SteppedClock
+from support.http.servers import unused_port
 from support.provider.upstream import Answering, answering, never, upstream
 
 from corral import __version__
@@ -149,10 +149,7 @@ async def test_silence_ends_at_the_timeout_and_is_reported_as_such(call: Call) -
 
 async def test_a_refused_connection_certainly_did_nothing() -> None:
     """So even a create may be sent again."""
-    with socket.socket() as unused:
-        unused.bind(("127.0.0.1", 0))
-        port = unused.getsockname()[1]
-    async with exchange(f"http://127.0.0.1:{port}") as asked:
+    async with exchange(f"http://127.0.0.1:{unused_port()}") as asked:
         with pytest.raises(FaultError) as caught:
             await asked.ask(CHANGE, wire.Created)
 

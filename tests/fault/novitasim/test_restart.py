@@ -124,7 +124,7 @@ def test_sigterm_ends_it_promptly() -> None:
     with running() as (process, _):
         process.send_signal(signal.SIGTERM)
 
-        assert process.wait(timeout=5) == 0
+        assert process.wait(timeout=30) == 0
 
 
 def test_its_url_is_written_to_a_file_descriptor() -> None:
@@ -141,7 +141,7 @@ def test_it_ends_with_its_parent_when_asked() -> None:
         assert process.stdin is not None
         process.stdin.close()
 
-        assert process.wait(timeout=5) == 0
+        assert process.wait(timeout=30) == 0
 
 
 def test_it_ends_when_the_parent_is_killed(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 import pytest
-from playwright.async_api import Browser, ConsoleMessage, Page, async_playwright
+from playwright.async_api import Browser, ConsoleMessage, Page, async_playwright, expect
 
 OTHER_HOST = "corral.test"
 """A name that the browser resolves to loopback but does not trust as it trusts loopback: as from another machine."""
@@ -26,6 +26,8 @@ FLAGS = (
     f"--host-resolver-rules=MAP {OTHER_HOST} 127.0.0.1",
 )
 INSTALLED_WITHIN_SECONDS = 300
+PATIENCE_MS = 30_000
+"""How long anything on a page may take; the default of an assertion, 5 s, is too short for a busy machine."""
 
 
 def found_browser() -> str:
@@ -73,6 +75,7 @@ class Tab:
 async def launched() -> AsyncGenerator[Browser]:
     """A browser, for all tabs that are opened meanwhile in the same event loop."""
     path = found_browser()
+    expect.set_options(timeout=PATIENCE_MS)
     async with async_playwright() as playwright:
         browser = await playwright.chromium.launch(executable_path=path, args=list(FLAGS))
         try:
@@ -88,7 +91,7 @@ async def opened_tab(browser: Browser, *, width: int = 1280, scheme: str = "ligh
         viewport={"width": width, "height": 900}, color_scheme="dark" if scheme == "dark" else "light"
     )
     try:
-        page.set_default_timeout(15_000)
+        page.set_default_timeout(PATIENCE_MS)
         tab = Tab(page=page)
 
         def note(message: ConsoleMessage) -> None:

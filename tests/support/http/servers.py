@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 import socket
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
@@ -75,9 +76,10 @@ def http_answer(status: int, body: bytes = b"", *, content_type: str = "text/htm
     return "\r\n".join([*lines, "Connection: close", "", ""]).encode() + body
 
 
-def unused_port() -> int:
-    """A loopback port without a listener."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+def unused_port(host: str = "127.0.0.1") -> int:
+    """A port without a listener, below those that the system gives to sockets that ask for any free one."""
+    while True:
+        port = 20_000 + secrets.randbelow(10_000)  # not of `random`, which has the same seed in every worker
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind((host, port))
+            return port

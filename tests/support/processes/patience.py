@@ -1,4 +1,4 @@
-"""How long processes wait for each other in tests: as in production, but a tenth of it."""
+"""How long processes wait for each other in tests: less than in production, enough for a slow machine."""
 
 from __future__ import annotations
 
@@ -7,5 +7,5 @@ from datetime import timedelta
 from corral.store.session.presence import PresenceTimeouts
 
 SHORT = PresenceTimeouts(
-    beat=timedelta(seconds=0.1), gone_after=timedelta(seconds=0.4), silent_after=timedelta(seconds=1.5)
+    beat=timedelta(seconds=0.3), gone_after=timedelta(seconds=1.5), silent_after=timedelta(seconds=3)
 )
