@@ -12,7 +12,7 @@ from corral.cloud.port import Cloud
 from corral.domain.observation.adoption import Adoption
 from corral.engine.auth.api_keys import ApiKeys
 from corral.engine.auth.audit_log import AuditLog
-from corral.engine.commands.adopt import AdoptInstance
+from corral.engine.commands.adopt import AdoptInstance, ProviderNameLookup
 from corral.engine.commands.change import ChangeInstance
 from corral.engine.commands.create import CreateInstance
 from corral.engine.engine import Engine, Runtime
@@ -31,7 +31,6 @@ from corral.engine.queries.fleet import Fleet
 from corral.engine.queries.instance_details import InstanceDescriber
 from corral.engine.queries.instances import InstanceQueries
 from corral.engine.queries.merged_listing import MergedListing
-from corral.engine.queries.provider_name_lookup import ProviderNameLookup
 from corral.engine.reconcile.create_gate import CreateGate
 from corral.engine.reconcile.reconciler import Reconciler
 from corral.engine.reconcile.recorder import Recorder

@@ -40,12 +40,9 @@ from corral.outbound.policy import AddressPolicy, PinnedResolver
 from corral.outbound.resolver import ThreadedResolver
 
 BODY_PATIENCE_SECONDS = 2.0
-"""
-How long the body may take after the status; then what was received is judged.
-
-An application that streams (events, video) never ends its body and is alive. Longer only delays such an application;
-much shorter, and an error page behind a slow proxy could be missed.
-"""
+"""How long the body may take after the status; then what was received is judged. An application that streams (events,
+video) never ends its body and is alive. Longer only delays such an application; much shorter, and an error page behind
+a slow proxy could be missed."""
 
 
 class Prober:

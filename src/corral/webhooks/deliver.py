@@ -26,12 +26,9 @@ from corral.webhooks.sign import headers
 from corral.webhooks.slots import Target
 
 IDLE_CONNECTION_SECONDS = 2.0
-"""
-How long a connection is kept for the next message.
-
-Enough for the events of a burst to share one. Servers close idle connections after 5 s and more; keeping one that
-long would now and then send a message into a closing connection, and wait for the retry.
-"""
+"""How long a connection is kept for the next message. Enough for the events of a burst to share one. Servers close idle
+connections after 5 s and more; keeping one that long would now and then send a message into a closing connection, and
+wait for the retry."""
 
 NOWHERE = Target(receiver="", address="")
 

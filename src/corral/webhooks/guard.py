@@ -33,11 +33,8 @@ LONGEST_SHOWN = 200
 """Characters of a refused URL that the error repeats."""
 
 LOOKUP_PATIENCE_SECONDS = 0.25
-"""
-How long a request waits for the name's addresses; they are checked again when sending, so an unknown one is no risk.
-
-Longer, and a slow name server makes creating instances slow.
-"""
+"""How long a request waits for the name's addresses; they are checked again when sending, so an unknown one is no risk.
+Longer, and a slow name server makes creating instances slow."""
 
 CHECKING_THREADS = 4
 """Lookups for new requests at the same time; more names than that are accepted unchecked, and checked when sending."""

@@ -12,12 +12,9 @@ MOST_TRIES = 8
 FIRST_PAUSE_SECONDS = 5.0
 PAUSE_GROWTH = 3.0
 LONGEST_PAUSE_SECONDS = 1800.0
-"""
-5 s, 15 s, 45 s, 2 min, 7 min, 20 min, 30 min: 60 min in all.
-
-The first pauses cover a restart of the receiver, the last ones an outage. Shorter in all, and an outage of an hour
-loses events; longer, and later events of the same instance wait behind a receiver that is gone.
-"""
+"""5 s, 15 s, 45 s, 2 min, 7 min, 20 min, 30 min: 60 min in all. The first pauses cover a restart of the receiver, the
+last ones an outage. Shorter in all, and an outage of an hour loses events; longer, and later events of the same
+instance wait behind a receiver that is gone."""
 
 SPREAD = 0.2
 """Share by which pauses vary, so that the events of an outage are not all retried in the same second."""

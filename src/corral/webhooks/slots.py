@@ -20,42 +20,30 @@ from typing import Final
 from corral.base.clock import Clock, is_set_within
 
 SEND_SLOTS: Final = 16
-"""
-Messages one process sends at the same time; each holds a database connection.
-
-Fewer, and a handful of hanging receivers delay the others; more, and a worker needs more connections than it is worth.
-"""
+"""Messages one process sends at the same time; each holds a database connection. Fewer, and a handful of hanging
+receivers delay the others; more, and a worker needs more connections than it is worth."""
 
 NEW_SHARE: Final = 2
 """Messages to a receiver that is new or slow; more, and each unknown host that hangs takes more slots."""
 LARGEST_SHARE: Final = 10
 """Messages to one receiver or address. More, and one that begins to hang leaves too few for the others."""
 MOST_NEW: Final = SEND_SLOTS // 4
-"""
-Messages to new and slow receivers together.
-
-More, and while callers crowd the API, when a worker runs a fifth of its jobs, receivers that hang could hold all of
-them; fewer, and receivers that always take more than a second fall behind.
-"""
+"""Messages to new and slow receivers together. More, and while callers crowd the API, when a worker runs a fifth of its
+jobs, receivers that hang could hold all of them; fewer, and receivers that always take more than a second fall
+behind."""
 MOST_FAILING: Final = MOST_NEW // 2
 """Messages to receivers that did not answer; fewer than MOST_NEW, so that new receivers are not locked out."""
 
 SLOW_SECONDS: Final = 1.0
-"""
-A receiver that takes longer gets no larger share, and no message waits in memory for it.
-
-Shorter, and an ordinary receiver far away counts as slow; longer, and others wait that long behind one that hangs.
-"""
+"""A receiver that takes longer gets no larger share, and no message waits in memory for it. Shorter, and an ordinary
+receiver far away counts as slow; longer, and others wait that long behind one that hangs."""
 
 BUSY_PAUSE: Final = timedelta(seconds=0.5)
 """How soon a message is tried again that found no slot although its receiver is not slow."""
 SLOW_PAUSE: Final = timedelta(seconds=5)
 RETURN_SPACING_SECONDS: Final = 0.05
-"""
-Messages that wait for a slow receiver come back at this spacing.
-
-All at once, and thousands of jobs for one receiver that hangs would keep the queue busy with putting them back.
-"""
+"""Messages that wait for a slow receiver come back at this spacing. All at once, and thousands of jobs for one receiver
+that hangs would keep the queue busy with putting them back."""
 LONGEST_RETURN: Final = timedelta(minutes=5)
 
 RECEIVERS_REMEMBERED: Final = 1000

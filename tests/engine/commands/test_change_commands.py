@@ -37,7 +37,7 @@ async def event_names(engine: SteppedEngine) -> list[str]:
 
 async def operation(engine: SteppedEngine, accepted: AcceptedCommand) -> Operation:
     async with engine.database.connection() as connection:
-        found = await operations.load(connection, accepted.operation_id)
+        found = await operations.load(connection, accepted.instance.operation_id)
     assert found is not None
     return found
 
@@ -92,14 +92,14 @@ async def test_stop_start_restart_and_delete_one_after_the_other(engine: Stepped
 async def test_of_many_starts_at_once_one_is_heard(engine: SteppedEngine, stopped: InstanceId) -> None:
     """The other callers get the operation under way."""
     outcomes = await asyncio.gather(
-        *(engine.changes.ask(START, stopped, CommandOptions(), CONTEXT) for _ in range(20)), return_exceptions=True
+        *(engine.changes.record(START, stopped, CommandOptions(), CONTEXT) for _ in range(20)), return_exceptions=True
     )
     heard = [outcome for outcome in outcomes if isinstance(outcome, AcceptedCommand)]
     refused = [outcome for outcome in outcomes if isinstance(outcome, GoalRefusedError)]
 
     assert (len(heard), len(refused)) == (1, 19)
     assert {error.code for error in refused} == {"STARTUP_OPERATION_IN_PROGRESS"}
-    assert {error.details["operationId"] for error in refused} == {heard[0].operation_id}
+    assert {error.details["operationId"] for error in refused} == {heard[0].instance.operation_id}
     await engine.until(stopped, Phase.READY)
 
 

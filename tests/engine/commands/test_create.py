@@ -206,7 +206,7 @@ async def test_a_deletion_is_recorded_with_its_job_and_ends_what_was_asked_befor
     assert (known.instance.goal, known.instance.phase) == (Goal.GONE, Phase.DELETING)
     assert known.instance.deadline_at is None
     assert known.operation is not None
-    assert known.operation.id == gone.operation_id == known.instance.operation_id
+    assert known.operation.id == gone.instance.operation_id == known.instance.operation_id
     assert {operation.kind: operation.status for operation in asked} == {
         OperationKind.CREATE: OperationStatus.CANCELLED,
         OperationKind.DELETE: OperationStatus.INITIATED,
@@ -224,7 +224,7 @@ async def test_deleting_twice_is_deleting_once(env: CommandEnv) -> None:
     outcomes = await asyncio.gather(*(env.delete(each) for each in (made.instance.id, "p-1") * 5))
     await env.delete("p-1")
 
-    assert len({outcome.operation_id for outcome in outcomes if isinstance(outcome, AcceptedCommand)}) == 1
+    assert len({outcome.instance.operation_id for outcome in outcomes if isinstance(outcome, AcceptedCommand)}) == 1
     assert await env.count("corral_operations") == 2
     assert await env.count("corral_events") == 2
 
@@ -267,7 +267,7 @@ async def test_a_deletion_with_a_key_is_answered_once(env: CommandEnv) -> None:
     second = await env.delete(made.instance.id, keyed("k", b"f"))
 
     assert isinstance(first, AcceptedCommand)
-    assert (first.response.status, first.operation_id.encode() in first.response.body) == (202, True)
+    assert (first.response.status, first.instance.operation_id.encode() in first.response.body) == (202, True)
     assert second == KeyRow(key="k", fingerprint=b"f", answer=first.response)
 
 

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from support.clock.clocks import SteppedClock
 
 from corral.domain.idempotency import KeyRow, StoredResponse
-from corral.engine.commands.idempotent import IdempotencyKeys
+from corral.engine.commands.context import IdempotencyKeys
 from corral.jobs.registry import JobId, JobRun
 from corral.jobs.retention import sweep_answers
 from corral.store.session.database import Database

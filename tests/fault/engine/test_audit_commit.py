@@ -42,7 +42,7 @@ async def test_a_command_is_committed_with_its_line_or_not(engine: FaultEngine, 
     instance_id = await engine.request_create()
     engine.script.write([mishap])
     with contextlib.suppress(Killed, StoreUnavailableError):
-        await engine.parts.change.ask(OperationKind.DELETE, instance_id, CommandOptions(), CONTEXT)
+        await engine.parts.change.record(OperationKind.DELETE, instance_id, CommandOptions(), CONTEXT)
     async with engine.environment.database.connection() as connection:
         counts = await connection.fetchrow(COUNTS)
 

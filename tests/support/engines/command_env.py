@@ -50,7 +50,7 @@ class CommandEnv:
         return build_engine(replace(self.engine.runtime, clock=clock)).create
 
     async def delete(self, given_id: str, context: CommandContext = CONTEXT) -> AcceptedCommand | KeyRow:
-        return await self.changes.ask(OperationKind.DELETE, given_id, CommandOptions(), context)
+        return await self.changes.record(OperationKind.DELETE, given_id, CommandOptions(), context)
 
     async def count(self, table: str) -> int:
         async with self.database.connection() as connection:

@@ -186,7 +186,7 @@ class FaultEngine:
         """Ask for something to be done; False when it is refused."""
         with self.script.silently():
             try:
-                await self.parts.change.ask(kind, instance_id, CommandOptions(), CONTEXT)
+                await self.parts.change.record(kind, instance_id, CommandOptions(), CONTEXT)
             except GoalRefusedError:
                 return False
         return True

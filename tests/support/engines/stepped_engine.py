@@ -104,7 +104,7 @@ class SteppedEngine:
     async def ask(
         self, kind: OperationKind, instance_id: InstanceId, terms: CommandOptions | None = None
     ) -> AcceptedCommand:
-        accepted = await self.changes.ask(kind, instance_id, terms or CommandOptions(), CONTEXT)
+        accepted = await self.changes.record(kind, instance_id, terms or CommandOptions(), CONTEXT)
         assert isinstance(accepted, AcceptedCommand)
         return accepted
 

@@ -28,7 +28,7 @@ from corral.domain.errors import (
     StoreUnavailableError,
 )
 from corral.domain.idempotency import IdempotencyKey, KeyRow, StoredResponse
-from corral.engine.commands.idempotent import IdempotencyKeys
+from corral.engine.commands.context import IdempotencyKeys
 from corral.store.session.database import Database
 from corral.store.tables import idempotency
 

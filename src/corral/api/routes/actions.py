@@ -47,7 +47,7 @@ def handlers(engine: Engine, reader: RequestReader) -> list[HTTPRouteHandler]:
         command = context.command(ACCEPTED)
         if given_id is None:
             given_id = await engine.change.named(kind, terms.name or "", command.line)
-        outcome = await engine.change.ask(kind, given_id, terms, command)
+        outcome = await engine.change.record(kind, given_id, terms, command)
         if isinstance(outcome, KeyRow):
             return replayed(context, outcome)
         return committed(context, outcome.response, is_audited=outcome.is_new)

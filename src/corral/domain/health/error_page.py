@@ -36,18 +36,12 @@ PHRASES: dict[str, FaultCategory] = {
 _PHRASE = re.compile(r"\b(?:" + "|".join(map(re.escape, PHRASES)) + r")\b")
 
 HARDLY_ANY_TEXT = 512
-"""
-Visible characters of a bare error page, with room for a request id and an apology.
-
-Larger: a small status page that mentions an outage counts as an error page. Smaller: wordy error pages are missed.
-"""
+"""Visible characters of a bare error page, with room for a request id and an apology. Larger: a small status page that
+mentions an outage counts as an error page. Smaller: wordy error pages are missed."""
 
 LITTLE_TEXT = 2048
-"""
-Visible characters of a decorated error page with the error in its heading (Cloudflare's has about 800).
-
-Larger: an article titled after the error counts as one. Smaller: decorated error pages are missed.
-"""
+"""Visible characters of a decorated error page with the error in its heading (Cloudflare's has about 800). Larger: an
+article titled after the error counts as one. Smaller: decorated error pages are missed."""
 
 _UNSEEN = ("script", "style", "template", "svg")
 _HEADINGS = ("title", "h1")

@@ -49,33 +49,33 @@ class Command:
     at: datetime
     within: timedelta
     """How long a start or restart may take."""
-    terms: CommandOptions = field(default_factory=CommandOptions)
+    options: CommandOptions = field(default_factory=CommandOptions)
 
 
-def apply_command(instance: Instance, current: Operation | None, asked: Command) -> Instance:
-    """The instance after the command *asked*; raises GoalRefusedError if that is not possible, or not now."""
-    if current is not None and is_blocked(asked.kind, current):
+def apply_command(instance: Instance, current: Operation | None, command: Command) -> Instance:
+    """The instance after *command*; raises GoalRefusedError if that is not possible, or not now."""
+    if current is not None and is_blocked(command.kind, current):
         raise _busy(instance, current)
     ours = replace(
         instance,
-        operation_id=asked.operation_id,
-        checks=_checks(instance, asked.terms),
-        webhook_url=asked.terms.webhook_url,
+        operation_id=command.operation_id,
+        checks=_checks(instance, command.options),
+        webhook_url=command.options.webhook_url,
     )
-    match asked.kind:
+    match command.kind:
         case OperationKind.START:
             _check_startable(instance)
-            return start_requested(ours, asked.at, asked.within)
+            return start_requested(ours, command.at, command.within)
         case OperationKind.RESTART:
             _check_restartable(instance)
-            return restart_requested(ours, asked.at, asked.within)
+            return restart_requested(ours, command.at, command.within)
         case OperationKind.STOP:
             _check_stoppable(instance)
-            return stop_requested(ours, asked.at)
+            return stop_requested(ours, command.at)
         case OperationKind.DELETE:
-            return delete_requested(ours, asked.at)
+            return delete_requested(ours, command.at)
         case OperationKind.CREATE:  # pragma: no cover  # a create makes an instance; it is not asked of one
-            raise ValueError(asked.kind)
+            raise ValueError(command.kind)
 
 
 def allowed_actions(instance: Instance, current: Operation | None) -> list[OperationKind]:
@@ -147,10 +147,10 @@ def _check_stoppable(instance: Instance) -> None:
         raise _refused("INSTANCE_NOT_STOPPABLE", instance, "stopped", why)
 
 
-def _checks(instance: Instance, terms: CommandOptions) -> HealthCheckSpec | None:
-    if terms.target_port is None:
-        return terms.health
-    return replace(terms.health or instance.request.health, target_port=terms.target_port)
+def _checks(instance: Instance, options: CommandOptions) -> HealthCheckSpec | None:
+    if options.target_port is None:
+        return options.health
+    return replace(options.health or instance.request.health, target_port=options.target_port)
 
 
 def _busy(instance: Instance, current: Operation) -> GoalRefusedError:

@@ -20,10 +20,9 @@ NOT_LISTED: Final = "ACCOUNT_NOT_LISTED"
 """No complete listing of the account was compared with the records since the start; see
 `engine/reconcile/create_gate.py`."""
 NOT_CARRIED_OUT: Final = "NOVITA_API_ERROR"
-"""
-The provider could not be asked, or certainly did not carry out the create call: an outage, throttling, a refusal by the
-proxy in front of it. One code for all of them, because the same wait would otherwise cause an event with every change.
-"""
+"""The provider could not be asked, or certainly did not carry out the create call: an outage, throttling, a refusal by
+the proxy in front of it. One code for all of them, because the same wait would otherwise cause an event with every
+change."""
 PASSING: Final = OF_CAPACITY | {
     "AUTHENTICATION_FAILED",
     "INSUFFICIENT_BALANCE",
@@ -31,10 +30,9 @@ PASSING: Final = OF_CAPACITY | {
     NOT_LISTED,
     NOT_CARRIED_OUT,
 }
-"""
-What an accepted create may meet without failing at once. A rejected key and an empty account are put right by a person;
-a product that was for sale when the request was accepted is missing in a catalog that was read at a bad moment.
-"""
+"""What an accepted create may meet without failing at once. A rejected key and an empty account are put right by a
+person; a product that was for sale when the request was accepted is missing in a catalog that was read at a bad
+moment."""
 TIMED_OUT: Final = "STARTUP_TIMEOUT"
 
 

@@ -204,15 +204,15 @@ def read_adoption(raw: object, defaults: CreateDefaults) -> Adoption | Problems:
     return problems or Adoption(**values)
 
 
-def placement_request(order: CreateRequest) -> PlacementRequest:
-    """The part of *order* that the choice of an offer depends on."""
+def placement_request(request: CreateRequest) -> PlacementRequest:
+    """The part of *request* that the choice of an offer depends on."""
     return PlacementRequest(
-        product_name=order.product_name,
-        regions=order.regions,
-        billing_mode=order.billing_mode,
-        spot_fallback=order.spot_fallback,
-        max_micro_usd_per_gpu=order.max_micro_usd_per_gpu,
-        gpu_num=order.gpu_num,
+        product_name=request.product_name,
+        regions=request.regions,
+        billing_mode=request.billing_mode,
+        spot_fallback=request.spot_fallback,
+        max_micro_usd_per_gpu=request.max_micro_usd_per_gpu,
+        gpu_num=request.gpu_num,
     )
 
 

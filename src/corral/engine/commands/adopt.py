@@ -1,4 +1,4 @@
-"""Adopts provider instances: one without a record gets one, and Corral manages it from then on."""
+"""Adopts provider instances, by id or by name: one without a record gets one, and Corral manages it from then on."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from corral.domain.observation.provider_names import parse_provider_name
 from corral.domain.observation.sighting import ProviderInstance, Sighting
 from corral.domain.operation import InstanceWithOperation, Operation, OperationKind, OperationStatus
 from corral.engine.commands.create import REMIND_AFTER
-from corral.engine.ids import is_id, no_such_instance
+from corral.engine.ids import is_id, name_ambiguous, no_instance_named, no_such_instance
 from corral.engine.payloads import about
 from corral.engine.queries.catalog import Catalog
 from corral.engine.reconcile.recorder import PublishChanges
@@ -118,6 +118,38 @@ class AdoptInstance:
             await self.publish(connection, [Change(before=None, after=instance, because="adopted", at=now)])
             await audit.append([line.about(instance.id)]).run(connection)
         return True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProviderNameLookup:
+    """Looks an instance up by its name at the provider, when no record has that name."""
+
+    cloud: Cloud
+    adopting: AdoptInstance
+    adoption: Adoption
+
+    async def startable(self, name: str, line: AuditEntry) -> InstanceId:
+        """
+        The one stopped instance with exactly that name; one without a record is adopted, with *line* as audit line.
+
+        Raises NotFoundError, and GoalRefusedError for several, or for one that is not stopped: that is left alone.
+        """
+        listing = await self.cloud.instances()
+        gone = {Sighting.REMOVING, Sighting.ABSENT}
+        found = [seen for seen in listing.instances if seen.name == name and seen.sighting not in gone]
+        if not found:
+            raise no_instance_named(name)
+        if len(found) > 1:
+            raise name_ambiguous(name, {"novitaInstanceIds": [seen.id for seen in found]})
+        (seen,) = found
+        if seen.sighting is not Sighting.EXITED:
+            raise GoalRefusedError(
+                f"{name!r} is {seen.provider_status} at the provider and cannot be started: only a stopped one can be",
+                code="INSTANCE_NOT_STARTABLE",
+                details={"novitaInstanceId": seen.id, "status": seen.provider_status},
+            )
+        known, _ = await self.adopting.adopt(seen.id, self.adoption, line)
+        return known.instance.id
 
 
 async def todays_price(catalog: Catalog, seen: ProviderInstance) -> int | None:

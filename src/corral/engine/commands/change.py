@@ -21,13 +21,12 @@ from corral.domain.instance import Instance, InstanceId, OperationId
 from corral.domain.lifecycle.commands import Command, CommandOptions, apply_command, is_done_already
 from corral.domain.lifecycle.transitions import check_transition
 from corral.domain.operation import ENDED, STARTUPS, Operation, OperationKind, OperationStatus, new_operation
-from corral.domain.timing import iso
+from corral.engine.commands.adopt import ProviderNameLookup
 from corral.engine.commands.context import CommandContext
 from corral.engine.commands.create import REMIND_AFTER
 from corral.engine.ids import is_id, name_ambiguous, no_instance_named, no_such_instance
 from corral.engine.payloads import about
 from corral.engine.queries.estimates import Estimates
-from corral.engine.queries.provider_name_lookup import ProviderNameLookup
 from corral.engine.reconcile.recorder import Publisher
 from corral.jobs.queue import JobQueue, NewJob
 from corral.jobs.registry import RELEASE
@@ -41,44 +40,28 @@ from corral.views.instance import InstanceView
 class AcceptedCommand:
     """A command that was accepted."""
 
-    kind: OperationKind
     instance: Instance
-    operation_id: OperationId
-    estimated_ready_at: datetime | None
     response: StoredResponse
     is_new: bool = True
     """False when it was requested or done already, and nothing was recorded."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeInstance:
     """The command that starts, stops, restarts and deletes instances."""
 
-    def __init__(
-        self,
-        *,
-        database: Database,
-        queue: JobQueue,
-        event_publisher: Publisher,
-        caches: CacheRegistry,
-        estimates: Estimates,
-        clock: Clock,
-        new_id: Callable[[], str],
-        start_within: timedelta,
-        view: InstanceView,
-        name_lookup: ProviderNameLookup | None = None,
-    ) -> None:
-        self._database = database
-        self._queue = queue
-        self._event_publisher = event_publisher
-        self._caches = caches
-        self._estimates = estimates
-        self._clock = clock
-        self._new_id = new_id
-        self._start_within = start_within
-        self._view = view
-        self._name_lookup = name_lookup
+    database: Database
+    queue: JobQueue
+    event_publisher: Publisher
+    caches: CacheRegistry
+    estimates: Estimates
+    clock: Clock
+    new_id: Callable[[], str]
+    start_within: timedelta
+    view: InstanceView
+    name_lookup: ProviderNameLookup | None = None
 
-    async def ask(
+    async def record(
         self, kind: OperationKind, given_id: str, options: CommandOptions, context: CommandContext
     ) -> AcceptedCommand | KeyRow:
         """
@@ -89,10 +72,26 @@ class ChangeInstance:
         """
         if not is_id(given_id):
             raise no_such_instance(given_id)
-        outcome = await self._record(kind, given_id, options, context)
-        if isinstance(outcome, AcceptedCommand):
-            self._caches.drop(CacheName.INSTANCE_DETAILS, outcome.instance.id)
-        return outcome
+        ready_at = await self._ready_at(kind, given_id)
+        async with self.database.transaction() as connection:
+            before = await instances.load_for_update(connection, given_id)
+            if before is None:
+                raise no_such_instance(given_id)
+            now = self.clock.now()
+            is_new = not is_done_already(before, kind)
+            current = await operations.load(connection, before.operation_id)
+            after = apply_command(before, current, self._command(kind, options, now)) if is_new else before
+            response = change_response(self.view, kind, after, is_new=is_new, estimated_ready_at=ready_at)
+            if context.key is not None:
+                row = context.key.row(response)
+                (kept,) = await idempotency.keep(connection, [row], now)
+                if kept is not row:
+                    return kept
+            if is_new:
+                operation = replace(new_operation(kind, after, now), correlation_id=correlation_id())
+                await self._write(connection, before, after, operation=operation, current=current, line=context.line)
+        self.caches.drop(CacheName.INSTANCE_DETAILS, after.id)
+        return AcceptedCommand(instance=after, response=response, is_new=is_new)
 
     async def named(self, kind: OperationKind, name: str, line: AuditEntry) -> InstanceId:
         """
@@ -101,87 +100,51 @@ class ChangeInstance:
         A start also looks the name up at the provider, unless that is switched off; a machine without a record is then
         adopted, with *line* as the audit line of the adoption.
         """
-        async with self._database.connection() as connection:
+        async with self.database.connection() as connection:
             found = await instances.live_named(connection, name)
-        if not found and kind is OperationKind.START and self._name_lookup is not None:
-            return await self._name_lookup.startable(name, line)
+        if not found and kind is OperationKind.START and self.name_lookup is not None:
+            return await self.name_lookup.startable(name, line)
         if not found:
             raise no_instance_named(name)
         if len(found) > 1:
             raise name_ambiguous(name, {"instanceIds": [instance.id for instance in found]})
         return found[0].id
 
-    async def _record(
-        self, kind: OperationKind, given_id: str, options: CommandOptions, context: CommandContext
-    ) -> AcceptedCommand | KeyRow:
-        ready_at = await self._ready_at(kind, given_id)
-        async with self._database.transaction() as connection:
-            before = await instances.load_for_update(connection, given_id)
-            if before is None:
-                raise no_such_instance(given_id)
-            now = self._clock.now()
-            is_done = is_done_already(before, kind)
-            current = await operations.load(connection, before.operation_id)
-            after = before if is_done else apply_command(before, current, self._command(kind, options, now))
-            accepted = AcceptedCommand(
-                kind=kind,
-                instance=after,
-                operation_id=after.operation_id,
-                estimated_ready_at=ready_at,
-                response=change_response(self._view, kind, after, is_new=not is_done, estimated_ready_at=ready_at),
-                is_new=not is_done,
-            )
-            if context.key is not None:
-                row = context.key.row(accepted.response)
-                (kept,) = await idempotency.keep(connection, [row], now)
-                if kept is not row:
-                    return kept
-            if not is_done:
-                await self._write(connection, before, current, accepted=accepted, line=context.line, now=now)
-        return accepted
-
     def _command(self, kind: OperationKind, options: CommandOptions, now: datetime) -> Command:
-        operation_id = OperationId(f"op_{self._new_id()}")
-        return Command(kind=kind, operation_id=operation_id, at=now, within=self._start_within, terms=options)
+        operation_id = OperationId(f"op_{self.new_id()}")
+        return Command(kind=kind, operation_id=operation_id, at=now, within=self.start_within, options=options)
 
     async def _ready_at(self, kind: OperationKind, given_id: str) -> datetime | None:
         """The estimate for a start or restart; read before the transaction, which must not wait for another query."""
         if kind not in STARTUPS:
             return None
-        async with self._database.connection() as connection:
+        async with self.database.connection() as connection:
             found = await instances.load(connection, given_id)
-        return None if found is None else await self._estimates.ready_at(found.request.product_name, self._clock.now())
+        return None if found is None else await self.estimates.ready_at(found.request.product_name, self.clock.now())
 
     async def _write(
         self,
         connection: Connection,
         before: Instance,
-        current: Operation | None,
+        after: Instance,
         *,
-        accepted: AcceptedCommand,
+        operation: Operation,
+        current: Operation | None,
         line: AuditEntry,
-        now: datetime,
     ) -> None:
         """Write instance, audit line, operations, job and event in one statement."""
-        after = accepted.instance
         check_transition(before, after)
-        operation = replace(new_operation(accepted.kind, after, now), correlation_id=correlation_id())
+        now, is_startup = operation.created_at, operation.kind in STARTUPS
+        job = NewJob(type="monitor_startup" if is_startup else RELEASE, payload=about(after), first=is_startup)
         writes = [
             instances.update(after, wake_at=now + REMIND_AFTER),
             audit.append([line.about(after.id)]),
             operations.add([operation]),
-            self._queue.add([self._job(accepted, now)]),
+            self.queue.add([job]),
         ]
         if current is not None and current.status not in ENDED:
             writes.append(operations.update(replace(current, status=OperationStatus.CANCELLED)))
-        because, progress = f"its {accepted.kind} was requested", Progress(before=None, after=operation)
+        because, progress = f"its {operation.kind} was requested", Progress(before=None, after=operation)
         change = Change(before=before, after=after, because=because, at=now, progress=progress)
-        if not await self._event_publisher.write(connection, writes, [change]):
+        if not await self.event_publisher.write(connection, writes, [change]):
             raise instances.stale(before)
-
-    def _job(self, accepted: AcceptedCommand, now: datetime) -> NewJob:
-        payload = about(accepted.instance)
-        if accepted.kind not in STARTUPS:
-            return NewJob(type=RELEASE, payload=payload)
-        limits = {"startTime": iso(now), "maxWaitTime": self._start_within // timedelta(milliseconds=1)}
-        return NewJob(type="monitor_startup", payload=payload | limits, first=True)

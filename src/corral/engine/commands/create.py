@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -41,11 +41,8 @@ from corral.store.tables import audit, idempotency, instances, operations
 from corral.views.commands import created_response
 
 REMIND_AFTER: Final = timedelta(minutes=1)
-"""
-When an instance is reconciled even if its job is lost; every reconcile job then sets a reminder of its own.
-
-Shorter repeats work that is under way; longer delays an instance whose job was lost.
-"""
+"""When an instance is reconciled even if its job is lost; every reconcile job then sets a reminder of its own. Shorter
+repeats work that is under way; longer delays an instance whose job was lost."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,66 +62,58 @@ class _PendingCreate:
     line: AuditEntry
 
 
+@dataclass(slots=True, kw_only=True)
 class CreateInstance:
     """The command that creates instances; requests that arrive together are committed together."""
 
-    def __init__(
-        self,
-        *,
-        database: Database,
-        catalog: Catalog,
-        queue: JobQueue,
-        event_publisher: Publisher,
-        caches: CacheRegistry,
-        estimates: Estimates,
-        clock: Clock,
-        new_id: Callable[[], str],
-    ) -> None:
-        self._database = database
-        self._catalog = catalog
-        self._queue = queue
-        self._publisher = event_publisher
-        self._caches = caches
-        self._estimates = estimates
-        self._clock = clock
-        self._new_id = new_id
-        self._batcher = Batcher[_PendingCreate, CreatedInstance | KeyRow](self._record, in_halves=True)
+    database: Database
+    catalog: Catalog
+    queue: JobQueue
+    event_publisher: Publisher
+    caches: CacheRegistry
+    estimates: Estimates
+    clock: Clock
+    new_id: Callable[[], str]
+    _batcher: Batcher[_PendingCreate, CreatedInstance | KeyRow] = field(init=False)
 
-    async def plan(self, order: CreateRequest) -> Ranking:
-        """The offers that creating *order* would try; raises NotFoundError for an unknown product or template."""
+    def __post_init__(self) -> None:
+        self._batcher = Batcher(self._record, in_halves=True)
+
+    async def plan(self, request: CreateRequest) -> Ranking:
+        """The offers that creating *request* would try; raises NotFoundError for an unknown product or template."""
         ranking, _ = await asyncio.gather(
-            self._catalog.plan(placement_request(order)), self._catalog.template(order.template_id)
+            self.catalog.plan(placement_request(request)), self.catalog.template(request.template_id)
         )
         return ranking
 
-    async def create(self, order: CreateRequest, context: CommandContext) -> CreatedInstance | KeyRow:
+    async def create(self, request: CreateRequest, context: CommandContext) -> CreatedInstance | KeyRow:
         """
         Record a new instance; raises NotFoundError when its product or template is not available.
 
         Returns the row of the context's key instead when another request used that key first.
         """
-        now = self._clock.now()
-        wanted, or_short = placement_request(order), bool(order.wait_for_capacity_seconds)
-        template = self._catalog.template(order.template_id)
-        if self._catalog.has_template(order.template_id):  # cached: no call to run at the same time
+        now = self.clock.now()
+        wanted, or_short = placement_request(request), bool(request.wait_for_capacity_seconds)
+        template = self.catalog.template(request.template_id)
+        if self.catalog.has_template(request.template_id):  # cached: no call to run at the same time
             await template
-            ranking = await self._catalog.candidates(wanted, or_short=or_short)
+            ranking = await self.catalog.candidates(wanted, or_short=or_short)
         else:
-            ranking, _ = await asyncio.gather(self._catalog.candidates(wanted, or_short=or_short), template)
-        ready_at = await self._estimates.ready_at(order.product_name, now)
-        created = self._new_instance(order, expected_placement(ranking, order.gpu_num), now, ready_at)
+            ranking, _ = await asyncio.gather(self.catalog.candidates(wanted, or_short=or_short), template)
+        ready_at = await self.estimates.ready_at(request.product_name, now)
+        created = self._new_instance(request, expected_placement(ranking, request.gpu_num), now, ready_at)
         row = None if context.key is None else context.key.row(created.response)
         line = replace(context.line, at=now, instance_id=created.instance.id)
         return await self._batcher.add(_PendingCreate(created=created, row=row, line=line))
 
     def _new_instance(
-        self, order: CreateRequest, placement: Placement, now: datetime, ready_at: datetime
+        self, request: CreateRequest, placement: Placement, now: datetime, ready_at: datetime
     ) -> CreatedInstance:
         instance = requested(
-            order,
+            request,
             placement,
-            instance_id=InstanceId(f"inst_{self._new_id()}"),
-            operation_id=OperationId(f"op_{self._new_id()}"),
+            instance_id=InstanceId(f"inst_{self.new_id()}"),
+            operation_id=OperationId(f"op_{self.new_id()}"),
             now=now,
         )
         operation = replace(new_operation(OperationKind.CREATE, instance, now), correlation_id=correlation_id())
@@ -141,35 +130,35 @@ class CreateInstance:
     async def _record_group(self, group: Sequence[_PendingCreate]) -> list[CreatedInstance | KeyRow]:
         outcomes: list[CreatedInstance | KeyRow]
         if any(each.row is not None for each in group):
-            async with self._database.transaction() as connection:
+            async with self.database.transaction() as connection:
                 outcomes = await self._claimed(connection, group)
                 fresh = [each for each, outcome in zip(group, outcomes, strict=True) if outcome is each.created]
                 await self._add(connection, fresh)
         else:
             outcomes = [each.created for each in group]
-            async with self._database.connection() as connection:
+            async with self.database.connection() as connection:
                 await self._add(connection, group)
-        self._caches.clear(CacheName.MERGED_LISTING)
+        self.caches.clear(CacheName.MERGED_LISTING)
         return outcomes
 
     async def _add(self, connection: Connection, fresh: Sequence[_PendingCreate]) -> None:
         if not fresh:
             return
-        now, new = self._clock.now(), [each.created.instance for each in fresh]
+        now, new = self.clock.now(), [each.created.instance for each in fresh]
         writes = [
             instances.add(new, wake_at=now + REMIND_AFTER),
             audit.append([each.line for each in fresh]),
             operations.add([each.created.operation for each in fresh]),
-            self._queue.add([_create_job(each.created) for each in fresh]),
+            self.queue.add([_create_job(each.created) for each in fresh]),
         ]
-        await self._publisher.write(
+        await self.event_publisher.write(
             connection, writes, [Change(before=None, after=i, because="wanted", at=now) for i in new]
         )
 
     async def _claimed(self, connection: Connection, group: Sequence[_PendingCreate]) -> list[CreatedInstance | KeyRow]:
         """The outcome of each create: itself, or the row that another request left under its key."""
         rows = [each.row for each in group if each.row is not None]
-        kept = iter(await idempotency.keep(connection, rows, self._clock.now()) if rows else [])
+        kept = iter(await idempotency.keep(connection, rows, self.clock.now()) if rows else [])
         outcomes: list[CreatedInstance | KeyRow] = []
         for each in group:
             row = None if each.row is None else next(kept)
@@ -179,14 +168,14 @@ class CreateInstance:
 
 def _create_job(created: CreatedInstance) -> NewJob:
     instance, caused_by = created.instance, created.operation.correlation_id
-    order, placement = instance.request, instance.placement
+    request, placement = instance.request, instance.placement
     payload = {
         **about(instance),
-        "name": order.name,
-        "productName": order.product_name,
-        "templateId": order.template_id,
-        "gpuNum": order.gpu_num,
-        "rootfsSize": order.rootfs_gb,
-        "region": order.regions[0] if placement is None else placement.region,
+        "name": request.name,
+        "productName": request.product_name,
+        "templateId": request.template_id,
+        "gpuNum": request.gpu_num,
+        "rootfsSize": request.rootfs_gb,
+        "region": request.regions[0] if placement is None else placement.region,
     }
     return NewJob(type="create_instance", payload=payload | ({} if caused_by is None else {CORRELATION: caused_by}))

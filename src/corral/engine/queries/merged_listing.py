@@ -37,12 +37,9 @@ from corral.store.tables import instances, operations
 from corral.views.listing import ListedInstance, ListingResult, ListingTimings, listed_instance
 
 LEAST_WAIT_SECONDS: Final = 0.75
-"""
-How long a provider is waited for at least, from when it was asked.
-
-Shorter, and an answer is called degraded although the provider is only a little slower than the last time; longer, and
-every reader waits that long for a provider that does not answer.
-"""
+"""How long a provider is waited for at least, from when it was asked. Shorter, and an answer is called degraded
+although the provider is only a little slower than the last time; longer, and every reader waits that long for a
+provider that does not answer."""
 MOST_WAIT_SECONDS: Final = 2.0
 """How long it is waited for at most, also before the first listing. Longer, and readers of the API wait noticeably."""
 USUAL_TIMES: Final = 3

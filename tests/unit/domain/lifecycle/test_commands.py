@@ -63,7 +63,7 @@ def ask(instance: Instance, kind: OperationKind, current: Operation | None = Non
         operation_id=OperationId("op_2"),
         at=NOW + timedelta(seconds=1),
         within=WITHIN,
-        terms=CommandOptions(**terms),  # type: ignore[arg-type]
+        options=CommandOptions(**terms),  # type: ignore[arg-type]
     )
     return apply_command(instance, current, asked)
 
