@@ -24,7 +24,7 @@ from layout import page
 from corral.base.configuration import load
 from corral.base.log import LOG_EVENTS
 from corral.base.metrics import MetricFamily, Metrics
-from corral.cache import metrics
+from corral.cache import registry
 from corral.cli.exit_codes import MEANINGS
 from corral.cli.main import cli
 from corral.domain.events import EventType
@@ -123,7 +123,7 @@ def cli_page() -> str:
 
 def metrics_page() -> str:
     """Every metric for Prometheus."""
-    ours, fleet = [*Metrics().families, *metrics.FAMILIES], fleet_gauges.FAMILIES
+    ours, fleet = [*Metrics().families, *registry.FAMILIES], fleet_gauges.FAMILIES
     return page(
         "Metrics",
         "The metrics of `GET /metrics`. Labels are members of Corral's own enums, never ids. "

@@ -25,7 +25,7 @@ from corral.base.log import log
 from corral.base.metrics import Metrics
 from corral.base.settings import HttpSettings, Settings
 from corral.base.supervision import BackgroundTask
-from corral.cache.metrics import CacheCollector
+from corral.cache.registry import CacheCollector
 from corral.domain.errors import SettingsError
 from corral.jobs.adaptive_semaphore import URGENT_PLACES
 from corral.jobs.pause import Pause

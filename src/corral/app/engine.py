@@ -28,8 +28,7 @@ from corral.engine.queries.cache_invalidation import CacheInvalidation
 from corral.engine.queries.catalog import Catalog
 from corral.engine.queries.estimates import Estimates
 from corral.engine.queries.fleet import Fleet
-from corral.engine.queries.instance_details import InstanceDescriber
-from corral.engine.queries.instances import InstanceQueries
+from corral.engine.queries.instances import InstanceDescriber, InstanceQueries
 from corral.engine.queries.merged_listing import MergedListing
 from corral.engine.reconcile.create_gate import CreateGate
 from corral.engine.reconcile.reconciler import Reconciler
@@ -169,8 +168,8 @@ def build_engine(runtime: Runtime) -> Engine:
             metrics=metrics,
         ),
         webhook_sender=WebhookSender(
-            database,
-            queue,
+            database=database,
+            queue=queue,
             sender=runtime.sender,
             describer=describer,
             clock=clock,

@@ -101,7 +101,7 @@ class Cache(Generic[V]):
         loading = self._loading.get(key)
         if loading is None:
             loading = asyncio.create_task(self._load_once(key, load, since))
-            loading.add_done_callback(_note_failure)
+            loading.add_done_callback(retrieve_error)
             self._loading[key] = loading
         # Not `await loading`: cancelling one waiter would cancel the load for all.
         await asyncio.wait([loading])
@@ -231,7 +231,7 @@ class Cache(Generic[V]):
         self._size -= self._size_of(self._entries.pop(key).value)
 
 
-def _note_failure(loading: asyncio.Task[V]) -> None:
-    """Retrieve the error of a load without waiters, so that the event loop does not log it."""
+def retrieve_error(loading: asyncio.Task[V]) -> None:
+    """Retrieve the error of a task that may have no waiters, so that the event loop does not log it."""
     if not loading.cancelled():
         loading.exception()

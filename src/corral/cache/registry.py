@@ -1,12 +1,16 @@
-"""The caches of a process: their names, how long each holds a value, and how many."""
+"""The caches of a process: their names, how long each holds a value and how many, and their metrics."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from enum import StrEnum
 from typing import Any, Final
 
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
+
 from corral.base.clock import Clock
+from corral.base.metrics import MetricFamily, blank
 from corral.base.settings import CacheSettings
 from corral.cache.cache import Cache
 from corral.domain.errors import NotFoundError
@@ -26,25 +30,23 @@ class CacheName(StrEnum):
     API_KEYS = "apiKeys"
 
 
-INSTANCE_DETAILS_SECONDS = 30.0
-INSTANCE_STATES_SECONDS = 60.0
-TEMPLATES_SECONDS = 600.0
-CLUSTERS_SECONDS = 600.0
-"""A data centre opens or closes a few times a year; one that has just opened may be missed for this long."""
-API_KEYS_SECONDS = 10.0
-"""A new or revoked key notifies every process at once; this bounds a process that misses the notification."""
+def _limits(settings: CacheSettings) -> Mapping[CacheName, tuple[float, int]]:
+    """For how many seconds each cache holds a value, and how many values at most."""
+    return {
+        CacheName.INSTANCE_DETAILS: (30, 10_000),  # a few KiB each: tens of MiB when a whole large fleet is read
+        CacheName.INSTANCE_STATES: (60, 1),  # what the provider last listed, as a whole
+        CacheName.MERGED_LISTING: (
+            settings.listing_ttl_seconds,
+            8,
+        ),  # four option sets, and some room; may be megabytes
+        CacheName.PRODUCTS: (settings.timeout_seconds, 256),  # thirty clusters in two modes, hundreds of products each
+        CacheName.OPTIMAL_PRODUCTS: (settings.timeout_seconds, 1000),
+        CacheName.TEMPLATES: (600, 1000),
+        CacheName.TEMPLATE_LISTS: (600, 2),  # the account's own and the official ones
+        CacheName.CLUSTERS: (600, 1),  # a data centre that has just opened may be missed for this long
+        CacheName.API_KEYS: (10, 1),  # all keys; bounds a process that misses the notification of a revoked one
+    }
 
-MOST_ENTRIES: Final[Mapping[CacheName, int]] = {
-    CacheName.INSTANCE_DETAILS: 10_000,  # a few KiB each: tens of MiB when every instance of a large fleet is read
-    CacheName.INSTANCE_STATES: 1,  # what the provider last listed, as a whole
-    CacheName.MERGED_LISTING: 8,  # one for each of its four option sets, and some room; each may be megabytes
-    CacheName.PRODUCTS: 256,  # some thirty clusters in two billing modes, a few hundred products each
-    CacheName.OPTIMAL_PRODUCTS: 1000,
-    CacheName.TEMPLATES: 1000,
-    CacheName.TEMPLATE_LISTS: 2,  # the account's own and the official ones
-    CacheName.CLUSTERS: 1,
-    CacheName.API_KEYS: 1,  # all of them
-}
 
 _MADE_FROM: Final[Mapping[CacheName, tuple[CacheName, ...]]] = {
     CacheName.OPTIMAL_PRODUCTS: (CacheName.PRODUCTS, CacheName.CLUSTERS),
@@ -56,6 +58,13 @@ UNNOTICED_SECONDS: Final = 1.0
 """How long the merged listing may lag behind a change that another process, or the engine, made. A busy fleet changes
 hundreds of times a second: dropped each time, the listing would be built again for every request."""
 
+FAMILIES: Final = (
+    MetricFamily("corral_cache_entries", "gauge", "Values held, by cache.", ("cache",)),
+    MetricFamily("corral_cache_hits_total", "counter", "Questions answered at once.", ("cache",)),
+    MetricFamily("corral_cache_misses_total", "counter", "Questions that waited for a load.", ("cache",)),
+    MetricFamily("corral_cache_evictions_total", "counter", "Values expired or pushed out.", ("cache",)),
+)
+
 
 class CacheRegistry:
     """
@@ -65,21 +74,11 @@ class CacheRegistry:
     """
 
     def __init__(self, settings: CacheSettings, clock: Clock) -> None:
-        seconds: Mapping[CacheName, float] = {
-            CacheName.INSTANCE_DETAILS: INSTANCE_DETAILS_SECONDS,
-            CacheName.INSTANCE_STATES: INSTANCE_STATES_SECONDS,
-            CacheName.MERGED_LISTING: settings.listing_ttl_seconds,
-            CacheName.PRODUCTS: settings.timeout_seconds,
-            CacheName.OPTIMAL_PRODUCTS: settings.timeout_seconds,
-            CacheName.TEMPLATES: TEMPLATES_SECONDS,
-            CacheName.TEMPLATE_LISTS: TEMPLATES_SECONDS,
-            CacheName.CLUSTERS: CLUSTERS_SECONDS,
-            CacheName.API_KEYS: API_KEYS_SECONDS,
-        }
         self._clock = clock
         self._cleanup_interval_seconds = settings.cleanup_interval_seconds
         self._caches: dict[CacheName, Cache[Any]] = {
-            name: Cache(ttl_seconds=seconds[name], most_entries=MOST_ENTRIES[name], clock=clock) for name in CacheName
+            name: Cache(ttl_seconds=seconds, most_entries=most, clock=clock)
+            for name, (seconds, most) in _limits(settings).items()
         }
 
     def __getitem__(self, name: CacheName) -> Cache[Any]:
@@ -136,6 +135,24 @@ class CacheRegistry:
                 self[derived].expire_within(UNNOTICED_SECONDS)
             else:
                 self[derived].clear()
+
+
+class CacheCollector(Collector):
+    """The metrics of one process's caches; register it with the metrics' registry."""
+
+    def __init__(self, caches: CacheRegistry) -> None:
+        self._caches = caches
+
+    def collect(self) -> Iterable[Metric]:
+        """Every metric of every cache."""
+        entries, hits, misses, evictions = found = [blank(family) for family in FAMILIES]
+        for name, cache in self._caches:
+            stats = cache.stats()
+            entries.add_metric([name.value], stats.size)
+            hits.add_metric([name.value], stats.hits)
+            misses.add_metric([name.value], stats.misses)
+            evictions.add_metric([name.value], stats.evictions)
+        return found
 
 
 def cache_name(word: str) -> CacheName:

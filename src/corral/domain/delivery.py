@@ -34,6 +34,7 @@ class DeliveryAttempt:
     """None when there was no answer."""
     duration_ms: int
     error: str | None
+    """Why it was not delivered: a category and a sentence, neither with any part of the URL."""
     outcome: str
 
 

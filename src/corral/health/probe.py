@@ -14,7 +14,9 @@ import socket
 import zlib
 from collections.abc import AsyncGenerator, Iterable
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from typing import Self
+from urllib.parse import SplitResult, urlsplit, urlunsplit
 
 import aiohttp
 from aiohttp.abc import AbstractResolver
@@ -34,7 +36,6 @@ from corral.domain.health.checks import (
 from corral.domain.health.network_faults import FaultCategory
 from corral.domain.observation.sighting import Endpoint
 from corral.domain.placement.catalog import PortKind
-from corral.health.target import http_url, tcp_place
 from corral.outbound.addresses import read_address
 from corral.outbound.policy import AddressPolicy, PinnedResolver
 from corral.outbound.resolver import ThreadedResolver
@@ -44,17 +45,17 @@ BODY_PATIENCE_SECONDS = 2.0
 video) never ends its body and is alive. Longer only delays such an application; much shorter, and an error page behind
 a slow proxy could be missed."""
 
+_WELL_KNOWN_PORTS = {"http": 80, "https": 443}
 
+
+@dataclass(slots=True, kw_only=True)
 class Prober:
     """Checks endpoints, for all instances at once. Made by `open`."""
 
-    def __init__(
-        self, session: aiohttp.ClientSession, *, clock: Clock, policy: AddressPolicy, resolver: AbstractResolver
-    ) -> None:
-        self._session = session
-        self._clock = clock
-        self._policy = policy
-        self._resolver = resolver
+    session: aiohttp.ClientSession
+    clock: Clock
+    policy: AddressPolicy
+    resolver: AbstractResolver
 
     @classmethod
     @asynccontextmanager
@@ -77,7 +78,7 @@ class Prober:
                 "Accept-Encoding": "identity",
             },
         ) as session:
-            yield cls(session, clock=clock, policy=policy, resolver=resolver)
+            yield cls(session=session, clock=clock, policy=policy, resolver=resolver)
 
     async def check(
         self, endpoints: Iterable[Endpoint], spec: HealthCheckSpec, *, previous: HealthReport | None = None
@@ -87,25 +88,25 @@ class Prober:
 
         *previous* is the report of the check before; the result continues its count.
         """
-        began_at = self._clock.now()
+        began_at = self.clock.now()
         chosen = checkable(endpoints, spec.target_port)
         seen = await asyncio.gather(*(self._check_endpoint(one, spec) for one in chosen))
         return HealthReport(
             endpoints=tuple(seen),
             first_checked_at=began_at if previous is None else previous.first_checked_at,
-            last_checked_at=self._clock.now(),
+            last_checked_at=self.clock.now(),
             checks=1 if previous is None else previous.checks + 1,
         )
 
     async def _check_endpoint(self, endpoint: Endpoint, spec: HealthCheckSpec) -> EndpointHealth:
-        began = self._clock.monotonic()
+        began = self.clock.monotonic()
         error = await self._failure(endpoint, spec)
         return EndpointHealth(
             port=endpoint.port,
             kind=endpoint.kind,
             address=endpoint.address,
-            response_time_ms=round((self._clock.monotonic() - began) * 1000),
-            last_checked_at=self._clock.now(),
+            response_time_ms=round((self.clock.monotonic() - began) * 1000),
+            last_checked_at=self.clock.now(),
             error=error,
         )
 
@@ -140,14 +141,14 @@ class Prober:
     async def _addresses(self, host: str, port: int) -> list[str]:
         """The addresses behind *host* that may be connected to; raises AddressRefusedError when none may."""
         if read_address(host) is None:
-            return [found["host"] for found in await self._resolver.resolve(host, port, socket.AF_UNSPEC)]
-        if not self._policy.admits(host):
+            return [found["host"] for found in await self.resolver.resolve(host, port, socket.AF_UNSPEC)]
+        if not self.policy.admits(host):
             raise AddressRefusedError("the address")
         return [host]
 
     async def _get(self, url: str, seconds: float) -> ProbeFailure | None:
         async with asyncio.timeout(seconds):
-            response = await self._session.get(url, allow_redirects=False)
+            response = await self.session.get(url, allow_redirects=False)
         try:
             body = await _beginning(response.content, min(seconds, BODY_PATIENCE_SECONDS))
         finally:
@@ -180,3 +181,32 @@ def _unpacked(body: bytes, encoding: str) -> bytes:
         return zlib.decompressobj(zlib.MAX_WBITS | 32).decompress(body, BODY_LIMIT)
     except zlib.error:
         return b""
+
+
+def http_url(endpoint: Endpoint, path: str) -> str:
+    """
+    Where to send a GET for *path*; raises ValueError when the address cannot be read.
+
+    *path* goes below the path of the address, and may bring a query; "/" asks for the address as it is. An address
+    without a scheme gets the kind of its port.
+    """
+    place = _split(endpoint, scheme=endpoint.kind.value)
+    below, _, query = path.partition("#")[0].partition("?")
+    joined = f"{place.path.rstrip('/')}/{below.lstrip('/')}" if below.strip("/") else place.path or "/"
+    queries = "&".join(part for part in (place.query, query) if part)
+    return urlunsplit((place.scheme, place.netloc, joined, queries, ""))
+
+
+def tcp_place(endpoint: Endpoint) -> tuple[str, int]:
+    """The host and port to connect to; raises ValueError when the address cannot be read."""
+    place = _split(endpoint, scheme="")
+    return place.hostname or "", place.port or _WELL_KNOWN_PORTS.get(place.scheme, endpoint.port)
+
+
+def _split(endpoint: Endpoint, *, scheme: str) -> SplitResult:
+    """The parts of the address, a host among them."""
+    address = (endpoint.address or "").strip()
+    place = urlsplit(address if "://" in address else f"//{address}", scheme=scheme)
+    if not place.hostname:
+        raise ValueError("the address names no host")
+    return place

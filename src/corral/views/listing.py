@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Final
+from typing import Annotated, Final, cast
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType, field
@@ -16,11 +16,7 @@ from corral.domain.observation.sighting import ProviderInstance
 from corral.domain.placement.catalog import BillingMode
 from corral.domain.timing import iso
 from corral.views.instance import InstanceView, error_details, port_mappings
-from corral.views.schemas import (
-    ConnectionDetails,
-    InstanceDetails,
-    PlacementDetails,
-)
+from corral.views.schemas import ConnectionDetails, InstanceDetails, PlacementDetails
 
 MASKED: Final = "********"
 
@@ -95,26 +91,6 @@ class ComprehensiveList(msgspec.Struct):
     warning: Annotated[str | UnsetType, Meta(description="Only when degraded.")] = UNSET
 
 
-class _Encoded(msgspec.Struct):
-    """The same, of which the instances are encoded already."""
-
-    instances: msgspec.Raw
-    total: int
-    sources: SourceCounts
-    performance: ListingTimes
-    degraded: bool
-    warning: str | UnsetType = UNSET
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ListingTimings:
-    """Where the time of a listing went, in seconds."""
-
-    on_provider: float
-    on_records: float
-    on_merging: float
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListingResult:
     """One merged listing."""
@@ -124,30 +100,29 @@ class ListingResult:
     sources: Mapping[Source, int]
     warning: str | None
     """Why the provider's part is old or missing; None when it is neither."""
-    spent: ListingTimings
+    provider_seconds: float
+    records_seconds: float
+    merging_seconds: float
     hit_ratio: float = 0.0
     """Of the cache, when the result was returned."""
 
 
 def comprehensive_list(result: ListingResult, *, seconds: float) -> bytes:
     """*result*, returned after *seconds*, as JSON."""
-    sources, spent = result.sources, result.spent
     return msgspec.json.encode(
-        _Encoded(
-            instances=msgspec.Raw(result.encoded),
-            total=sum(sources.values()),
-            sources=SourceCounts(
-                local=sources[Source.LOCAL], novita=sources[Source.NOVITA], merged=sources[Source.MERGED]
-            ),
+        ComprehensiveList(
+            instances=cast("list[ListedInstance]", msgspec.Raw(result.encoded)),
+            total=sum(result.sources.values()),
+            sources=SourceCounts(**{source.value: count for source, count in result.sources.items()}),
             performance=ListingTimes(
                 total_request_time=_ms(seconds),
-                novita_api_time=_ms(spent.on_provider),
-                local_data_time=_ms(spent.on_records),
-                merge_processing_time=_ms(spent.on_merging),
+                novita_api_time=_ms(result.provider_seconds),
+                local_data_time=_ms(result.records_seconds),
+                merge_processing_time=_ms(result.merging_seconds),
                 cache_hit_ratio=round(result.hit_ratio, 4),
             ),
             degraded=result.warning is not None,
-            warning=UNSET if result.warning is None else result.warning,
+            warning=result.warning or UNSET,
         )
     )
 

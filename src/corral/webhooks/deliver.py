@@ -19,6 +19,7 @@ import aiohttp
 from corral import __version__
 from corral.base.clock import Clock
 from corral.base.network_errors import EXCHANGE_ERRORS, AddressRefusedError, fault_category, fault_message
+from corral.domain.delivery import DeliveryAttempt
 from corral.domain.health.network_faults import status_category
 from corral.webhooks.guard import AddressGuard
 from corral.webhooks.schedule import AttemptOutcome, outcome_of
@@ -34,36 +35,24 @@ NOWHERE = Target(receiver="", address="")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Attempt:
+class Attempt(DeliveryAttempt):
     """The outcome of one attempt."""
 
     outcome: AttemptOutcome
-    status: int | None
-    """None without a response."""
-    duration_ms: int
-    error: str | None
-    """Why it was not delivered: a category and a sentence, neither with any part of the URL."""
     retry_after: timedelta | None = None
     """How long the receiver asks us to wait (`Retry-After` in seconds)."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Sender:
     """Sends messages, for all deliveries at once. Made by `open`."""
 
-    def __init__(
-        self,
-        session: aiohttp.ClientSession,
-        *,
-        clock: Clock,
-        guard: AddressGuard,
-        timeout_seconds: float,
-        key: bytes | None,
-    ) -> None:
-        self._session = session
-        self._clock = clock
-        self._guard = guard
-        self._timeout_seconds = timeout_seconds
-        self._key = key
+    session: aiohttp.ClientSession
+    clock: Clock
+    guard: AddressGuard
+    timeout_seconds: float
+    key: bytes | None
+    """By which messages are signed; None: they are not."""
 
     @classmethod
     @asynccontextmanager
@@ -84,45 +73,39 @@ class Sender:
             trust_env=False,  # a proxy would bypass the guard
             headers={"User-Agent": f"Corral/{__version__} (webhook)", "Content-Type": "application/json"},
         ) as session:
-            yield cls(session, clock=clock, guard=guard, timeout_seconds=timeout_ms / 1000, key=key)
+            yield cls(session=session, clock=clock, guard=guard, timeout_seconds=timeout_ms / 1000, key=key)
 
     async def target(self, url: str) -> Target:
         """Where a message to *url* goes; an invalid URL, which `send` refuses at once, has the target `NOWHERE`."""
-        return NOWHERE if self._guard.fault(url) is not None else await self._guard.target(url)
+        return NOWHERE if self.guard.fault(url) is not None else await self.guard.target(url)
 
     async def send(self, url: str, body: bytes, *, message_id: str) -> Attempt:
         """POST *body* to *url* once, signed as *message_id*; the same id for every attempt of one message."""
-        began = self._clock.monotonic()
-        fault = self._guard.fault(url)
-        if fault is not None:
-            return self._failed(began, f"address_refused: {fault}", AttemptOutcome.FINAL)
-        try:
-            status, retry_after = await self._post(url, body, message_id)
-        except EXCHANGE_ERRORS as error:
-            return self._failed(began, _reason(error), AttemptOutcome.RETRY)
-        outcome = outcome_of(status)
+        at, began = self.clock.now(), self.clock.monotonic()
+        status, retry_after, fault = None, None, self.guard.fault(url)
+        outcome, reason = AttemptOutcome.FINAL, f"address_refused: {fault}"
+        if fault is None:
+            try:
+                status, retry_after = await self._post(url, body, message_id)
+            except EXCHANGE_ERRORS as error:
+                outcome, reason = AttemptOutcome.RETRY, _reason(error)
+            else:
+                outcome, reason = outcome_of(status), f"{status_category(status)}: answered with status {status}"
         return Attempt(
+            at=at,
             outcome=outcome,
-            status=status,
-            duration_ms=self._since(began),
-            error=None
-            if outcome is AttemptOutcome.DELIVERED
-            else f"{status_category(status)}: answered with status {status}",
+            http_status=status,
+            duration_ms=round((self.clock.monotonic() - began) * 1000),
+            error=None if outcome is AttemptOutcome.DELIVERED else reason,
             retry_after=retry_after,
         )
 
     async def _post(self, url: str, body: bytes, message_id: str) -> tuple[int, timedelta | None]:
-        signed = headers(body, message_id=message_id, sent_at=self._clock.now(), key=self._key)
-        async with asyncio.timeout(self._timeout_seconds):
+        signed = headers(body, message_id=message_id, sent_at=self.clock.now(), key=self.key)
+        async with asyncio.timeout(self.timeout_seconds):
             # Leaving the block closes the connection unless the whole answer is already here.
-            async with self._session.post(url, data=body, headers=signed, allow_redirects=False) as response:
+            async with self.session.post(url, data=body, headers=signed, allow_redirects=False) as response:
                 return response.status, _retry_after(response.headers.get("Retry-After", ""))
-
-    def _failed(self, began: float, error: str, outcome: AttemptOutcome) -> Attempt:
-        return Attempt(outcome=outcome, status=None, duration_ms=self._since(began), error=error)
-
-    def _since(self, began: float) -> int:
-        return round((self._clock.monotonic() - began) * 1000)
 
 
 def _retry_after(text: str) -> timedelta | None:

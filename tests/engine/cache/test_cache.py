@@ -10,8 +10,7 @@ from support.clock.clocks import SteppedClock
 
 from corral.base.settings import CacheSettings
 from corral.cache.cache import Cache
-from corral.cache.metrics import CacheCollector
-from corral.cache.registry import CacheName, CacheRegistry, cache_name
+from corral.cache.registry import CacheCollector, CacheName, CacheRegistry, cache_name
 from corral.domain.errors import CloudTransientError, NotFoundError
 
 

@@ -47,7 +47,7 @@ async def test_a_receiver_gets_the_message_signed() -> None:
     async with serving(receiver) as port, sending(clock=SystemClock()) as sender:
         attempt = await sender.send(f"http://127.0.0.1:{port}/hook?key=1", BODY, message_id="evt_1")
 
-    assert (attempt.outcome, attempt.status, attempt.error) == (AttemptOutcome.DELIVERED, 204, None)
+    assert (attempt.outcome, attempt.http_status, attempt.error) == (AttemptOutcome.DELIVERED, 204, None)
     assert receiver.heads[0].startswith("POST /hook?key=1 HTTP/1.1")
     assert receiver.header("content-type") == "application/json"
     names = ("webhook-id", "webhook-timestamp", "webhook-signature")
@@ -104,7 +104,7 @@ async def test_a_redirect_is_not_followed() -> None:
     async with serving(elsewhere) as target:
         attempt = await answered(http_answer(307, Location=f"http://127.0.0.1:{target}/"))
 
-    assert (attempt.outcome, attempt.status) == (AttemptOutcome.RETRY, 307)
+    assert (attempt.outcome, attempt.http_status) == (AttemptOutcome.RETRY, 307)
     assert elsewhere.heads == []
 
 
@@ -117,7 +117,7 @@ async def test_a_receiver_that_hangs_costs_its_time_and_no_more() -> None:
     async with serving(hang) as port, sending(timeout_ms=100) as sender:
         attempt = await sender.send(f"http://127.0.0.1:{port}/", BODY, message_id="evt_1")
 
-    assert (attempt.outcome, attempt.status, attempt.error) == (
+    assert (attempt.outcome, attempt.http_status, attempt.error) == (
         AttemptOutcome.RETRY,
         None,
         "timeout: did not answer in time",
@@ -191,7 +191,7 @@ async def test_a_receiver_with_an_untrusted_certificate_gets_no_message() -> Non
     async with serving(receiver, tls=tls) as port, sending() as sender:
         attempt = await sender.send(f"https://127.0.0.1:{port}/", BODY, message_id="evt_1")
 
-    assert (attempt.outcome, attempt.status) == (AttemptOutcome.RETRY, None)
+    assert (attempt.outcome, attempt.http_status) == (AttemptOutcome.RETRY, None)
     assert (attempt.error or "").startswith("ssl_error: ")
     assert receiver.heads == []
 
@@ -220,7 +220,7 @@ async def test_a_name_that_changes_its_mind_reaches_nothing_inside() -> None:
         assert await guard.problem(f"http://hooks.example:{port}/") is None
         attempt = await sender.send(f"http://hooks.example:{port}/", BODY, message_id="evt_1")
 
-    assert (attempt.outcome, attempt.status) == (AttemptOutcome.RETRY, None)
+    assert (attempt.outcome, attempt.http_status) == (AttemptOutcome.RETRY, None)
     assert (attempt.error or "").startswith("address_refused: ")
     assert receiver.heads == []
     assert names.asked == 2

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from corral.base.clock import Clock
 from corral.domain.lifecycle.policy import Policy
 from corral.engine.queries.estimates import Estimates
-from corral.engine.queries.instance_details import InstanceDescriber
+from corral.engine.queries.instances import InstanceDescriber
 from corral.store.session.database import Database
 from corral.views.instance import InstanceView
 

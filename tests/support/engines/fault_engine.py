@@ -394,7 +394,7 @@ class _ObedientProber(Prober):
     """Endpoints that are as healthy as the test says, without a socket."""
 
     def __init__(self, clock: SteppedClock) -> None:
-        super().__init__(cast("Any", None), clock=clock, policy=cast("Any", None), resolver=cast("Any", None))
+        super().__init__(session=cast("Any", None), clock=clock, policy=cast("Any", None), resolver=cast("Any", None))
         self.healthy = True
 
     async def _failure(self, _endpoint: Endpoint, _spec: HealthCheckSpec) -> ProbeFailure | None:

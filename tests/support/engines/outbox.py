@@ -23,8 +23,8 @@ SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 def outbox(room: EventEnv, sender: Sender | None = None) -> WebhookSender:
     """The outbox as one process has it; without a *sender* no job of it may run."""
     return WebhookSender(
-        room.database,
-        room.queue,
+        database=room.database,
+        queue=room.queue,
         sender=sender or unopened_sender(room.clock),
         describer=a_describer(room.database, room.clock),
         clock=room.clock,

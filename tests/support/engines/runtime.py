@@ -49,7 +49,7 @@ def reachable() -> Reachability:
 def unopened_sender(clock: Clock) -> Sender:
     """A sender for code that sends nothing."""
     guard = AddressGuard(clock=clock, allow_private=False)
-    return Sender(cast("Any", None), clock=clock, guard=guard, timeout_seconds=5, key=None)
+    return Sender(session=cast("Any", None), clock=clock, guard=guard, timeout_seconds=5, key=None)
 
 
 def idle_runtime(
@@ -67,7 +67,7 @@ def idle_runtime(
         "installation": INSTALLATION,
         "cloud": cloud,
         "reachability": reachable,
-        "prober": Prober(unopened, clock=clock, policy=_PROBES, resolver=unopened),
+        "prober": Prober(session=unopened, clock=clock, policy=_PROBES, resolver=unopened),
         "sender": unopened_sender(clock),
         "guard": guard,
         "last_listing_at": lambda: None,

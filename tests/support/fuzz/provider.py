@@ -34,7 +34,7 @@ from corral.domain.placement.catalog import (
     TemplatePort,
     TemplateTool,
 )
-from corral.health.target import http_url, tcp_place
+from corral.health.probe import http_url, tcp_place
 from support.clock.clocks import SteppedClock
 from support.fuzz.laws import hidden, is_reported_well, keeps
 from support.fuzz.target import headed, status_in

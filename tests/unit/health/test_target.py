@@ -6,7 +6,7 @@ import pytest
 
 from corral.domain.observation.sighting import Endpoint
 from corral.domain.placement.catalog import PortKind
-from corral.health.target import http_url, tcp_place
+from corral.health.probe import http_url, tcp_place
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from corral.domain.lifecycle.phases import Phase
 from corral.domain.lifecycle.policy import Policy
 from corral.domain.operation import InstanceWithOperation
 from corral.domain.timing import iso
-from corral.engine.queries.instance_details import InstanceDescriber
+from corral.engine.queries.instances import InstanceDescriber
 from corral.views.instance import InstanceView
 from corral.views.schemas import InstanceDetails
 

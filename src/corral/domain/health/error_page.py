@@ -14,7 +14,6 @@ The body is untrusted, so the scan is linear in its size.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
 from html import unescape
 
 from corral.domain.health.network_faults import FaultCategory
@@ -43,7 +42,15 @@ LITTLE_TEXT = 2048
 """Visible characters of a decorated error page with the error in its heading (Cloudflare's has about 800). Larger: an
 article titled after the error counts as one. Smaller: decorated error pages are missed."""
 
-_UNSEEN = ("script", "style", "template", "svg")
+_TAG = re.compile(
+    r"(?P<comment><!--.*?(?:-->|\Z))"
+    r"|<(?P<unseen>script|style|template|svg)(?![a-z0-9])[^>]*(?:>|\Z).*?(?:</(?P=unseen)[^>]*(?:>|\Z)|\Z)"
+    r"|<(?P<closing>/?)(?P<name>[a-z][a-z0-9]*)[^>]*(?:>|\Z)"
+    r"|<[!?][^>]*(?:>|\Z)",
+    re.DOTALL,
+)
+"""A comment, an element that is not shown, or a tag; each may end with the page, as in a browser, so that no part of it
+is scanned twice."""
 _HEADINGS = ("title", "h1")
 
 
@@ -52,10 +59,10 @@ def error_page_phrase(content_type: str | None, body: bytes) -> str | None:
     media_type = (content_type or "").partition(";")[0].strip().lower()
     text = body.decode("utf-8", errors="replace").lower()
     if media_type in ("text/html", "application/xhtml+xml") or (media_type in ("", "text/plain") and _is_html(text)):
-        page = _read(text)
-        if len(page.text) <= HARDLY_ANY_TEXT:
-            return _phrase_in(page.text)
-        return _phrase_in(page.headings) if len(page.text) <= LITTLE_TEXT else None
+        shown, headings = _read(text)
+        if len(shown) <= HARDLY_ANY_TEXT:
+            return _phrase_in(shown)
+        return _phrase_in(headings) if len(shown) <= LITTLE_TEXT else None
     if media_type in ("", "text/plain"):
         plain = _squeezed(text)
         return _phrase_in(plain) if len(plain) <= HARDLY_ANY_TEXT else None
@@ -75,58 +82,22 @@ def _squeezed(text: str) -> str:
     return " ".join(text.split())
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Page:
-    """The visible text of an HTML page, with its title."""
-
-    text: str
-    headings: str
-
-
-@dataclass(slots=True)
-class _PageText:
-    """The text collected so far, and the current heading."""
-
-    pieces: list[str] = field(default_factory=list[str])
-    headings: list[str] = field(default_factory=list[str])
-    heading: str | None = None
-
-    def add(self, piece: str) -> None:
-        self.pieces.append(piece)
-        if self.heading is not None:
-            self.headings.append(piece)
-
-    def tag(self, name: str, *, closing: bool) -> None:
-        """Handle a tag: it separates words, and may begin or end a heading."""
-        self.add(" ")
-        if name in _HEADINGS and not closing:
-            self.heading = name
-        elif name == self.heading:
-            self.heading = None
-
-
-def _read(html: str) -> _Page:
-    """The text of *html* (lower case), in one pass whose cost is linear for any markup."""
-    found = _PageText()
-    at = 0
-    while (opening := html.find("<", at)) >= 0:
-        found.add(html[at:opening])
-        if html.startswith("<!--", opening):
-            at = _past("-->", html, opening + 4)
-            continue
-        name = _tag_name(html, opening + 1)
-        closing = html.startswith("</", opening)
-        if not name and not html.startswith(("<!", "<?"), opening):
-            found.add("<")  # "a < b" is text
-            at = opening + 1
-            continue
-        found.tag(name, closing=closing)
-        at = _past(">", html, opening)
-        if name in _UNSEEN and not closing:
-            at = _past(">", html, _past(f"</{name}", html, at))
-    if at < len(html):
-        found.add(html[at:])
-    return _Page(text=_shown(found.pieces), headings=_shown(found.headings))
+def _read(html: str) -> tuple[str, str]:
+    """The visible text of *html* (lower case), and the part of it that is in the title and first-level headings."""
+    pieces, headings = list[str](), list[str]()
+    heading, at = None, 0
+    for tag in _TAG.finditer(html):
+        piece = html[at : tag.start()] + ("" if tag["comment"] else " ")  # a tag separates words
+        pieces.append(piece)
+        headings.append(piece if heading else "")
+        at = tag.end()
+        if tag["name"] in _HEADINGS and not tag["closing"]:
+            heading = tag["name"]
+        elif tag["name"] == heading:
+            heading = None
+    pieces.append(html[at:])
+    headings.append(html[at:] if heading else "")
+    return _shown(pieces), _shown(headings)
 
 
 def _shown(pieces: list[str]) -> str:
@@ -135,17 +106,3 @@ def _shown(pieces: list[str]) -> str:
         return _squeezed(unescape(text))
     except ValueError:  # a character reference with more digits than Python converts
         return _squeezed(text)
-
-
-_TAG_NAME = re.compile(r"/?([a-z][a-z0-9]*)")
-
-
-def _tag_name(html: str, at: int) -> str:
-    found = _TAG_NAME.match(html, at)
-    return found.group(1) if found else ""
-
-
-def _past(mark: str, html: str, at: int) -> int:
-    """The index after the next *mark*; the end of *html* when there is none, as in a browser."""
-    found = html.find(mark, at)
-    return len(html) if found < 0 else found + len(mark)

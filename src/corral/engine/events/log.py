@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from corral.domain.errors import NotFoundError
 from corral.domain.instance import InstanceId
 from corral.domain.lifecycle.phases import Phase
+from corral.engine.ids import is_id, no_such_instance
 from corral.store.session.database import Database
 from corral.store.tables import events, instances
 from corral.views.event import EventDetails, event_details
@@ -28,12 +28,12 @@ class EventLog:
 
     async def page_of(self, named: str, *, after: int, limit: int, newest: bool = False) -> list[EventDetails]:
         """The events of one instance, named by our id or the provider's; raises NotFoundError."""
-        instance = None
-        if named.isascii() and named.isprintable():  # no id is otherwise, and PostgreSQL takes no zero byte
-            async with self._database.connection() as connection:
-                instance = await instances.load(connection, named)
+        if not is_id(named):
+            raise no_such_instance(named)
+        async with self._database.connection() as connection:
+            instance = await instances.load(connection, named)
         if instance is None:
-            raise NotFoundError(f"there is no instance {named[:100]!r}", code="INSTANCE_NOT_FOUND")
+            raise no_such_instance(named)
         return await self.page(after=after, limit=limit, instance_id=instance.id, newest=newest)
 
     async def last(self) -> int:

@@ -6,14 +6,14 @@ Records events in the transaction of their change: the log, the outbox of webhoo
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Final
 
 from corral.base.metrics import Metrics
-from corral.domain.events import Change, EventDraft, EventType, event_drafts
+from corral.domain.events import Change, EventDraft, EventType, Progress, event_drafts
 from corral.domain.instance import InstanceId
-from corral.domain.operation import Operation
-from corral.engine.events import metrics
+from corral.domain.operation import Operation, OperationStatus
 from corral.engine.payloads import host_of
 from corral.jobs.queue import JobQueue, NewJob
 from corral.store.session.database import Connection, ensure_transaction
@@ -56,7 +56,7 @@ class EventPublisher:
         if not drafts:
             return
         rows = sorted(row["id"] for row in await events.append(drafts).run(connection))
-        metrics.count(self._metrics, changes, drafts)
+        _count(self._metrics, changes, drafts)
         await self._post(connection, rows, drafts)
 
     async def write(self, connection: Connection, writes: Sequence[Write], changes: Sequence[Change]) -> bool:
@@ -77,7 +77,7 @@ class EventPublisher:
                 if rows:
                     await self._post(connection, rows, drafts)
         if rows:
-            metrics.count(self._metrics, changes, drafts)
+            _count(self._metrics, changes, drafts)
         return bool(rows)
 
     async def _post(self, connection: Connection, rows: Sequence[int], drafts: Sequence[EventDraft]) -> None:
@@ -116,3 +116,33 @@ async def _operations(connection: Connection, changes: Sequence[Change]) -> list
         recorded.get(change.after.operation_id) if change.progress is None else change.progress.after
         for change in changes
     ]
+
+
+def _count(metrics: Metrics, changes: Sequence[Change], drafts: Sequence[EventDraft]) -> None:
+    """
+    Count *changes* and their events.
+
+    This runs inside the transaction that writes them: changes that are lost at the commit are counted again when they
+    are made again.
+    """
+    transitions = Counter(("" if c.before is None else c.before.phase.value, c.after.phase.value) for c in changes)
+    for (before, after), times in transitions.items():
+        if before != after:
+            metrics.transitions.labels(before, after).inc(times)
+    for event_type, times in Counter(draft.type.value for draft in drafts).items():
+        metrics.events.labels(event_type).inc(times)
+    for change in changes:
+        if change.progress is not None:
+            _count_ready(metrics, change.progress)
+
+
+def _count_ready(metrics: Metrics, progress: Progress) -> None:
+    """Observe the duration of an operation that has just made its instance ready."""
+    before, after = progress.before, progress.after
+    ready, ran = after.stamps.get("ready"), after.stamps.get("instanceRunning")
+    is_new = before is not None and before.status is not after.status
+    if ready is None or not is_new or after.status is not OperationStatus.COMPLETED:
+        return
+    metrics.ready_seconds.labels(after.kind.value).observe((ready - after.created_at).total_seconds())
+    if ran is not None:
+        metrics.ready_lag_seconds.labels(after.kind.value).observe((ready - ran).total_seconds())

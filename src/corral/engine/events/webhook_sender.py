@@ -11,18 +11,19 @@ event's id as `webhook-id` and the same bytes, so a receiver that stores ids pro
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from datetime import timedelta
 
 from corral.base.clock import Clock
 from corral.base.log import log
 from corral.base.metrics import Metrics
 from corral.domain.audit import AuditEntry
-from corral.domain.delivery import Delivery, DeliveryAttempt, DeliveryId, DeliveryStatus
+from corral.domain.delivery import Delivery, DeliveryId, DeliveryStatus
 from corral.domain.errors import NotFoundError
 from corral.domain.instance import InstanceId
 from corral.domain.operation import InstanceWithOperation
 from corral.engine.events.publisher import SEND_WEBHOOK, send_job
-from corral.engine.queries.instance_details import InstanceDescriber
+from corral.engine.queries.instances import InstanceDescriber
 from corral.jobs.queue import JobQueue
 from corral.jobs.registry import JobPool, JobRun, JobType, RequeueError
 from corral.store.session.database import Connection, Database
@@ -44,30 +45,23 @@ _ENDS = {
 }
 
 
+@dataclass(slots=True, kw_only=True)
 class WebhookSender:
     """Sends and lists deliveries; *jitter* in [0, 1) varies the pauses between attempts."""
 
-    def __init__(
-        self,
-        database: Database,
-        queue: JobQueue,
-        *,
-        sender: Sender,
-        describer: InstanceDescriber,
-        clock: Clock,
-        metrics: Metrics,
-        jitter: Callable[[], float],
-    ) -> None:
-        self._database = database
-        self._queue = queue
-        self._sender = sender
-        self._describer = describer
-        self._clock = clock
-        self._metrics = metrics
-        self._jitter = jitter
-        self._slots = SendSlots(clock)
+    database: Database
+    queue: JobQueue
+    sender: Sender
+    describer: InstanceDescriber
+    clock: Clock
+    metrics: Metrics
+    jitter: Callable[[], float]
+    _slots: SendSlots = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._slots = SendSlots(self.clock)
         for outcome in AttemptOutcome:
-            metrics.webhook_attempts.labels(outcome)
+            self.metrics.webhook_attempts.labels(outcome)
 
     def job_type(self) -> JobType:
         """The job type that sends; a failing receiver does not fail the job."""
@@ -78,7 +72,7 @@ class WebhookSender:
         instance_id = InstanceId(str(run.payload["instanceId"]))
         while (url := await self._next_url(instance_id)) is not None:
             try:
-                async with self._slots.slot(await self._sender.target(url)) as slot:
+                async with self._slots.slot(await self.sender.target(url)) as slot:
                     await self._send_to(url, instance_id, slot)
             except SlotsTakenError as busy:
                 raise RequeueError(busy.pause, str(busy)) from busy
@@ -90,14 +84,14 @@ class WebhookSender:
         Asked before a slot is taken, on a connection that is returned at once: a message that waits for its turn holds
         nothing. Raises RequeueError while the message must wait.
         """
-        async with self._database.connection() as connection:
+        async with self.database.connection() as connection:
             pending = await self._pending(connection, instance_id)
         return None if pending is None else pending.url
 
     async def _send_to(self, url: str, instance_id: InstanceId, slot: Slot) -> None:
         """Send what is pending for the instance, as long as it goes to *url*."""
         async with (
-            self._database.connection() as connection,
+            self.database.connection() as connection,
             deliveries.sole_sender(connection, instance_id) as alone,
         ):
             if not alone:
@@ -109,9 +103,9 @@ class WebhookSender:
         """The message that must be sent next; raises RequeueError while it must wait."""
         pending = await deliveries.oldest(connection, instance_id)
         while pending is not None and pending.silenced:
-            await deliveries.stop_silenced(connection, instance_id, self._clock.now())
+            await deliveries.stop_silenced(connection, instance_id, self.clock.now())
             pending = await deliveries.oldest(connection, instance_id)
-        wait = timedelta(0) if pending is None else pending.next_at - self._clock.now()
+        wait = timedelta(0) if pending is None else pending.next_at - self.clock.now()
         if wait > timedelta(0):
             raise RequeueError(wait, "its receiver did not take the last message yet")
         return pending
@@ -122,13 +116,13 @@ class WebhookSender:
 
         *line* is written to the audit log in the same transaction.
         """
-        async with self._database.transaction() as connection:
-            if not await deliveries.redeliver(connection, delivery_id, self._clock.now()):
+        async with self.database.transaction() as connection:
+            if not await deliveries.redeliver(connection, delivery_id, self.clock.now()):
                 raise NotFoundError(
                     f"there is no delivery dlv_{delivery_id}; they are kept for 30 days after their end"
                 )
             (found,), _ = await deliveries.page(connection, delivery_id=delivery_id)
-            await self._queue.add([send_job(found.instance_id, found.host)]).run(connection)
+            await self.queue.add([send_job(found.instance_id, found.host)]).run(connection)
             await audit.append([line.about(found.instance_id)]).run(connection)
         return found
 
@@ -136,7 +130,7 @@ class WebhookSender:
         self, *, instance_id: str | None, status: DeliveryStatus | None, limit: int, offset: int
     ) -> tuple[list[Delivery], int]:
         """Deliveries, newest first, and the total."""
-        async with self._database.connection() as connection:
+        async with self.database.connection() as connection:
             return await deliveries.page(connection, instance_id=instance_id, status=status, limit=limit, offset=offset)
 
     async def _send(self, connection: Connection, instance_id: InstanceId, pending: Pending, slot: Slot) -> None:
@@ -145,48 +139,34 @@ class WebhookSender:
         if body is None:
             body = await self._compose(connection, instance_id, pending)
             await deliveries.keep_body(connection, pending.id, body)
-        at = self._clock.now()
         slot.begin()
-        attempt = await self._sender.send(pending.url, body, message_id=pending.event_id)
-        slot.end(answered=attempt.status is not None or attempt.outcome is AttemptOutcome.FINAL)
+        attempt = await self.sender.send(pending.url, body, message_id=pending.event_id)
+        slot.end(answered=attempt.http_status is not None or attempt.outcome is AttemptOutcome.FINAL)
         pause = None
         if attempt.outcome is AttemptOutcome.RETRY:
-            pause = next_delay(pending.tries + 1, jitter=self._jitter(), retry_after=attempt.retry_after)
+            pause = next_delay(pending.tries + 1, jitter=self.jitter(), retry_after=attempt.retry_after)
         status = _ENDS[attempt.outcome] if pause is None else DeliveryStatus.PENDING
-        await deliveries.record(
-            connection,
-            pending.id,
-            DeliveryAttempt(
-                at=at,
-                http_status=attempt.status,
-                duration_ms=attempt.duration_ms,
-                error=attempt.error,
-                outcome=attempt.outcome.value,
-            ),
-            status=status,
-            next_at=self._clock.now() + (pause or timedelta(0)),
-        )
+        next_at = self.clock.now() + (pause or timedelta(0))
+        await deliveries.record(connection, pending.id, attempt, status=status, next_at=next_at)
         self._report(instance_id, pending, attempt, status)
 
     async def _compose(self, connection: Connection, instance_id: InstanceId, pending: Pending) -> bytes:
         """The body: the event, and the instance as it was then."""
         event = await events.one(connection, pending.event_row)
-        details = event_details(event, self._describer.view.ready_word)
+        details = event_details(event, self.describer.view.ready_word)
         if pending.snapshot is not None:
-            snapshot = pending.snapshot
-            known = InstanceWithOperation(instance=snapshot.instance, operation=snapshot.operation)
-            return webhook_body(details, await self._describer.details(known, at=event.at))
-        # A delivery of an earlier release, which kept no snapshot: the instance as it is now.
-        latest = await instances.load(connection, instance_id)
-        if latest is None:
-            return webhook_body(details, None)
-        operation = await operations.load(connection, latest.operation_id)
-        known = InstanceWithOperation(instance=latest, operation=operation)
-        return webhook_body(details, await self._describer.details(known))
+            instance, operation, at = pending.snapshot.instance, pending.snapshot.operation, event.at
+        else:  # a delivery of an earlier release, which kept no snapshot: the instance as it is now
+            latest, at = await instances.load(connection, instance_id), None
+            if latest is None:
+                return webhook_body(details, None)
+            instance, operation = latest, await operations.load(connection, latest.operation_id)
+        known = InstanceWithOperation(instance=instance, operation=operation)
+        return webhook_body(details, await self.describer.details(known, at=at))
 
     def _report(self, instance_id: InstanceId, pending: Pending, attempt: Attempt, status: DeliveryStatus) -> None:
-        self._metrics.webhook_attempts.labels(attempt.outcome.value).inc()
-        self._metrics.webhook_seconds.observe(attempt.duration_ms / 1000)
+        self.metrics.webhook_attempts.labels(attempt.outcome.value).inc()
+        self.metrics.webhook_seconds.observe(attempt.duration_ms / 1000)
         facts = {"instance_id": instance_id, "delivery_id": f"dlv_{pending.id}", "tries": pending.tries + 1}
         if status is DeliveryStatus.DELIVERED:
             log.debug("webhook.delivered", **facts)

@@ -1,18 +1,24 @@
-"""Reads instances and operations."""
+"""Reads instances and operations, and shows instances as they are at an instant."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
 from functools import partial
 
+from corral.base.clock import Clock
 from corral.cache.cache import Cache
 from corral.cache.registry import CacheName, CacheRegistry
 from corral.domain.errors import NotFoundError
 from corral.domain.lifecycle.phases import Phase
 from corral.domain.operation import InstanceWithOperation, Operation
 from corral.engine.ids import is_id, no_such_instance
+from corral.engine.queries.estimates import Estimates
 from corral.store.session.database import Database
 from corral.store.tables import instances, operations
+from corral.views.instance import AsOf, InstanceView
+from corral.views.schemas import InstanceDetails
 
 OUR_IDS = "inst_"
 
@@ -66,3 +72,22 @@ class InstanceQueries:
                 raise no_such_instance(given_id)
             operation = await operations.load(connection, instance.operation_id)
         return InstanceWithOperation(instance=instance, operation=operation)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InstanceDescriber:
+    """Shows instances to callers of the API, in the merged listing and in webhooks."""
+
+    view: InstanceView
+    clock: Clock
+    estimates: Estimates
+    last_listing_at: Callable[[], datetime | None]
+
+    async def details(self, known: InstanceWithOperation, *, at: datetime | None = None) -> InstanceDetails:
+        """What is shown of *known* now, or what was shown at *at*."""
+        now, listed_at = self.clock.now() if at is None else at, self.last_listing_at()
+        then = AsOf(now=now, last_listing_at=None if listed_at is None else min(listed_at, now))
+        ready_at = None
+        if known.operation is not None and self.view.has_estimate(known):
+            ready_at = await self.estimates.ready_at(known.instance.request.product_name, known.operation.created_at)
+        return self.view.details(known, then, estimated_ready_at=ready_at)

@@ -13,17 +13,17 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 
 from corral.base.clock import Clock
 from corral.base.log import log
-from corral.cache.cache import Cache
+from corral.cache.cache import Cache, retrieve_error
 from corral.cache.registry import CacheName, CacheRegistry
 from corral.cloud.port import Cloud, Listing
 from corral.domain.errors import CloudError
@@ -31,10 +31,10 @@ from corral.domain.instance import Instance, InstanceId, OperationId
 from corral.domain.observation.merge import Merged, ProviderListing, Source, merge
 from corral.domain.operation import InstanceWithOperation, Operation
 from corral.engine.observe.observations import Observations, unmatched_records
-from corral.engine.queries.instance_details import InstanceDescriber
+from corral.engine.queries.instances import InstanceDescriber
 from corral.store.session.database import Database
 from corral.store.tables import instances, operations
-from corral.views.listing import ListedInstance, ListingResult, ListingTimings, listed_instance
+from corral.views.listing import ListedInstance, ListingResult, listed_instance
 
 LEAST_WAIT_SECONDS: Final = 0.75
 """How long a provider is waited for at least, from when it was asked. Shorter, and an answer is called degraded
@@ -48,6 +48,8 @@ DEGRADED_SECONDS: Final = 1.0
 """How long an answer without the provider is given out: it should be there again in the next."""
 
 _ALL: Final = "all"
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,17 +121,14 @@ class MergedListing:
         return replace(kept.result, hit_ratio=self._answers.stats().hit_ratio)
 
     async def _make(self, options: ListingOptions) -> _CachedListing:
-        began_at = self._clock.monotonic()
         if options.sync_local_state:
-            listed, warning = await self._list(fresh=True)
-            asked_at = self._clock.monotonic()
+            (listed, warning), provider_seconds = await self._timed(self._list(fresh=True))
             if listed is not None and warning is None:
                 await self._sightings.record(listed.listing, began=listed.began)
-            local = await self._records()
-            provider_seconds, local_seconds = asked_at - began_at, self._clock.monotonic() - asked_at
+            local, records_seconds = await self._timed(self._records())
         else:
-            (listed, warning, provider_seconds), (local, local_seconds) = await asyncio.gather(
-                self._timed_list(began_at), self._timed_records(began_at)
+            ((listed, warning), provider_seconds), (local, records_seconds) = await asyncio.gather(
+                self._timed(self._list(fresh=False)), self._timed(self._records())
             )
         merging_at = self._clock.monotonic()
         items, asked = await self._merged(local, listed)
@@ -143,7 +142,9 @@ class MergedListing:
             encoded=encoded,
             sources={source: sources[source] for source in Source},
             warning=warning,
-            spent=ListingTimings(on_provider=provider_seconds, on_records=local_seconds, on_merging=now - merging_at),
+            provider_seconds=provider_seconds,
+            records_seconds=records_seconds,
+            merging_seconds=now - merging_at,
         )
         kept_since = degraded_since if listed is None or warning is not None else listed.began_at
         return _CachedListing(result=result, kept_since=kept_since)
@@ -155,12 +156,10 @@ class MergedListing:
             details = await self._describer.details(InstanceWithOperation(instance=item.instance, operation=operation))
         return listed_instance(self._describer.view, item, details)
 
-    async def _timed_list(self, began_at: float) -> tuple[_AccountRead | None, str | None, float]:
-        listed, warning = await self._list(fresh=False)
-        return listed, warning, self._clock.monotonic() - began_at
-
-    async def _timed_records(self, began_at: float) -> tuple[dict[InstanceId, Instance], float]:
-        return await self._records(), self._clock.monotonic() - began_at
+    async def _timed(self, work: Awaitable[T]) -> tuple[T, float]:
+        """The result of *work*, and how many seconds it took."""
+        began_at = self._clock.monotonic()
+        return await work, self._clock.monotonic() - began_at
 
     async def _records(self) -> dict[InstanceId, Instance]:
         async with self._database.connection() as connection:
@@ -188,7 +187,7 @@ class MergedListing:
         if self._flight is None or self._flight.done():
             self._asked_at = self._clock.monotonic()
             self._flight = asyncio.create_task(self._read())
-            self._flight.add_done_callback(_retrieve_error)
+            self._flight.add_done_callback(retrieve_error)
         try:
             listed = await self._in_time(self._flight)
         except CloudError as error:
@@ -232,12 +231,6 @@ class MergedListing:
             self._lists.put(_ALL, listed)
         self._usual_seconds = self._clock.monotonic() - listed.began_at
         self._failed = False
-
-
-def _retrieve_error(flight: asyncio.Task[_AccountRead]) -> None:
-    """Retrieve the error of *flight*, which `_read` has logged, so that asyncio does not report it again."""
-    if not flight.cancelled():
-        flight.exception()
 
 
 def _warning(held: _AccountRead | None, why: str) -> str:
