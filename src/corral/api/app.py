@@ -25,7 +25,7 @@ from corral.api.http.errors import problem
 from corral.api.http.limits import Limits
 from corral.api.http.parameters import field_problems
 from corral.api.http.process_health import ProcessHealth
-from corral.api.http.request_readers import RequestReader, order_defaults
+from corral.api.http.request_readers import RequestReader
 from corral.api.middleware.auth import OPEN, Authenticator, Authority
 from corral.api.middleware.idempotency import IdempotencyMiddleware
 from corral.api.middleware.rate_limit import RequestLimit
@@ -88,7 +88,7 @@ def build(parts: AppDependencies, *, only_watching: bool = False) -> ASGIApp:
     observed = health.handlers(parts.clock, parts.service_health, engine)
     if only_watching:
         return build_around(observed, parts, has_document=False)
-    reader = RequestReader(order_defaults(engine.runtime.settings), engine.runtime.guard)
+    reader = RequestReader(engine.runtime.create_defaults, engine.runtime.guard)
     routes: list[HTTPRouteHandler | Router] = [
         *observed,
         *docs.handlers(),

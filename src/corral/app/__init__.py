@@ -1,7 +1,7 @@
 """
-Composition: builds one process from its parts and runs it.
+One process: opens what it runs on, builds its engine and its HTTP side, runs it and closes it.
 
-Called by the command line, and by tests for `build_engine`. Calls every other package.
-Rule: only this package connects the parts; `engine.py` builds the engine, `jobs.py` lists every job type.
+Called by the command line. Calls every other package.
+Rule: only this package opens connections and starts tasks; `engine/engine.py` connects the parts of the engine.
 Start with `bootstrap.py`.
 """

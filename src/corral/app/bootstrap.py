@@ -13,9 +13,7 @@ from corral.api.http.limits import Limits
 from corral.api.http.process_health import ProcessHealth
 from corral.api.http.server import HttpServer, listen
 from corral.app.database_setup import migrate_database, opened_database
-from corral.app.engine import build_engine
 from corral.app.http_app import build_http_side
-from corral.app.jobs import build_workers
 from corral.app.process import DependencyMonitor, Process
 from corral.app.role import Role
 from corral.app.runtime import open_runtime
@@ -27,9 +25,12 @@ from corral.base.settings import HttpSettings, Settings
 from corral.base.supervision import BackgroundTask
 from corral.cache.registry import CacheCollector
 from corral.domain.errors import SettingsError
+from corral.engine.engine import Engine, build_engine
 from corral.jobs.adaptive_semaphore import URGENT_PLACES
 from corral.jobs.pause import Pause
+from corral.jobs.registry import JobPool
 from corral.jobs.takeover import release
+from corral.jobs.worker import Worker
 from corral.store.session.database import Database
 from corral.store.session.notifications import Notifications
 from corral.store.session.presence import Presence
@@ -40,10 +41,8 @@ API_CONNECTIONS = 10
 """For requests. Creates share statements, so few are busy at a time; fewer, and slow reads make each other wait; more,
 and every process takes sessions of the server that others need."""
 SPARE_CONNECTIONS = 8
-"""
-Beside one for each running job and send: the listeners and bookkeeping of both queues, the observer, the rate limit
-store and the dependency monitor. Fewer, and these wait for jobs to end; more only cost sessions.
-"""
+"""Beside one for each running job and send: the listeners and bookkeeping of both queues, the observer, the rate limit
+store and the dependency monitor. Fewer, and these wait for jobs to end; more only cost sessions."""
 
 OPEN_CONNECTIONS = 6
 """Opened before the first request: a new one takes as long as the request itself, and a burst would wait for each."""
@@ -103,9 +102,7 @@ async def serve(
         http_side = build_http_side(engine, role, notices=notices, service_health=service_health, limits=limits)
         workers, observing = [], []
         if role is not Role.API:
-            workers = build_workers(
-                engine, presence=presence, pause=pause, is_crowded=lambda: service_health.is_crowded
-            )
+            workers = _workers(engine, presence=presence, pause=pause, is_crowded=lambda: service_health.is_crowded)
             notices.subscribe("events", lambda _key: engine.observer.wake())
             observing = [BackgroundTask("observer", engine.observer.run)]
         process = Process(
@@ -184,3 +181,24 @@ def pool_size(settings: Settings, role: Role) -> int:
     for_api = API_CONNECTIONS if role is not Role.WORKER else 0
     for_jobs = settings.jobs.max_concurrent + URGENT_PLACES + SEND_SLOTS if role is not Role.API else 0
     return for_api + for_jobs + SPARE_CONNECTIONS
+
+
+def _workers(engine: Engine, *, presence: Presence, pause: Pause, is_crowded: Callable[[], bool]) -> list[Worker]:
+    """One worker for each pool of jobs; jobs that send may be twice the slots, because some wait for one."""
+    runtime = engine.runtime
+    concurrency = {JobPool.MAIN: runtime.settings.jobs.max_concurrent, JobPool.WEBHOOKS: 2 * SEND_SLOTS}
+    return [
+        Worker(
+            runtime.database,
+            engine.registry.of_pool(pool),
+            engine.queue,
+            clock=runtime.clock,
+            metrics=runtime.metrics,
+            concurrency=most,
+            pool=pool,
+            process_id=presence.id,
+            pause=pause,
+            is_crowded=is_crowded,
+        )
+        for pool, most in concurrency.items()
+    ]

@@ -11,7 +11,6 @@ import asyncio
 import os
 import shutil
 from collections.abc import Callable
-from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -61,13 +60,8 @@ class CheckResult:
     next_step: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Timed:
-    """The result of asking the provider or the database."""
-
-    result: CheckResult
-    ahead: timedelta | None = None
-    """How far our clock is ahead of theirs; None when that is not known."""
+_Timed = tuple[CheckResult, timedelta | None]
+"""The result of asking the provider or the database, and how far our clock is ahead of theirs; None: not known."""
 
 
 async def examine(configuration: Callable[[], Configuration], clock: Clock, *, url: str | None) -> list[CheckResult]:
@@ -78,15 +72,15 @@ async def examine(configuration: Callable[[], Configuration], clock: Clock, *, u
         step = "correct what is named here, in the environment or in .env; `corral config` lists all settings"
         return [_failed("settings", error.message, step)]
     address = url or f"http://{_host(settings)}:{settings.http.port}"
-    provider, database, service = await asyncio.gather(
+    (provider, ahead_of_provider), (database, ahead_of_database), service = await asyncio.gather(
         _provider(settings, clock), _database(settings, clock), _service(settings, address)
     )
     return [
         _ok("settings", "every one is accepted"),
         _data_directory(settings.store.data_dir.absolute()),
-        database.result,
-        provider.result,
-        _clock(provider=provider.ahead, database=database.ahead),
+        database,
+        provider,
+        _clock(provider=ahead_of_provider, database=ahead_of_database),
         service,
     ]
 
@@ -128,19 +122,19 @@ async def _database(settings: Settings, clock: Clock) -> _Timed:
         try:
             find_binaries()
         except StoreError as error:
-            return _Timed(result=_failed(name, "there is no PostgreSQL to run", error.message))
+            return _failed(name, "there is no PostgreSQL to run", error.message), None
         if running is None:
-            return _Timed(result=_ok(name, f"{what} is not running; `corral serve` starts it"))
+            return _ok(name, f"{what} is not running; `corral serve` starts it"), None
         target = running
     try:
         if url is not None:
             await check_server(target)
         seen = await report(target)
     except (StoreError, SettingsError) as error:
-        return _Timed(result=_failed(name, error.message, step))
+        return _failed(name, error.message, step), None
     except Exception as error:  # noqa: BLE001  # any refusal of the driver is a failed check
-        return _Timed(result=_failed(name, f"{what} refuses: {type(error).__name__}", step))
-    return _Timed(result=_schema(seen, f"{what}, version {seen.server_version}"), ahead=clock.now() - seen.at)
+        return _failed(name, f"{what} refuses: {type(error).__name__}", step), None
+    return _schema(seen, f"{what}, version {seen.server_version}"), clock.now() - seen.at
 
 
 def _schema(seen: SchemaReport, found: str) -> CheckResult:
@@ -157,16 +151,16 @@ async def _provider(settings: Settings, clock: Clock) -> _Timed:
     if key is None:
         address = SimulatedProvider(settings.store.data_dir, clock).running()
         if address is None:
-            return _Timed(result=_ok(name, "the simulator; not running, `corral serve` starts it"), ahead=None)
+            return _ok(name, "the simulator; not running, `corral serve` starts it"), None
         return await _ask(address, SecretStr(API_KEY), "the simulator: nothing is real, nothing is billed", clock)
     return await _ask(settings.provider.base_url, key, f"the real one, at {settings.provider.base_url}", clock)
 
 
 async def _ask(base_url: str, key: SecretStr, what: str, clock: Clock) -> _Timed:
     name = "provider"
-    async with AsyncExitStack() as stack:
-        exchange = HttpExchange(base_url=base_url, api_key=key, timeout_seconds=ASK_WITHIN_SECONDS, clock=clock)
-        await stack.enter_async_context(exchange)
+    async with HttpExchange(
+        base_url=base_url, api_key=key, timeout_seconds=ASK_WITHIN_SECONDS, clock=clock
+    ) as exchange:
         began = clock.monotonic()
         try:
             clusters = await NovitaCloud(exchange).clusters()
@@ -174,10 +168,10 @@ async def _ask(base_url: str, key: SecretStr, what: str, clock: Clock) -> _Timed
             refused = error.code == "AUTHENTICATION_FAILED"
             step = "set a valid NOVITA_API_KEY" if refused else f"check that {base_url} can be reached from here"
             found = "refused the key" if refused else error.message
-            return _Timed(result=_failed(name, f"{what}: {found}", step), ahead=_ahead(exchange, clock.now()))
+            return _failed(name, f"{what}: {found}", step), _ahead(exchange, clock.now())
         seconds = clock.monotonic() - began
         found = f"{what}; it took the key and listed {len(clusters)} clusters in {seconds * 1000:.0f} ms"
-        return _Timed(result=_ok(name, found), ahead=_ahead(exchange, clock.now()))
+        return _ok(name, found), _ahead(exchange, clock.now())
 
 
 def _ahead(exchange: HttpExchange, now: datetime) -> timedelta | None:

@@ -10,19 +10,20 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
 
-from corral.api.http.request_readers import order_defaults
 from corral.app.database_setup import migrate_database, opened_database
-from corral.app.engine import build_engine
-from corral.app.jobs import import_queue
 from corral.app.runtime import open_runtime
 from corral.base.clock import SystemClock
 from corral.base.metrics import Metrics
 from corral.base.settings import Settings
 from corral.domain.errors import GoalRefusedError
+from corral.engine.engine import build_engine
+from corral.engine.events.publisher import SEND_WEBHOOK
 from corral.engine.recovery import archive
 from corral.engine.recovery.archive import ArchiveImport, Header, OnProgress
 from corral.engine.recovery.rebuild import Rebuilder, RebuildPlan
 from corral.jobs import pgqueuer_adapter
+from corral.jobs.queue import JobQueue
+from corral.jobs.registry import JobRun, JobType, Registry
 from corral.store.server.cluster_location import locate
 from corral.store.server.migrate import migrate, migrations, report
 from corral.store.server.target import DatabaseTarget
@@ -55,7 +56,7 @@ async def restore(settings: Settings, lines: Iterable[bytes], on_progress: OnPro
             database.transaction() as connection,
         ):
             importing = ArchiveImport(
-                connection=connection, queue=import_queue(database), header=header, on_progress=on_progress
+                connection=connection, queue=_import_queue(database), header=header, on_progress=on_progress
             )
             await importing.run(lines, clock.now())
             await exclusive.check()
@@ -83,13 +84,13 @@ async def rebuild(settings: Settings, *, installation: str | None, dry_run: bool
         )
         engine = build_engine(runtime)
         rebuilding = Rebuilder(
-            cloud=engine.runtime.cloud,
+            cloud=runtime.cloud,
             catalog=engine.catalog,
             database=database,
             publish=engine.event_publisher.publish,
             clock=clock,
-            new_id=engine.runtime.new_id,
-            health=order_defaults(settings).health,
+            new_id=runtime.new_id,
+            health=runtime.create_defaults.health,
         )
         plan = await rebuilding.plan(installation)
         if not dry_run:
@@ -122,3 +123,14 @@ async def _connected(target: DatabaseTarget) -> AsyncGenerator[Database]:
 def _without_default_webhook(settings: Settings) -> Settings:
     """*settings* for a rebuild: the default receiver got the events of these machines when they were created."""
     return settings.model_copy(update={"webhooks": settings.webhooks.model_copy(update={"url": None})})
+
+
+def _import_queue(database: Database) -> JobQueue:
+    """A queue for an import, which has no engine: it adds sends, and the service runs them later."""
+
+    async def left_to_the_service(_run: JobRun) -> None:
+        raise RuntimeError("an import runs no jobs")
+
+    registry = Registry()
+    registry.add(JobType(name=SEND_WEBHOOK, handler=left_to_the_service))
+    return JobQueue(database, registry)

@@ -14,7 +14,7 @@ from corral.base.settings import Settings
 from corral.cloud.novita.account import opened_account
 from corral.cloud.simulated import opened_provider
 from corral.domain.lifecycle.policy import Policy
-from corral.engine.engine import Runtime
+from corral.engine.runtime import Runtime
 from corral.health.probe import Prober
 from corral.outbound.addresses import read_address
 from corral.outbound.policy import AddressPolicy

@@ -12,7 +12,7 @@ import errno
 import re
 import socket
 import ssl
-from types import MappingProxyType
+from collections.abc import Mapping
 
 import aiohttp
 from aiohttp.http_exceptions import HttpProcessingError
@@ -29,68 +29,54 @@ class AddressRefusedError(OSError):
         super().__init__(errno.EACCES, f"{what} {REFUSED}")
 
 
-NAMED_FAULTS = MappingProxyType[type[BaseException], Category](
-    {
-        AddressRefusedError: Category.ADDRESS_REFUSED,
-        aiohttp.ClientConnectorDNSError: Category.DNS_RESOLUTION_FAILED,
-        socket.gaierror: Category.DNS_RESOLUTION_FAILED,
-        aiohttp.ClientSSLError: Category.SSL_ERROR,
-        aiohttp.ServerFingerprintMismatch: Category.SSL_ERROR,
-        ssl.SSLError: Category.SSL_ERROR,
-        aiohttp.ServerTimeoutError: Category.TIMEOUT,
-        TimeoutError: Category.TIMEOUT,
-        aiohttp.ClientConnectionResetError: Category.CONNECTION_RESET,
-        aiohttp.ServerDisconnectedError: Category.CONNECTION_RESET,
-        aiohttp.ServerConnectionError: Category.CONNECTION_RESET,
-        aiohttp.ClientConnectionError: Category.CONNECTION_RESET,  # "connection closed", without an error of the system
-        aiohttp.UploadAbortedError: Category.CONNECTION_RESET,
-        asyncio.IncompleteReadError: Category.CONNECTION_RESET,
-        aiohttp.ClientPayloadError: Category.INVALID_RESPONSE,
-        aiohttp.ClientResponseError: Category.INVALID_RESPONSE,
-        aiohttp.RedirectClientError: Category.INVALID_RESPONSE,
-        HttpProcessingError: Category.INVALID_RESPONSE,
+_EXCEPTIONS: Mapping[Category, tuple[type[BaseException], ...]] = {
+    Category.ADDRESS_REFUSED: (AddressRefusedError,),
+    Category.DNS_RESOLUTION_FAILED: (aiohttp.ClientConnectorDNSError, socket.gaierror),
+    Category.SSL_ERROR: (aiohttp.ClientSSLError, aiohttp.ServerFingerprintMismatch, ssl.SSLError),
+    Category.TIMEOUT: (aiohttp.ServerTimeoutError, TimeoutError),
+    Category.CONNECTION_RESET: (
+        aiohttp.ClientConnectionResetError,
+        aiohttp.ServerDisconnectedError,
+        aiohttp.ServerConnectionError,
+        aiohttp.ClientConnectionError,  # "connection closed", without an error of the system
+        aiohttp.UploadAbortedError,
+        asyncio.IncompleteReadError,
+    ),
+    Category.INVALID_RESPONSE: (
+        *(aiohttp.ClientPayloadError, aiohttp.ClientResponseError, aiohttp.RedirectClientError, HttpProcessingError),
         # Not a valid address, as in a redirect.
-        aiohttp.InvalidURL: Category.INVALID_RESPONSE,
-        aiohttp.NonHttpUrlClientError: Category.INVALID_RESPONSE,
-        UnicodeError: Category.INVALID_RESPONSE,
-        ValueError: Category.INVALID_RESPONSE,
-    }
-)
+        *(aiohttp.InvalidURL, aiohttp.NonHttpUrlClientError, UnicodeError, ValueError),
+    ),
+}
+NAMED_FAULTS = {kind: category for category, kinds in _EXCEPTIONS.items() for kind in kinds}
 """Exceptions that the class alone identifies; the nearest class in the inheritance order counts."""
 
 SYSTEM_FAULTS = (aiohttp.ClientOSError, OSError)
 """Exceptions that the error number identifies."""
 
-_BY_NUMBER = MappingProxyType(
-    {
-        errno.ECONNREFUSED: Category.CONNECTION_REFUSED,
-        errno.ECONNRESET: Category.CONNECTION_RESET,
-        errno.ECONNABORTED: Category.CONNECTION_RESET,
-        errno.EPIPE: Category.CONNECTION_RESET,
-        errno.ETIMEDOUT: Category.TIMEOUT,
-        errno.ENETUNREACH: Category.NETWORK_UNREACHABLE,
-        errno.EHOSTUNREACH: Category.NETWORK_UNREACHABLE,
-        errno.ENETDOWN: Category.NETWORK_UNREACHABLE,
-        errno.EHOSTDOWN: Category.NETWORK_UNREACHABLE,
-        errno.EADDRNOTAVAIL: Category.NETWORK_UNREACHABLE,
-    }
-)
+_NUMBERS = {
+    Category.CONNECTION_REFUSED: (errno.ECONNREFUSED,),
+    Category.CONNECTION_RESET: (errno.ECONNRESET, errno.ECONNABORTED, errno.EPIPE),
+    Category.TIMEOUT: (errno.ETIMEDOUT,),
+    Category.NETWORK_UNREACHABLE: (
+        *(errno.ENETUNREACH, errno.EHOSTUNREACH, errno.ENETDOWN, errno.EHOSTDOWN, errno.EADDRNOTAVAIL),
+    ),
+}
+_BY_NUMBER = {number: category for category, numbers in _NUMBERS.items() for number in numbers}
 
 EXCHANGE_ERRORS = (aiohttp.ClientError, HttpProcessingError, OSError, EOFError, ValueError)
 """Everything a connection or an HTTP exchange may raise (a time-out is an OSError)."""
 
-_MESSAGES = MappingProxyType(
-    {
-        Category.TIMEOUT: "did not answer in time",
-        Category.CONNECTION_REFUSED: "refused the connection",
-        Category.CONNECTION_RESET: "closed the connection before it answered",
-        Category.DNS_RESOLUTION_FAILED: "its host name cannot be resolved",
-        Category.NETWORK_UNREACHABLE: "cannot be reached",
-        Category.SSL_ERROR: "its TLS handshake or certificate is not valid",
-        Category.ADDRESS_REFUSED: f"its address {REFUSED}, and is not connected to",
-        Category.INVALID_RESPONSE: "answered something that is not valid HTTP, or its address is not valid",
-    }
-)
+_MESSAGES = {
+    Category.TIMEOUT: "did not answer in time",
+    Category.CONNECTION_REFUSED: "refused the connection",
+    Category.CONNECTION_RESET: "closed the connection before it answered",
+    Category.DNS_RESOLUTION_FAILED: "its host name cannot be resolved",
+    Category.NETWORK_UNREACHABLE: "cannot be reached",
+    Category.SSL_ERROR: "its TLS handshake or certificate is not valid",
+    Category.ADDRESS_REFUSED: f"its address {REFUSED}, and is not connected to",
+    Category.INVALID_RESPONSE: "answered something that is not valid HTTP, or its address is not valid",
+}
 
 
 def fault_category(error: BaseException) -> Category:

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from hashlib import sha256
 from http import HTTPStatus
 from importlib.resources import files
+from importlib.resources.abc import Traversable
+from pathlib import PurePath
 from typing import Any
 
 from litestar import Request, Response, get
@@ -18,26 +20,7 @@ POLICY = (
     "base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 )
 
-SCRIPTS = (
-    "actions",
-    "api",
-    "app",
-    "auth",
-    "charts",
-    "create_form",
-    "dom",
-    "fleet",
-    "format",
-    "rows",
-    "stream",
-    "tiles",
-)
-_TYPES = {
-    "page.html": "text/html",
-    "style.css": "text/css",
-    "icon.svg": "image/svg+xml",
-    **{f"{name}.js": "text/javascript" for name in SCRIPTS},
-}
+_TYPES = {".html": "text/html", ".css": "text/css", ".svg": "image/svg+xml", ".js": "text/javascript"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +34,9 @@ class _File:
 
 def handlers() -> list[HTTPRouteHandler]:
     """The routes of the page."""
-    held = {name: _read(name, media_type) for name, media_type in _TYPES.items()}
+    held = {
+        path.name: _read(path) for path in files("corral.dashboard").iterdir() if PurePath(path.name).suffix in _TYPES
+    }
 
     @get("/", include_in_schema=False)
     async def page(request: Request[Any, Any, Any]) -> Response[bytes]:
@@ -68,9 +53,9 @@ def handlers() -> list[HTTPRouteHandler]:
     return [page, part]
 
 
-def _read(name: str, media_type: str) -> _File:
-    body = files("corral.dashboard").joinpath(name).read_bytes()
-    return _File(body=body, media_type=media_type, tag=f'"{sha256(body).hexdigest()[:32]}"')
+def _read(path: Traversable) -> _File:
+    body = path.read_bytes()
+    return _File(body=body, media_type=_TYPES[PurePath(path.name).suffix], tag=f'"{sha256(body).hexdigest()[:32]}"')
 
 
 def _served(file: _File, request: Request[Any, Any, Any]) -> Response[bytes]:
@@ -81,9 +66,5 @@ def _served(file: _File, request: Request[Any, Any, Any]) -> Response[bytes]:
         b"" if unchanged else file.body,
         status_code=HTTPStatus.NOT_MODIFIED if unchanged else HTTPStatus.OK,
         media_type=file.media_type,
-        headers={
-            "cache-control": "no-cache",
-            "etag": file.tag,
-            "content-security-policy": POLICY,
-        },
+        headers={"cache-control": "no-cache", "etag": file.tag, "content-security-policy": POLICY},
     )

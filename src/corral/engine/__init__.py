@@ -1,7 +1,7 @@
 """
-What we do about it: the parts put in order.
+What Corral does: the only layer that calls the provider, the store and the jobs together.
 
-Called by the API and by jobs; calls the cloud, the store, the caches and the queue.
+Called by the API and by jobs. Calls the cloud, the store, the caches, the queue and the domain's decisions.
 Rule: effects are ordered here and nowhere else, and the intent is recorded before the effect.
-Start at `catalog.py` for what can be had and where.
+Start with `engine.py`, which connects the parts; `commands/` records requests, `reconcile/` carries them out.
 """

@@ -1,74 +1,51 @@
-"""The engine of one process as the routes, the jobs and the tests see it; `app/engine.py` builds it."""
+"""
+The engine of one process: its parts, and how they are connected.
+
+The service, an offline command and a test all get theirs from `build_engine`.
+"""
 
 from __future__ import annotations
 
-import random
-from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import timedelta
 
-from corral.base.clock import Clock
-from corral.base.metrics import Metrics
-from corral.base.settings import Settings
-from corral.cloud.guarded import Reachability
-from corral.cloud.port import Cloud
-from corral.cloud.simulated import SimulatedProvider
-from corral.domain.lifecycle.policy import Policy
+from corral.cache.registry import CacheRegistry
+from corral.domain.observation.adoption import Adoption
+from corral.engine.auth import audit_log
 from corral.engine.auth.api_keys import ApiKeys
 from corral.engine.auth.audit_log import AuditLog
-from corral.engine.commands.adopt import AdoptInstance
+from corral.engine.commands.adopt import AdoptInstance, ProviderNameLookup
 from corral.engine.commands.change import ChangeInstance
 from corral.engine.commands.create import CreateInstance
 from corral.engine.events.log import EventLog
 from corral.engine.events.publisher import EventPublisher
 from corral.engine.events.webhook_sender import WebhookSender
-from corral.engine.ids import random_id
+from corral.engine.maintenance import delivery_retention
 from corral.engine.maintenance.orphans import OrphanSweep
 from corral.engine.maintenance.stuck import StuckSweep
+from corral.engine.observe.observations import Observations
 from corral.engine.observe.observer import Observer
+from corral.engine.observe.recent_lookups import RecentLookups
 from corral.engine.queries.cache_invalidation import CacheInvalidation
 from corral.engine.queries.catalog import Catalog
+from corral.engine.queries.estimates import Estimates
 from corral.engine.queries.fleet import Fleet
 from corral.engine.queries.instances import InstanceDescriber, InstanceQueries
 from corral.engine.queries.merged_listing import MergedListing
 from corral.engine.reconcile.create_gate import CreateGate
 from corral.engine.reconcile.reconciler import Reconciler
-from corral.health.probe import Prober
+from corral.engine.reconcile.recorder import Recorder
+from corral.engine.reconcile.steps.create import CreateStep
+from corral.engine.reconcile.steps.dispatch import Steps
+from corral.engine.reconcile.steps.start import StartStep
+from corral.engine.reconcile.uncreated import UncreatedInstances
+from corral.engine.runtime import Runtime
+from corral.jobs import retention
 from corral.jobs.queue import JobQueue
-from corral.jobs.registry import Registry
-from corral.store.server.target import DatabaseTarget
-from corral.store.session.database import Database
-from corral.webhooks.deliver import Sender
-from corral.webhooks.guard import AddressGuard
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Runtime:
-    """What an engine runs on. The service, a command and a test differ in these parts and in nothing else."""
-
-    settings: Settings
-    policy: Policy
-    clock: Clock
-    metrics: Metrics
-    target: DatabaseTarget
-    database: Database
-    installation: str
-    cloud: Cloud
-    reachability: Callable[[], Reachability]
-    prober: Prober
-    sender: Sender
-    guard: AddressGuard
-    """Which addresses webhooks may be sent to."""
-    last_listing_at: Callable[[], datetime | None]
-    """Returns when the provider was last listed, by any process."""
-    application_name: str = "corral"
-    """The name of this process's database sessions."""
-    place: str = ""
-    """Where the files of an embedded database are; see `CreateGate`."""
-    simulated: SimulatedProvider | None = None
-    """The simulator that this process started, if there is no provider key."""
-    jitter: Callable[[], float] = random.random
-    new_id: Callable[[], str] = random_id
+from corral.jobs.registry import JobType, Registry
+from corral.store.session.leadership import Leadership
+from corral.store.tables.offers import FailedOffers
+from corral.views.instance import InstanceView
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,3 +75,193 @@ class Engine:
     webhook_sender: WebhookSender
     orphan_sweep: OrphanSweep
     stuck_sweep: StuckSweep
+
+
+def build_engine(runtime: Runtime) -> Engine:
+    """Return an engine on *runtime*; it starts nothing and reads nothing."""
+    settings, clock, database, metrics = runtime.settings, runtime.clock, runtime.database, runtime.metrics
+    cloud, policy, installation = runtime.cloud, runtime.policy, runtime.installation
+    registry, cache_registry = Registry(), CacheRegistry(settings.caches, clock)
+    queue = JobQueue(database, registry)
+    event_publisher = EventPublisher(queue, default_webhook_url=settings.webhooks.url, metrics=metrics)
+    event_log = EventLog(database, ready_word=settings.instances.ready_status)
+    describer = InstanceDescriber(
+        view=InstanceView(
+            ready_word=settings.instances.ready_status,
+            policy=policy,
+            poll_interval=timedelta(seconds=settings.instances.poll_interval_seconds),
+        ),
+        clock=clock,
+        estimates=Estimates(database, clock),
+        last_listing_at=runtime.last_listing_at,
+    )
+    catalog = Catalog(
+        cloud,
+        cache_registry,
+        FailedOffers(database),
+        clock,
+        default_region=settings.instances.default_region,
+        regions=settings.instances.regions,
+    )
+    observations = Observations(
+        database=database,
+        queue=queue,
+        clock=clock,
+        policy=policy,
+        installation=installation,
+        publish=event_publisher.publish,
+    )
+    merged_listing = MergedListing(
+        cloud=cloud,
+        database=database,
+        caches=cache_registry,
+        sightings=observations,
+        clock=clock,
+        describer=describer,
+    )
+    adopt = AdoptInstance(
+        cloud=cloud,
+        catalog=catalog,
+        database=database,
+        queue=queue,
+        publish=event_publisher.publish,
+        caches=cache_registry,
+        clock=clock,
+        installation=installation,
+        new_id=runtime.new_id,
+    )
+    adoption = Adoption(health=runtime.create_defaults.health)
+    name_lookup = ProviderNameLookup(cloud=cloud, adopting=adopt, adoption=adoption)
+    calls_a_minute = settings.provider.rate_limit_per_minute
+    gate, recent_lookups = CreateGate(clock, policy, place=runtime.place), RecentLookups(clock)
+    recorder = Recorder(event_publisher=event_publisher)
+    create_step = CreateStep(
+        cloud=cloud,
+        database=database,
+        catalog=catalog,
+        gate=gate,
+        unmade=UncreatedInstances.of(cloud, observations),
+        recorder=recorder,
+        clock=clock,
+        installation=installation,
+        policy=policy,
+    )
+    steps = Steps(
+        cloud=cloud,
+        create_step=create_step,
+        start_step=StartStep(cloud=cloud, recorder=recorder, clock=clock, policy=policy),
+        prober=runtime.prober,
+        recorder=recorder,
+        clock=clock,
+        policy=policy,
+        jitter=runtime.jitter,
+        recent_lookups=recent_lookups,
+    )
+    engine = Engine(
+        runtime=runtime,
+        registry=registry,
+        queue=queue,
+        caches=CacheInvalidation(cache_registry, database),
+        event_publisher=event_publisher,
+        event_log=event_log,
+        keys=ApiKeys(database, cache_registry, clock),
+        audit=AuditLog(database, clock, metrics),
+        describer=describer,
+        catalog=catalog,
+        queries=InstanceQueries(database, cache_registry),
+        listing=merged_listing,
+        fleet=Fleet(
+            database,
+            queue,
+            calls_a_minute=None if calls_a_minute == "auto" else calls_a_minute,
+            reachability=runtime.reachability,
+            clock=clock,
+        ),
+        create=CreateInstance(
+            database=database,
+            catalog=catalog,
+            queue=queue,
+            event_publisher=event_publisher,
+            caches=cache_registry,
+            estimates=describer.estimates,
+            clock=clock,
+            new_id=runtime.new_id,
+        ),
+        change=ChangeInstance(
+            database=database,
+            queue=queue,
+            event_publisher=event_publisher,
+            caches=cache_registry,
+            estimates=describer.estimates,
+            clock=clock,
+            new_id=runtime.new_id,
+            start_within=timedelta(milliseconds=settings.instances.startup_max_wait_ms),
+            view=describer.view,
+            name_lookup=name_lookup if settings.instances.startup_name_lookup else None,
+        ),
+        adopt=adopt,
+        gate=gate,
+        reconciler=Reconciler(
+            database=database,
+            steps=steps,
+            recorder=recorder,
+            gate=gate,
+            clock=clock,
+            policy=policy,
+            metrics=metrics,
+        ),
+        observer=Observer(
+            cloud=cloud,
+            database=database,
+            queue=queue,
+            publish=event_publisher.publish,
+            leadership=Leadership(
+                runtime.target, clock, matter="corral observer", application_name=runtime.application_name
+            ),
+            clock=clock,
+            policy=policy,
+            installation=installation,
+            idle_interval=timedelta(seconds=settings.instances.poll_interval_seconds),
+            calls_per_minute=lambda: runtime.reachability().calls_per_minute,
+            on_listing=merged_listing.heard,
+            recent_lookups=recent_lookups,
+            metrics=metrics,
+        ),
+        webhook_sender=WebhookSender(
+            database=database,
+            queue=queue,
+            sender=runtime.sender,
+            describer=describer,
+            clock=clock,
+            metrics=metrics,
+            jitter=runtime.jitter,
+        ),
+        orphan_sweep=OrphanSweep(
+            cloud=cloud,
+            catalog=catalog,
+            database=database,
+            publish=event_publisher.publish,
+            clock=clock,
+            installation=installation,
+            rule=settings.instances.orphans,
+        ),
+        stuck_sweep=StuckSweep(database=database, clock=clock),
+    )
+    for job_type in job_types(engine):
+        registry.add(job_type)
+    return engine
+
+
+def job_types(engine: Engine) -> list[JobType]:
+    """Every job type, with its handler in *engine*."""
+    runtime = engine.runtime
+    return [
+        *engine.reconciler.job_types(runtime.settings.provider.max_retry_attempts),
+        engine.webhook_sender.job_type(),
+        engine.orphan_sweep.job_type(),
+        engine.stuck_sweep.job_type(),
+        delivery_retention.sweep(runtime.database, engine.queue, runtime.clock),
+        audit_log.sweep(runtime.database, runtime.clock),
+        retention.sweep(engine.queue),
+        retention.sweep_answers(runtime.database, runtime.clock),
+    ]

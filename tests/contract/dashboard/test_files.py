@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import AsyncGenerator
 from html.parser import HTMLParser
+from pathlib import Path
 
 import pytest
 from support.http.service import Service, error_of, serving
@@ -13,7 +14,7 @@ from corral.dashboard import files
 from corral.domain.next_steps import NEXT_STEPS
 from corral.store.session.database import Database
 
-SCRIPTS = [f"/dashboard/{name}.js" for name in files.SCRIPTS]
+SCRIPTS = [f"/dashboard/{path.name}" for path in sorted(Path(files.__file__).parent.glob("*.js"))]
 PARTS = ["/", *SCRIPTS, "/dashboard/style.css", "/dashboard/icon.svg"]
 FAILURES = {
     "NOVITA_API_ERROR",

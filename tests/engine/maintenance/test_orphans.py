@@ -10,7 +10,6 @@ from support.engines.audit_lines import LINE
 from support.engines.runtime import settings_of
 from support.engines.stepped_engine import SteppedEngine
 
-from corral.app.engine import build_engine
 from corral.domain.errors import GoalRefusedError
 from corral.domain.instance import InstanceId
 from corral.domain.lifecycle.phases import Phase
@@ -18,6 +17,7 @@ from corral.domain.observation.adoption import Adoption
 from corral.domain.observation.orphans import GRACE, Orphan
 from corral.domain.observation.provider_names import ProviderName, provider_name
 from corral.engine.commands.adopt import AdoptInstance
+from corral.engine.engine import build_engine
 from corral.engine.maintenance.orphans import OrphanRule, OrphanSweep
 from corral.jobs.registry import JobId, JobRun
 from corral.store.tables import orphans

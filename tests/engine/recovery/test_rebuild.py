@@ -12,7 +12,6 @@ from support.database.archives import another
 from support.engines.engine_steps import REQUEST
 from support.engines.stepped_engine import SteppedEngine, stepped_engine
 
-from corral.app.engine import build_engine
 from corral.cloud.novita.client import NovitaCloud
 from corral.cloud.novita.http import HttpExchange
 from corral.cloud.port import Listing
@@ -22,6 +21,7 @@ from corral.domain.instance import InstanceId
 from corral.domain.lifecycle.phases import Phase
 from corral.domain.observation.rebuild import RebuildOutcome
 from corral.domain.operation import OperationKind
+from corral.engine.engine import build_engine
 from corral.engine.ids import random_id
 from corral.engine.recovery.rebuild import Rebuilder, RebuildPlan
 from corral.store.server.target import DatabaseTarget

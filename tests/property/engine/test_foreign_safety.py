@@ -24,12 +24,12 @@ from support.engines.audit_lines import LINE
 from support.engines.fault_engine import FaultEngine, FaultEnvironment
 from support.engines.runtime import settings_of
 
-from corral.app.engine import build_engine
 from corral.cloud.exchange import Call
 from corral.cloud.novita import values, wire
 from corral.domain.errors import CallerError
 from corral.domain.observation.adoption import Adoption
 from corral.domain.observation.provider_names import parse_provider_name
+from corral.engine.engine import build_engine
 from corral.jobs.registry import JobId, JobRun
 from corral.store.server.target import DatabaseTarget
 from novitasim.testing import PLAIN

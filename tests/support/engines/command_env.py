@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from corral.app.engine import build_engine
 from corral.base.clock import Clock
 from corral.cloud.port import Cloud
 from corral.domain.idempotency import KeyRow
@@ -15,6 +14,7 @@ from corral.domain.operation import OperationKind
 from corral.engine.commands.change import AcceptedCommand
 from corral.engine.commands.context import CommandContext
 from corral.engine.commands.create import CreateInstance
+from corral.engine.engine import build_engine
 from corral.store.session.database import Database
 from support.clock.clocks import SteppedClock
 from support.engines.audit_lines import CONTEXT

@@ -14,7 +14,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
-from corral.app.engine import build_engine
 from corral.base.metrics import Metrics
 from corral.base.settings import Settings
 from corral.cloud.novita.client import NovitaCloud
@@ -28,6 +27,7 @@ from corral.domain.lifecycle.policy import Policy
 from corral.domain.observation.sighting import Endpoint
 from corral.domain.operation import OperationKind
 from corral.domain.timing import delay
+from corral.engine.engine import build_engine
 from corral.health.probe import Prober
 from corral.jobs.execution import FIRST_RETRY_SECONDS, LAST_RETRY_SECONDS, OUTAGE_PAUSE_SECONDS
 from corral.jobs.registry import JobId, JobPool, JobRun, RequeueError

@@ -14,7 +14,7 @@ from corral.cloud.breaker import BreakerState
 from corral.cloud.guarded import Reachability
 from corral.cloud.port import Cloud
 from corral.domain.lifecycle.policy import Policy
-from corral.engine.engine import Runtime
+from corral.engine.runtime import Runtime
 from corral.health.probe import Prober
 from corral.outbound.policy import AddressPolicy
 from corral.store.installation import installation_id

@@ -15,7 +15,6 @@ from typing import Any
 
 from pydantic import SecretStr
 
-from corral.app.engine import build_engine
 from corral.base.metrics import Metrics
 from corral.cloud.novita.client import NovitaCloud
 from corral.cloud.novita.http import HttpExchange
@@ -27,7 +26,7 @@ from corral.domain.lifecycle.phases import Phase
 from corral.domain.lifecycle.policy import Policy
 from corral.domain.operation import OperationKind
 from corral.engine.commands.change import AcceptedCommand, ChangeInstance
-from corral.engine.engine import Engine
+from corral.engine.engine import Engine, build_engine
 from corral.engine.events.publisher import EventPublisher
 from corral.engine.observe.observer import Observer
 from corral.jobs.queue import JobQueue

@@ -18,13 +18,12 @@ from corral.api.app import AppDependencies, build, build_around
 from corral.api.http.limits import Limits
 from corral.api.http.process_health import ProcessHealth
 from corral.api.http.server import HttpServer, listen
-from corral.app.engine import build_engine
 from corral.app.http_app import app_dependencies
 from corral.base.clock import Clock, SystemClock
 from corral.cloud.novita.client import NovitaCloud
 from corral.cloud.novita.http import HttpExchange
 from corral.cloud.port import Cloud
-from corral.engine.engine import Engine
+from corral.engine.engine import Engine, build_engine
 from corral.store.session.database import Database
 from support.engines.runtime import idle_runtime
 

@@ -8,12 +8,12 @@ from datetime import timedelta
 
 from pydantic import SecretStr
 
-from corral.app.engine import build_engine
 from corral.base.clock import SystemClock
 from corral.cloud.novita.client import NovitaCloud
 from corral.cloud.novita.http import HttpExchange
 from corral.domain.errors import CorralError
 from corral.domain.lifecycle.policy import Policy
+from corral.engine.engine import build_engine
 from corral.jobs.registry import JobId, JobRun, RequeueError
 from corral.store.server.cluster_files import SUPERUSER
 from corral.store.server.target import DatabaseTarget

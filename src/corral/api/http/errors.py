@@ -21,45 +21,37 @@ from corral.domain import errors
 from corral.domain.next_steps import next_step
 from corral.domain.timing import iso
 
-STATUS_BY_CLASS: Final[Mapping[type[errors.CorralError], HTTPStatus]] = {
-    errors.CallerError: HTTPStatus.BAD_REQUEST,
-    errors.SpecInvalidError: HTTPStatus.BAD_REQUEST,
-    errors.MalformedError: HTTPStatus.BAD_REQUEST,
-    errors.NotFoundError: HTTPStatus.NOT_FOUND,
-    errors.GoalRefusedError: HTTPStatus.CONFLICT,
-    errors.UnauthorisedError: HTTPStatus.UNAUTHORIZED,
-    errors.ForbiddenError: HTTPStatus.FORBIDDEN,
-    errors.RateLimitError: HTTPStatus.TOO_MANY_REQUESTS,
-    errors.CloudError: HTTPStatus.BAD_GATEWAY,
-    errors.CloudTransientError: HTTPStatus.BAD_GATEWAY,
-    errors.CircuitOpenError: HTTPStatus.SERVICE_UNAVAILABLE,
-    errors.CloudRefusedError: HTTPStatus.BAD_GATEWAY,
-    errors.CloudShortageError: HTTPStatus.SERVICE_UNAVAILABLE,
-    errors.CloudUnknownError: HTTPStatus.GATEWAY_TIMEOUT,
-    errors.StoreError: HTTPStatus.SERVICE_UNAVAILABLE,
-    errors.StoreUnavailableError: HTTPStatus.SERVICE_UNAVAILABLE,
-    errors.StoreNewerError: HTTPStatus.SERVICE_UNAVAILABLE,
-    errors.StaleError: HTTPStatus.CONFLICT,
-    errors.IllegalTransitionError: HTTPStatus.INTERNAL_SERVER_ERROR,
-    errors.ShuttingDownError: HTTPStatus.SERVICE_UNAVAILABLE,
-    errors.OverloadedError: HTTPStatus.SERVICE_UNAVAILABLE,
-    errors.SettingsError: HTTPStatus.INTERNAL_SERVER_ERROR,
+_CLASSES: Final[Mapping[HTTPStatus, tuple[type[errors.CorralError], ...]]] = {
+    HTTPStatus.BAD_REQUEST: (errors.CallerError, errors.SpecInvalidError, errors.MalformedError),
+    HTTPStatus.UNAUTHORIZED: (errors.UnauthorisedError,),
+    HTTPStatus.FORBIDDEN: (errors.ForbiddenError,),
+    HTTPStatus.NOT_FOUND: (errors.NotFoundError,),
+    HTTPStatus.CONFLICT: (errors.GoalRefusedError, errors.StaleError),
+    HTTPStatus.TOO_MANY_REQUESTS: (errors.RateLimitError,),
+    HTTPStatus.INTERNAL_SERVER_ERROR: (errors.IllegalTransitionError, errors.SettingsError),
+    HTTPStatus.BAD_GATEWAY: (errors.CloudError, errors.CloudTransientError, errors.CloudRefusedError),
+    HTTPStatus.SERVICE_UNAVAILABLE: (
+        *(errors.CircuitOpenError, errors.CloudShortageError, errors.ShuttingDownError, errors.OverloadedError),
+        *(errors.StoreError, errors.StoreUnavailableError, errors.StoreNewerError),
+    ),
+    HTTPStatus.GATEWAY_TIMEOUT: (errors.CloudUnknownError,),
 }
+STATUS_BY_CLASS: Final = {kind: status for status, kinds in _CLASSES.items() for kind in kinds}
 """The status of each kind of error; a test fails on a class without a row."""
 
 STATUS_BY_CODE: Final[Mapping[str, HTTPStatus]] = {
-    "BODY_TOO_LARGE": HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
-    "UNSUPPORTED_MEDIA_TYPE": HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
-    "METHOD_NOT_ALLOWED": HTTPStatus.METHOD_NOT_ALLOWED,
     "INVALID_REQUEST": HTTPStatus.BAD_REQUEST,
-    "NOVITA_API_TIMEOUT": HTTPStatus.GATEWAY_TIMEOUT,
+    "INSTANCE_NOT_STARTABLE": HTTPStatus.BAD_REQUEST,
+    "INSTANCE_NOT_STOPPABLE": HTTPStatus.BAD_REQUEST,
     "PRODUCT_NOT_FOUND": HTTPStatus.NOT_FOUND,
     "TEMPLATE_NOT_FOUND": HTTPStatus.NOT_FOUND,
     "INSTANCE_NOT_FOUND": HTTPStatus.NOT_FOUND,
     "REGISTRY_AUTH_NOT_FOUND": HTTPStatus.NOT_FOUND,
+    "METHOD_NOT_ALLOWED": HTTPStatus.METHOD_NOT_ALLOWED,
     "REQUEST_TIMEOUT": HTTPStatus.REQUEST_TIMEOUT,
-    "INSTANCE_NOT_STARTABLE": HTTPStatus.BAD_REQUEST,
-    "INSTANCE_NOT_STOPPABLE": HTTPStatus.BAD_REQUEST,
+    "BODY_TOO_LARGE": HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+    "UNSUPPORTED_MEDIA_TYPE": HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
+    "NOVITA_API_TIMEOUT": HTTPStatus.GATEWAY_TIMEOUT,
 }
 """Statuses of codes that differ from the one of their class."""
 

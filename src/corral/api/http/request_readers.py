@@ -6,9 +6,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from corral.base.settings import Settings
 from corral.domain.errors import MalformedError, SpecInvalidError
-from corral.domain.health.checks import HealthCheckSpec
 from corral.domain.instance import CreateRequest
 from corral.domain.lifecycle.commands import CommandOptions
 from corral.domain.observation.adoption import Adoption
@@ -54,18 +52,6 @@ class RequestReader:
             return found
         problems: Problems = found if isinstance(found, tuple) else ()
         raise SpecInvalidError([*beside, *problems, *([] if problem is None else [problem])])
-
-
-def order_defaults(settings: Settings) -> CreateDefaults:
-    """The settings that apply where a request leaves a field out."""
-    chosen, checks = settings.instances, settings.health_checks
-    health = HealthCheckSpec(
-        timeout_ms=checks.timeout_ms,
-        retry_attempts=checks.retry_attempts,
-        retry_delay_ms=checks.retry_delay_ms,
-        max_wait_ms=checks.max_wait_ms,
-    )
-    return CreateDefaults(region=chosen.default_region, regions=chosen.regions, health=health)
 
 
 def decoded(body: bytes) -> Any:

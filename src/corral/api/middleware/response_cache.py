@@ -48,7 +48,7 @@ class ResponseCache:
     """Responses of the last second, by path and query."""
 
     def __init__(self, clock: Clock) -> None:
-        self._responses: Cache[CachedResponse] = Cache(
+        self.kept: Cache[CachedResponse] = Cache(
             ttl_seconds=KEPT_SECONDS,
             most_entries=MOST_RESPONSES,
             size_limit=SizeLimit(most=MOST_BYTES, size_of=lambda response: len(response.body)),
@@ -66,15 +66,7 @@ class ResponseCache:
     def forget(self) -> None:
         """Drop everything, because something changed."""
         self.changes += 1
-        self._responses.clear()
-
-    def get(self, address: str) -> CachedResponse | None:
-        """The response sent for *address* within the last second."""
-        return self._responses.peek(address)
-
-    def keep(self, address: str, response: CachedResponse) -> None:
-        """Keep *response*; the oldest go when there are too many."""
-        self._responses.put(address, response)
+        self.kept.clear()
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,72 +80,55 @@ class ResponseCacheMiddleware:
         """Send a kept response, or let the application respond and keep that."""
         request = cast("Any", scope)
         if request["method"] not in {"GET", "HEAD"}:
-            await self.app(scope, receive, _DroppingSend(self.responses, send))
+            await self.app(scope, receive, self._dropping(send))
             return
-        if not self._is_kept(request):
+        if not _may_be_kept(request):
             await self.app(scope, receive, send)
             return
         address = f"{request['path']}?{request['query_string'].decode('latin-1')}"
-        kept = self.responses.get(address)
+        kept = self.responses.kept.peek(address)
         if kept is None:
-            recording = _RecordingSend(self.responses, request, send)
+            changes, messages = self.responses.changes, list[Any]()
+
+            async def recording(message: Message) -> None:
+                messages.append(message)
+                await send(message)
+
             await self.app(scope, receive, recording)
-            recording.keep(address)
+            response = _whole_response(request, messages)
+            if response is not None and changes == self.responses.changes:
+                self.responses.kept.put(address, response)
             return
         check(kept.needs, context_of(scope).identity)
         request["path_template"] = kept.route
         await send({"type": "http.response.start", "status": HTTPStatus.OK, "headers": kept.headers})
         await send({"type": "http.response.body", "body": kept.body, "more_body": False})
 
-    def _is_kept(self, request: Any) -> bool:
-        """Whether its response may be kept; one to a page of another origin has that page's CORS headers."""
-        return (
-            request["method"] == "GET"
-            and request["path"].startswith("/api/instances")
-            and not any(name == b"origin" for name, _ in request["headers"])
-        )
+    def _dropping(self, send: Send) -> Send:
+        """A `send` that drops every kept response before the response to a request that may have changed something."""
+
+        async def dropping(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                self.responses.forget()
+            await send(message)
+
+        return dropping
 
 
-class _DroppingSend:
-    """A `send` that drops every kept response before the response to a request that may have changed something."""
-
-    def __init__(self, responses: ResponseCache, send: Send) -> None:
-        self._responses, self._send = responses, send
-
-    async def __call__(self, message: Message) -> None:
-        if message["type"] == "http.response.start":
-            self._responses.forget()
-        await self._send(message)
+def _may_be_kept(request: Any) -> bool:
+    """Whether its response may be kept; one to a page of another origin has that page's CORS headers."""
+    return (
+        request["method"] == "GET"
+        and request["path"].startswith("/api/instances")
+        and not any(name == b"origin" for name, _ in request["headers"])
+    )
 
 
-class _RecordingSend:
-    """A `send` that records the response it passes on."""
-
-    def __init__(self, responses: ResponseCache, request: Any, send: Send) -> None:
-        self._responses, self._request, self._send = responses, request, send
-        self._changes = responses.changes
-        self._headers: tuple[tuple[bytes, bytes], ...] | None = None
-        self._body: bytes | None = None
-
-    async def __call__(self, message: Message) -> None:
-        event = cast("Any", message)
-        if event["type"] == "http.response.start":
-            self._headers = tuple(event["headers"]) if event["status"] == HTTPStatus.OK else None
-        elif event.get("more_body", False):
-            self._headers = None
-        else:
-            self._body = event["body"]
-        await self._send(message)
-
-    def keep(self, address: str) -> None:
-        """Keep the response if it is whole, of a route in `ROUTES`, and nothing changed meanwhile."""
-        route = self._request.get("path_template")
-        if (
-            self._headers is None
-            or self._body is None
-            or route not in ROUTES
-            or self._changes != self._responses.changes
-        ):
-            return
-        needs = self._request["route_handler"].opt
-        self._responses.keep(address, CachedResponse(route=route, needs=needs, headers=self._headers, body=self._body))
+def _whole_response(request: Any, messages: list[Any]) -> CachedResponse | None:
+    """The response of *messages*, if it came in one piece, with status 200, from a route in `ROUTES`."""
+    route = request.get("path_template")
+    if route not in ROUTES or len(messages) != 2 or messages[0]["status"] != HTTPStatus.OK:  # noqa: PLR2004
+        return None
+    start, rest = messages
+    needs = request["route_handler"].opt
+    return CachedResponse(route=route, needs=needs, headers=tuple(start["headers"]), body=rest["body"])

@@ -139,7 +139,7 @@ async def test_a_cached_response_is_not_shown_to_another_caller(database: Databa
     """A kept answer has the same door as the route."""
     async with desk_of(database, local_only=False) as env:
         needs = CachedResponse(route="/api/instances/{instance_id}", needs=VIEWER, headers=(), body=b"{}")
-        env.answers.keep(f"{PATH}?", needs)
+        env.answers.kept.put(f"{PATH}?", needs)
 
         error_of(await env.service.ask("GET", PATH), 401, "UNAUTHORIZED")
 
@@ -148,12 +148,12 @@ def test_memory_is_bounded() -> None:
     """Pages of a large fleet, asked for in every order, must not fill it."""
     answers = ResponseCache(SteppedClock())
     for number in range(5):
-        answers.keep(
+        answers.kept.put(
             f"{PATH}?{number}",
             CachedResponse(route="", needs=VIEWER, headers=(), body=b"x" * (MOST_BYTES // 2 - 1)),
         )
 
-    assert [answers.get(f"{PATH}?{number}") is not None for number in range(5)] == [False] * 3 + [True] * 2
+    assert [answers.kept.peek(f"{PATH}?{number}") is not None for number in range(5)] == [False] * 3 + [True] * 2
 
 
 def test_a_replaced_response_does_not_count_twice() -> None:
@@ -161,6 +161,6 @@ def test_a_replaced_response_does_not_count_twice() -> None:
     answers = ResponseCache(SteppedClock())
     half = CachedResponse(route="", needs=VIEWER, headers=(), body=b"x" * (MOST_BYTES // 2))
     for address in ("first", "second", "second", "second"):
-        answers.keep(address, half)
+        answers.kept.put(address, half)
 
-    assert [answers.get(address) for address in ("first", "second")] == [half, half]
+    assert [answers.kept.peek(address) for address in ("first", "second")] == [half, half]
