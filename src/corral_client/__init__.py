@@ -4,7 +4,6 @@ The SDK: what a Python program needs to use a running Corral. Imports nothing of
 `Client` and `AsyncClient` have the same surface; start there. `errors` draws the tree of what can go wrong.
 """
 
-from corral_client.catalog_models import ListedTemplate, Product, Template
 from corral_client.client import AsyncClient
 from corral_client.errors import (
     Ambiguous,
@@ -23,7 +22,7 @@ from corral_client.errors import (
 )
 from corral_client.instances import AsyncInstanceHandle
 from corral_client.models import Action, Created, Event, Instance, Operation, Plan, Progress
-from corral_client.service_models import Health, Job, JobStats, Processing
+from corral_client.resource_models import Health, Job, JobStats, ListedTemplate, Processing, Product, Template
 from corral_client.sync import Client
 from corral_client.sync_instances import InstanceHandle
 from corral_client.watching import Aim

@@ -8,8 +8,8 @@ from typing import Final, Self
 
 from corral_client.events import AsyncEvents
 from corral_client.instances import AsyncInstances
+from corral_client.resource_models import Health
 from corral_client.resources import AsyncJobs, AsyncOperations, AsyncProducts, AsyncTemplates
-from corral_client.service_models import Health
 from corral_client.transport import Transport
 
 DEFAULT_URL: Final = "http://127.0.0.1:3000"

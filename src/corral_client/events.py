@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from typing import Final
 
 import msgspec
 
 from corral_client.errors import UNREADABLE, CorralApiError, ServerError
 from corral_client.models import Event, EventPage
-from corral_client.sse import Decoder
 from corral_client.transport import Transport, delay
 
 PATIENCE_SECONDS: Final = 60.0
 """How long a stream or a wait retries without reaching the service: a restart takes seconds."""
 PAGE: Final = 500
+_MOST_DIGITS: Final = 9
+"""Of milliseconds: eleven days; a longer retry time is ignored."""
 
 
 class AsyncEvents:
@@ -80,7 +81,7 @@ class AsyncEvents:
                 async with self._transport.stream("/api/events/stream", query, headers) as pieces:
                     if on_open is not None:
                         on_open()
-                    decoder = Decoder()
+                    decoder = StreamDecoder()
                     async for piece in pieces:
                         failures, reached_at = 0, time.monotonic()
                         for message in decoder.feed(piece):
@@ -106,3 +107,52 @@ def read_event(data: str) -> Event:
     except UNREADABLE as problem:
         message = f"the stream sent something that is not from Corral: {problem}"
         raise ServerError(message, code="UNREADABLE_ANSWER") from problem
+
+
+class StreamMessage(msgspec.Struct, frozen=True, kw_only=True):
+    """One message of the stream; `retry_seconds` is how long the sender asks to wait before a reconnection."""
+
+    data: str
+    id: str | None = None
+    retry_seconds: float | None = None
+
+
+class StreamDecoder:
+    """Reads the server-sent events of one connection, from bytes that arrive in any pieces."""
+
+    def __init__(self) -> None:
+        self._rest = b""
+        self._data: list[str] = []
+        self._id: str | None = None
+        self._retry: float | None = None
+
+    def feed(self, chunk: bytes) -> Iterator[StreamMessage]:
+        """The messages that *chunk* completes; comments are dropped."""
+        *lines, self._rest = (self._rest + chunk).split(b"\n")
+        for line in lines:
+            message = self._take(line.removesuffix(b"\r").decode("utf-8", "replace"))
+            if message is not None:
+                yield message
+
+    def _take(self, line: str) -> StreamMessage | None:
+        if not line:
+            return self._end()
+        name, _, value = line.partition(":")
+        value = value.removeprefix(" ")
+        match name:
+            case "data":
+                self._data.append(value)
+            case "id":
+                self._id = value
+            case "retry" if value.isdecimal() and len(value) <= _MOST_DIGITS:
+                self._retry = int(value) / 1000
+            case _:
+                pass
+        return None
+
+    def _end(self) -> StreamMessage | None:
+        if not self._data and self._retry is None:
+            return None
+        message = StreamMessage(data="\n".join(self._data), id=self._id, retry_seconds=self._retry)
+        self._data, self._retry = [], None
+        return message

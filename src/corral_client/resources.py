@@ -5,10 +5,19 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from urllib.parse import quote
 
-from corral_client.catalog_models import ListedTemplate, Product, ProductList, Template, TemplateList
 from corral_client.models import Operation, Plan
 from corral_client.orders import BillingMode
-from corral_client.service_models import Job, JobPage, JobStats, Processing
+from corral_client.resource_models import (
+    Job,
+    JobPage,
+    JobStats,
+    ListedTemplate,
+    Processing,
+    Product,
+    ProductList,
+    Template,
+    TemplateList,
+)
 from corral_client.transport import Transport
 
 

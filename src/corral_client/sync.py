@@ -7,14 +7,13 @@ from collections.abc import Generator, Sequence
 from types import TracebackType
 from typing import Self
 
-from corral_client.catalog_models import ListedTemplate, Product, Template
 from corral_client.client import MAX_RETRIES, TIMEOUT_SECONDS, AsyncClient
 from corral_client.events import PATIENCE_SECONDS, AsyncEvents
 from corral_client.looping import LoopThread
 from corral_client.models import Event, Operation, Plan
 from corral_client.orders import BillingMode
+from corral_client.resource_models import Health, Job, JobStats, ListedTemplate, Processing, Product, Template
 from corral_client.resources import AsyncJobs, AsyncOperations, AsyncProducts, AsyncTemplates
-from corral_client.service_models import Health, Job, JobStats, Processing
 from corral_client.sync_instances import Instances
 
 

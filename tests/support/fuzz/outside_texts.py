@@ -18,8 +18,7 @@ from corral.domain.health.checks import BODY_LIMIT, answer_failure
 from corral.engine.recovery import archive
 from corral.health.probe import _unpacked
 from corral_client.errors import CorralApiError, ServerError, error_of
-from corral_client.events import read_event
-from corral_client.sse import Decoder, Message
+from corral_client.events import StreamDecoder, StreamMessage, read_event
 from support.fuzz.laws import SECRET_LENGTH, is_reported_well
 from support.fuzz.target import SEEDS, headed, status_in
 
@@ -80,8 +79,8 @@ def read_settings(data: bytes) -> None:
 
 def read_stream(data: bytes) -> None:
     """A stream of events: the same messages in whatever pieces it comes."""
-    whole = list(Decoder().feed(data))
-    decoder, pieces = Decoder(), list[Message]()
+    whole = list(StreamDecoder().feed(data))
+    decoder, pieces = StreamDecoder(), list[StreamMessage]()
     step = max(1, len(data) // 13)
     for at in range(0, len(data), step):
         pieces += decoder.feed(data[at : at + step])

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from corral_client.errors import ServerError, error_of
-from corral_client.events import read_event
-from corral_client.sse import Decoder
+from corral_client.events import StreamDecoder, read_event
 
 UNREADABLE = [b"", b"<html>", b'{"error":{"code":"\xff","message":""}}', b'{"error":' + b"[" * 3000]
 
@@ -33,7 +32,7 @@ def test_a_pause_of_absurd_length_is_not_taken_at_its_word(digits: int) -> None:
     """The stream continues."""
     stream = b"retry: 2000\ndata: a\n\nretry: " + b"9" * digits + b"\ndata: b\n\n"
 
-    assert [(m.data, m.retry_seconds) for m in Decoder().feed(stream)] == [("a", 2.0), ("b", None)]
+    assert [(m.data, m.retry_seconds) for m in StreamDecoder().feed(stream)] == [("a", 2.0), ("b", None)]
 
 
 @pytest.mark.parametrize("data", ["", "{}", "<html>", "[" * 3000])
