@@ -6,7 +6,6 @@ import contextlib
 import gc
 from collections.abc import Callable
 from contextlib import AsyncExitStack
-from datetime import timedelta
 
 from corral import __version__
 from corral.api.http.limits import Limits
@@ -109,14 +108,9 @@ async def serve(
             server=HttpServer(http_side.app, listener, clock=clock, limits=limits),
             workers=workers,
             monitor=DependencyMonitor(
-                database=database,
+                runtime=runtime,
                 embedded=embedded,
-                simulated=runtime.simulated,
-                reachability=engine.runtime.reachability,
                 service_health=service_health,
-                metrics=metrics,
-                clock=clock,
-                poll_interval=timedelta(seconds=settings.instances.poll_interval_seconds),
                 pause=pause,
                 dropped_log_lines=dropped_log_lines,
             ),

@@ -17,19 +17,16 @@ from corral.api.http.process_health import ProcessHealth
 from corral.api.http.server import HttpServer
 from corral.base.clock import Clock, SharedClock
 from corral.base.log import log
-from corral.base.metrics import Metrics
 from corral.base.supervision import BackgroundTask, supervise
-from corral.cloud.guarded import Reachability
-from corral.cloud.simulated import SimulatedProvider
 from corral.domain.errors import CloudTransientError, StoreUnavailableError
 from corral.domain.timing import is_observing, iso, observation_limit
+from corral.engine.runtime import Runtime
 from corral.jobs import pause
 from corral.jobs.pause import Pause
 from corral.jobs.worker import Worker
 from corral.store.installation import last_listing
 from corral.store.server.embedded import EmbeddedServer
 from corral.store.session import presence
-from corral.store.session.database import Database
 
 CHECK_SECONDS = 1.0
 """How often dependencies are checked; `/health` is at most this much behind."""
@@ -83,15 +80,9 @@ class Process:
 class DependencyMonitor:
     """Checks the dependencies of a process, restarts those it started, and reports their health."""
 
-    database: Database
+    runtime: Runtime
     embedded: EmbeddedServer | None
-    simulated: SimulatedProvider | None
-    reachability: Callable[[], Reachability]
     service_health: ProcessHealth
-    metrics: Metrics
-    clock: Clock
-    poll_interval: timedelta = timedelta(seconds=30)
-    """How often the provider is listed when nothing is in motion."""
     pause: Pause = field(default_factory=Pause)
     """Set to whether the processing of jobs is paused."""
     dropped_log_lines: Callable[[], int] = lambda: 0
@@ -99,12 +90,12 @@ class DependencyMonitor:
     async def run(self) -> None:
         """Check once a second, for ever."""
         while True:
-            await self.clock.sleep(CHECK_SECONDS)
+            await self.runtime.clock.sleep(CHECK_SECONDS)
             await self.check()
 
     async def check(self) -> None:
         """Restart what died, and report."""
-        self.metrics.log_lines_dropped.inc(self.dropped_log_lines())
+        self.runtime.metrics.log_lines_dropped.inc(self.dropped_log_lines())
         await self._check_database()
         await self._check_provider()
 
@@ -113,10 +104,10 @@ class DependencyMonitor:
             self._report_database(problem="it is being started again")  # which takes seconds
             with contextlib.suppress(StoreUnavailableError):
                 await self.embedded.ensure()
-        asked = self.clock.now()
-        seen = await self.database.probe()
-        if seen.at is not None and isinstance(self.clock, SharedClock):
-            self._compare_clocks(self.clock, asked, seen.at)
+        asked = self.runtime.clock.now()
+        seen = await self.runtime.database.probe()
+        if seen.at is not None and isinstance(self.runtime.clock, SharedClock):
+            self._compare_clocks(self.runtime.clock, asked, seen.at)
         self._report_database(problem=seen.problem)
         if seen.at is None:
             return
@@ -128,18 +119,19 @@ class DependencyMonitor:
 
     async def _check_work(self) -> None:
         """Report whether any process takes jobs and observes the provider."""
-        async with self.database.connection() as connection:
+        async with self.runtime.database.connection() as connection:
             last, workers = await last_listing.last(connection), await presence.workers_alive(connection)
             paused = await pause.read(connection)
         self.pause.note(paused)
         self.service_health.report("jobQueue", up=True, paused=paused.is_paused, pausedAt=iso(paused.at))
-        self.metrics.jobs_paused.set(paused.is_paused)
+        self.runtime.metrics.jobs_paused.set(paused.is_paused)
         self.service_health.last_look_at = last.at
         self.service_health.report("workers", up=workers > 0, alive=workers)
-        limit = observation_limit(self.poll_interval, last.every)
+        every = timedelta(seconds=self.runtime.settings.instances.poll_interval_seconds)
+        limit = observation_limit(every, last.every)
         self.service_health.report(
             "observation",
-            up=is_observing(last.age, self.clock.now() - self.service_health.started_at, limit),
+            up=is_observing(last.age, self.runtime.clock.now() - self.service_health.started_at, limit),
             lastAt=iso(last.at),
             ageSeconds=None if last.age is None else round(last.age.total_seconds(), 3),
             limitSeconds=limit.total_seconds(),
@@ -151,9 +143,9 @@ class DependencyMonitor:
             log.warning("clock.corrected", ahead_of_database_seconds=seconds)
 
     def _clock_notes(self) -> dict[str, object]:
-        if not isinstance(self.clock, SharedClock) or not self.clock.ahead:
+        if not isinstance(self.runtime.clock, SharedClock) or not self.runtime.clock.ahead:
             return {}
-        return {"clockAheadSeconds": round(self.clock.ahead.total_seconds(), 1)}
+        return {"clockAheadSeconds": round(self.runtime.clock.ahead.total_seconds(), 1)}
 
     def _report_database(self, *, problem: str | None) -> None:
         up = problem is None
@@ -169,18 +161,18 @@ class DependencyMonitor:
         notes = {**({} if problem is None else {"problem": problem}), **self._clock_notes()}
         self.service_health.report("database", up=up, kind="server" if self.embedded is None else "embedded", **notes)
         self.service_health.report("jobQueue", up=up)
-        self.metrics.database_up.set(up)
+        self.runtime.metrics.database_up.set(up)
 
     async def _check_provider(self) -> None:
-        if self.simulated is not None and self.simulated.needs_attention():
+        if self.runtime.simulated is not None and self.runtime.simulated.needs_attention():
             with contextlib.suppress(CloudTransientError):
-                await self.simulated.ensure()
-        seen = self.reachability()
+                await self.runtime.simulated.ensure()
+        seen = self.runtime.reachability()
         self.service_health.report("cache", up=True)
         self.service_health.report(
             "novitaApi",
             up=seen.is_reachable,
-            kind="novita" if self.simulated is None else "simulator",
+            kind="novita" if self.runtime.simulated is None else "simulator",
             breaker=seen.breaker.value,
             callsPerMinute=seen.calls_per_minute,
             lastAnswerAt=iso(seen.last_answer_at),

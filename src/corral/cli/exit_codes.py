@@ -1,4 +1,4 @@
-"""Exit codes and messages when a command that calls the service fails."""
+"""Exit codes when a command fails, and messages when the service did."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from corral.cli.output import clock_time
+from corral.domain import errors
 from corral_client import (
     Ambiguous,
     ConnectionFailed,
@@ -20,7 +21,13 @@ from corral_client import (
 
 INTERRUPTED: Final = 130
 
-CLIENT_EXIT_CODES: Final[Mapping[type[CorralError], int]] = {
+EXIT_CODES: Final[Mapping[type[Exception], int]] = {
+    # of the service's parts, in this process
+    errors.CorralError: 1,
+    errors.MalformedError: 2,
+    errors.SettingsError: 2,
+    errors.StoreError: 3,
+    # of a service, through the SDK
     CorralError: 1,
     Invalid: 2,
     ConnectionFailed: 3,
@@ -40,9 +47,9 @@ MEANINGS: Final[Mapping[int, str]] = {
 }
 
 
-def exit_code(error: CorralError) -> int:
+def exit_code(error: CorralError | errors.CorralError) -> int:
     """The exit code for *error*."""
-    return next(CLIENT_EXIT_CODES[kind] for kind in type(error).__mro__ if kind in CLIENT_EXIT_CODES)
+    return next(EXIT_CODES[kind] for kind in type(error).__mro__ if kind in EXIT_CODES)
 
 
 def explain(error: CorralError) -> str:

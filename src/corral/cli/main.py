@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import Callable, Mapping
-from typing import Annotated, Final
+from collections.abc import Callable
+from typing import Annotated
 
 import typer
 import uvloop
@@ -22,18 +22,6 @@ from corral.cli.environment import configuration, configure_logging, open_standa
 from corral.cli.exit_codes import INTERRUPTED, MEANINGS, exit_code, explain
 from corral.cli.output import print_line, print_note
 from corral.domain import errors
-
-EXIT_CODES: Final[Mapping[type[errors.CorralError], int]] = {
-    errors.CorralError: 1,
-    errors.CallerError: 1,
-    errors.MalformedError: 2,
-    errors.CloudError: 1,
-    errors.SettingsError: 2,
-    errors.StoreError: 3,
-    errors.ShuttingDownError: 1,
-    errors.OverloadedError: 1,
-}
-"""Exit codes by the nearest class of the service's errors; `exit_codes.py` has those of the SDK."""
 
 cli = typer.Typer(
     name="corral",
@@ -132,7 +120,7 @@ def _exit_code(command: Callable[[], object]) -> int:
         command()
     except errors.CorralError as error:
         print_note(f"corral: {error.message}")
-        return next(EXIT_CODES[kind] for kind in type(error).__mro__ if kind in EXIT_CODES)
+        return exit_code(error)
     except corral_client.CorralError as error:
         print_note(f"corral: {explain(error)}")
         return exit_code(error)

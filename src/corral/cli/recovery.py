@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 import uvloop
@@ -87,16 +87,17 @@ def rebuild(
     settings = configuration({}).settings
     configure_logging("warning")
     plan = uvloop.run(offline_tasks.rebuild(settings, installation=installation, dry_run=dry_run))
+    machines = [_described(one) for one in plan.found]
     if json:
-        shown = {
-            "dryRun": dry_run,
-            "installation": plan.installation,
-            "machines": list(map(_described, plan.found)),
-        }
+        shown = {"dryRun": dry_run, "installation": plan.installation, "machines": machines}
         others = {"otherInstallations": dict(plan.others), "unmarked": plan.unmarked}
         print_json({**shown, **others, "unknown": list(unknowable())})
         return
-    _show(plan)
+    facts = ("instanceId", "novitaInstanceId", "attempt", "novitaStatus", "productName", "region")
+    print_table(
+        ("instance", "machine", "attempt", "is", "product", "region", "price", "outcome"),
+        [(*(m[fact] for fact in facts), price(m["price"]), m["outcome"]) for m in machines],
+    )
     for line in _summary(plan, dry_run=dry_run):
         print_note(line)
     if plan.to_record:
@@ -185,25 +186,6 @@ def _progress(done_so: str) -> Callable[[int, int], None]:
     return report
 
 
-def _show(plan: RebuildPlan) -> None:
-    print_table(
-        ("instance", "machine", "attempt", "is", "product", "region", "price", "outcome"),
-        [
-            (
-                _instance_id(one),
-                one.finding.seen.id,
-                one.finding.origin.attempt,
-                one.finding.seen.provider_status,
-                one.finding.seen.product_name,
-                one.finding.seen.region,
-                price(None if one.micro_usd is None else usd(one.micro_usd)),
-                one.finding.outcome.value,
-            )
-            for one in plan.found
-        ],
-    )
-
-
 def _summary(plan: RebuildPlan, *, dry_run: bool) -> list[str]:
     said = f"{len(plan.to_record)} of {len(plan.found)} machines of installation {plan.installation}"
     lines = [f"Would record {said}; nothing was changed." if dry_run else f"Recorded {said}."]
@@ -229,7 +211,7 @@ def _instance_id(one: Assessment) -> str:
     return one.finding.origin.instance_id if one.instance is None else one.instance.id
 
 
-def _described(one: Assessment) -> dict[str, object]:
+def _described(one: Assessment) -> dict[str, Any]:
     seen = one.finding.seen
     return {
         "instanceId": _instance_id(one),

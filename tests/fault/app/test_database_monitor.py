@@ -5,18 +5,18 @@ from __future__ import annotations
 import os
 import signal
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any, cast
 
 from support.clock.waiting import until
 from support.engines.audit_lines import LINE
+from support.engines.runtime import idle_runtime
 
 from corral.api.http.process_health import ProcessHealth
 from corral.app.process import DependencyMonitor
 from corral.base.clock import SystemClock
 from corral.base.metrics import Metrics
-from corral.cloud.breaker import BreakerState
-from corral.cloud.guarded import Reachability
 from corral.domain.timing import iso
 from corral.jobs.pause import Pause
 from corral.jobs.pgqueuer_adapter import install
@@ -41,14 +41,8 @@ class Diary(ProcessHealth):
         ProcessHealth.report(self, service, up=up, **notes)
 
 
-def reachable() -> Reachability:
-    return Reachability(
-        breaker=BreakerState.CLOSED,
-        calls_per_minute=300,
-        last_answer_at=None,
-        last_failure_at=None,
-        last_failure=None,
-    )
+NO_PROVIDER = cast("Any", None)
+"""The monitor asks the runtime's `reachability`, never the provider itself."""
 
 
 async def test_a_dead_database_is_reported_before_it_is_restarted(short_dir: Path) -> None:
@@ -60,13 +54,9 @@ async def test_a_dead_database_is_reported_before_it_is_restarted(short_dir: Pat
     database = await Database.connect(target, most_connections=2)
     service_health = Diary(started_at=datetime(2030, 1, 1, tzinfo=UTC))
     watch = DependencyMonitor(
-        database=database,
+        runtime=idle_runtime(database, NO_PROVIDER, clock),
         embedded=server,
-        simulated=None,
-        reachability=reachable,
         service_health=service_health,
-        metrics=Metrics(),
-        clock=clock,
     )
     try:
         await watch.check()
@@ -85,14 +75,9 @@ async def test_health_says_when_nothing_is_observed_or_no_worker_is_alive(databa
     clock = SystemClock()
     service_health = ProcessHealth(started_at=clock.now())
     watch = DependencyMonitor(
-        database=database,
+        runtime=idle_runtime(database, NO_PROVIDER, clock),
         embedded=None,
-        simulated=None,
-        reachability=reachable,
         service_health=service_health,
-        metrics=Metrics(),
-        clock=clock,
-        poll_interval=timedelta(seconds=30),
     )
 
     async def healthy_after(statement: str) -> bool:
@@ -122,13 +107,9 @@ async def test_a_database_that_answers_only_the_probe_is_not_healthy(
     hurried = await Database.connect(target, most_connections=2, statement_seconds=0.1)
     service_health = ProcessHealth(started_at=clock.now())
     watch = DependencyMonitor(
-        database=hurried,
+        runtime=idle_runtime(hurried, NO_PROVIDER, clock),
         embedded=None,
-        simulated=None,
-        reachability=reachable,
         service_health=service_health,
-        metrics=Metrics(),
-        clock=clock,
     )
     await watch.check()
     before = service_health.up["database"]
@@ -148,13 +129,9 @@ async def test_a_pause_of_another_process_is_read_and_shown(database: Database) 
     clock, pause, metrics = SystemClock(), Pause(), Metrics()
     service_health = ProcessHealth(started_at=clock.now())
     watch = DependencyMonitor(
-        database=database,
+        runtime=idle_runtime(database, NO_PROVIDER, clock, metrics=metrics),
         embedded=None,
-        simulated=None,
-        reachability=reachable,
         service_health=service_health,
-        metrics=metrics,
-        clock=clock,
         pause=pause,
     )
     queue = JobQueue(database, Registry())

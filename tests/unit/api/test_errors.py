@@ -10,7 +10,7 @@ import pytest
 
 from corral.api.http.context import RequestIds
 from corral.api.http.errors import STATUS_BY_CLASS, problem
-from corral.cli.main import EXIT_CODES
+from corral.cli.exit_codes import EXIT_CODES
 from corral.domain import errors
 
 NOW = datetime(2030, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
