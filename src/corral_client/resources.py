@@ -44,7 +44,7 @@ class AsyncProducts:
         max_price: float | None = None,
         gpu_num: int = 1,
     ) -> Plan:
-        """What a create would choose now: the first candidate. Raises NotFound when nothing can be had."""
+        """What a create would choose now: the first candidate. Raises NotFound when no offer is available."""
         query = {
             "name": name,
             "region": region,

@@ -86,7 +86,7 @@ class Products:
         gpu_num: int = 1,
     ) -> Plan:
         """
-        What a create would choose now: the first candidate. Raises NotFound when nothing can be had.
+        What a create would choose now: the first candidate. Raises NotFound when no offer is available.
 
             >>> client.products.optimal("RTX 4090 24GB", gpu_num=2).candidates[0].price
             0.36

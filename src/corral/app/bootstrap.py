@@ -138,7 +138,7 @@ def _reduce_garbage_collection() -> None:
 
 
 def _check_origins(http: HttpSettings) -> None:
-    """Raise SettingsError if every web page could act as the administrator, who needs no key on a loopback address."""
+    """Raise SettingsError if every web page could act as an administrator: on a loopback address no key is needed."""
     wide = [origin for origin in http.allowed_origins if "*" in origin or origin == "null"]
     if http.is_loopback and wide:
         raise SettingsError(

@@ -1,5 +1,5 @@
 """
-A lock on a file: one of several processes on this machine owns what the file stands for.
+A lock on a file: of several processes on this machine, one owns the resource that the file names.
 
 The kernel releases the lock when its holder dies, however it dies.
 """

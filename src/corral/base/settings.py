@@ -230,11 +230,11 @@ class CacheSettings(Group):
     """How long answers are reused."""
 
     timeout_seconds: int = _whole("CACHE_TIMEOUT", 300, 1, 86_400)
-    """Seconds products (and the best of them) are remembered."""
+    """Seconds that products, and the best of them, are cached."""
     cleanup_interval_seconds: int = _whole("CACHE_CLEANUP_INTERVAL", 60, 1, 86_400)
     """Seconds between removals of expired values from all caches; until then they only take memory."""
     listing_ttl_seconds: int = _whole("COMPREHENSIVE_CACHE_TTL", 30, 0, 3600)
-    """Seconds the merged listing is remembered. 0: never."""
+    """Seconds that the merged listing is cached. 0: never."""
 
 
 class ListingSettings(Group):

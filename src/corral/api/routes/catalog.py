@@ -115,7 +115,7 @@ def handlers(catalog: Catalog) -> list[HTTPRouteHandler]:
             BillingMode, QueryParameter(name="billingMode", description="Which products and prices are listed.")
         ] = BillingMode.SPOT,
     ) -> ProductList:
-        """As remembered for up to `CACHE_TIMEOUT` seconds."""
+        """Cached for up to `CACHE_TIMEOUT` seconds."""
         found = await catalog.products(region=region, billing_mode=billing_mode)
         wanted = (name or "").strip().casefold()
         listed = [_product(p, billing_mode) for p in found if wanted in p.name.casefold()]
@@ -141,7 +141,7 @@ def handlers(catalog: Catalog) -> list[HTTPRouteHandler]:
         ] = None,
         gpu_num: Annotated[int, QueryParameter(name="gpuNum", ge=1, le=8, description="How many GPUs.")] = 1,
     ) -> OptimalProduct:
-        """404 with everything that was tried when none can be had."""
+        """404 with every rejected offer when none is available."""
         wanted = PlacementRequest(
             product_name=name,
             regions=catalog.region_order(region),
@@ -158,7 +158,7 @@ def handlers(catalog: Catalog) -> list[HTTPRouteHandler]:
     @get("/api/templates", summary="Templates to choose from", tags=["catalog"], opt=VIEWER)
     async def list_templates() -> TemplateList:
         """
-        The account's own first, then the provider's official ones; as remembered for up to ten minutes.
+        The account's own first, then the provider's official ones; cached for up to ten minutes.
 
         Those of the provider's community are not listed, but can be used by their id.
         """
@@ -168,7 +168,7 @@ def handlers(catalog: Catalog) -> list[HTTPRouteHandler]:
 
     @get("/api/templates/{template_id:str}", summary="One template", tags=["catalog"], opt=VIEWER)
     async def get_template(template_id: FromPath[str]) -> TemplateDetails:
-        """As remembered for up to ten minutes."""
+        """Cached for up to ten minutes."""
         if len(template_id) > LONGEST_TEMPLATE_ID:
             raise NotFoundError(f"there is no template {template_id[:40]!r}", code="TEMPLATE_NOT_FOUND")
         return _template(await catalog.template(template_id.strip()))
