@@ -192,12 +192,7 @@ class InstanceHandle:
     """One instance; `created` or `action` is the receipt of the command that returned this handle, if one did."""
 
     def __init__(
-        self,
-        instances: Instances,
-        instance_id: str,
-        *,
-        created: Created | None = None,
-        action: Action | None = None,
+        self, instances: Instances, instance_id: str, *, created: Created | None = None, action: Action | None = None
     ) -> None:
         self._instances = instances
         self.id = instance_id

@@ -48,12 +48,7 @@ class _LatestEvent:
 
 
 async def watch(
-    read: Callable[[str], Awaitable[Instance]],
-    events: AsyncEvents,
-    first: Instance,
-    *,
-    aim: Aim,
-    timeout: float | None,
+    read: Callable[[str], Awaitable[Instance]], events: AsyncEvents, first: Instance, *, aim: Aim, timeout: float | None
 ) -> AsyncGenerator[Progress]:
     """Yield the progress of *first*, at once and with every change, until it has reached *aim*."""
     begun_at = reached_at = time.monotonic()

@@ -48,11 +48,7 @@ OPEN_CONNECTIONS = 6
 
 
 async def serve(
-    settings: Settings,
-    role: Role,
-    *,
-    on_ready: Callable[[str], None],
-    dropped_log_lines: Callable[[], int] = lambda: 0,
+    settings: Settings, role: Role, *, on_ready: Callable[[str], None], dropped_log_lines: Callable[[], int] = lambda: 0
 ) -> None:
     """
     Run one process of Corral until SIGTERM or SIGINT; calls *on_ready* with the address once requests are served.

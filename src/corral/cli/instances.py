@@ -45,8 +45,7 @@ LONGEST_WAIT_SECONDS: Final = 26 * 3600.0
 def create(
     name: Annotated[str, typer.Argument(help="A name for people.")],
     product: Annotated[
-        str,
-        typer.Option(help="Whole product name, as `corral products` lists it.", autocompletion=offered_products),
+        str, typer.Option(help="Whole product name, as `corral products` lists it.", autocompletion=offered_products)
     ],
     template: Annotated[
         str,

@@ -46,9 +46,7 @@ def export_all(
 
 
 @commands.command("import")
-def import_all(
-    file: Annotated[str, typer.Argument(metavar="FILE|-", help="What `corral export` wrote.")],
-) -> None:
+def import_all(file: Annotated[str, typer.Argument(metavar="FILE|-", help="What `corral export` wrote.")]) -> None:
     """Read an export into an empty database: all of it, or nothing. The service must not be running."""
     from corral.app import offline_tasks  # noqa: PLC0415  # as above
     from corral.engine.recovery.archive import LONGEST_LINE  # noqa: PLC0415  # as above
@@ -70,8 +68,7 @@ def rebuild(
         bool, typer.Option("--dry-run", help="Show what would be recorded, and record nothing.")
     ] = False,
     installation: Annotated[
-        str | None,
-        typer.Option(metavar="MARK", help="The installation, where the account has machines of several."),
+        str | None, typer.Option(metavar="MARK", help="The installation, where the account has machines of several.")
     ] = None,
     json: Json = False,
 ) -> None:

@@ -112,12 +112,7 @@ def build_engine(runtime: Runtime) -> Engine:
         publish=event_publisher.publish,
     )
     merged_listing = MergedListing(
-        cloud=cloud,
-        database=database,
-        caches=cache_registry,
-        sightings=observations,
-        clock=clock,
-        describer=describer,
+        cloud=cloud, database=database, caches=cache_registry, sightings=observations, clock=clock, describer=describer
     )
     adopt = AdoptInstance(
         cloud=cloud,
@@ -202,13 +197,7 @@ def build_engine(runtime: Runtime) -> Engine:
         adopt=adopt,
         gate=gate,
         reconciler=Reconciler(
-            database=database,
-            steps=steps,
-            recorder=recorder,
-            gate=gate,
-            clock=clock,
-            policy=policy,
-            metrics=metrics,
+            database=database, steps=steps, recorder=recorder, gate=gate, clock=clock, policy=policy, metrics=metrics
         ),
         observer=Observer(
             cloud=cloud,

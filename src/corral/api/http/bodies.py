@@ -58,10 +58,6 @@ class JsonResponse:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send it."""
         del scope, receive
-        headers = [
-            (b"content-type", b"application/json"),
-            (b"content-length", b"%d" % len(self._body)),
-            *self._headers,
-        ]
+        headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(self._body)), *self._headers]
         await send({"type": "http.response.start", "status": self._status, "headers": headers})
         await send({"type": "http.response.body", "body": self._body, "more_body": False})

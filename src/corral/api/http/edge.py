@@ -244,11 +244,7 @@ def _cors_headers(cors: CORSConfig | None, origin: bytes | None) -> list[tuple[b
     if cors is None or origin is None or not cors.is_origin_allowed(origin.decode("latin-1")):
         return []
     exposed = ", ".join(cors.expose_headers).encode()
-    return [
-        (b"access-control-allow-origin", origin),
-        (b"access-control-expose-headers", exposed),
-        (b"vary", b"Origin"),
-    ]
+    return [(b"access-control-allow-origin", origin), (b"access-control-expose-headers", exposed), (b"vary", b"Origin")]
 
 
 def _too_large(limits: Limits) -> MalformedError:

@@ -20,13 +20,7 @@ import msgspec
 from corral.api.http.bodies import JsonResponse, read_body
 from corral.api.http.context import RequestContext, context_of
 from corral.base.clock import Clock
-from corral.domain.errors import (
-    FieldProblem,
-    GoalRefusedError,
-    SpecInvalidError,
-    StaleError,
-    StoreUnavailableError,
-)
+from corral.domain.errors import FieldProblem, GoalRefusedError, SpecInvalidError, StaleError, StoreUnavailableError
 from corral.domain.idempotency import IdempotencyKey, KeyRow, StoredResponse
 from corral.engine.commands.context import IdempotencyKeys
 from corral.store.session.database import Database

@@ -34,8 +34,7 @@ Last = Annotated[
     QueryParameter(ge=1, le=500, description="Only the newest so many, still oldest first; `limit` is then not used."),
 ]
 InstanceFilter = Annotated[
-    str | None,
-    QueryParameter(name="instanceId", max_length=100, pattern=ID_CHARACTERS, description="Corral's id."),
+    str | None, QueryParameter(name="instanceId", max_length=100, pattern=ID_CHARACTERS, description="Corral's id.")
 ]
 
 
@@ -52,10 +51,7 @@ def handlers(event_log: EventLog, hub: EventStream, keys: ApiKeys) -> list[HTTPR
 
     @get("/api/events", summary="What happened, in order", tags=["events"], opt=VIEWER)
     async def list_events(
-        after: After = 0,
-        instance_id: InstanceFilter = None,
-        limit: Limit = 100,
-        last: Last = None,
+        after: After = 0, instance_id: InstanceFilter = None, limit: Limit = 100, last: Last = None
     ) -> EventPage:
         """One log for all instances, without gaps: once number n was read, no new event gets a number up to n."""
         limit, newest = last or limit, last is not None
@@ -66,10 +62,7 @@ def handlers(event_log: EventLog, hub: EventStream, keys: ApiKeys) -> list[HTTPR
         "/api/instances/{instance_id:str}/events", summary="What happened to one instance", tags=["events"], opt=VIEWER
     )
     async def list_events_of_instance(
-        instance_id: FromPath[str],
-        after: After = 0,
-        limit: Limit = 100,
-        last: Last = None,
+        instance_id: FromPath[str], after: After = 0, limit: Limit = 100, last: Last = None
     ) -> EventPage:
         """Named by Corral's id or the provider's; oldest first."""
         limit, newest = last or limit, last is not None
