@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from datetime import timedelta
 
 from support.clock.waiting import until
@@ -15,6 +17,18 @@ from corral.jobs.queue import JobQueue, JobStatus, NewJob
 from corral.jobs.registry import JobRun, JobType, Registry
 from corral.jobs.worker import Worker
 from corral.store.session.database import Database
+
+
+@asynccontextmanager
+async def working(worker: Worker, release: asyncio.Event) -> AsyncGenerator[None]:
+    """Run *worker*; at the end its handlers are released, so that a failed assertion does not wait for them."""
+    task = asyncio.create_task(worker.run())
+    try:
+        yield
+    finally:
+        release.set()
+        await worker.stop(grace_seconds=5)
+        await asyncio.wait_for(task, 5)
 
 
 async def test_no_job_starts_while_paused_and_all_continue_after_it(database: Database) -> None:
@@ -46,21 +60,19 @@ async def test_no_job_starts_while_paused_and_all_continue_after_it(database: Da
         async with database.transaction() as connection:
             await queue.add([NewJob(type="deed", payload={"n": n}) for n in numbers]).run(connection)
 
-    working = asyncio.create_task(worker.run())
-    await enqueue(0, 1)
-    await until(lambda: begun == [0])
-    pause.note(await queue.pause(LINE))
-    release.set()
-    await until(lambda: has(JobStatus.COMPLETED, 1))
-    await until(lambda: has(JobStatus.PENDING, 1))
-    await enqueue(2)
-    await until(lambda: has(JobStatus.PENDING, 2))
-    assert begun == [0]
+    async with working(worker, release):
+        await enqueue(0, 1)
+        await until(lambda: begun == [0])
+        pause.note(await queue.pause(LINE))
+        release.set()
+        await until(lambda: has(JobStatus.COMPLETED, 1), within=10, what="the end of the running job alone")
+        await until(lambda: has(JobStatus.PENDING, 1), within=10, what="the return of the job taken ahead")
+        await enqueue(2)
+        await until(lambda: has(JobStatus.PENDING, 2), within=10)
+        assert begun == [0]
 
-    pause.note(await queue.resume(LINE))
-    await until(lambda: has(JobStatus.COMPLETED, 3))
-    await worker.stop()
-    await working
+        pause.note(await queue.resume(LINE))
+        await until(lambda: has(JobStatus.COMPLETED, 3))
 
     assert sorted(begun, key=str) == [0, 1, 2]
 
@@ -92,18 +104,15 @@ async def test_a_job_that_was_taken_ahead_is_pending_until_it_has_a_place(databa
         await connection.execute(
             "INSERT INTO corral_processes (id, role, place, seats) VALUES ($1, 'worker', '', 2)", worker.id
         )
-    working = asyncio.create_task(worker.run())
 
     async def are_taken() -> bool:
         async with database.connection() as connection:
             return bool(await connection.fetchval("SELECT count(*) = 4 FROM corral_pgqueuer WHERE status = 'picked'"))
 
-    await until(are_taken)
-    stats, backlog = await queue.stats(), await queue.backlog()
-    processing = await queue.find(status=JobStatus.PROCESSING)
-    release.set()
-    await worker.stop()
-    await working
+    async with working(worker, release):
+        await until(are_taken)
+        stats, backlog = await queue.stats(), await queue.backlog()
+        processing = await queue.find(status=JobStatus.PROCESSING)
 
     assert (stats.by_status[JobStatus.PROCESSING], stats.by_status[JobStatus.PENDING]) == (2, 3)
     assert (backlog.by_status[JobStatus.PROCESSING], backlog.by_status[JobStatus.PENDING]) == (2, 3)

@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,8 @@ from support.http.service import Answer
 
 CORRAL = Path(sys.executable).with_name("corral")
 SKEWED = Path(__file__).with_name("skewed_serve.py")
+REFUSAL_SECONDS = 20
+"""How long `corral serve` may take to refuse to start: ten times what it takes. Other commands may take longer."""
 
 
 def clean_environment(**settings: str) -> dict[str, str]:
@@ -27,7 +29,11 @@ def clean_environment(**settings: str) -> dict[str, str]:
 
 
 async def run(*arguments: str, cwd: Path, **settings: str) -> tuple[int, str, str]:
-    """Run `corral` to its end; answers exit code, output and errors."""
+    """
+    Run `corral` to its end; returns exit code, output and errors.
+
+    Fails at once if it is a service that starts, and after REFUSAL_SECONDS if that neither starts nor ends.
+    """
     process = await asyncio.create_subprocess_exec(
         str(CORRAL),
         *arguments,
@@ -37,9 +43,27 @@ async def run(*arguments: str, cwd: Path, **settings: str) -> tuple[int, str, st
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
     )
-    output, errors = await process.communicate()
+    assert process.stdout is not None
+    assert process.stderr is not None
+    output = list[bytes]()
+    errors = asyncio.create_task(process.stderr.read())
+    try:
+        async with asyncio.timeout(REFUSAL_SECONDS if "serve" in arguments else None):
+            async for line in process.stdout:
+                output.append(line)
+                assert b" serves on " not in line, f"corral {' '.join(arguments)} started: {line.decode()}"
+            await process.wait()
+    except TimeoutError as error:
+        raise AssertionError(f"corral {' '.join(arguments)} did not end within {REFUSAL_SECONDS} s") from error
+    finally:
+        if process.returncode is None:
+            process.terminate()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(process.wait(), 5)
+        if process.returncode is None:
+            process.kill()
     assert process.returncode is not None
-    return process.returncode, output.decode(), errors.decode()
+    return process.returncode, b"".join(output).decode(), (await errors).decode()
 
 
 @dataclass(kw_only=True)
