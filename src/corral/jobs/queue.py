@@ -94,8 +94,8 @@ _ADD = BulkInsert(
     f"INSERT INTO {QUEUE} (payload, priority, entrypoint, execute_after, dedupe_key, status)"  # noqa: S608  # a constant
     " SELECT payload, priority, entrypoint, now() + delay, dedupe_key, 'queued' FROM {rows} ORDER BY place"
     " ON CONFLICT DO NOTHING RETURNING id",
-    own={"payload": "bytea"},
-    shared={"priority": "int", "entrypoint": "text", "delay": "interval", "dedupe_key": "text"},
+    own="payload bytea",
+    shared="priority int, entrypoint text, delay interval, dedupe_key text",
 )
 
 _CLEANUP = f"""

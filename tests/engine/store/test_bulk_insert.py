@@ -11,8 +11,8 @@ from corral.store.sql.bulk_insert import BulkInsert
 
 ADD = BulkInsert(
     "INSERT INTO made ({columns}) SELECT {columns} FROM {rows} ORDER BY place",
-    own={"name": "text"},
-    shared={"size": "int", "note": "text"},
+    own="name text",
+    shared="size int, note text",
 )
 
 

@@ -22,22 +22,14 @@ _INSERT = """
 WITH locked AS MATERIALIZED (SELECT %s)
 INSERT INTO corral_audit ({columns}) SELECT {columns} FROM locked, {rows} ORDER BY place
 """
-_OWN = {"at": "timestamptz", "instance_id": "text", "request_id": "text"}
-_SHARED = {
-    "who": "text",
-    "key_id": "text",
-    "access": "text",
-    "method": "text",
-    "route": "text",
-    "path": "text",
-    "address": "text",
-    "status": "integer",
-    "error_code": "text",
+_COLUMNS = {
+    "own": "at timestamptz, instance_id text, request_id text",
+    "shared": "who text, key_id text, access text, method text, route text, path text, address text, status integer,"
+    " error_code text",
 }
-_APPEND = BulkInsert(_INSERT % _LOCK, own=_OWN, shared=_SHARED)
-_APPEND_ASYNC = BulkInsert(
-    _INSERT % f"set_config('synchronous_commit', 'off', true), {_LOCK}", own=_OWN, shared=_SHARED
-)
+_APPEND = BulkInsert(_INSERT % _LOCK, **_COLUMNS)
+_APPEND_ASYNC = BulkInsert(_INSERT % f"set_config('synchronous_commit', 'off', true), {_LOCK}", **_COLUMNS)
+_STORED = ("at", "method", "route", "path", "instance_id", "address", "status", "error_code", "request_id")
 _PAGE = """
 SELECT * FROM corral_audit
 WHERE id > $1 AND ($3::text IS NULL OR instance_id = $3) AND ($4::text IS NULL OR who = $4 OR key_id = $4)
@@ -80,7 +72,7 @@ def _row(entry: AuditEntry) -> tuple[object, ...]:
         entry.request_id,
         entry.who,
         None if caller is None else caller.key_id,
-        None if caller is None else caller.access.value,
+        None if caller is None else caller.access,
         entry.method,
         entry.route,
         entry.path,
@@ -94,16 +86,5 @@ def _line(row: Any) -> AuditLine:
     caller = None
     if row["access"] is not None:
         caller = Caller(name=row["who"], access=Access(row["access"]), key_id=row["key_id"])
-    return AuditLine(
-        number=row["id"],
-        at=row["at"],
-        caller=caller,
-        method=row["method"],
-        route=row["route"],
-        path=row["path"],
-        instance_id=row["instance_id"],
-        address=row["address"],
-        status=row["status"],
-        error_code=row["error_code"],
-        request_id=row["request_id"],
-    )
+    stored = {name: row[name] for name in _STORED}
+    return AuditLine(number=row["id"], caller=caller, **stored)

@@ -16,7 +16,6 @@ from typing import Any
 import msgspec
 
 from corral.domain.delivery import Delivery, DeliveryAttempt, DeliveryId, DeliveryStatus
-from corral.domain.events import EventType
 from corral.domain.instance import Instance, InstanceId
 from corral.domain.operation import Operation
 from corral.store.session.database import SWEEP_SECONDS, Connection
@@ -33,14 +32,15 @@ FROM unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::timestamptz[],
   AS new (event_id, instance_id, url, host, at, snapshot)
 ORDER BY event_id
 """
-_OLDEST = """
-SELECT d.id, d.event_id, e.key, d.url, d.body, d.snapshot, d.tries, d.next_at,
+_EVENT_ID = "'evt_' || replace(e.key::text, '-', '') AS event_id"
+_OLDEST = f"""
+SELECT d.id, d.event_id AS event_row, {_EVENT_ID}, d.url, d.body, d.snapshot, d.tries, d.next_at,
        EXISTS (SELECT FROM corral_silenced_receivers AS s WHERE s.instance_id = d.instance_id AND s.url = d.url)
          AS silenced
 FROM corral_deliveries AS d JOIN corral_events AS e ON e.id = d.event_id
 WHERE d.instance_id = $1 AND d.status = 'pending'
 ORDER BY d.event_id LIMIT 1
-"""
+"""  # noqa: S608  # constants
 _RECORD = """
 WITH attempted AS (
     UPDATE corral_deliveries
@@ -75,12 +75,13 @@ _MATCHING = """
 ($1::bigint IS NULL OR d.id = $1) AND ($2::text IS NULL OR d.instance_id = $2) AND ($3::text IS NULL OR d.status = $3)
 """
 _PAGE = f"""
-SELECT d.id, d.instance_id, d.host, d.status, d.attempts, d.next_at, d.created_at, d.ended_at, e.key, e.seq, e.type
+SELECT d.id, {_EVENT_ID}, e.seq, e.type AS event, d.instance_id, d.host, d.status, d.attempts, d.created_at, d.ended_at,
+       CASE WHEN d.status = 'pending' THEN d.next_at END AS next_at
 FROM corral_deliveries AS d JOIN corral_events AS e ON e.id = d.event_id
 WHERE {_MATCHING} ORDER BY d.id DESC LIMIT $4 OFFSET $5
 """  # noqa: S608  # constants
 _HISTORY = """
-SELECT delivery_id, at, http_status, duration_ms, error, fate FROM (
+SELECT delivery_id, at, http_status, duration_ms, error, fate AS outcome FROM (
     SELECT *, row_number() OVER (PARTITION BY delivery_id ORDER BY number DESC) AS age
     FROM corral_delivery_attempts WHERE delivery_id = ANY($1)
 ) AS latest WHERE age <= $2 ORDER BY delivery_id, age
@@ -167,17 +168,8 @@ async def oldest(connection: Connection, instance_id: InstanceId) -> Pending | N
     row = await connection.fetchrow(_OLDEST, instance_id)
     if row is None:
         return None
-    return Pending(
-        id=DeliveryId(row["id"]),
-        event_row=row["event_id"],
-        event_id=f"evt_{row['key'].hex}",
-        url=row["url"],
-        body=row["body"],
-        snapshot=None if row["snapshot"] is None else _snapshots.decode(row["snapshot"]),
-        tries=row["tries"],
-        next_at=row["next_at"],
-        silenced=row["silenced"],
-    )
+    snapshot = None if row["snapshot"] is None else _snapshots.decode(row["snapshot"])
+    return Pending(**{**row, "snapshot": snapshot})
 
 
 async def keep_body(connection: Connection, delivery_id: DeliveryId, body: bytes) -> None:
@@ -197,7 +189,7 @@ async def record(
     await connection.execute(
         _RECORD,
         delivery_id,
-        status.value,
+        status,
         next_at,
         attempt.at,
         attempt.http_status,
@@ -228,13 +220,13 @@ async def page(
     offset: int = 0,
 ) -> tuple[list[Delivery], int]:
     """One page, newest first, and how many there are in all."""
-    filters = (delivery_id, instance_id, None if status is None else status.value)
+    filters = (delivery_id, instance_id, status)
     total: int = await connection.fetchval(f"SELECT count(*) FROM corral_deliveries AS d WHERE {_MATCHING}", *filters)  # noqa: S608
     rows = await connection.fetch(_PAGE, *filters, limit, offset)
-    history: dict[int, list[DeliveryAttempt]] = {}
-    for attempt in await connection.fetch(_HISTORY, [row["id"] for row in rows], HISTORY):
-        history.setdefault(attempt["delivery_id"], []).append(_attempt(attempt))
-    return [_delivery(row, history.get(row["id"], [])) for row in rows], total
+    history: dict[int, list[dict[str, Any]]] = {row["id"]: [] for row in rows}
+    for attempt in await connection.fetch(_HISTORY, list(history), HISTORY):
+        history[attempt["delivery_id"]].append(dict(attempt))
+    return [msgspec.convert({**row, "history": history[row["id"]]}, Delivery) for row in rows], total
 
 
 async def overdue(connection: Connection, before: datetime, limit: int = 500) -> list[InstanceId]:
@@ -253,31 +245,3 @@ async def remove_ended(connection: Connection, before: datetime) -> int:
         "DELETE FROM corral_deliveries WHERE ended_at < $1", before, timeout=SWEEP_SECONDS
     )
     return int(done.removeprefix("DELETE "))
-
-
-def _attempt(row: Any) -> DeliveryAttempt:
-    return DeliveryAttempt(
-        at=row["at"],
-        http_status=row["http_status"],
-        duration_ms=row["duration_ms"],
-        error=row["error"],
-        outcome=row["fate"],
-    )
-
-
-def _delivery(row: Any, history: Sequence[DeliveryAttempt]) -> Delivery:
-    status = DeliveryStatus(row["status"])
-    return Delivery(
-        id=DeliveryId(row["id"]),
-        event_id=f"evt_{row['key'].hex}",
-        seq=row["seq"],
-        event=EventType(row["type"]),
-        instance_id=InstanceId(row["instance_id"]),
-        host=row["host"],
-        status=status,
-        attempts=row["attempts"],
-        next_at=row["next_at"] if status is DeliveryStatus.PENDING else None,
-        created_at=row["created_at"],
-        ended_at=row["ended_at"],
-        history=tuple(history),
-    )

@@ -29,16 +29,11 @@ from corral.store.sql.combined_statement import Write, only_if
 TOPIC: Final = "events"
 """The topic of the notification on commit of events; it wakes the event streams of every process."""
 
-_OWN = {"instance_id": "text", "operation_id": "text", "data": "jsonb"}
-_SHARED = {
-    "type": "text",
-    "status": "text",
-    "previous_status": "text",
-    "reason": "text",
-    "at": "timestamptz",
-    "micro_usd_before": "bigint",
-    "micro_usd": "bigint",
-}
+_OWN = "instance_id text, operation_id text, data jsonb"
+_SHARED = (
+    "type text, status text, previous_status text, reason text, at timestamptz, micro_usd_before bigint,"
+    " micro_usd bigint"
+)
 
 # Usually there is nothing to number; this finds out without taking the lock.
 _NUMBER = "SELECT corral_number_events() WHERE EXISTS (SELECT FROM corral_events WHERE seq IS NULL)"

@@ -25,16 +25,11 @@ from corral.store.sql.instance_codec import instance_of, record_of
 TOPIC: Final = "instances"
 """The topic of the notification on commit of a changed instance, with its id; caches must drop it."""
 
-_OWN = {"id": "text", "name": "text", "region": "text", "created_at": "timestamptz", "record": "jsonb"}
-_SHARED = {
-    "goal": "text",
-    "phase": "text",
-    "provider_id": "text",
-    "generation": "int",
-    "create_in_doubt": "bool",
-    "look_at": "timestamptz",
-    "micro_usd": "bigint",
-}
+_OWN = "id text, name text, region text, created_at timestamptz, record jsonb"
+_SHARED = (
+    "goal text, phase text, provider_id text, generation int, create_in_doubt bool, look_at timestamptz,"
+    " micro_usd bigint"
+)
 _INSERT = "INSERT INTO corral_instances ({columns}) SELECT {columns} FROM {rows}"
 _ADD = BulkInsert(f"{_INSERT} RETURNING id", own=_OWN, shared=_SHARED)
 _ADD_UNLESS_KNOWN = BulkInsert(f"{_INSERT} ON CONFLICT (provider_id) DO NOTHING RETURNING id", own=_OWN, shared=_SHARED)
@@ -94,10 +89,7 @@ def updated(instance: Instance) -> Instance:
 
 async def load(connection: Connection, instance_id: str) -> Instance | None:
     """One instance, by our id or the provider's."""
-    row = await connection.fetchrow(
-        "SELECT record, generation FROM corral_instances WHERE id = $1 OR provider_id = $1", instance_id
-    )
-    return None if row is None else instance_of(row)
+    return next(iter(await _find(connection, "id = $1 OR provider_id = $1", instance_id)), None)
 
 
 async def is_unchanged(connection: Connection, instance: Instance) -> bool:
@@ -108,37 +100,27 @@ async def is_unchanged(connection: Connection, instance: Instance) -> bool:
 
 async def load_for_update(connection: Connection, instance_id: str) -> Instance | None:
     """One instance, by our id or the provider's, with its row locked until this transaction ends."""
-    row = await connection.fetchrow(
-        "SELECT record, generation FROM corral_instances WHERE id = $1 OR provider_id = $1 FOR UPDATE", instance_id
-    )
-    return None if row is None else instance_of(row)
+    return next(iter(await _find(connection, "id = $1 OR provider_id = $1 FOR UPDATE", instance_id)), None)
 
 
 async def watched(connection: Connection) -> list[Instance]:
     """Every instance whose provider instance exists, may exist or may come back."""
-    rows = await connection.fetch(
-        "SELECT record, generation FROM corral_instances"
-        " WHERE phase <> $1 AND (provider_id IS NOT NULL OR create_in_doubt)",
-        Phase.TERMINATED.value,
-    )
-    return [instance_of(row) for row in rows]
+    condition = "phase <> $1 AND (provider_id IS NOT NULL OR create_in_doubt)"
+    return await _find(connection, condition, Phase.TERMINATED)
 
 
 async def in_doubt(connection: Connection) -> list[Instance]:
     """Instances whose last create call has no known outcome."""
-    rows = await connection.fetch("SELECT record, generation FROM corral_instances WHERE create_in_doubt")
-    return [instance_of(row) for row in rows]
+    return await _find(connection, "create_in_doubt")
 
 
 async def listed_ready(connection: Connection, limit: int) -> list[Instance]:
     """Ready instances that we created and that no listing was found to lack, newest first."""
-    rows = await connection.fetch(
-        "SELECT record, generation FROM corral_instances WHERE phase = $1 AND record->'order'->>'template_id' <> ''"
-        " AND record->>'unlisted_since' IS NULL ORDER BY created_at DESC LIMIT $2",
-        Phase.READY.value,
-        limit,
+    condition = (
+        "phase = $1 AND record->'order'->>'template_id' <> '' AND record->>'unlisted_since' IS NULL"
+        " ORDER BY created_at DESC LIMIT $2"
     )
-    return [instance_of(row) for row in rows]
+    return await _find(connection, condition, Phase.READY, limit)
 
 
 async def unlisted(connection: Connection) -> tuple[int, int]:
@@ -146,8 +128,8 @@ async def unlisted(connection: Connection) -> tuple[int, int]:
     row = await connection.fetchrow(
         "SELECT count(*) FILTER (WHERE record->>'unlisted_since' IS NOT NULL) AS lacking,"
         " count(*) FILTER (WHERE phase = $1) AS ready FROM corral_instances WHERE phase <> $2",
-        Phase.READY.value,
-        Phase.TERMINATED.value,
+        Phase.READY,
+        Phase.TERMINATED,
     )
     return row["lacking"], row["ready"]
 
@@ -156,20 +138,13 @@ async def by_ids(
     connection: Connection, ids: Sequence[InstanceId], provider_ids: Sequence[str]
 ) -> dict[InstanceId, Instance]:
     """The instances with one of *ids* or *provider_ids*, also terminated ones."""
-    rows = await connection.fetch(
-        "SELECT record, generation FROM corral_instances WHERE id = ANY($1) OR provider_id = ANY($2)",
-        list(ids),
-        list(provider_ids),
-    )
-    return {instance.id: instance for instance in map(instance_of, rows)}
+    found = await _find(connection, "id = ANY($1) OR provider_id = ANY($2)", list(ids), list(provider_ids))
+    return {instance.id: instance for instance in found}
 
 
 async def present(connection: Connection) -> list[Instance]:
     """Every instance that is not terminated."""
-    rows = await connection.fetch(
-        "SELECT record, generation FROM corral_instances WHERE phase <> $1", Phase.TERMINATED.value
-    )
-    return [instance_of(row) for row in rows]
+    return await _find(connection, "phase <> $1", Phase.TERMINATED)
 
 
 async def live_named(connection: Connection, name: str) -> list[Instance]:
@@ -178,12 +153,7 @@ async def live_named(connection: Connection, name: str) -> list[Instance]:
 
     Failed ones without a machine are left out; if all are such, returns the newest.
     """
-    rows = await connection.fetch(
-        "SELECT record, generation FROM corral_instances WHERE name = $1 AND goal <> $2 ORDER BY created_at DESC, id",
-        name,
-        Goal.GONE.value,
-    )
-    wanted = [instance_of(row) for row in rows]
+    wanted = await _find(connection, "name = $1 AND goal <> $2 ORDER BY created_at DESC, id", name, Goal.GONE)
     return [one for one in wanted if one.provider_id is not None or one.phase is not Phase.FAILED] or wanted[:1]
 
 
@@ -191,16 +161,11 @@ async def possibly_stuck(
     connection: Connection, phases: Sequence[Phase], *, before: datetime, limit: int = 500
 ) -> list[Instance]:
     """Instances that may be stuck: in one of *phases* since *before*, in doubt, or missing at the provider."""
-    rows = await connection.fetch(
-        "SELECT record, generation FROM corral_instances"
-        " WHERE (phase = ANY($1) AND (record->>'phase_since')::timestamptz <= $2) OR create_in_doubt"
-        " OR (phase <> $3 AND record->>'missing_since' IS NOT NULL) ORDER BY created_at LIMIT $4",
-        [phase.value for phase in phases],
-        before,
-        Phase.TERMINATED.value,
-        limit,
+    condition = (
+        "(phase = ANY($1) AND (record->>'phase_since')::timestamptz <= $2) OR create_in_doubt"
+        " OR (phase <> $3 AND record->>'missing_since' IS NOT NULL) ORDER BY created_at LIMIT $4"
     )
-    return [instance_of(row) for row in rows]
+    return await _find(connection, condition, list(phases), before, Phase.TERMINATED, limit)
 
 
 async def wake_by(connection: Connection, instance_id: InstanceId, at: datetime) -> None:
@@ -225,18 +190,14 @@ async def due(connection: Connection, now: datetime, limit: int = 500) -> list[t
 async def in_motion(connection: Connection, phases: Sequence[Phase]) -> bool:
     """Whether any instance is in one of *phases*."""
     found: bool = await connection.fetchval(
-        "SELECT EXISTS (SELECT FROM corral_instances WHERE phase = ANY($1))", [phase.value for phase in phases]
+        "SELECT EXISTS (SELECT FROM corral_instances WHERE phase = ANY($1))", list(phases)
     )
     return found
 
 
 async def moving(connection: Connection, phases: Sequence[Phase]) -> list[Instance]:
     """Instances in one of *phases* that have a provider id."""
-    rows = await connection.fetch(
-        "SELECT record, generation FROM corral_instances WHERE phase = ANY($1) AND provider_id IS NOT NULL",
-        [phase.value for phase in phases],
-    )
-    return [instance_of(row) for row in rows]
+    return await _find(connection, "phase = ANY($1) AND provider_id IS NOT NULL", list(phases))
 
 
 async def page(
@@ -249,26 +210,26 @@ async def page(
     offset: int,
 ) -> tuple[list[Instance], int]:
     """One page, newest first, and how many there are in all."""
-    filters = (None if phases is None else [phase.value for phase in phases], name, region)
+    filters = (None if phases is None else list(phases), name, region)
     condition = (
         "($1::text[] IS NULL OR phase = ANY($1)) AND ($2::text IS NULL OR name = $2)"
         " AND ($3::text IS NULL OR region = $3)"
     )
     total: int = await connection.fetchval(f"SELECT count(*) FROM corral_instances WHERE {condition}", *filters)  # noqa: S608
-    rows = await connection.fetch(
-        f"SELECT record, generation FROM corral_instances WHERE {condition}"  # noqa: S608  # a constant
-        " ORDER BY created_at DESC, id LIMIT $4 OFFSET $5",
-        *filters,
-        limit,
-        offset,
-    )
-    return [instance_of(row) for row in rows], total
+    one_page = f"{condition} ORDER BY created_at DESC, id LIMIT $4 OFFSET $5"
+    return await _find(connection, one_page, *filters, limit, offset), total
 
 
 async def none_yet(connection: Connection) -> bool:
     """Whether there is no instance, not even a terminated one."""
     found: bool = await connection.fetchval("SELECT NOT EXISTS (SELECT FROM corral_instances)")
     return found
+
+
+async def _find(connection: Connection, condition: str, *arguments: object) -> list[Instance]:
+    """The instances for which *condition*, SQL that may end with an order and a limit, holds."""
+    rows = await connection.fetch(f"SELECT record, generation FROM corral_instances WHERE {condition}", *arguments)  # noqa: S608
+    return [instance_of(row) for row in rows]
 
 
 def _changed(instance: Instance, wake_at: datetime | None) -> tuple[Any, ...]:
@@ -284,8 +245,8 @@ def _row(instance: Instance, wake_at: datetime | None) -> tuple[Any, ...]:
         None if instance.placement is None else instance.placement.region,
         instance.created_at,
         record_of(instance),
-        instance.goal.value,
-        instance.phase.value,
+        instance.goal,
+        instance.phase,
         instance.provider_id,
         instance.generation,
         instance.create_in_doubt,

@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from corral.domain.access import Access, ApiKey, KeyId
+import msgspec
+
+from corral.domain.access import ApiKey, KeyId
 from corral.store.session.database import Connection
 
 _COLUMNS = "id, name, access, prefix, created_at, last_used_at, revoked_at"
@@ -28,7 +30,7 @@ WHERE corral_keys.id = used.id AND (last_used_at IS NULL OR last_used_at < used.
 
 async def add(connection: Connection, key: ApiKey, digest: bytes) -> bool:
     """Store a new key; returns False, and stores nothing, when a key of that name is in use."""
-    values = (key.id, key.name, key.access.value, digest, key.prefix, key.created_at)
+    values = (key.id, key.name, key.access, digest, key.prefix, key.created_at)
     return await connection.fetchval(_ADD, *values) is not None
 
 
@@ -56,12 +58,4 @@ async def note_uses(connection: Connection, uses: Mapping[KeyId, datetime]) -> N
 
 
 def _key(row: Any) -> ApiKey:
-    return ApiKey(
-        id=KeyId(row["id"]),
-        name=row["name"],
-        access=Access(row["access"]),
-        prefix=row["prefix"],
-        created_at=row["created_at"],
-        last_used_at=row["last_used_at"],
-        revoked_at=row["revoked_at"],
-    )
+    return msgspec.convert(dict(row), ApiKey)

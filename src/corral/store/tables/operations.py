@@ -18,14 +18,8 @@ from corral.store.sql.combined_statement import Write, only_if
 COLUMNS = "id, instance_id, kind, status, phases, error, created_at, correlation_id"
 _ADD = BulkInsert(
     "INSERT INTO corral_operations ({columns}) SELECT {columns} FROM {rows}",
-    own={
-        "id": "text",
-        "instance_id": "text",
-        "phases": "jsonb",
-        "created_at": "timestamptz",
-        "correlation_id": "text",
-    },
-    shared={"kind": "text", "status": "text", "error": "jsonb"},
+    own="id text, instance_id text, phases jsonb, created_at timestamptz, correlation_id text",
+    shared="kind text, status text, error jsonb",
 )
 _UPDATE = "UPDATE corral_operations SET status = $2, phases = $3::jsonb, error = $4::jsonb WHERE id = $1"
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any
+from operator import attrgetter
 
-from corral.domain.instance import InstanceId, ProviderId
-from corral.domain.lifecycle.phases import Phase
-from corral.domain.observation.matching import UnmatchedKind
+import msgspec
+
+from corral.domain.instance import ProviderId
 from corral.domain.observation.orphans import Orphan
-from corral.domain.placement.catalog import BillingMode
 from corral.store.session.database import Connection
 
 _NOTE = """
@@ -22,6 +21,9 @@ ON CONFLICT (provider_id) DO UPDATE
   SET status = excluded.status, kind = excluded.kind, last_seen_at = excluded.last_seen_at
 RETURNING provider_id, xmax = 0 AS is_new
 """
+_ROW = attrgetter(
+    "provider_id", "name", "made_for", "kind", "phase", "region", "cluster_id", "product_id", "billing_mode", "gpu_num"
+)
 # An adoption deletes the row and a claim marks it, so the later of the two fails. The instance that a second machine
 # was made for has a record and a machine; a record without a machine may still get this one.
 _CLAIM = """
@@ -40,7 +42,7 @@ async def note(connection: Connection, seen: Sequence[Orphan], now: datetime) ->
     if not seen:
         return set()
     ordered = sorted(seen, key=lambda orphan: orphan.provider_id)  # one lock order for all processes
-    rows = await connection.fetch(_NOTE, *(list(column) for column in zip(*map(_row, ordered), strict=True)), now)
+    rows = await connection.fetch(_NOTE, *(list(column) for column in zip(*map(_ROW, ordered), strict=True)), now)
     return {ProviderId(row["provider_id"]) for row in rows if row["is_new"]}
 
 
@@ -53,8 +55,10 @@ async def forget_others(connection: Connection, seen: Sequence[Orphan]) -> None:
 
 async def load_all(connection: Connection, limit: int = 1000) -> list[Orphan]:
     """All orphans, in the order of their first sighting."""
-    rows = await connection.fetch("SELECT * FROM corral_orphans ORDER BY first_seen_at, provider_id LIMIT $1", limit)
-    return [_orphan(row) for row in rows]
+    rows = await connection.fetch(
+        "SELECT *, status AS phase FROM corral_orphans ORDER BY first_seen_at, provider_id LIMIT $1", limit
+    )
+    return [msgspec.convert(dict(row), Orphan) for row in rows]
 
 
 async def is_noted(connection: Connection, provider_id: str) -> bool:
@@ -84,37 +88,3 @@ async def release(connection: Connection, provider_id: str) -> bool:
         return False
     await connection.execute("DELETE FROM corral_orphans WHERE provider_id = $1", provider_id)
     return True
-
-
-def _row(orphan: Orphan) -> tuple[Any, ...]:
-    return (
-        orphan.provider_id,
-        orphan.name,
-        orphan.made_for,
-        orphan.kind.value,
-        orphan.phase.value,
-        orphan.region,
-        orphan.cluster_id,
-        orphan.product_id,
-        orphan.billing_mode.value,
-        orphan.gpu_num,
-    )
-
-
-def _orphan(row: Any) -> Orphan:
-    status = Phase(row["status"])
-    return Orphan(
-        provider_id=ProviderId(row["provider_id"]),
-        name=row["name"],
-        made_for=InstanceId(row["made_for"]),
-        kind=UnmatchedKind(row["kind"]),
-        phase=status,
-        region=row["region"],
-        cluster_id=row["cluster_id"],
-        product_id=row["product_id"],
-        billing_mode=BillingMode(row["billing_mode"]),
-        gpu_num=row["gpu_num"],
-        micro_usd=row["micro_usd"],
-        first_seen_at=row["first_seen_at"],
-        asked_at=row["asked_at"],
-    )
