@@ -37,7 +37,6 @@ from corral.engine.reconcile.reconciler import Reconciler
 from corral.engine.reconcile.recorder import Recorder
 from corral.engine.reconcile.steps.create import CreateStep
 from corral.engine.reconcile.steps.dispatch import Steps
-from corral.engine.reconcile.steps.start import StartStep
 from corral.engine.reconcile.uncreated import UncreatedInstances
 from corral.engine.runtime import Runtime
 from corral.jobs import retention
@@ -131,27 +130,13 @@ def build_engine(runtime: Runtime) -> Engine:
     gate, recent_lookups = CreateGate(clock, policy, place=runtime.place), RecentLookups(clock)
     recorder = Recorder(event_publisher=event_publisher)
     create_step = CreateStep(
-        cloud=cloud,
-        database=database,
+        runtime=runtime,
         catalog=catalog,
         gate=gate,
         unmade=UncreatedInstances.of(cloud, observations),
         recorder=recorder,
-        clock=clock,
-        installation=installation,
-        policy=policy,
     )
-    steps = Steps(
-        cloud=cloud,
-        create_step=create_step,
-        start_step=StartStep(cloud=cloud, recorder=recorder, clock=clock, policy=policy),
-        prober=runtime.prober,
-        recorder=recorder,
-        clock=clock,
-        policy=policy,
-        jitter=runtime.jitter,
-        recent_lookups=recent_lookups,
-    )
+    steps = Steps(runtime=runtime, create_step=create_step, recorder=recorder, recent_lookups=recent_lookups)
     engine = Engine(
         runtime=runtime,
         registry=registry,
@@ -196,9 +181,7 @@ def build_engine(runtime: Runtime) -> Engine:
         ),
         adopt=adopt,
         gate=gate,
-        reconciler=Reconciler(
-            database=database, steps=steps, recorder=recorder, gate=gate, clock=clock, policy=policy, metrics=metrics
-        ),
+        reconciler=Reconciler(runtime=runtime, steps=steps, recorder=recorder, gate=gate),
         observer=Observer(
             cloud=cloud,
             database=database,

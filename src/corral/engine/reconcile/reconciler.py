@@ -9,28 +9,27 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import timedelta
 
 import structlog
 
-from corral.base.clock import Clock
 from corral.base.log import log
-from corral.base.metrics import ActionEnd, Metrics, ReconcileEnd
+from corral.base.metrics import ActionEnd, ReconcileEnd
 from corral.domain.errors import IllegalTransitionError, StaleError
 from corral.domain.instance import Instance, InstanceId
 from corral.domain.lifecycle.creation import maybe_created
 from corral.domain.lifecycle.decide import decide, why
 from corral.domain.lifecycle.phases import Action, Phase
-from corral.domain.lifecycle.policy import Policy
 from corral.domain.lifecycle.transitions import Decision, decided
 from corral.domain.operation import Operation
 from corral.engine.reconcile.create_gate import CreateGate
 from corral.engine.reconcile.recorder import ReconcileContext, Recorder, Transition
 from corral.engine.reconcile.steps.dispatch import Steps
+from corral.engine.runtime import Runtime
 from corral.jobs.registry import RELEASE, JobRun, JobType, Priority, RequeueError
 from corral.store.session import instance_lock
-from corral.store.session.database import Connection, Database
+from corral.store.session.database import Connection
 from corral.store.tables import instances
 
 SOON = timedelta(seconds=10)
@@ -44,13 +43,10 @@ MOST_STEPS = 12
 class Reconciler:
     """Brings instances closer to their goals, one at a time."""
 
-    database: Database
     steps: Steps
+    runtime: Runtime
     recorder: Recorder
     gate: CreateGate
-    clock: Clock
-    policy: Policy
-    metrics: Metrics = field(default_factory=Metrics)
 
     def job_types(self, retries: int) -> list[JobType]:
         """The types of the jobs that reconcile; their names say why."""
@@ -66,10 +62,10 @@ class Reconciler:
         """Reconcile the instance of a job once; raises RequeueError to be run again soon."""
         instance_id = InstanceId(str(run.payload["instanceId"]))
         with structlog.contextvars.bound_contextvars(instance_id=instance_id):
-            async with self.database.connection() as connection:
+            async with self.runtime.database.connection() as connection:
                 taken = await instance_lock.acquire(connection, instance_id)
                 if taken is None:
-                    self.metrics.passes.labels(ReconcileEnd.BUSY).inc()
+                    self.runtime.metrics.passes.labels(ReconcileEnd.BUSY).inc()
                     raise RequeueError(BUSY_PAUSE, "another worker reconciles it")
                 try:
                     with structlog.contextvars.bound_contextvars(**_log_fields(taken.operation)), self._counted():
@@ -96,12 +92,12 @@ class Reconciler:
         forgotten. Failing the job instead would repeat the same mistake within seconds, and then drop the job.
         """
         log.error("instance.illegal_transition", why=error.message)
-        await instances.wake_by(connection, instance_id, self.clock.now() + self.policy.failed_interval)
+        await instances.wake_by(connection, instance_id, self.runtime.clock.now() + self.runtime.policy.failed_interval)
 
     @contextmanager
     def _counted(self) -> Generator[None]:
         """Count a reconcile by how it ends."""
-        began, end = self.clock.monotonic(), ReconcileEnd.FAILED
+        began, end = self.runtime.clock.monotonic(), ReconcileEnd.FAILED
         try:
             yield
             end = ReconcileEnd.SETTLED
@@ -112,18 +108,18 @@ class Reconciler:
             end = ReconcileEnd.STALE
             raise
         finally:
-            self.metrics.passes.labels(end).inc()
-            self.metrics.pass_seconds.observe(self.clock.monotonic() - began)
+            self.runtime.metrics.passes.labels(end).inc()
+            self.runtime.metrics.pass_seconds.observe(self.runtime.clock.monotonic() - began)
 
     async def _reconcile(self, context: ReconcileContext, instance: Instance | None) -> None:
         if instance is None:
             return
         for _ in range(MOST_STEPS):
-            now = self.clock.now()
-            decision = decide(instance, now, self.policy)
+            now = self.runtime.clock.now()
+            decision = decide(instance, now, self.runtime.policy)
             if self._may_be_created(instance, decision):
                 instance = maybe_created(instance, now)
-                decision = decide(instance, now, self.policy)
+                decision = decide(instance, now, self.runtime.policy)
             after = decided(instance, decision, now)
             entered = None if after is instance else Transition(after, why(instance, after, decision))
             wake_at = None if decision.requeue_after is None else now + decision.requeue_after
@@ -161,12 +157,12 @@ class Reconciler:
             yield
             end = ActionEnd.OK
         finally:
-            self.metrics.actions.labels(action, end).inc()
+            self.runtime.metrics.actions.labels(action, end).inc()
 
     async def _requeue(self, context: ReconcileContext, instance: Instance, after: timedelta) -> None:
         if after < SOON:
             raise RequeueError(after, f"still {instance.phase}")
-        await context.wake_by(instance, self.clock.now() + after)
+        await context.wake_by(instance, self.runtime.clock.now() + after)
 
 
 def _log_fields(operation: Operation | None) -> dict[str, object]:

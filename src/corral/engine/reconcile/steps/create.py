@@ -13,9 +13,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from corral.base.clock import Clock
 from corral.base.log import log
-from corral.cloud.port import Cloud, Credentials
+from corral.cloud.port import Credentials
 from corral.domain.errors import (
     CloudRefusedError,
     CloudShortageError,
@@ -29,7 +28,6 @@ from corral.domain.errors import (
 )
 from corral.domain.instance import Instance
 from corral.domain.lifecycle.creation import NOT_LISTED, needs_fresh_offers
-from corral.domain.lifecycle.policy import Policy
 from corral.domain.lifecycle.refusals import Refusal, all_tried, nothing_left, refusal_of
 from corral.domain.observation.provider_names import ProviderName
 from corral.domain.placement.catalog import Template
@@ -43,7 +41,8 @@ from corral.engine.reconcile.recorder import ReconcileContext, Recorder
 from corral.engine.reconcile.send_check import SendCheck, create_call, send
 from corral.engine.reconcile.steps.create_outcome import CreateOutcomes
 from corral.engine.reconcile.uncreated import UncreatedInstances
-from corral.store.session.database import Database, driver_errors
+from corral.engine.runtime import Runtime
+from corral.store.session.database import driver_errors
 from corral.store.tables import instances
 
 FOR_ANY_OFFER: Final = frozenset({"INSUFFICIENT_BALANCE", "AUTHENTICATION_FAILED", "INVALID_TEMPLATE"})
@@ -59,22 +58,16 @@ shorter, and many that wait use up the rate limit with reading it and with refus
 class CreateStep:
     """Sends create calls; `create_outcome.py` records them."""
 
-    cloud: Cloud
-    database: Database
     catalog: Catalog
     gate: CreateGate
     unmade: UncreatedInstances
+    runtime: Runtime
     recorder: Recorder
-    clock: Clock
-    installation: str
-    policy: Policy
     _outcomes: CreateOutcomes = field(init=False)
 
     def __post_init__(self) -> None:
         """Share the recorder and the clock."""
-        self._outcomes = CreateOutcomes(
-            database=self.database, recorder=self.recorder, clock=self.clock, policy=self.policy
-        )
+        self._outcomes = CreateOutcomes(runtime=self.runtime, recorder=self.recorder)
 
     async def create(self, context: ReconcileContext, instance: Instance) -> Outcome:
         """
@@ -157,13 +150,17 @@ class CreateStep:
         """Send one create call; returns the instance, and why the offer was refused if the next is to be tried."""
         # The time starts before the intent is written: the process may be paused while that is committed.
         check = SendCheck(
-            self.clock, self.policy.longest_create, lambda: instances.is_unchanged(context.connection, instance)
+            self.runtime.clock,
+            self.runtime.policy.longest_create,
+            lambda: instances.is_unchanged(context.connection, instance),
         )
         instance = await self._outcomes.intend(context, instance, candidate)
-        origin = ProviderName(installation=self.installation, instance_id=instance.id, attempt=instance.create.number)
+        origin = ProviderName(
+            installation=self.runtime.installation, instance_id=instance.id, attempt=instance.create.number
+        )
         order = create_call(origin, instance.request, candidate, template, credentials)
         try:
-            provider_id = await send(self.cloud, order, check)
+            provider_id = await send(self.runtime.cloud, order, check)
         except StaleError:
             await self._outcomes.clear(context, instance, "not sent: the instance was changed meanwhile")
             raise

@@ -10,7 +10,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from corral.base.clock import Clock
 from corral.base.log import log
 from corral.domain.errors import CloudTransientError, Failure, IllegalTransitionError, StaleError, StoreUnavailableError
 from corral.domain.events import starts_to_wait
@@ -25,11 +24,11 @@ from corral.domain.lifecycle.creation import (
     retried_until,
     waited_too_long,
 )
-from corral.domain.lifecycle.policy import Policy
 from corral.domain.lifecycle.transitions import created, gave_up, with_provider_id
 from corral.domain.placement.rank import Candidate
 from corral.engine.reconcile.recorder import ReconcileContext, Recorder, Transition
-from corral.store.session.database import Database, driver_errors
+from corral.engine.runtime import Runtime
+from corral.store.session.database import driver_errors
 from corral.store.tables import instances, operations
 
 
@@ -37,16 +36,14 @@ from corral.store.tables import instances, operations
 class CreateOutcomes:
     """Records create calls."""
 
-    database: Database
+    runtime: Runtime
     recorder: Recorder
-    clock: Clock
-    policy: Policy
 
     async def intend(self, context: ReconcileContext, instance: Instance, candidate: Candidate) -> Instance:
         """Record that a create call for *candidate* is about to be sent, under a new name."""
-        now = self.clock.now()
+        now = self.runtime.clock.now()
         intent = Transition(intended(instance, candidate, now), "about to create")
-        return await self.recorder.write(context, instance, intent, now=now, wake_at=now + self.policy.settle)
+        return await self.recorder.write(context, instance, intent, now=now, wake_at=now + self.runtime.policy.settle)
 
     async def clear(self, context: ReconcileContext, instance: Instance, because: str) -> Instance:
         """Record that the call certainly created nothing."""
@@ -68,7 +65,7 @@ class CreateOutcomes:
         def change(current: Instance, _: datetime) -> Instance:
             return held_up(not_created(current) if was_called else current, error.message)
 
-        waits = change(instance, self.clock.now())
+        waits = change(instance, self.runtime.clock.now())
         if waits == instance:
             return
         if starts_to_wait(instance, waits):
@@ -80,7 +77,7 @@ class CreateOutcomes:
         self, context: ReconcileContext, instance: Instance, obstacle: Failure, after: float | None = None
     ) -> Instance:
         """Record why nothing was created: the create is tried again later if that may pass, else the instance fails."""
-        now = self.clock.now()
+        now = self.runtime.clock.now()
         until = retried_until(instance, obstacle)
         if until is None or now >= until:
             failure = waited_too_long(obstacle)
@@ -103,7 +100,7 @@ class CreateOutcomes:
                 return await self._write_id(context, instance, provider_id)
         except StoreUnavailableError as lost:
             try:
-                async with self.database.connection() as connection:
+                async with self.runtime.database.connection() as connection:
                     await self._write_id(replace(context, connection=connection), instance, provider_id)
             except StoreUnavailableError:
                 log.error("instance.id_unrecorded", instance_id=instance.id, provider_id=provider_id)
@@ -113,7 +110,7 @@ class CreateOutcomes:
     async def _write_id(self, context: ReconcileContext, instance: Instance, provider_id: str) -> Instance:
         current = instance
         while True:
-            now = self.clock.now()
+            now = self.runtime.clock.now()
             made = Transition(created(current, provider_id, now), "created")
             try:
                 return await self.recorder.write(context, current, made, now=now, wake_at=current.deadline_at)
@@ -144,10 +141,12 @@ class CreateOutcomes:
         Raises StaleError when another process changed it meanwhile; if the record is still about the same call, its end
         is recorded all the same, so that the next reconcile need not wait for it.
         """
-        now = self.clock.now()
+        now = self.runtime.clock.now()
         try:
             ended = Transition(change(instance, now), because)
-            return await self.recorder.write(context, instance, ended, now=now, wake_at=now + self.policy.settle)
+            return await self.recorder.write(
+                context, instance, ended, now=now, wake_at=now + self.runtime.policy.settle
+            )
         except StaleError:
             current = await self._reread(context, instance)
             if current is not None and current.create_in_doubt and current.create.number == instance.create.number:

@@ -10,11 +10,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
-from corral.base.clock import Clock
-from corral.cloud.port import Cloud
 from corral.domain.instance import Instance
 from corral.domain.lifecycle.phases import Action, Phase
-from corral.domain.lifecycle.policy import Policy
 from corral.engine.observe.recent_lookups import RecentLookups
 from corral.engine.reconcile.outcome import Outcome
 from corral.engine.reconcile.recorder import ReconcileContext, Recorder
@@ -24,7 +21,7 @@ from corral.engine.reconcile.steps.inspect import InspectStep
 from corral.engine.reconcile.steps.probe import ProbeStep
 from corral.engine.reconcile.steps.start import StartStep
 from corral.engine.reconcile.steps.stop_delete import StopDeleteStep
-from corral.health.probe import Prober
+from corral.engine.runtime import Runtime
 
 Step = Callable[[ReconcileContext, Instance], Awaitable[Outcome]]
 
@@ -33,14 +30,9 @@ Step = Callable[[ReconcileContext, Instance], Awaitable[Outcome]]
 class Steps:
     """Every step of the engine."""
 
-    cloud: Cloud
     create_step: CreateStep
-    start_step: StartStep
-    prober: Prober
+    runtime: Runtime
     recorder: Recorder
-    clock: Clock
-    policy: Policy
-    jitter: Callable[[], float]
     recent_lookups: RecentLookups
     """Lookups that the observer of this process just made."""
     inspect_step: InspectStep = field(init=False)
@@ -48,14 +40,17 @@ class Steps:
 
     def __post_init__(self) -> None:
         """Make the steps that need nothing else."""
-        cloud, recorder, clock, policy = self.cloud, self.recorder, self.clock, self.policy
+        runtime, recorder = self.runtime, self.recorder
         self.inspect_step = InspectStep(
-            cloud=cloud, recorder=recorder, clock=clock, policy=policy, recent_lookups=self.recent_lookups
+            cloud=runtime.cloud,
+            recorder=recorder,
+            clock=runtime.clock,
+            policy=runtime.policy,
+            recent_lookups=self.recent_lookups,
         )
-        probe_step = ProbeStep(
-            cloud=cloud, prober=self.prober, recorder=recorder, clock=clock, policy=policy, jitter=self.jitter
-        )
-        stop_delete_step = StopDeleteStep(cloud=cloud, recorder=recorder, clock=clock, policy=policy)
+        probe_step = ProbeStep(runtime=runtime, recorder=recorder)
+        start_step = StartStep(runtime=runtime, recorder=recorder)
+        stop_delete_step = StopDeleteStep(runtime=runtime, recorder=recorder)
 
         async def probe(context: ReconcileContext, instance: Instance) -> Outcome:
             step = probe_step.probe_failed if instance.phase is Phase.FAILED else probe_step.probe
@@ -64,9 +59,9 @@ class Steps:
         self.by_action = {
             Action.CREATE: self.create_step.create,
             Action.PROBE: probe,
-            Action.CONFIRM: ConfirmStep(cloud=cloud, recorder=recorder, clock=clock, policy=policy).confirm,
-            Action.START: self.start_step.start,
-            Action.RESTART: self.start_step.restart,
+            Action.CONFIRM: ConfirmStep(runtime=runtime, recorder=recorder).confirm,
+            Action.START: start_step.start,
+            Action.RESTART: start_step.restart,
             Action.STOP: stop_delete_step.stop,
             Action.DELETE: stop_delete_step.delete,
         }

@@ -3,36 +3,28 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
-from corral.base.clock import Clock
 from corral.base.log import log
-from corral.cloud.port import Cloud
 from corral.domain.errors import CloudError, Failure
 from corral.domain.health.checks import HealthReport, OverallHealth, judge, unmapped
 from corral.domain.health.rechecks import check_time, until_recheck
 from corral.domain.instance import Instance
-from corral.domain.lifecycle.policy import Policy
 from corral.domain.lifecycle.transitions import gave_up, healthy
 from corral.domain.observation.sighting import Sighting
 from corral.engine.reconcile.outcome import Outcome, provider_id
 from corral.engine.reconcile.recorder import ReconcileContext, Recorder, Transition
 from corral.engine.reconcile.steps.inspect import login_methods
-from corral.health.probe import Prober
+from corral.engine.runtime import Runtime
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbeStep:
     """Makes health checks and records what they showed."""
 
-    cloud: Cloud
-    prober: Prober
+    runtime: Runtime
     recorder: Recorder
-    clock: Clock
-    policy: Policy
-    jitter: Callable[[], float]
 
     async def probe(self, context: ReconcileContext, instance: Instance) -> Outcome:
         """Check every endpoint once and record the result; an urgent reconcile gives up on endpoints that are slow."""
@@ -40,18 +32,20 @@ class ProbeStep:
         if unusable is not None:
             return await self._fail(context, instance, unusable)
         try:
-            async with asyncio.timeout(self.policy.urgent_probe.total_seconds() if context.urgent else None):
-                report = await self.prober.check(instance.endpoints, instance.health_spec, previous=instance.health)
+            async with asyncio.timeout(self.runtime.policy.urgent_probe.total_seconds() if context.urgent else None):
+                report = await self.runtime.prober.check(
+                    instance.endpoints, instance.health_spec, previous=instance.health
+                )
         except TimeoutError:
             return Outcome(instance=instance, requeue_after=timedelta(0))
-        now = self.clock.now()
-        match judge(report, instance.health_spec, now=now, jitter=self.jitter()):
+        now = self.runtime.clock.now()
+        match judge(report, instance.health_spec, now=now, jitter=self.runtime.jitter()):
             case None:
                 ready = Transition(healthy(instance, report, now), "healthy")
                 return Outcome(instance=await self.recorder.write(context, instance, ready, now=now))
             case timedelta() as again:
                 unhealthy = Transition(replace(instance, health=report), "not healthy yet")
-                wake_at = now + again + check_time(instance, self.policy)
+                wake_at = now + again + check_time(instance, self.runtime.policy)
                 written = await self.recorder.write(context, instance, unhealthy, now=now, wake_at=wake_at)
                 return Outcome(instance=written, requeue_after=again)
             case Failure() as failure:
@@ -61,20 +55,20 @@ class ProbeStep:
         """Check once more an instance that failed its health checks and runs; it becomes ready if it is healthy."""
         endpoints, access = instance.endpoints, instance.access
         try:
-            seen = await self.cloud.instance(provider_id(instance))
+            seen = await self.runtime.cloud.instance(provider_id(instance))
         except CloudError as error:
             log.info("instance.lookup_refused", why=error.message)
         else:
             if seen is not None and seen.sighting is Sighting.RUNNING:
                 endpoints, access = seen.endpoints, login_methods(seen) or access
         spec = instance.health_spec
-        report = await self.prober.check(endpoints, spec, previous=instance.health)
-        now = self.clock.now()
+        report = await self.runtime.prober.check(endpoints, spec, previous=instance.health)
+        now = self.runtime.clock.now()
         probed = replace(instance, health=report, endpoints=endpoints, access=access)
         if unmapped(endpoints, spec) is None and report.overall is OverallHealth.HEALTHY:
             ready = Transition(healthy(probed, report, now), "healthy at last")
             return Outcome(instance=await self.recorder.write(context, instance, ready, now=now))
-        again = until_recheck(probed, now, self.policy)
+        again = until_recheck(probed, now, self.runtime.policy)
         unhealthy = Transition(probed, "still not healthy")
         written = await self.recorder.write(context, instance, unhealthy, now=now, wake_at=now + again)
         return Outcome(instance=written, requeue_after=again)
@@ -82,6 +76,6 @@ class ProbeStep:
     async def _fail(
         self, context: ReconcileContext, instance: Instance, failure: Failure, report: HealthReport | None = None
     ) -> Outcome:
-        now = self.clock.now()
+        now = self.runtime.clock.now()
         failed = Transition(gave_up(instance, failure, now, report), failure.message)
         return Outcome(instance=await self.recorder.write(context, instance, failed, now=now))

@@ -10,9 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final
 
-from corral.base.clock import Clock
 from corral.base.log import log
-from corral.cloud.port import Cloud
 from corral.domain.errors import (
     CloudError,
     CloudRefusedError,
@@ -23,9 +21,9 @@ from corral.domain.errors import (
 )
 from corral.domain.instance import Instance, PendingAction
 from corral.domain.lifecycle.phases import Action
-from corral.domain.lifecycle.policy import Policy
 from corral.engine.reconcile.outcome import Outcome, provider_id
 from corral.engine.reconcile.recorder import ReconcileContext, Recorder, Transition
+from corral.engine.runtime import Runtime
 
 OF_ACCOUNT: Final = frozenset({"INSUFFICIENT_BALANCE", "AUTHENTICATION_FAILED"})
 """Refusals that a person puts right. They keep their code while the start is repeated until its deadline."""
@@ -36,16 +34,14 @@ NO_GPU: Final = "its host has no free GPU now: start it again later, or create a
 class StartStep:
     """Sends starts and restarts."""
 
-    cloud: Cloud
+    runtime: Runtime
     recorder: Recorder
-    clock: Clock
-    policy: Policy
 
     async def start(self, context: ReconcileContext, instance: Instance) -> Outcome:
         """Send a start; raises CloudTransientError if it was certainly not carried out."""
         asked = await self._about_to_ask(context, instance)
         try:
-            await self.cloud.start(provider_id(instance))
+            await self.runtime.cloud.start(provider_id(instance))
         except CloudError as error:
             return await self._not_done(context, asked, error)
         return await self._answered(context, asked, asked.pending.action)
@@ -55,27 +51,27 @@ class StartStep:
         unseen = replace(instance, observation=replace(instance.observation, sighting=None))
         asked = await self._about_to_ask(context, unseen)
         try:
-            await self.cloud.restart(provider_id(instance))
+            await self.runtime.cloud.restart(provider_id(instance))
         except CloudError as error:
             return await self._not_done(context, asked, error)
         return await self._answered(context, asked, action=None)
 
     async def _about_to_ask(self, context: ReconcileContext, instance: Instance) -> Instance:
-        now = self.clock.now()
+        now = self.runtime.clock.now()
         pending = replace(instance.pending, sent_at=now, attempts=instance.pending.attempts + 1)
         asking = Transition(replace(instance, pending=pending), "about to ask")
-        return await self.recorder.write(context, instance, asking, now=now, wake_at=now + self.policy.settle)
+        return await self.recorder.write(context, instance, asking, now=now, wake_at=now + self.runtime.policy.settle)
 
     async def _answered(self, context: ReconcileContext, asked: Instance, action: Action | None) -> Outcome:
         pending = replace(asked.pending, action=action, refused=None)
         written = await self._write(context, asked, pending, "the provider was asked, and agreed")
-        return Outcome(instance=written, requeue_after=self.policy.settle)
+        return Outcome(instance=written, requeue_after=self.runtime.policy.settle)
 
     async def _not_done(self, context: ReconcileContext, asked: Instance, error: CloudError) -> Outcome:
         match error:
             case CloudUnknownError():
                 log.info("instance.ask_in_doubt", why=error.message)
-                return Outcome(instance=asked, requeue_after=self.policy.settle)
+                return Outcome(instance=asked, requeue_after=self.runtime.policy.settle)
             case CloudTransientError():
                 await self._write(context, asked, replace(asked.pending, sent_at=None), "could not be asked")
                 raise error
@@ -93,4 +89,4 @@ class StartStep:
         self, context: ReconcileContext, before: Instance, pending: PendingAction, because: str
     ) -> Instance:
         after = Transition(replace(before, pending=pending), because)
-        return await self.recorder.write(context, before, after, now=self.clock.now())
+        return await self.recorder.write(context, before, after, now=self.runtime.clock.now())

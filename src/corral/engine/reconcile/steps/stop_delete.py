@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from corral.base.clock import Clock
 from corral.base.log import log
-from corral.cloud.port import Cloud
 from corral.domain.errors import CloudError, CloudTransientError, CloudUnknownError, Failure, StaleError
 from corral.domain.instance import Instance
 from corral.domain.lifecycle import pending_action
-from corral.domain.lifecycle.policy import Policy
 from corral.engine.reconcile.outcome import Outcome, provider_id
 from corral.engine.reconcile.recorder import ReconcileContext, Recorder, Transition
+from corral.engine.runtime import Runtime
 from corral.store.tables import instances
 
 
@@ -21,18 +19,16 @@ from corral.store.tables import instances
 class StopDeleteStep:
     """Sends stops and deletes, and records how each call ended."""
 
-    cloud: Cloud
+    runtime: Runtime
     recorder: Recorder
-    clock: Clock
-    policy: Policy
 
     async def stop(self, context: ReconcileContext, instance: Instance) -> Outcome:
         """Send a stop; raises CloudTransientError if it was certainly not carried out."""
-        return await self._send(context, instance, self.cloud.stop)
+        return await self._send(context, instance, self.runtime.cloud.stop)
 
     async def delete(self, context: ReconcileContext, instance: Instance) -> Outcome:
         """Send a delete; raises CloudTransientError if it was certainly not carried out."""
-        return await self._send(context, instance, self.cloud.delete)
+        return await self._send(context, instance, self.runtime.cloud.delete)
 
     async def _send(
         self, context: ReconcileContext, instance: Instance, call: Callable[[str], Awaitable[bool | None]]
@@ -42,7 +38,9 @@ class StopDeleteStep:
 
         After a call that was certainly not carried out, the record is as before, with the reason.
         """
-        sent = await self._write(context, instance, pending_action.sending(instance, self.clock.now()), "about to ask")
+        sent = await self._write(
+            context, instance, pending_action.sending(instance, self.runtime.clock.now()), "about to ask"
+        )
         refused: Failure | None = None
         is_accepted = False
         try:
@@ -51,7 +49,7 @@ class StopDeleteStep:
             why = Failure(code=error.code, message=error.message)
             await self._end(context, sent, lambda known: pending_action.not_sent(known, instance, why), error.message)
             if error.retry_after_seconds is None:
-                error.retry_after_seconds = self.policy.poll.total_seconds()
+                error.retry_after_seconds = self.runtime.policy.poll.total_seconds()
             raise
         except CloudUnknownError as error:
             log.info("instance.ask_in_doubt", instance_id=instance.id, why=error.message)
@@ -59,14 +57,14 @@ class StopDeleteStep:
             # Sent again for as long as it takes: a machine that cannot be deleted is a bill that must be seen.
             log.error("instance.ask_refused", instance_id=instance.id, why=error.message)
             refused = Failure(code=error.code, message=error.message)
-        now = self.clock.now()
+        now = self.runtime.clock.now()
         because = "the provider was asked" if refused is None else refused.message
 
         def answered(known: Instance) -> Instance:
             return pending_action.answered(known, now, refused, is_accepted=is_accepted)
 
         ended = await self._end(context, sent, answered, because)
-        return Outcome(instance=ended, requeue_after=self.policy.repeat_after)
+        return Outcome(instance=ended, requeue_after=self.runtime.policy.repeat_after)
 
     async def _end(
         self, context: ReconcileContext, sent: Instance, end: Callable[[Instance], Instance], because: str
@@ -83,6 +81,6 @@ class StopDeleteStep:
             return await self._write(context, known, end(known), because)
 
     async def _write(self, context: ReconcileContext, before: Instance, after: Instance, because: str) -> Instance:
-        now = self.clock.now()
-        wake_at = now + self.policy.repeat_after
+        now = self.runtime.clock.now()
+        wake_at = now + self.runtime.policy.repeat_after
         return await self.recorder.write(context, before, Transition(after, because), now=now, wake_at=wake_at)
