@@ -27,8 +27,8 @@ from corral.domain.errors import SettingsError
 from corral.engine.engine import Engine, build_engine
 from corral.jobs.adaptive_semaphore import URGENT_PLACES
 from corral.jobs.pause import Pause
+from corral.jobs.pgqueuer_adapter import release
 from corral.jobs.registry import JobPool
-from corral.jobs.takeover import release
 from corral.jobs.worker import Worker
 from corral.store.session.database import Database
 from corral.store.session.notifications import Notifications

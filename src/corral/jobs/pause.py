@@ -15,13 +15,11 @@ from typing import Final
 
 from corral.store.session.database import Connection
 
-_READ: Final = "SELECT paused_at, paused_by FROM corral_job_pause"
-_PAUSE: Final = """
-UPDATE corral_job_pause SET paused_by = CASE WHEN paused_at IS NULL THEN $1 ELSE paused_by END,
-                            paused_at = coalesce(paused_at, now())
-RETURNING paused_at, paused_by
+_WRITE: Final = """
+UPDATE corral_job_pause SET paused_by = CASE WHEN paused_at IS NULL OR $1::text IS NULL THEN $1 ELSE paused_by END,
+                            paused_at = CASE WHEN $1 IS NOT NULL THEN coalesce(paused_at, now()) END
+RETURNING paused_at AS at, paused_by AS by
 """
-_RESUME: Final = "UPDATE corral_job_pause SET paused_at = NULL, paused_by = NULL RETURNING paused_at, paused_by"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,20 +39,12 @@ class PauseState:
 
 async def read(connection: Connection) -> PauseState:
     """The current state."""
-    row = await connection.fetchrow(_READ)
-    return PauseState(at=row["paused_at"], by=row["paused_by"])
+    return PauseState(**await connection.fetchrow("SELECT paused_at AS at, paused_by AS by FROM corral_job_pause"))
 
 
-async def pause(connection: Connection, by: str) -> PauseState:
-    """Pause processing; a pause that is in effect keeps its time and caller."""
-    row = await connection.fetchrow(_PAUSE, by)
-    return PauseState(at=row["paused_at"], by=row["paused_by"])
-
-
-async def resume(connection: Connection) -> PauseState:
-    """End the pause, if there is one."""
-    await connection.fetchrow(_RESUME)
-    return PauseState()
+async def write(connection: Connection, by: str | None) -> PauseState:
+    """Pause processing in the name of *by*, unless it is paused already; without a name, end the pause."""
+    return PauseState(**await connection.fetchrow(_WRITE, by))
 
 
 class Pause:

@@ -1,5 +1,5 @@
 """
-PgQueuer's own tables, under our prefix, and the two statements of it that we replace.
+PgQueuer's own tables, under our prefix, the two statements of it that we replace, and the release of taken jobs.
 
 PgQueuer reads its names from the environment, even from variables as common as CHANNEL; ours are given in full so that
 nothing in the environment can move the queue.
@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from datetime import timedelta
 from typing import Final, cast
+from uuid import UUID
 
 import asyncpg
 from pgqueuer.adapters.persistence.qb import QueryBuilderEnvironment, QueryQueueBuilder, QuerySchedulerBuilder
@@ -72,6 +73,18 @@ WAKE: Final = json.dumps(
     }
 )
 """The payload of PgQueuer's own trigger when the queue changed; no reader uses the time."""
+
+_RELEASE: Final = f"""
+WITH released AS (
+    UPDATE {QUEUE}
+    SET status = 'queued', queue_manager_id = NULL, execute_after = now(), updated = now()
+    WHERE status = 'picked' AND queue_manager_id = ANY($1) AND ($3::text[] IS NULL OR entrypoint = ANY($3))
+    RETURNING id
+), counted AS (
+    SELECT count(*) AS jobs FROM released
+)
+SELECT jobs, CASE WHEN jobs > 0 THEN pg_notify('{CHANNEL}', $2) END FROM counted
+"""  # noqa: S608  # constants
 
 
 class RequeueRequested(RetryRequested):
@@ -209,11 +222,15 @@ def queries_of(connection: Connection | asyncpg.Connection) -> CorralQueries:
     return CorralQueries(AsyncpgDriver(cast("asyncpg.Connection", connection)))
 
 
-def queries_of_pool(
-    pool: Pool, *, urgent: Collection[str] = (), spare: int = 0, pause: Pause | None = None
-) -> CorralQueries:
-    """Statements on any connection of the pool; see `CorralQueries` for *urgent*, *spare* and *pause*."""
-    return CorralQueries(ListenFirstDriver(pool), urgent=urgent, spare=spare, pause=pause)
+async def release(
+    connection: asyncpg.Connection | Connection, owners: Sequence[UUID], types: Sequence[str] | None = None
+) -> int:
+    """
+    Put back the unfinished jobs of *owners*, without counting a failure; wakes workers and returns how many.
+
+    With *types*, only jobs of these types: a process may have several workers.
+    """
+    return int(await connection.fetchval(_RELEASE, list(owners), WAKE, types) or 0)
 
 
 async def install(connection: asyncpg.Connection) -> None:

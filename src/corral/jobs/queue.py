@@ -69,26 +69,23 @@ class JobView:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class QueueStats:
-    """The queue in numbers."""
+class Backlog:
+    """Counts of jobs, by `JobQueue.backlog` of every status but completed."""
 
     by_status: Mapping[JobStatus, int]
-    by_type: Mapping[str, int]
     oldest_pending_age: timedelta | None
     """How long the oldest job that could run has been waiting."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Backlog:
-    """Counts of jobs that wait, run or failed."""
+class QueueStats(Backlog):
+    """Counts of all jobs."""
 
-    by_status: Mapping[JobStatus, int]
-    """Of every status but completed."""
-    oldest_pending_age: timedelta | None
-    """How long the oldest job that could run has been waiting."""
+    by_type: Mapping[str, int]
 
 
 _STATUSES = {"queued": JobStatus.PENDING, "picked": JobStatus.PROCESSING, "failed": JobStatus.FAILED}
+_STORED_STATUSES = {**{status: word for word, status in _STATUSES.items()}, JobStatus.COMPLETED: "successful"}
 
 _ADD = BulkInsert(
     f"INSERT INTO {QUEUE} (payload, priority, entrypoint, execute_after, dedupe_key, status)"  # noqa: S608  # a constant
@@ -147,11 +144,7 @@ class JobQueue:
         offset: int = 0,
     ) -> list[JobView]:
         """Jobs of every status, newest first; *priority* HIGH includes the priorities above it."""
-        word = (
-            None
-            if status is None
-            else {**{v: k for k, v in _STATUSES.items()}, JobStatus.COMPLETED: "successful"}[status]
-        )
+        word = None if status is None else _STORED_STATUSES[status]
         async with self._database.connection() as connection:
             rows = await connection.fetch(
                 statements.LIST, None, type, word, priority, instance_id, limit, offset, self._main_types()
@@ -186,15 +179,15 @@ class JobQueue:
 
     async def pause(self, line: AuditEntry) -> PauseState:
         """Let no job begin, in any process, until `resume`; each process reads that within a second. Writes *line*."""
-        async with self._database.transaction() as connection:
-            state = await pause.pause(connection, line.who)
-            await audit.append([line]).run(connection)
-        return state
+        return await self._set_pause(line, line.who)
 
     async def resume(self, line: AuditEntry) -> PauseState:
         """Let jobs begin again, and write *line* to the audit log."""
+        return await self._set_pause(line, None)
+
+    async def _set_pause(self, line: AuditEntry, by: str | None) -> PauseState:
         async with self._database.transaction() as connection:
-            state = await pause.resume(connection)
+            state = await pause.write(connection, by)
             await audit.append([line]).run(connection)
         return state
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
 from uuid import UUID, uuid4
@@ -26,10 +27,9 @@ from corral.domain.timing import delay
 from corral.jobs.adaptive_semaphore import URGENT_PLACES, AdaptiveSemaphore
 from corral.jobs.execution import Executor, RunningJobs
 from corral.jobs.pause import Pause
-from corral.jobs.pgqueuer_adapter import CHANNEL, CorralQueries, queries_of_pool
+from corral.jobs.pgqueuer_adapter import CHANNEL, CorralQueries, ListenFirstDriver, release
 from corral.jobs.queue import JobQueue, NewJob
 from corral.jobs.registry import JobPool, JobType, Priority, Registry
-from corral.jobs.takeover import release
 from corral.store.session.database import Database
 
 GRACE_SECONDS = 10.0
@@ -46,51 +46,39 @@ DEQUEUE_TIMEOUT = timedelta(seconds=5)
 """How long a worker sleeps without a notification of new jobs; only jobs of dead workers wait for it."""
 
 
+@dataclass(kw_only=True)
 class Worker:
     """Takes and runs jobs of one database until it is stopped."""
 
-    def __init__(
-        self,
-        database: Database,
-        registry: Registry,
-        queue: JobQueue,
-        *,
-        clock: Clock,
-        metrics: Metrics,
-        concurrency: int,
-        pool: JobPool = JobPool.MAIN,
-        is_crowded: Callable[[], bool] = lambda: False,
-        process_id: UUID | None = None,
-        pause: Pause | None = None,
-        heartbeat_timeout: timedelta = HEARTBEAT_TIMEOUT,
-        dequeue_timeout: timedelta = DEQUEUE_TIMEOUT,
-    ) -> None:
-        self.id = process_id or uuid4()
-        """The owner of the jobs taken here; `store/session/presence.py` shows whether it is alive."""
-        self._database = database
-        self._registry = registry
-        self._queue = queue
-        self._clock = clock
-        self._metrics = metrics
-        self._concurrency = concurrency
-        self._pool = pool
-        self._heartbeat_timeout = heartbeat_timeout
-        self._dequeue_timeout = dequeue_timeout
+    database: Database = field(kw_only=False)
+    registry: Registry = field(kw_only=False)
+    queue: JobQueue = field(kw_only=False)
+    clock: Clock
+    metrics: Metrics
+    concurrency: int
+    pool: JobPool = JobPool.MAIN
+    is_crowded: Callable[[], bool] = lambda: False
+    process_id: UUID = field(default_factory=uuid4)
+    """The owner of the jobs taken here; `store/session/presence.py` shows whether it is alive."""
+    pause: Pause = field(default_factory=Pause)
+    heartbeat_timeout: timedelta = HEARTBEAT_TIMEOUT
+    dequeue_timeout: timedelta = DEQUEUE_TIMEOUT
+
+    def __post_init__(self) -> None:
+        """Begin with nothing taken."""
         self._manager: QueueManager | None = None
-        self._stopping = asyncio.Event()
-        self._ended = asyncio.Event()
-        self._ended.set()
-        self._pause = pause or Pause()
-        self._pause.on_resume(self._wake)
         self._queries: CorralQueries | None = None
-        self._running = RunningJobs(AdaptiveSemaphore(concurrency, is_crowded=is_crowded), self._pause)
+        self._stopping, self._ended = asyncio.Event(), asyncio.Event()
+        self._ended.set()
+        self.pause.on_resume(self._wake)
+        self._running = RunningJobs(AdaptiveSemaphore(self.concurrency, is_crowded=self.is_crowded), self.pause)
 
     async def run(self) -> None:
         """Take jobs until `stop` is called; continues after an outage of the database."""
         self._ended.clear()
         try:
             async with asyncio.TaskGroup() as group:
-                timers = [group.create_task(supervise(timer, self._clock)) for timer in self._timers()]
+                timers = [group.create_task(supervise(timer, self.clock)) for timer in self._timers()]
                 await self._take_jobs_for_ever()
                 for timer in timers:
                     timer.cancel()
@@ -100,13 +88,13 @@ class Worker:
     async def _take_jobs_for_ever(self) -> None:
         failures = 0
         while not self._stopping.is_set():
-            began = self._clock.monotonic()
+            began = self.clock.monotonic()
             try:
                 await self._take_jobs()
             except Exception as error:  # noqa: BLE001  # the outermost frame: whatever it was, take jobs again
-                failures = 1 if self._clock.monotonic() - began > LONG_RUN_SECONDS else failures + 1
+                failures = 1 if self.clock.monotonic() - began > LONG_RUN_SECONDS else failures + 1
                 log.warning("worker.interrupted", failures=failures, reason=repr(error))
-                await is_set_within(self._stopping, delay(failures, first=0.1, most=5.0), self._clock)
+                await is_set_within(self._stopping, delay(failures, first=0.1, most=5.0), self.clock)
 
     async def stop(self, grace_seconds: float = GRACE_SECONDS) -> int:
         """Take no more jobs, let the running ones end, then put the rest back; returns how many were put back."""
@@ -135,41 +123,43 @@ class Worker:
 
     async def _take_jobs(self) -> None:
         # Nothing runs here at this moment, so what is ours in the queue was left by an interruption.
-        async with self._database.connection() as connection:
-            await release(connection, [self.id], [job_type.name for job_type in self._registry])
+        async with self.database.connection() as connection:
+            await release(connection, [self.process_id], [job_type.name for job_type in self.registry])
         if self._stopping.is_set():  # meanwhile: `stop` found no manager that it could end
             return
-        urgent = [job_type.name for job_type in self._registry if job_type.priority >= Priority.URGENT]
-        queries = queries_of_pool(self._database.pool, urgent=urgent, spare=URGENT_PLACES, pause=self._pause)
+        urgent = [job_type.name for job_type in self.registry if job_type.priority >= Priority.URGENT]
+        queries = CorralQueries(
+            ListenFirstDriver(self.database.pool), urgent=urgent, spare=URGENT_PLACES, pause=self.pause
+        )
         self._queries = queries
         manager = QueueManager(queries, CHANNEL)
-        manager.queue_manager_id = QueueManagerId(self.id)
-        for job_type in self._registry:
-            executor = Executor(job_type, self._running, metrics=self._metrics, clock=self._clock)
+        manager.queue_manager_id = QueueManagerId(self.process_id)
+        for job_type in self.registry:
+            executor = Executor(job_type, self._running, metrics=self.metrics, clock=self.clock)
             manager.register_executor(job_type.name, executor)
         self._manager = manager
         # `RunningJobs` holds the limit. PgQueuer may take twice as many, so that the next ones are at hand when a seat
         # is free (half as many round trips a job); more would keep them from other workers.
-        most = 2 * self._concurrency
-        log.info("worker.started", pool=self._pool.value, concurrency=self._concurrency)
+        most = 2 * self.concurrency
+        log.info("worker.started", pool=self.pool.value, concurrency=self.concurrency)
         await manager.run(
-            dequeue_timeout=self._dequeue_timeout,
-            batch_size=self._concurrency,
+            dequeue_timeout=self.dequeue_timeout,
+            batch_size=self.concurrency,
             max_concurrent_tasks=most,
             shutdown_on_listener_failure=True,
-            heartbeat_timeout=self._heartbeat_timeout,
+            heartbeat_timeout=self.heartbeat_timeout,
             log_aggregation_interval=timedelta(0),  # we do not use its statistics table
         )
 
     def _timers(self) -> list[BackgroundTask]:
-        repeated = [(job_type, job_type.every) for job_type in self._registry if job_type.every is not None]
+        repeated = [(job_type, job_type.every) for job_type in self.registry if job_type.every is not None]
         return [BackgroundTask(f"timer of {t.name}", partial(self._repeat, t, every)) for t, every in repeated]
 
     async def _repeat(self, job_type: JobType, every: timedelta) -> None:
         """Add *job_type* at its interval; by the dedupe key all processes together add one."""
         while True:
             with contextlib.suppress(StoreUnavailableError):
-                async with self._database.connection() as connection:
+                async with self.database.connection() as connection:
                     wanted = NewJob(type=job_type.name, payload={}, dedupe_key=f"every:{job_type.name}")
-                    await self._queue.add([wanted]).run(connection)
-            await self._clock.sleep(every.total_seconds())
+                    await self.queue.add([wanted]).run(connection)
+            await self.clock.sleep(every.total_seconds())

@@ -102,7 +102,7 @@ async def test_a_job_that_was_taken_ahead_is_pending_until_it_has_a_place(databa
     async with database.transaction() as connection:
         await queue.add([NewJob(type="deed", payload={"n": n}) for n in range(5)]).run(connection)
         await connection.execute(
-            "INSERT INTO corral_processes (id, role, place, seats) VALUES ($1, 'worker', '', 2)", worker.id
+            "INSERT INTO corral_processes (id, role, place, seats) VALUES ($1, 'worker', '', 2)", worker.process_id
         )
 
     async def are_taken() -> bool:

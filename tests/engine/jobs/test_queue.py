@@ -392,7 +392,7 @@ async def test_the_queue_notifies_itself_only_once_it_listens(database: Database
     driver, heard = ListenFirstDriver(database.pool), list[object]()
     async with driver:
         early = asyncio.create_task(driver.notify("corral_test", "are you there?"))
-        assert await database.answers()
+        assert (await database.probe()).at is not None
         assert not early.done()
         await driver.add_listener("corral_test", heard.append)
         await early

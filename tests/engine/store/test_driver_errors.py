@@ -31,7 +31,7 @@ async def test_an_error_that_passes_may_be_retried(database: Database, sqlstate:
 
     assert raised.value.retryable
     assert raised.value.retry_after_seconds == 2
-    assert await database.answers()
+    assert (await database.probe()).at is not None
 
 
 async def test_a_read_only_session_is_replaced(database: Database) -> None:

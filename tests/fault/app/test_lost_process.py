@@ -21,9 +21,9 @@ from corral.base.clock import SystemClock
 from corral.base.metrics import Metrics
 from corral.domain.errors import StoreUnavailableError
 from corral.domain.instance import InstanceId
+from corral.jobs.pgqueuer_adapter import release
 from corral.jobs.queue import JobQueue, JobStatus, NewJob
 from corral.jobs.registry import JobRun, JobType, Registry
-from corral.jobs.takeover import release
 from corral.jobs.worker import Worker
 from corral.store.server.target import DatabaseTarget
 from corral.store.session import instance_lock, presence

@@ -55,6 +55,9 @@ async def test_no_committed_job_is_lost_when_postgresql_restarts(short_dir: Path
     working = asyncio.create_task(worker.run())
     committed: set[int] = set()
 
+    async def is_answering() -> bool:
+        return (await database.probe()).at is not None
+
     async def enqueue(numbers: range) -> None:
         for n in numbers:
             try:
@@ -62,7 +65,7 @@ async def test_no_committed_job_is_lost_when_postgresql_restarts(short_dir: Path
                     await queue.add([NewJob(type="probe", payload={"n": n})]).run(connection)
                 committed.add(n)
             except StoreUnavailableError:
-                await until(database.answers, what="the database coming back")
+                await until(is_answering, what="the database coming back")
 
     for restart in range(2):
         load = asyncio.create_task(enqueue(range(restart * 200, restart * 200 + 200)))

@@ -154,10 +154,6 @@ class Database:
             problem = await self._sessions.shortage()
         return Probe(problem=problem, at=row["at"])
 
-    async def answers(self) -> bool:
-        """Whether a trivial statement succeeds."""
-        return (await self.probe()).at is not None
-
     async def close(self) -> None:
         """Close every connection, waiting briefly for those in use."""
         try:

@@ -169,7 +169,8 @@ async def oldest(connection: Connection, instance_id: InstanceId) -> Pending | N
     if row is None:
         return None
     snapshot = None if row["snapshot"] is None else _snapshots.decode(row["snapshot"])
-    return Pending(**{**row, "snapshot": snapshot})
+    stored: dict[str, Any] = {**row, "snapshot": snapshot}
+    return Pending(**stored)
 
 
 async def keep_body(connection: Connection, delivery_id: DeliveryId, body: bytes) -> None:

@@ -10,7 +10,8 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Final
 
-from corral.domain.placement.catalog import BillingMode
+import msgspec
+
 from corral.domain.placement.rank import Offer
 from corral.store.session.database import Database
 
@@ -45,7 +46,7 @@ class FailedOffers:
 
         Deletes expired rows.
         """
-        mode = offer.billing_mode.value
+        mode = offer.billing_mode
         async with self._database.connection() as connection:
             await connection.execute(_REMEMBER, offer.product_id, offer.cluster_id, mode, gpu_num, now, reason)
             await connection.execute(_FORGET, now - REMEMBERED_FOR)
@@ -58,11 +59,4 @@ class FailedOffers:
                 " WHERE failed_at > $1 GROUP BY product_id, cluster_id, billing_mode",
                 now - within,
             )
-        return {
-            Offer(
-                product_id=row["product_id"],
-                cluster_id=row["cluster_id"],
-                billing_mode=BillingMode(row["billing_mode"]),
-            ): row["fewest"]
-            for row in rows
-        }
+        return {msgspec.convert(dict(row), Offer): row["fewest"] for row in rows}

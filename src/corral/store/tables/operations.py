@@ -8,9 +8,8 @@ from typing import Any
 
 import msgspec
 
-from corral.domain.errors import Failure
 from corral.domain.instance import InstanceId, OperationId
-from corral.domain.operation import Operation, OperationKind, OperationStatus
+from corral.domain.operation import Operation
 from corral.store.session.database import Connection
 from corral.store.sql.bulk_insert import BulkInsert
 from corral.store.sql.combined_statement import Write, only_if
@@ -82,14 +81,6 @@ def _row(operation: Operation) -> tuple[Any, ...]:
 
 def operation_of(row: Any) -> Operation:
     """The operation that *row* stores."""
-    from_json = msgspec.json.decode
-    return Operation(
-        id=OperationId(row["id"]),
-        instance_id=InstanceId(row["instance_id"]),
-        kind=OperationKind(row["kind"]),
-        status=OperationStatus(row["status"]),
-        stamps=from_json(row["phases"], type=dict[str, datetime]),
-        error=None if row["error"] is None else from_json(row["error"], type=Failure),
-        created_at=row["created_at"],
-        correlation_id=row["correlation_id"],
-    )
+    stamps = msgspec.json.decode(row["phases"], type=dict[str, datetime])
+    error = None if row["error"] is None else msgspec.json.decode(row["error"])
+    return msgspec.convert({**row, "stamps": stamps, "error": error}, Operation)
