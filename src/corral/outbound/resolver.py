@@ -19,19 +19,11 @@ from typing import Any
 from aiohttp.abc import AbstractResolver, ResolveResult
 
 LOOKUP_THREADS = 8
-"""
-Threads of one resolver that may wait for name servers at the same time.
-
-Fewer, and a few names with a silent name server delay the other lookups; more only costs memory while they wait.
-"""
-
+"""Threads of one resolver that may wait for name servers at the same time. Fewer, and a few names with a silent name
+server delay the other lookups; more only costs memory while they wait."""
 LOOKUP_SECONDS = 3.0
-"""
-How long a lookup may take, waiting for a thread included.
-
-Shorter, and a slow but working name server fails deliveries; longer, and a hostile name holds a sender for longer.
-"""
-
+"""How long a lookup may take, waiting for a thread included. Shorter, and a slow but working name server fails
+deliveries; longer, and a hostile name holds a sender for longer."""
 ANSWERS_KEPT = 256
 """Names with a stored last answer, for use while their name server does not answer."""
 

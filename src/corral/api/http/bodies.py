@@ -1,16 +1,20 @@
-"""Bodies: reads that of a request whole, within the edge's limits, and sends a response that is encoded already."""
+"""Bodies: reads that of a request whole, within the edge's limits; fills and sends that of a response."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+import msgspec
 from litestar import Request
 
 from corral.domain.errors import MalformedError
+from corral.domain.timing import iso
 
 if TYPE_CHECKING:
     from litestar.types import HTTPReceiveMessage, Receive, Scope, Send
 
+S = TypeVar("S", bound=msgspec.Struct)
 IS_HERE: Final = "body_is_here"
 """Key in the ASGI state: the server has received the whole body, so reading it needs no timeout."""
 
@@ -45,6 +49,13 @@ async def body_of(request: Request[Any, Any, Any]) -> bytes:
     if not read.is_whole:
         raise MalformedError("the client hung up before the end of the body")
     return read.content
+
+
+def filled(kind: type[S], record: object, **others: object) -> S:
+    """A *kind* with the attributes of *record* that have the names of its fields, times as text, but for *others*."""
+    same = {name: getattr(record, name) for name in kind.__struct_fields__ if name not in others}
+    texts = {name: iso(value) if isinstance(value, datetime) else value for name, value in same.items()}
+    return kind(**texts, **others)
 
 
 class JsonResponse:

@@ -10,12 +10,12 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.params import QueryParameter
 from msgspec import Meta
 
+from corral.api.http.bodies import filled
 from corral.api.http.parameters import PRINTABLE
 from corral.api.middleware.auth import ADMIN
 from corral.api.routes.events import After, InstanceFilter, Limit
 from corral.domain.access import Access
 from corral.domain.audit import AuditLine
-from corral.domain.timing import iso
 from corral.engine.auth.audit_log import AuditLog
 
 
@@ -66,18 +66,5 @@ def handlers(trail: AuditLog) -> list[HTTPRouteHandler]:
 
 
 def _details(line: AuditLine) -> AuditLineDetails:
-    return AuditLineDetails(
-        number=line.number,
-        at=iso(line.at),
-        who=line.who,
-        key_id=None if line.caller is None else line.caller.key_id,
-        role=None if line.caller is None else line.caller.access,
-        method=line.method,
-        route=line.route,
-        path=line.path,
-        instance_id=line.instance_id,
-        address=line.address,
-        status=line.status,
-        error_code=line.error_code,
-        request_id=line.request_id,
-    )
+    key_id, role = (None, None) if line.caller is None else (line.caller.key_id, line.caller.access)
+    return filled(AuditLineDetails, line, key_id=key_id, role=role)

@@ -10,6 +10,7 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.params import FromPath, JSONBody
 from msgspec import Meta
 
+from corral.api.http.bodies import filled
 from corral.api.middleware.auth import ADMIN, VIEWER
 from corral.cache.cache import Cache
 from corral.cache.registry import cache_name
@@ -97,13 +98,4 @@ def handlers(caches: CacheInvalidation) -> list[HTTPRouteHandler]:
 
 def _numbers(cache: Cache[Any]) -> CacheNumbers:
     found = cache.stats()
-    return CacheNumbers(
-        size=found.size,
-        hits=found.hits,
-        misses=found.misses,
-        sets=found.sets,
-        deletes=found.deletes,
-        evictions=found.evictions,
-        hit_ratio=round(found.hit_ratio, 4),
-        keys=list(found.keys),
-    )
+    return filled(CacheNumbers, found, hit_ratio=round(found.hit_ratio, 4), keys=list(found.keys))

@@ -11,6 +11,7 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.params import FromPath, QueryParameter
 from msgspec import Meta
 
+from corral.api.http.bodies import filled
 from corral.api.middleware.auth import VIEWER
 from corral.domain.errors import NotFoundError
 from corral.domain.placement.catalog import BillingMode, PortKind, Product, Template, TemplateChannel
@@ -163,7 +164,7 @@ def handlers(catalog: Catalog) -> list[HTTPRouteHandler]:
         Those of the provider's community are not listed, but can be used by their id.
         """
         found = await catalog.templates()
-        listed = [ListedTemplate(id=t.id, name=t.name, image=t.image, channel=t.channel) for t in found]
+        listed = [filled(ListedTemplate, template) for template in found]
         return TemplateList(templates=listed, total=len(listed))
 
     @get("/api/templates/{template_id:str}", summary="One template", tags=["catalog"], opt=VIEWER)
@@ -177,12 +178,10 @@ def handlers(catalog: Catalog) -> list[HTTPRouteHandler]:
 
 
 def _product(product: Product, mode: BillingMode) -> ProductDetails:
-    return ProductDetails(
-        id=product.id,
-        name=product.name,
-        available=product.available,
+    return filled(
+        ProductDetails,
+        product,
         regions=list(product.regions),
-        cpu_per_gpu=product.cpu_per_gpu,
         memory_per_gpu=product.memory_gb_per_gpu,
         price_per_gpu=_price(product, mode),
         spot_price_per_gpu=_price(product, BillingMode.SPOT),
@@ -197,15 +196,10 @@ def _price(product: Product, mode: BillingMode) -> float | None:
 
 
 def _template(template: Template) -> TemplateDetails:
-    return TemplateDetails(
-        id=template.id,
-        name=template.name,
-        image=template.image,
-        image_auth_id=template.image_auth_id,
+    return filled(
+        TemplateDetails,
+        template,
         ports=[OpenPort(port=port.port, type=port.kind) for port in template.ports],
         tools=[Tool(name=tool.name, port=tool.port, type=tool.kind) for tool in template.tools],
         env_names=[env.key for env in template.envs],
-        start_command=template.start_command,
-        entrypoint=template.entrypoint,
-        min_cuda_version=template.min_cuda_version,
     )

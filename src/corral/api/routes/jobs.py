@@ -14,6 +14,7 @@ from litestar.datastructures import State
 from litestar.handlers import HTTPRouteHandler
 from litestar.params import FromPath, FromQuery, JSONBody, QueryParameter
 
+from corral.api.http.bodies import filled
 from corral.api.http.context import context_of
 from corral.api.http.parameters import PRINTABLE
 from corral.api.middleware.auth import ADMIN, VIEWER
@@ -187,20 +188,8 @@ def _processing(state: PauseState) -> Processing:
 
 
 def _details(view: JobView) -> JobDetails:
-    return JobDetails(
-        id=f"job_{view.id}",
-        type=view.type,
-        status=view.status,
-        priority=_word(view.priority).value,
-        attempts=view.attempts,
-        max_attempts=view.max_attempts,
-        created_at=iso(view.created_at),
-        processed_at=iso(view.processed_at),
-        completed_at=iso(view.completed_at),
-        next_retry_at=iso(view.next_retry_at),
-        error=view.error,
-        payload=dict(view.payload),
-    )
+    payload = dict(view.payload)
+    return filled(JobDetails, view, id=f"job_{view.id}", priority=_word(view.priority).value, payload=payload)
 
 
 def _word(priority: int) -> PriorityWord:

@@ -9,10 +9,10 @@ from litestar import get
 from litestar.handlers import HTTPRouteHandler
 from msgspec import Meta
 
+from corral.api.http.bodies import filled
 from corral.api.middleware.auth import VIEWER
 from corral.domain.observation.matching import UnmatchedKind
 from corral.domain.observation.orphans import Orphan
-from corral.domain.observation.stuck import Stuck
 from corral.domain.placement.pricing import usd
 from corral.domain.timing import iso
 from corral.engine.engine import Engine
@@ -74,7 +74,7 @@ def handlers(engine: Engine) -> list[HTTPRouteHandler]:
             found = await orphans.load_all(connection)
         return OrphanReport(
             orphans=[_orphan(orphan, rule, view) for orphan in found],
-            stuck=[_stuck(each, view) for each in await engine.stuck_sweep.find()],
+            stuck=[filled(StuckInstance, s, status=view.status(s.phase)) for s in await engine.stuck_sweep.find()],
         )
 
     return [list_orphans]
@@ -95,25 +95,13 @@ def _orphan(orphan: Orphan, rule: OrphanRule, view: InstanceView) -> OrphanDetai
         reason += f"unless it is adopted, it is deleted after {iso(orphan.spared_until)}"
     else:
         reason += "it is only reported: adopt it, or delete it at the provider"
-    return OrphanDetails(
+    return filled(
+        OrphanDetails,
+        orphan,
         novita_instance_id=orphan.provider_id,
-        name=orphan.name,
         instance_id=orphan.made_for,
-        kind=orphan.kind,
         status=view.status(orphan.phase),
-        first_seen_at=iso(orphan.first_seen_at),
-        region=orphan.region,
         price=None if orphan.micro_usd is None else usd(orphan.micro_usd),
         action="delete" if is_deleted(orphan, rule) else "report",
         reason=reason,
-    )
-
-
-def _stuck(each: Stuck, view: InstanceView) -> StuckInstance:
-    return StuckInstance(
-        instance_id=each.instance_id,
-        status=view.status(each.phase),
-        since=iso(each.since),
-        reason=each.reason,
-        next_step=each.next_step,
     )

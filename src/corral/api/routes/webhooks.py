@@ -13,10 +13,11 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.params import FromPath, FromQuery, QueryParameter
 from msgspec import Meta
 
+from corral.api.http.bodies import filled
 from corral.api.http.context import context_of
 from corral.api.middleware.auth import OPERATOR, VIEWER
 from corral.api.routes.events import InstanceFilter
-from corral.domain.delivery import Delivery, DeliveryAttempt, DeliveryId, DeliveryStatus
+from corral.domain.delivery import Delivery, DeliveryId, DeliveryStatus
 from corral.domain.errors import NotFoundError
 from corral.domain.events import EventType
 from corral.domain.timing import iso
@@ -99,27 +100,10 @@ def handlers(deliveries: WebhookSender) -> list[HTTPRouteHandler]:
 
 
 def _details(delivery: Delivery) -> DeliveryDetails:
-    return DeliveryDetails(
+    return filled(
+        DeliveryDetails,
+        delivery,
         id=f"dlv_{delivery.id}",
-        event_id=delivery.event_id,
-        seq=delivery.seq,
-        event=delivery.event,
-        instance_id=delivery.instance_id,
-        host=delivery.host,
-        status=delivery.status,
-        attempts=delivery.attempts,
         next_attempt_at=iso(delivery.next_at),
-        created_at=iso(delivery.created_at),
-        ended_at=iso(delivery.ended_at),
-        history=[_attempt(attempt) for attempt in delivery.history],
-    )
-
-
-def _attempt(attempt: DeliveryAttempt) -> AttemptDetails:
-    return AttemptDetails(
-        at=iso(attempt.at),
-        http_status=attempt.http_status,
-        duration_ms=attempt.duration_ms,
-        error=attempt.error,
-        fate=attempt.outcome,
+        history=[filled(AttemptDetails, attempt, fate=attempt.outcome) for attempt in delivery.history],
     )
