@@ -92,7 +92,9 @@ class InstanceWithOperation:
     operation: Operation | None
 
 
-def new_operation(kind: OperationKind, instance: Instance, now: datetime) -> Operation:
+def new_operation(
+    kind: OperationKind, instance: Instance, now: datetime, *, correlation_id: str | None = None
+) -> Operation:
     """The operation that was just requested of *instance*."""
     return Operation(
         id=instance.operation_id,
@@ -101,6 +103,7 @@ def new_operation(kind: OperationKind, instance: Instance, now: datetime) -> Ope
         status=OperationStatus.INITIATED,
         created_at=now,
         stamps={"startRequested": now} if kind in STARTUPS else {},
+        correlation_id=correlation_id,
     )
 
 

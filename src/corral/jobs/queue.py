@@ -111,7 +111,7 @@ SELECT count(*) FROM gone
 
 def _payload(wanted: NewJob) -> bytes:
     """The stored payload; it names the current request as the cause, unless it names another."""
-    caused_by = correlation_id()
+    caused_by = None if CORRELATION in wanted.payload else correlation_id()
     named = {} if caused_by is None else {CORRELATION: caused_by}
     return msgspec.json.encode(named | dict(wanted.payload))
 

@@ -32,7 +32,7 @@ def created_response(instance: Instance, *, estimated_ready_at: datetime) -> Sto
     assert placement is not None, "a new instance has the placement it was ranked by"  # noqa: S101
     body = InstanceCreated(
         instance_id=instance.id,
-        status=instance.phase.value,
+        status=instance.phase,
         message="Instance creation initiated successfully",
         estimated_ready_time=iso(estimated_ready_at),
         operation_id=instance.operation_id,

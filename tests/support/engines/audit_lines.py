@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import Final
 
 from corral.domain.access import LOCAL, Access, Caller
@@ -22,12 +23,12 @@ LINE: Final = AuditEntry(
 )
 
 
-CONTEXT: Final = CommandContext(line=LINE)
+CONTEXT: Final = CommandContext(line=partial(replace, LINE))
 
 
 def keyed(key: str, fingerprint: bytes = b"same") -> CommandContext:
     """The context of a request with an Idempotency-Key."""
-    return CommandContext(line=LINE, key=IdempotencyKey(key=key, fingerprint=fingerprint))
+    return CommandContext(line=partial(replace, LINE), key=IdempotencyKey(key=key, fingerprint=fingerprint))
 
 
 def line_of(name: str) -> AuditEntry:

@@ -11,8 +11,10 @@ import ipaddress
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from corral.base.clock import Clock
 from corral.domain.access import Caller
 from corral.domain.audit import AuditEntry
 from corral.domain.errors import CorralError, FieldProblem
@@ -67,7 +69,7 @@ class RequestContext:
     """As sent: of a HEAD request, which is served as a GET, HEAD."""
     headers: Mapping[bytes, bytes]
     ids: RequestIds
-    received_at: datetime
+    clock: Clock
     identity: Identity = UNIDENTIFIED
     key: IdempotencyKey | None = None
     """None without an `Idempotency-Key`, and for routes whose response the middleware stores."""
@@ -80,11 +82,12 @@ class RequestContext:
 
     def command(self, status: int) -> CommandContext:
         """What a command records about this request, which is answered with *status* if it succeeds."""
-        return CommandContext(line=self.success_line(status), key=self.key)
+        line = partial(self.audit_entry, status=status)
+        return CommandContext(line=line, key=self.key, correlation_id=self.ids.correlation_id)
 
     def success_line(self, status: int) -> AuditEntry:
         """The audit line of this request if it succeeds, for the transaction of its change."""
-        return self.audit_entry(at=self.received_at, status=status, instance_id=None)
+        return self.audit_entry(at=self.clock.now(), status=status, instance_id=None)
 
     def audit_entry(
         self, *, at: datetime, status: int, instance_id: str | None, error_code: str | None = None

@@ -75,11 +75,11 @@ class Edge:
                 scope, send = cast("HTTPScope", {**scope, "method": "GET"}), _HeadersOnly(send)
             headers = dict(scope["headers"])
             context = RequestContext(
-                scope=scope, method=method, headers=headers, ids=request_ids(headers), received_at=self.clock.now()
+                scope=scope, method=method, headers=headers, ids=request_ids(headers), clock=self.clock
             )
             keep_context(scope, context)
             if method in CHANGING:
-                send = AuditMiddleware(trail=self.audit, clock=self.clock, context=context, send=send)
+                send = AuditMiddleware(trail=self.audit, context=context, send=send)
             await _Exchange(self, context, receive, send).serve()
 
 

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, cast
 import msgspec
 
 from corral.api.http.context import RequestContext, printable
-from corral.base.clock import Clock
 from corral.domain.audit import AuditEntry
 from corral.engine.auth.audit_log import AuditLog
 
@@ -41,7 +40,6 @@ class AuditMiddleware:
     """A `send` that delays a response until its audit line is written."""
 
     trail: AuditLog
-    clock: Clock
     context: RequestContext
     send: Send
     held: Message | None = None
@@ -61,7 +59,7 @@ class AuditMiddleware:
         outcome = _read(body)
         named = cast("Any", self.context.scope).get("path_params", {}).get("instance_id")
         return self.context.audit_entry(
-            at=self.clock.now(),
+            at=self.context.clock.now(),
             status=status,
             instance_id=outcome.instance_id or (printable(named) if isinstance(named, str) else None),
             error_code=None if outcome.error is None else outcome.error.code,

@@ -46,7 +46,7 @@ def handlers(engine: Engine, reader: RequestReader) -> list[HTTPRouteHandler]:
         terms = await reader.read_terms(await body_of(request), named=given_id is None, beside=context.problems)
         command = context.command(ACCEPTED)
         if given_id is None:
-            given_id = await engine.change.named(kind, terms.name or "", command.line)
+            given_id = await engine.change.named(kind, terms.name or "", context.success_line(ACCEPTED))
         outcome = await engine.change.record(kind, given_id, terms, command)
         if isinstance(outcome, KeyRow):
             return replayed(context, outcome)

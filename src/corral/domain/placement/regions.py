@@ -14,10 +14,11 @@ from corral.domain.placement.catalog import Cluster, Product
 
 def region_order(*regions: str | Iterable[str]) -> tuple[str, ...]:
     """The regions in the order given, each once; case and surrounding spaces are ignored."""
-    codes = [code for given in regions for code in ([given] if isinstance(given, str) else given)]
     first_spelling: dict[str, str] = {}
-    for code in codes:
-        first_spelling.setdefault(code.strip().casefold(), code.strip())
+    for given in regions:
+        for spelling in (given,) if isinstance(given, str) else given:
+            code = spelling.strip()
+            first_spelling.setdefault(code.casefold(), code)
     return tuple(first_spelling.values())
 
 

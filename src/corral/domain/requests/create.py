@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from decimal import Decimal
+from functools import lru_cache
 from typing import cast
 
 from corral.domain.health.checks import HealthCheckSpec
@@ -192,7 +193,8 @@ def read_create_request(raw: object, defaults: CreateDefaults) -> CreateRequest 
     values, problems = read_with_health_check(raw, _CREATE_FIELDS, defaults.health)
     if problems:
         return problems
-    values["regions"] = _order_of_regions(values.pop("region", None), values.get("regions"), defaults)
+    first, listed = values.pop("region", None), values.get("regions")
+    values["regions"] = _order_of_regions(first, listed, defaults.region, defaults.regions)
     values.setdefault("health", defaults.health)
     return CreateRequest(**values)
 
@@ -216,8 +218,11 @@ def placement_request(request: CreateRequest) -> PlacementRequest:
     )
 
 
-def _order_of_regions(first: str | None, listed: tuple[str, ...] | None, defaults: CreateDefaults) -> tuple[str, ...]:
+@lru_cache(maxsize=256)
+def _order_of_regions(
+    first: str | None, listed: tuple[str, ...] | None, default: str, priority: tuple[str, ...]
+) -> tuple[str, ...]:
     """*first*, then *listed*; the default region is added only when the request lists none."""
     if listed is not None:
         return region_order(first or (), listed)
-    return region_order(first or defaults.region, defaults.regions)
+    return region_order(first or default, priority)

@@ -68,16 +68,17 @@ def read_fields(
     given = cast("dict[str, object]", raw)
     values: dict[str, Any] = {}
     problems: list[FieldProblem] = []
+    prefix = f"{name}." if name else ""
     for attribute, field in fields.items():
         value = given.get(field.name)
-        path = f"{name}.{field.name}" if name else field.name
         if value is None:
             if field.required:
-                problems.append(problem(path, field.code, "is required"))
+                problems.append(problem(prefix + field.name, field.code, "is required"))
             continue
         try:
             values[attribute] = field.rule.read(value)
         except InvalidFieldError as error:
+            path = prefix + field.name
             if field.secret or not _is_showable(value):
                 problems.append(problem(path, field.code, str(error)))
             else:

@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from corral.base.clock import Clock
-from corral.base.log import correlation_id
 from corral.cache.registry import CacheName, CacheRegistry
 from corral.domain.audit import AuditEntry
 from corral.domain.events import Change, Progress
@@ -88,8 +87,8 @@ class ChangeInstance:
                 if kept is not row:
                     return kept
             if is_new:
-                operation = replace(new_operation(kind, after, now), correlation_id=correlation_id())
-                await self._write(connection, before, after, operation=operation, current=current, line=context.line)
+                operation = new_operation(kind, after, now, correlation_id=context.correlation_id)
+                await self._write(connection, before, after, operation=operation, current=current, context=context)
         self.caches.drop(CacheName.INSTANCE_DETAILS, after.id)
         return AcceptedCommand(instance=after, response=response, is_new=is_new)
 
@@ -130,7 +129,7 @@ class ChangeInstance:
         *,
         operation: Operation,
         current: Operation | None,
-        line: AuditEntry,
+        context: CommandContext,
     ) -> None:
         """Write instance, audit line, operations, job and event in one statement."""
         check_transition(before, after)
@@ -138,7 +137,7 @@ class ChangeInstance:
         job = NewJob(type="monitor_startup" if is_startup else RELEASE, payload=about(after), first=is_startup)
         writes = [
             instances.update(after, wake_at=now + REMIND_AFTER),
-            audit.append([line.about(after.id)]),
+            audit.append([context.line(at=now, instance_id=after.id)]),
             operations.add([operation]),
             self.queue.add([job]),
         ]

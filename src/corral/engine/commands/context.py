@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from corral.base.clock import Clock
@@ -17,10 +17,12 @@ from corral.store.tables import idempotency
 class CommandContext:
     """The request behind a command."""
 
-    line: AuditEntry
-    """Written to the audit log with the change; the command adds the instance's id."""
+    line: Callable[..., AuditEntry]
+    """Returns the audit line, which is written with the change, for `at` and `instance_id`."""
     key: IdempotencyKey | None = None
     """If given, the response is stored under it with the change."""
+    correlation_id: str | None = None
+    """Kept with the operation and its job; all log lines that follow from the request carry it."""
 
 
 class IdempotencyKeys:

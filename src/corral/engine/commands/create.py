@@ -10,14 +10,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final
 
 import structlog
 
 from corral.base.clock import Clock
-from corral.base.log import correlation_id
 from corral.cache.registry import CacheName, CacheRegistry
 from corral.domain.audit import AuditEntry
 from corral.domain.events import Change
@@ -101,13 +100,20 @@ class CreateInstance:
         else:
             ranking, _ = await asyncio.gather(self.catalog.candidates(wanted, or_short=or_short), template)
         ready_at = await self.estimates.ready_at(request.product_name, now)
-        created = self._new_instance(request, expected_placement(ranking, request.gpu_num), now, ready_at)
+        placement = expected_placement(ranking, request.gpu_num)
+        created = self._new_instance(request, placement, context, now=now, ready_at=ready_at)
         row = None if context.key is None else context.key.row(created.response)
-        line = replace(context.line, at=now, instance_id=created.instance.id)
+        line = context.line(at=now, instance_id=created.instance.id)
         return await self._batcher.add(_PendingCreate(created=created, row=row, line=line))
 
     def _new_instance(
-        self, request: CreateRequest, placement: Placement, now: datetime, ready_at: datetime
+        self,
+        request: CreateRequest,
+        placement: Placement,
+        context: CommandContext,
+        *,
+        now: datetime,
+        ready_at: datetime,
     ) -> CreatedInstance:
         instance = requested(
             request,
@@ -116,7 +122,7 @@ class CreateInstance:
             operation_id=OperationId(f"op_{self.new_id()}"),
             now=now,
         )
-        operation = replace(new_operation(OperationKind.CREATE, instance, now), correlation_id=correlation_id())
+        operation = new_operation(OperationKind.CREATE, instance, now, correlation_id=context.correlation_id)
         response = created_response(instance, estimated_ready_at=ready_at)
         return CreatedInstance(instance=instance, operation=operation, estimated_ready_at=ready_at, response=response)
 

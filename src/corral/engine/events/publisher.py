@@ -125,11 +125,11 @@ def _count(metrics: Metrics, changes: Sequence[Change], drafts: Sequence[EventDr
     This runs inside the transaction that writes them: changes that are lost at the commit are counted again when they
     are made again.
     """
-    transitions = Counter(("" if c.before is None else c.before.phase.value, c.after.phase.value) for c in changes)
+    transitions = Counter(("" if c.before is None else c.before.phase, c.after.phase) for c in changes)
     for (before, after), times in transitions.items():
         if before != after:
             metrics.transitions.labels(before, after).inc(times)
-    for event_type, times in Counter(draft.type.value for draft in drafts).items():
+    for event_type, times in Counter(draft.type for draft in drafts).items():
         metrics.events.labels(event_type).inc(times)
     for change in changes:
         if change.progress is not None:

@@ -279,8 +279,7 @@ def _key(wanted: PlacementRequest) -> str:
     """The cache key of *wanted*."""
     modes = "+".join(wanted.billing_modes)
     limit = "any" if wanted.max_micro_usd_per_gpu is None else wanted.max_micro_usd_per_gpu
-    regions = ",".join(region_order(wanted.regions))
-    return f"{wanted.product_name.strip()}|{regions}|{modes}|{wanted.gpu_num}|{limit}"
+    return f"{wanted.product_name.strip()}|{','.join(wanted.regions)}|{modes}|{wanted.gpu_num}|{limit}"
 
 
 def _similar(name: str, names: set[str]) -> list[str]:

@@ -73,8 +73,8 @@ def _row(operation: Operation) -> tuple[Any, ...]:
         msgspec.json.encode(operation.stamps).decode(),
         operation.created_at,
         operation.correlation_id,
-        operation.kind.value,
-        operation.status.value,
+        operation.kind,
+        operation.status,
         error,
     )
 
