@@ -103,16 +103,10 @@ class Executor(AbstractEntrypointExecutor):
                 async with self._running.place(task, is_urgent=job.priority >= Priority.URGENT):
                     await self._type.handler(run)
             except Exception as error:
-                outcome_error = self._error_for_pgqueuer(run, error)
-                outcome = (
-                    "failed"
-                    if outcome_error is error
-                    else "postponed"
-                    if isinstance(outcome_error, RequeueRequested)
-                    else "retried"
-                )
-                self._count(outcome, began)
-                raise outcome_error from error
+                raised = self._error_for_pgqueuer(run, error)
+                is_requeue, is_retry = isinstance(raised, RequeueRequested), isinstance(raised, RetryRequested)
+                self._count("postponed" if is_requeue else "retried" if is_retry else "failed", began)
+                raise raised from error
             self._count("completed", began)
 
     def _error_for_pgqueuer(self, run: JobRun, error: Exception) -> Exception:

@@ -89,12 +89,12 @@ class Rebuilder:
             )
             chosen = choose(record, counts, installation)
             ids = {origin.instance_id for origin, _ in made_by(listing.instances, chosen)}
-            remembered = await instances.by_ids(connection, sorted(ids), sorted(s.id for s in listing.instances))
+            records = await instances.by_ids(connection, sorted(ids), sorted(s.id for s in listing.instances))
             deleting = {o.provider_id for o in await orphans.load_all(connection) if o.asked_at is not None}
         now = self.clock.now()
         found = [
-            await self._found(each, remembered.get(each.origin.instance_id), now)
-            for each in own_machines(listing.instances, chosen, remembered, deleting)
+            await self._found(each, records.get(each.origin.instance_id), now)
+            for each in own_machines(listing.instances, chosen, records, deleting)
         ]
         return RebuildPlan(
             installation=chosen,
@@ -111,14 +111,11 @@ class Rebuilder:
         """
         now = self.clock.now()
         await installation_id.replace(connection, plan.installation)
-        new = [
-            one.instance for one in plan.to_record if one.finding.outcome is not RebuildOutcome.JOINED if one.instance
-        ]
-        joined = [
-            one.instance for one in plan.to_record if one.finding.outcome is RebuildOutcome.JOINED if one.instance
-        ]
-        for one in plan.to_record:
-            await orphans.release(connection, one.finding.seen.id)
+        new, joined = list[Instance](), list[Instance]()
+        for one in plan.found:
+            if one.instance is not None:
+                (joined if one.finding.outcome is RebuildOutcome.JOINED else new).append(one.instance)
+                await orphans.release(connection, one.finding.seen.id)
         if new:
             await instances.add(new, wake_at=now).run(connection)
             await operations.add([completed_create(instance, now) for instance in new]).run(connection)

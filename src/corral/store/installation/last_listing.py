@@ -50,10 +50,10 @@ class Listings:
 
 async def begin(connection: Connection) -> ListingStart:
     """Count a listing that is about to be read."""
-    row = await connection.fetchrow(
-        "UPDATE corral_last_look SET begun = begun + 1 RETURNING begun, pg_postmaster_start_time() AS server"
+    counted = (
+        "UPDATE corral_last_look SET begun = begun + 1 RETURNING begun AS number, pg_postmaster_start_time() AS server"
     )
-    return ListingStart(number=row["begun"], server=row["server"])
+    return ListingStart(**await connection.fetchrow(counted))
 
 
 async def remember(connection: Connection, at: datetime) -> None:
@@ -68,8 +68,7 @@ async def announce(connection: Connection, every: timedelta) -> None:
 
 async def last(connection: Connection) -> LastListing:
     """The last complete listing, by any process."""
-    row = await connection.fetchrow(_LAST)
-    return LastListing(at=row["at"], age=row["age"], every=row["every"])
+    return LastListing(**await connection.fetchrow(_LAST))
 
 
 async def compared(connection: Connection, listing: ListingStart) -> None:
@@ -83,7 +82,5 @@ async def compared(connection: Connection, listing: ListingStart) -> None:
 
 async def listings(connection: Connection) -> Listings:
     """The numbers as they are now."""
-    row = await connection.fetchrow(
-        "SELECT begun, compared, pg_postmaster_start_time() AS server FROM corral_last_look"
-    )
-    return Listings(begun=row["begun"], compared=row["compared"], server=row["server"])
+    read = "SELECT begun, compared, pg_postmaster_start_time() AS server FROM corral_last_look"
+    return Listings(**await connection.fetchrow(read))

@@ -178,11 +178,6 @@ def _can_run(binaries: Path, account: pwd.struct_passwd) -> bool:
 def _allows(path: Path, account: pwd.struct_passwd, wanted: int) -> bool:
     """Whether the mode bits give *account* the rights *wanted* (as owner bits)."""
     status = path.stat()
-    if status.st_uid == account.pw_uid:
-        shift = 0
-    elif status.st_gid == account.pw_gid:
-        shift = 3
-    else:
-        shift = 6
+    shift = 0 if status.st_uid == account.pw_uid else 3 if status.st_gid == account.pw_gid else 6
     bits = wanted >> shift
     return status.st_mode & bits == bits

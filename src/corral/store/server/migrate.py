@@ -20,7 +20,8 @@ import asyncpg
 from corral.base.log import log
 from corral.domain.errors import StoreNewerError
 from corral.store.server.target import DatabaseTarget
-from corral.store.session.database import CONNECT_TIMEOUT_SECONDS, driver_errors
+from corral.store.session.connections import CONNECT_TIMEOUT_SECONDS
+from corral.store.session.database import driver_errors
 
 LOCK_KEY = 0x636F7272616C  # "corral" in ASCII; any constant that no other program uses
 _REGISTER = """

@@ -21,7 +21,7 @@ import asyncpg
 
 from corral.domain.errors import SettingsError, StoreUnavailableError
 from corral.store.server.target import DatabaseTarget
-from corral.store.session.database import CONNECT_TIMEOUT_SECONDS
+from corral.store.session.connections import CONNECT_TIMEOUT_SECONDS
 from corral.store.session.driver_errors import RETRY_AFTER_SECONDS, UNREACHABLE
 
 _PID: Final = "SELECT pg_backend_pid()"

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import contextlib
 import math
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from typing import Any, Final
 
 import asyncpg
@@ -18,6 +20,8 @@ import asyncpg
 from corral.store.server.target import DatabaseTarget
 from corral.store.session.driver_errors import NO_SESSION, UNREACHABLE, NoSessionError
 
+CONNECT_TIMEOUT_SECONDS: Final = 5.0
+"""A server on this machine or in this data centre answers in milliseconds; one that needs longer counts as down."""
 PROBE_SECONDS: Final = 4.0
 """Shorter than STATEMENT_SECONDS: when the first statements against a frozen server end, those waiting behind them for
 a connection are refused at once instead of waiting as long again."""
@@ -45,6 +49,24 @@ async def prepare(connection: Any, *, seconds: float | None = None) -> None:
     Raises TimeoutError when the server does not answer within *seconds*, or else within the connection's own limit.
     """
     await connection.execute(_PREPARE, timeout=seconds)
+
+
+@asynccontextmanager
+async def own_session(
+    target: DatabaseTarget, *, name: str, statement_seconds: float
+) -> AsyncGenerator[asyncpg.Connection]:
+    """A prepared session outside the pool, called *name*; a statement may take *statement_seconds*."""
+    connection = await asyncpg.connect(
+        **target.arguments(),
+        timeout=math.ceil(CONNECT_TIMEOUT_SECONDS),
+        command_timeout=statement_seconds,
+        server_settings={"application_name": name},
+    )
+    try:
+        await prepare(connection)
+        yield connection
+    finally:
+        connection.terminate()
 
 
 class SessionCheck:

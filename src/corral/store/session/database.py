@@ -23,7 +23,7 @@ import asyncpg
 
 from corral.domain.errors import StoreUnavailableError
 from corral.store.server.target import DatabaseTarget
-from corral.store.session.connections import PROBE_SECONDS, ClosingConnection, SessionCheck
+from corral.store.session.connections import CONNECT_TIMEOUT_SECONDS, PROBE_SECONDS, ClosingConnection, SessionCheck
 from corral.store.session.driver_errors import (
     DISK_FULL,
     READ_ONLY,
@@ -38,8 +38,6 @@ __all__ = ["UNREACHABLE", "Connection", "Database", "Pool", "Probe", "driver_err
 Connection: TypeAlias = asyncpg.pool.PoolConnectionProxy
 Pool: TypeAlias = asyncpg.Pool
 
-CONNECT_TIMEOUT_SECONDS = 5.0
-"""A server on this machine or in this data centre answers in milliseconds; one that needs longer counts as down."""
 STATEMENT_SECONDS: Final = 6.0
 """Shorter, and a busy server's slow statements fail; longer, and with the wait for a connection a request against a
 frozen server takes more than 10 s. Statements take milliseconds; the largest group of creates takes 0.3 s."""

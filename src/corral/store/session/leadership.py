@@ -10,15 +10,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
 
 import asyncpg
 
 from corral.base.clock import Clock
 from corral.domain.errors import StoreUnavailableError
 from corral.store.server.target import DatabaseTarget
-from corral.store.session.connections import prepare
-from corral.store.session.database import CONNECT_TIMEOUT_SECONDS, UNREACHABLE, driver_errors
+from corral.store.session.connections import own_session
+from corral.store.session.database import UNREACHABLE, driver_errors
 
 CAMPAIGN_SECONDS = 1.0
 """How often a process that does not lead tries to take the lock."""
@@ -27,46 +28,34 @@ CHECK_SECONDS = 5.0
 it was replaced; shorter, and a slow answer of a busy server ends a leadership."""
 
 
+@dataclass(kw_only=True)
 class Leadership:
     """The leadership for one task, *matter*."""
 
-    def __init__(
-        self,
-        target: DatabaseTarget,
-        clock: Clock,
-        *,
-        matter: str,
-        application_name: str = "corral",
-        check_seconds: float = CHECK_SECONDS,
-    ) -> None:
-        self._target = target
-        self._clock = clock
-        self._matter = matter
-        self._application_name = application_name
-        self._check_seconds = check_seconds
+    target: DatabaseTarget = field(kw_only=False)
+    clock: Clock = field(kw_only=False)
+    matter: str
+    application_name: str = "corral"
+    check_seconds: float = CHECK_SECONDS
+
+    def __post_init__(self) -> None:
+        """Begin without the lead."""
         self._connection: asyncpg.Connection | None = None
         self._one_at_a_time = asyncio.Lock()
 
     @asynccontextmanager
     async def leading(self) -> AsyncGenerator[None]:
         """Wait until we lead, and lead until the end of the block; raises StoreUnavailableError without a database."""
-        with driver_errors():
-            connection = await asyncpg.connect(
-                **self._target.arguments(),
-                timeout=CONNECT_TIMEOUT_SECONDS,  # pyright: ignore[reportArgumentType]  # its default, 60, is no type
-                command_timeout=self._check_seconds,
-                server_settings={"application_name": self._application_name},
-            )
-        self._connection = connection
-        try:
+        session = own_session(self.target, name=self.application_name, statement_seconds=self.check_seconds)
+        async with AsyncExitStack() as stack:
             with driver_errors():
-                await prepare(connection)
-            while not await self._try_lock(connection):
-                await self._clock.sleep(CAMPAIGN_SECONDS)
-            yield
-        finally:
-            self._connection = None
-            connection.terminate()
+                connection = self._connection = await stack.enter_async_context(session)
+            try:
+                while not await self._try_lock(connection):
+                    await self.clock.sleep(CAMPAIGN_SECONDS)
+                yield
+            finally:
+                self._connection = None
 
     async def check(self) -> None:
         """Raise StoreUnavailableError unless we still lead."""
@@ -80,5 +69,5 @@ class Leadership:
 
     async def _try_lock(self, connection: asyncpg.Connection) -> bool:
         with driver_errors():
-            won = await connection.fetchval("SELECT pg_try_advisory_lock(hashtextextended($1, 0))", self._matter)
+            won = await connection.fetchval("SELECT pg_try_advisory_lock(hashtextextended($1, 0))", self.matter)
         return bool(won)

@@ -10,20 +10,16 @@ and everything cached must be dropped.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
-from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from typing import Final
-
-import asyncpg
 
 from corral.base.clock import Clock, is_set_within
 from corral.base.log import log
 from corral.domain.timing import delay
 from corral.store.server.target import DatabaseTarget
-from corral.store.session.connections import prepare
-from corral.store.session.database import CONNECT_TIMEOUT_SECONDS, UNREACHABLE, Connection
+from corral.store.session.connections import CONNECT_TIMEOUT_SECONDS, own_session
+from corral.store.session.database import Connection
 
 CHANNEL: Final = "corral_notices"
 MOST_PAYLOAD_BYTES: Final = 7999
@@ -85,37 +81,24 @@ class Notifications:
 
     async def _listen(self) -> None:
         """Return or raise once the connection is lost."""
-        async with self._connected() as (connection, lost):
-            await prepare(connection)
-            await connection.add_listener(CHANNEL, self._receive)
-            self.listening = True
-            log.info("notices.listening")
-            for after_gap in self._after_gap:
-                after_gap()
-            while not await is_set_within(lost, PULSE_SECONDS, self._clock):
-                await connection.execute("SELECT 1", timeout=CONNECT_TIMEOUT_SECONDS)
-
-    @asynccontextmanager
-    async def _connected(self) -> AsyncGenerator[tuple[asyncpg.Connection, asyncio.Event]]:
-        """A connection outside the pool, and an event that is set when it ends."""
         lost = asyncio.Event()
-        connection = await asyncpg.connect(
-            **self._target.arguments(),
-            timeout=CONNECT_TIMEOUT_SECONDS,  # pyright: ignore[reportArgumentType]  # its default, 60, is no type
-            command_timeout=CONNECT_TIMEOUT_SECONDS,
-            server_settings={"application_name": self._application_name},
-        )
 
         def on_end(_connection: object) -> None:
             lost.set()
 
-        connection.add_termination_listener(on_end)
-        try:
-            yield connection, lost
-        finally:
-            self.listening = False
-            with contextlib.suppress(*UNREACHABLE):
-                await connection.close(timeout=CONNECT_TIMEOUT_SECONDS)
+        session = own_session(self._target, name=self._application_name, statement_seconds=CONNECT_TIMEOUT_SECONDS)
+        async with session as connection:
+            connection.add_termination_listener(on_end)
+            await connection.add_listener(CHANNEL, self._receive)
+            self.listening = True
+            try:
+                log.info("notices.listening")
+                for after_gap in self._after_gap:
+                    after_gap()
+                while not await is_set_within(lost, PULSE_SECONDS, self._clock):
+                    await connection.execute("SELECT 1")
+            finally:
+                self.listening = False
 
     def _receive(self, _connection: object, _pid: int, _channel: str, payload: str) -> None:
         try:

@@ -28,8 +28,8 @@ import asyncpg
 from corral.base.clock import Clock, is_set_within
 from corral.base.log import log
 from corral.store.server.target import DatabaseTarget
-from corral.store.session.connections import prepare
-from corral.store.session.database import CONNECT_TIMEOUT_SECONDS, Connection
+from corral.store.session.connections import CONNECT_TIMEOUT_SECONDS, own_session
+from corral.store.session.database import Connection
 
 BEAT = timedelta(seconds=1)
 """How often a process reports. More often costs a write each time; more rarely delays everything below."""
@@ -137,21 +137,14 @@ class Presence:
 
     @asynccontextmanager
     async def _session(self) -> AsyncGenerator[asyncpg.Connection]:
-        connection = await asyncpg.connect(
-            **self._target.arguments(),
-            timeout=CONNECT_TIMEOUT_SECONDS,  # pyright: ignore[reportArgumentType]  # its default, 60, is no type
-            command_timeout=STATEMENT_SECONDS,
-            server_settings={"application_name": self.application_name},
-        )
-        try:
-            await prepare(connection)
-            await connection.execute(_PREPARE)
-            yield connection
-        except asyncio.CancelledError:
-            await _leave(connection, self.id)
-            raise
-        finally:
-            connection.terminate()
+        session = own_session(self._target, name=self.application_name, statement_seconds=STATEMENT_SECONDS)
+        async with session as connection:
+            try:
+                await connection.execute(_PREPARE)
+                yield connection
+            except asyncio.CancelledError:
+                await _leave(connection, self.id)
+                raise
 
     async def _report(self, connection: asyncpg.Connection) -> None:
         steady = timedelta(0)
