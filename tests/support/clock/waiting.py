@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 
 
-async def until(condition: Callable[[], object], *, within: float = 30.0, what: str = "it") -> None:
+async def until(condition: Callable[[], object], *, within: float = 60.0, what: str = "it") -> None:
     """Return once *condition* answers something true; fail the test if it does not *within* seconds."""
     deadline = time.monotonic() + within
     while not await _answer(condition):

@@ -60,9 +60,10 @@ async def test_empty_lines_after_a_response_do_not_keep_a_connection(service: Se
             writer.write(b"\r\n")
         return ended.done()
 
-    await until(send_empty_line, within=5, what="the end of an idle connection")
+    await until(send_empty_line, what="the end of an idle connection")
     writer.close()
-    assert ended.result() == b""
+    # The server resets the connection if an empty line arrives while it closes it.
+    assert isinstance(ended.exception(), ConnectionResetError) or ended.result() == b""
 
 
 async def test_an_idle_connection_survives_until_its_time_is_over(service: Service) -> None:
@@ -98,7 +99,7 @@ async def test_endless_trailers_are_refused(database: Database, trailer: bytes) 
                 writer.write(next(pieces, b""))
             return ended.done()
 
-        await until(send_more, within=5, what="a refusal")
+        await until(send_more, what="a refusal")
         writer.close()
         answer = b"" if ended.exception() else ended.result()
         assert b"200 OK" not in answer
@@ -317,7 +318,7 @@ async def test_clients_that_never_read_share_a_limit() -> None:
         client.sendall(LAST)
         poller = select.poll()
         poller.register(client, select.POLLERR | select.POLLHUP)
-        await until(partial(poller.poll, 0), within=5, what="the end of the second connection")
+        await until(partial(poller.poll, 0), what="the end of the second connection")
     body = await reader.read()
     writer.close()
     server.stop()
@@ -355,7 +356,7 @@ async def test_a_stream_ends_when_its_client_leaves_or_never_reads(requests: int
         if leaves:
             await asyncio.to_thread(client.recv, 1)
             client.close()
-        await until(lambda: reported == ["http.disconnect"], within=5, what="the end of the stream")
+        await until(lambda: reported == ["http.disconnect"], what="the end of the stream")
     server.stop()
     await serving_task
 
