@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import os
 import secrets
@@ -39,6 +40,7 @@ def pytest_configure() -> None:
     """Let Ctrl-C reach the commands that tests start: a shell that runs this in the background has it ignored."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    gc.disable()  # until all tests are collected: what they consist of stays, and a third of the time is saved
 
 
 @pytest.hookimpl(trylast=True)  # after pytest-randomly has shuffled the tests
@@ -46,6 +48,17 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Put the tests in the order that keeps all workers busy to the end."""
     workers: int = getattr(config, "workerinput", {}).get("workercount", 1)
     items[:] = [items[place] for place in scheduled([Test(item.nodeid, _limit(item)) for item in items], workers)]
+
+
+def pytest_collection_finish() -> None:
+    """
+    Collect garbage less often, and not among what was imported and collected: a test costs a fifth less CPU.
+
+    With the usual threshold of 700 objects it happens hundreds of times while a test builds its application.
+    """
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 50)
+    gc.enable()
 
 
 def _limit(item: pytest.Item) -> float:
