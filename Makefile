@@ -38,9 +38,8 @@ test: lint ## lint, types, layers, then every test
 lint: .venv/.dev ## ruff, mypy, pyright, import-linter
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
-	@$(BIN)/mypy
-	@$(BIN)/pyright
 	@$(BIN)/lint-imports
+	@$(BIN)/pyright & pyright=$$!; $(BIN)/mypy; mypy=$$?; wait $$pyright && exit $$mypy
 
 fix: .venv/.dev ## format, and apply safe lint fixes
 	@$(BIN)/ruff format .
