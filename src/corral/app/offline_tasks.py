@@ -82,16 +82,7 @@ async def rebuild(settings: Settings, *, installation: str | None, dry_run: bool
                 application_name=APPLICATION_NAME,
             )
         )
-        engine = build_engine(runtime)
-        rebuilding = Rebuilder(
-            cloud=runtime.cloud,
-            catalog=engine.catalog,
-            database=database,
-            publish=engine.event_publisher.publish,
-            clock=clock,
-            new_id=runtime.new_id,
-            health=runtime.create_defaults.health,
-        )
+        rebuilding = Rebuilder(engine=build_engine(runtime))
         plan = await rebuilding.plan(installation)
         if not dry_run:
             async with database.transaction() as connection:

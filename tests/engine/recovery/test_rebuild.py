@@ -14,9 +14,8 @@ from support.engines.stepped_engine import SteppedEngine, stepped_engine
 
 from corral.cloud.novita.client import NovitaCloud
 from corral.cloud.novita.http import HttpExchange
-from corral.cloud.port import Listing
+from corral.cloud.port import Cloud, Listing
 from corral.domain.errors import CloudTransientError
-from corral.domain.health.checks import HealthCheckSpec
 from corral.domain.instance import InstanceId
 from corral.domain.lifecycle.phases import Phase
 from corral.domain.observation.rebuild import RebuildOutcome
@@ -42,17 +41,9 @@ async def rebuilt_engine(server: DatabaseTarget, lost: SteppedEngine) -> AsyncGe
             await database.close()
 
 
-def rebuilding(engine: SteppedEngine, database: Database) -> Rebuilder:
-    parts = build_engine(replace(engine.parts.runtime, database=database))
-    return Rebuilder(
-        cloud=engine.cloud,
-        catalog=parts.catalog,
-        database=database,
-        publish=parts.event_publisher.publish,
-        clock=engine.clock,
-        new_id=random_id,
-        health=HealthCheckSpec(),
-    )
+def rebuilding(engine: SteppedEngine, database: Database, cloud: Cloud | None = None) -> Rebuilder:
+    runtime = replace(engine.parts.runtime, cloud=cloud or engine.cloud, database=database, new_id=random_id)
+    return Rebuilder(engine=build_engine(runtime))
 
 
 async def rebuild(engine: SteppedEngine, database: Database, instance_id: str | None = None) -> RebuildPlan:
@@ -169,6 +160,6 @@ async def test_half_a_list_is_not_taken_for_all(engine: SteppedEngine) -> None:
     async with HttpExchange(
         base_url=engine.sim.base_url, api_key=key, timeout_seconds=5, clock=engine.clock
     ) as exchange:
-        at_work = replace(rebuilding(engine, engine.database), cloud=ShortSighted(exchange))
+        at_work = rebuilding(engine, engine.database, ShortSighted(exchange))
         with pytest.raises(CloudTransientError, match="could not be read to its end"):
             await at_work.plan(None)

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from corral.base.clock import Clock
-from corral.cloud.port import Cloud
 from corral.domain.audit import command_line_entry
 from corral.domain.errors import CloudTransientError
 from corral.domain.events import Change
-from corral.domain.health.checks import HealthCheckSpec
 from corral.domain.instance import Instance, InstanceId, OperationId, ProviderId
 from corral.domain.observation.adoption import Adoption, adopted
 from corral.domain.observation.compare import made_by
@@ -25,10 +22,9 @@ from corral.domain.observation.rebuild import (
     own_machines,
 )
 from corral.engine.commands.adopt import completed_create, todays_price
-from corral.engine.queries.catalog import Catalog
-from corral.engine.reconcile.recorder import PublishChanges
+from corral.engine.engine import Engine
 from corral.store.installation import installation_id
-from corral.store.session.database import Connection, Database
+from corral.store.session.database import Connection
 from corral.store.tables import audit, instances, operations, orphans
 
 
@@ -64,14 +60,7 @@ class RebuildPlan:
 class Rebuilder:
     """Reads the account and writes records; changes nothing at the provider. No service may run on the database."""
 
-    cloud: Cloud
-    catalog: Catalog
-    database: Database
-    publish: PublishChanges
-    clock: Clock
-    new_id: Callable[[], str]
-    health: HealthCheckSpec
-    """The health checks of rebuilt instances; those of their requests are lost."""
+    engine: Engine
 
     async def plan(self, installation: str | None) -> RebuildPlan:
         """
@@ -79,11 +68,11 @@ class Rebuilder:
 
         Raises GoalRefusedError when the installation is ambiguous, CloudTransientError when the listing is incomplete.
         """
-        listing = await self.cloud.instances()
+        listing = await self.engine.runtime.cloud.instances()
         if not listing.complete:
             raise CloudTransientError("the provider's list could not be read to its end; nothing was done, try again")
         counts = installations(listing.instances)
-        async with self.database.connection() as connection:
+        async with self.engine.runtime.database.connection() as connection:
             record = InstallationRecord(
                 own=await installation_id.load(connection), is_blank=await instances.none_yet(connection)
             )
@@ -91,7 +80,7 @@ class Rebuilder:
             ids = {origin.instance_id for origin, _ in made_by(listing.instances, chosen)}
             records = await instances.by_ids(connection, sorted(ids), sorted(s.id for s in listing.instances))
             deleting = {o.provider_id for o in await orphans.load_all(connection) if o.asked_at is not None}
-        now = self.clock.now()
+        now = self.engine.runtime.clock.now()
         found = [
             await self._found(each, records.get(each.origin.instance_id), now)
             for each in own_machines(listing.instances, chosen, records, deleting)
@@ -109,7 +98,7 @@ class Rebuilder:
 
         Every instance is due for a reconcile at once.
         """
-        now = self.clock.now()
+        now = self.engine.runtime.clock.now()
         await installation_id.replace(connection, plan.installation)
         new, joined = list[Instance](), list[Instance]()
         for one in plan.found:
@@ -120,14 +109,15 @@ class Rebuilder:
             await instances.add(new, wake_at=now).run(connection)
             await operations.add([completed_create(instance, now) for instance in new]).run(connection)
             because = "rebuilt from the provider's list"
-            await self.publish(connection, [Change(before=None, after=i, because=because, at=now) for i in new])
+            changes = [Change(before=None, after=instance, because=because, at=now) for instance in new]
+            await self.engine.event_publisher.publish(connection, changes)
         if joined:
             await instances.update_many(joined, [now] * len(joined)).run(connection)
         recorded = f"{len(plan.to_record)} of {len(plan.found)} machines of installation {plan.installation}"
         await audit.append([command_line_entry("rebuild", recorded, now)]).run(connection)
 
     async def _found(self, finding: OwnMachine, record: Instance | None, now: datetime) -> Assessment:
-        seen, price = finding.seen, await todays_price(self.catalog, finding.seen)
+        seen, price = finding.seen, await todays_price(self.engine.catalog, finding.seen)
         instance: Instance | None = None
         match finding.outcome:
             case RebuildOutcome.REBUILT:
@@ -138,7 +128,7 @@ class Rebuilder:
                     provider_attempt=finding.origin.attempt,
                 )
             case RebuildOutcome.DUPLICATE:
-                own_id = InstanceId(f"inst_{self.new_id()}")
+                own_id = InstanceId(f"inst_{self.engine.runtime.new_id()}")
                 name = f"{finding.origin.instance_id}-attempt-{finding.origin.attempt}"
                 instance = self._rebuilt(finding, own_id, name, price, now)
             case RebuildOutcome.JOINED if record is not None:
@@ -161,10 +151,10 @@ class Rebuilder:
     ) -> Instance:
         return adopted(
             finding.seen,
-            Adoption(name=name, health=self.health),
+            Adoption(name=name, health=self.engine.runtime.create_defaults.health),  # those of its request are lost
             micro_usd_per_gpu=price,
             instance_id=instance_id,
-            operation_id=OperationId(f"op_{self.new_id()}"),
+            operation_id=OperationId(f"op_{self.engine.runtime.new_id()}"),
             now=now,
         )
 
