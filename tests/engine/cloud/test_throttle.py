@@ -291,12 +291,13 @@ async def test_a_process_that_hangs_with_the_limit_row_locked_stops_no_other(
     database: Database, clock: SteppedClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A holder that was suspended keeps the row locked; the others go on with their part."""
-    monkeypatch.setattr("corral.store.tables.rate_limit.LOCK_SECONDS", 0.1)
     throttle = Throttle(DatabaseRateLimitStore(database), fixed=40, clock=clock, metrics=Metrics())
     async with database.transaction() as holder:
+        monkeypatch.setattr("corral.store.installation.rate_limit.LOCK_SECONDS", 0.1)
         await holder.execute("SELECT 1 FROM corral_provider_budget FOR UPDATE")
         throttle.leave(await throttle.enter(change=True, max_wait_seconds=30))
         while_held = throttle.limit
+    monkeypatch.undo()
     clock.advance(6.0)
     throttle.leave(await throttle.enter(change=True, max_wait_seconds=30))
 

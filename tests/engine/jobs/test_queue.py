@@ -208,7 +208,7 @@ async def test_a_job_that_is_put_back_for_a_moment_runs_after_that_moment(env: C
     env.handles("again", handler, retries=4)
     async with env.worker(dequeue_timeout=timedelta(hours=1)):
         await env.enqueue("again")
-        await until(lambda: len(runs) == 5, within=8, what="the fifth run")
+        await until(lambda: len(runs) == 5, what="the fifth run")
         await until(lambda: env.has(JobStatus.COMPLETED, 1))
 
 
