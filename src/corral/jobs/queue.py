@@ -87,6 +87,8 @@ class QueueStats(Backlog):
 _STATUSES = {"queued": JobStatus.PENDING, "picked": JobStatus.PROCESSING, "failed": JobStatus.FAILED}
 _STORED_STATUSES = {**{status: word for word, status in _STATUSES.items()}, JobStatus.COMPLETED: "successful"}
 
+_SHOWN_AS_STORED = ("id", "type", "priority", "created_at", "processed_at", "completed_at", "next_retry_at")
+
 _ADD = BulkInsert(
     f"INSERT INTO {QUEUE} (payload, priority, entrypoint, execute_after, dedupe_key, status)"  # noqa: S608  # a constant
     " SELECT payload, priority, entrypoint, now() + delay, dedupe_key, 'queued' FROM {rows} ORDER BY place"
@@ -223,16 +225,10 @@ class JobQueue:
         # PgQueuer counts the retries asked for; a job that started at least once has made one attempt more.
         started = row["processed_at"] is not None and status is not JobStatus.PENDING
         return JobView(
-            id=JobId(row["id"]),
-            type=row["type"],
+            **{name: row[name] for name in _SHOWN_AS_STORED},
             status=status,
-            priority=row["priority"],
             attempts=row["attempts"] + (1 if started else 0),
             max_attempts=1 + (job_type.retries if job_type is not None else 0),
-            created_at=row["created_at"],
-            processed_at=row["processed_at"],
-            completed_at=row["completed_at"],
-            next_retry_at=row["next_retry_at"],
             error=row["error"] if status is not JobStatus.COMPLETED else None,
             payload=msgspec.json.decode(row["payload"]),
         )

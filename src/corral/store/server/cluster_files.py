@@ -8,7 +8,6 @@ service's environment, which may hold keys.
 from __future__ import annotations
 
 import os
-import pwd
 import secrets
 import shutil
 import subprocess
@@ -19,7 +18,7 @@ from typing import BinaryIO, Final
 
 from corral.domain.errors import StoreUnavailableError
 from corral.store.server import drop_privileges
-from corral.store.server.cluster_location import ClusterLocation
+from corral.store.server.cluster_location import ClusterLocation, account_name
 
 SUPERUSER: Final = "corral"
 SOCKET_PATH_LIMIT: Final = 100
@@ -79,10 +78,10 @@ def access_options(location: ClusterLocation) -> dict[str, str]:
     a cluster made by an earlier release works as it is.
     """
     hba, ident = (location.cluster.with_name(f"{location.cluster.name}-{name}.conf") for name in ("hba", "ident"))
-    own = _own_account()
-    method = f"peer map={SUPERUSER}" if own else "trust"
+    own = account_name(os.geteuid())
+    method = "trust" if own is None else f"peer map={SUPERUSER}"  # an account without a name cannot be mapped
     _replace(hba, f"local all {SUPERUSER} {method}\nlocal replication {SUPERUSER} {method}\n")
-    _replace(ident, "".join(f"{SUPERUSER} {_quoted(name)} {SUPERUSER}\n" for name in sorted({"root", *own})))
+    _replace(ident, "".join(f"{SUPERUSER} {_quoted(name)} {SUPERUSER}\n" for name in sorted({"root", own or "root"})))
     return {"hba_file": str(hba), "ident_file": str(ident)}
 
 
@@ -127,14 +126,6 @@ def log_since(path: Path, size: int) -> bytes:
 def log_end(path: Path) -> str:
     """The last 2000 characters of the log."""
     return path.read_text(errors="replace")[-2000:].strip() if path.exists() else "(no log)"
-
-
-def _own_account() -> list[str]:
-    """The name of this process's account; an account without a name (in some containers) cannot be mapped."""
-    try:
-        return [pwd.getpwuid(os.geteuid()).pw_name]
-    except KeyError:
-        return []
 
 
 def _quoted(account: str) -> str:

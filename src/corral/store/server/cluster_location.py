@@ -76,16 +76,17 @@ def _refuse_foreign_cluster(data_dir: Path, account: pwd.struct_passwd) -> None:
         return
     owner = cluster.stat().st_uid
     if owner not in (account.pw_uid, 0):
-        raise SettingsError(
-            f"the database in {data_dir} belongs to the account {_name_of(owner)}: run Corral as that one"
-        )
+        name = account_name(owner)
+        shown = f"number {owner}" if name is None else repr(name)
+        raise SettingsError(f"the database in {data_dir} belongs to the account {shown}: run Corral as that one")
 
 
-def _name_of(uid: int) -> str:
+def account_name(uid: int) -> str | None:
+    """The name of an account; None for one without a name, as in some containers."""
     try:
-        return repr(pwd.getpwuid(uid).pw_name)
+        return pwd.getpwuid(uid).pw_name
     except KeyError:
-        return f"number {uid}"
+        return None
 
 
 def find_binaries() -> Path:

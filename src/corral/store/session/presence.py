@@ -19,7 +19,7 @@ import os
 import socket
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from uuid import UUID, uuid4
 
@@ -83,27 +83,20 @@ class PresenceTimeouts:
     silent_after: timedelta = SILENT_AFTER
 
 
+@dataclass(kw_only=True)
 class Presence:
     """This process, as the others on the database see it."""
 
-    def __init__(
-        self,
-        target: DatabaseTarget,
-        clock: Clock,
-        *,
-        role: str,
-        release: Release,
-        places: int = 0,
-        process_id: UUID | None = None,
-        timeouts: PresenceTimeouts | None = None,
-    ) -> None:
-        self.id = process_id or uuid4()
-        self._target = target
-        self._clock = clock
-        self._role = role
-        self._release = release
-        self._places = places
-        self._timeouts = timeouts or PresenceTimeouts()
+    target: DatabaseTarget = field(kw_only=False)
+    clock: Clock = field(kw_only=False)
+    role: str
+    release: Release
+    places: int = 0
+    id: UUID = field(default_factory=uuid4)
+    timeouts: PresenceTimeouts = field(default_factory=PresenceTimeouts)
+
+    def __post_init__(self) -> None:
+        """Begin without a report."""
         self._place = f"{socket.gethostname()}:{os.getpid()}"
         self._is_known = asyncio.Event()
 
@@ -117,7 +110,7 @@ class Presence:
         """Report for as long as this is open; begins when the first report was made, or cannot be made soon."""
         reporting = asyncio.create_task(self._report_for_ever())
         try:
-            await is_set_within(self._is_known, CONNECT_TIMEOUT_SECONDS, self._clock)
+            await is_set_within(self._is_known, CONNECT_TIMEOUT_SECONDS, self.clock)
             yield
         finally:
             reporting.cancel()
@@ -133,11 +126,11 @@ class Presence:
                 if self._is_known.is_set():
                     log.warning("process.unreported", reason=repr(error))
                 self._is_known.clear()
-            await self._clock.sleep(self._timeouts.beat.total_seconds() / 2)
+            await self.clock.sleep(self.timeouts.beat.total_seconds() / 2)
 
     @asynccontextmanager
     async def _session(self) -> AsyncGenerator[asyncpg.Connection]:
-        session = own_session(self._target, name=self.application_name, statement_seconds=STATEMENT_SECONDS)
+        session = own_session(self.target, name=self.application_name, statement_seconds=STATEMENT_SECONDS)
         async with session as connection:
             try:
                 await connection.execute(_PREPARE)
@@ -153,20 +146,20 @@ class Presence:
             # An earlier session of ours may still hold the lock, if the server has not noticed its end.
             is_claimed = is_claimed or bool(await connection.fetchval(_CLAIM, self.id))
             (beat,) = await connection.fetch(
-                _BEAT, self.id, self._role, self._place, self._timeouts.gone_after, self._places
+                _BEAT, self.id, self.role, self._place, self.timeouts.gone_after, self.places
             )
             self._is_known.set()
             gap = beat["gap"]
-            steady = steady + gap if gap is not None and gap < 3 * self._timeouts.beat else timedelta(0)
-            if beat["others_are_late"] and steady >= self._timeouts.gone_after:
+            steady = steady + gap if gap is not None and gap < 3 * self.timeouts.beat else timedelta(0)
+            if beat["others_are_late"] and steady >= self.timeouts.gone_after:
                 await self._take_over(connection, steady)
-            await self._clock.sleep(self._timeouts.beat.total_seconds())
+            await self.clock.sleep(self.timeouts.beat.total_seconds())
 
     async def _take_over(self, connection: asyncpg.Connection, steady: timedelta) -> None:
         """End the sessions of processes that stopped, if this process has reported on time for long enough to judge."""
-        silent_after = self._timeouts.silent_after
+        silent_after = self.timeouts.silent_after
         async with connection.transaction():
-            late = await connection.fetch(_LATE, self.id, self._timeouts.gone_after)
+            late = await connection.fetch(_LATE, self.id, self.timeouts.gone_after)
             lost = [
                 row
                 for row in late
@@ -176,7 +169,7 @@ class Presence:
                 return
             ids = [row["id"] for row in lost]
             await connection.execute(_END_SESSIONS, [f"{session_name(each)}%" for each in ids])
-            released = await self._release(connection, ids)
+            released = await self.release(connection, ids)
             await connection.execute(_FORGET, ids)
         for row in lost:
             log.warning(

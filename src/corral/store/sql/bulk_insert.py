@@ -8,14 +8,7 @@ encoding every element of an array takes the driver time.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
-
-
-class Statement(NamedTuple):
-    """SQL and its arguments."""
-
-    sql: str
-    arguments: Sequence[Any]
+from typing import Any
 
 
 class BulkInsert:
@@ -34,13 +27,13 @@ class BulkInsert:
         self._mixed = sql.format(columns=columns, rows=_table(each + alike, []))
         self._alike = sql.format(columns=columns, rows=_table(each, alike))
 
-    def statement(self, rows: Sequence[tuple[Any, ...]]) -> Statement:
-        """The statement for *rows*, at least one, each the values of *own* and then of *shared*."""
+    def statement(self, rows: Sequence[tuple[Any, ...]]) -> tuple[str, list[Any]]:
+        """The SQL and its arguments for *rows*, at least one, each the values of *own* and then of *shared*."""
         columns: list[Any] = [list(column) for column in zip(*rows, strict=True)]
         shared = columns[self._own :]
         if any(column.count(column[0]) != len(rows) for column in shared):
-            return Statement(self._mixed, columns)
-        return Statement(self._alike, [*columns[: self._own], *(column[0] for column in shared)])
+            return self._mixed, columns
+        return self._alike, [*columns[: self._own], *(column[0] for column in shared)]
 
 
 def _table(own: Sequence[Sequence[str]], shared: Sequence[Sequence[str]]) -> str:

@@ -23,6 +23,7 @@ CLAIM_LASTS: Final = timedelta(seconds=60)
 _FREE = """
 (corral_idempotency.kept_at <= $6 OR (corral_idempotency.status IS NULL AND corral_idempotency.claimed_until <= $5))
 """
+_OPEN = "WHERE key = $1 AND claimed_until = $2 AND status IS NULL"
 _KEEP = f"""
 INSERT INTO corral_idempotency (key, fingerprint, status, body, kept_at)
 SELECT key, fingerprint, status, body, $5::timestamptz
@@ -66,7 +67,7 @@ async def find(connection: Connection, keys: Sequence[str], now: datetime) -> di
 
 async def keep(connection: Connection, wanted: Sequence[KeyRow], now: datetime) -> list[KeyRow]:
     """
-    Store each response whose key is free, within the caller's transaction.
+    Store each response with a free key, within the caller's transaction.
 
     Returns, for each, the row that counts: the same object if it was stored, else the row of another request.
     Waits for transactions that are storing the same keys until they end.
@@ -104,20 +105,10 @@ async def claim(connection: Connection, key: str, fingerprint: bytes, now: datet
 async def settle(connection: Connection, claim: KeyClaim, answer: StoredResponse | None) -> None:
     """Store the response, or, without one, give the key back; does nothing if the claim expired and was taken over."""
     if answer is None:
-        await connection.execute(
-            "DELETE FROM corral_idempotency WHERE key = $1 AND claimed_until = $2 AND status IS NULL",
-            claim.key,
-            claim.until,
-        )
+        await connection.execute(f"DELETE FROM corral_idempotency {_OPEN}", claim.key, claim.until)  # noqa: S608
     else:
-        await connection.execute(
-            "UPDATE corral_idempotency SET status = $3, body = $4"
-            " WHERE key = $1 AND claimed_until = $2 AND status IS NULL",
-            claim.key,
-            claim.until,
-            answer.status,
-            answer.body,
-        )
+        kept = f"UPDATE corral_idempotency SET status = $3, body = $4 {_OPEN}"  # noqa: S608  # constants
+        await connection.execute(kept, claim.key, claim.until, answer.status, answer.body)
 
 
 async def sweep(connection: Connection, now: datetime) -> int:

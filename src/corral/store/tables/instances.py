@@ -104,13 +104,13 @@ async def load_for_update(connection: Connection, instance_id: str) -> Instance 
 
 
 async def watched(connection: Connection) -> list[Instance]:
-    """Every instance whose provider instance exists, may exist or may come back."""
+    """Every instance with a provider instance that exists, may exist or may come back."""
     condition = "phase <> $1 AND (provider_id IS NOT NULL OR create_in_doubt)"
     return await _find(connection, condition, Phase.TERMINATED)
 
 
 async def in_doubt(connection: Connection) -> list[Instance]:
-    """Instances whose last create call has no known outcome."""
+    """Instances of which the last create call has no known outcome."""
     return await _find(connection, "create_in_doubt")
 
 
