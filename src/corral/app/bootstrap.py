@@ -90,7 +90,7 @@ async def serve(
         stack.push_async_callback(engine.keys.note_uses)
         async with database.connection() as connection:
             await engine.gate.start(connection)
-        metrics.registry.register(CacheCollector(engine.caches.book))
+        metrics.registry.register(CacheCollector(engine.caches.registry))
         notices = Notifications(target, clock, application_name=presence.application_name)
         engine.caches.listen(notices)
         limits = _limits(settings)
@@ -115,7 +115,7 @@ async def serve(
             background=(
                 BackgroundTask("notices", notices.run),
                 BackgroundTask("key uses", engine.keys.run),
-                BackgroundTask("cache clean-up", engine.caches.book.clean_up_repeatedly),
+                BackgroundTask("cache clean-up", engine.caches.registry.clean_up_repeatedly),
                 *http_side.background,
                 *observing,
             ),

@@ -154,12 +154,6 @@ def event_of(change: Change) -> EventType:
     return _BY_PHASE.get(change.after.phase, EventType.CHANGED)
 
 
-def announces_reclaim(change: Change) -> bool:
-    """Whether *change* announces a reclaim notice, or a change of one."""
-    before = None if change.before is None else change.before.announced_spot
-    return change.after.announced_spot is not None and change.after.announced_spot != before
-
-
 def starts_to_wait(before: Instance, after: Instance) -> bool:
     """Whether a create began to wait, or waits for another reason; the same obstacle again is no event."""
     codes = [None if each.waiting is None else each.waiting.code for each in (before, after)]
@@ -177,9 +171,11 @@ def startup_event(progress: Progress) -> EventType | None:
 
 
 def _names(change: Change) -> list[EventType]:
-    if not announces_reclaim(change):
-        return _names_of_phase(change)
-    return [EventType.RECLAIM_NOTICE, *(name for name in _names_of_phase(change) if name is not EventType.CHANGED)]
+    names = _names_of_phase(change)
+    before = None if change.before is None else change.before.announced_spot
+    if change.after.announced_spot in {None, before}:
+        return names
+    return [EventType.RECLAIM_NOTICE, *(name for name in names if name is not EventType.CHANGED)]
 
 
 def _names_of_phase(change: Change) -> list[EventType]:

@@ -11,7 +11,6 @@ from datetime import timedelta
 
 from corral.cache.registry import CacheRegistry
 from corral.domain.observation.adoption import Adoption
-from corral.engine.auth import audit_log
 from corral.engine.auth.api_keys import ApiKeys
 from corral.engine.auth.audit_log import AuditLog
 from corral.engine.commands.adopt import AdoptInstance, ProviderNameLookup
@@ -20,8 +19,8 @@ from corral.engine.commands.create import CreateInstance
 from corral.engine.events.log import EventLog
 from corral.engine.events.publisher import EventPublisher
 from corral.engine.events.webhook_sender import WebhookSender
-from corral.engine.maintenance import delivery_retention
 from corral.engine.maintenance.orphans import OrphanSweep
+from corral.engine.maintenance.retention import sweep_audit, sweep_deliveries
 from corral.engine.maintenance.stuck import StuckSweep
 from corral.engine.observe.observations import Observations
 from corral.engine.observe.observer import Observer
@@ -232,8 +231,8 @@ def job_types(engine: Engine) -> list[JobType]:
         engine.webhook_sender.job_type(),
         engine.orphan_sweep.job_type(),
         engine.stuck_sweep.job_type(),
-        delivery_retention.sweep(runtime.database, engine.queue, runtime.clock),
-        audit_log.sweep(runtime.database, runtime.clock),
+        sweep_deliveries(runtime.database, engine.queue, runtime.clock),
+        sweep_audit(runtime.database, runtime.clock),
         retention.sweep(engine.queue),
         retention.sweep_answers(runtime.database, runtime.clock),
     ]

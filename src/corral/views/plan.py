@@ -1,4 +1,4 @@
-"""How a choice of offers is shown: what could be had, in order, and why the rest could not."""
+"""How a choice of offers is shown: those that would serve, in order, and why the others would not."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from corral.base.clock import SystemClock
 from corral.base.metrics import Metrics
 from corral.domain.events import Change
 from corral.engine.events.publisher import SEND_WEBHOOK, EventPublisher
-from corral.engine.maintenance.delivery_retention import sweep
+from corral.engine.maintenance.retention import sweep_deliveries
 from corral.jobs.queue import JobQueue, JobStatus
 from corral.jobs.registry import JobId, JobRun, Registry
 from corral.jobs.worker import Worker
@@ -94,7 +94,7 @@ async def test_deliveries_are_kept_for_a_month_after_their_end(database: Databas
     """Pending deliveries are kept, and queued again if no job exists; events are kept permanently."""
     clock = SteppedClock()
     room = EventEnv(database, clock)
-    job = sweep(database, room.queue, clock)
+    job = sweep_deliveries(database, room.queue, clock)
     run = JobRun(id=JobId(1), type=job.name, payload={}, attempt=1)
     async with Receiver(204, 500).serving() as receiver, sending(room) as deliveries:
         await room.create("a1", "b2", url=receiver.url)

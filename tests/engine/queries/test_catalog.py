@@ -197,13 +197,11 @@ async def test_on_demand_offers_of_every_region_are_considered_when_falling_back
 
 
 async def test_the_preferred_region_is_tried_first_then_the_list(market: Market) -> None:
-    """Listing regions replaces the list, and then only a preferred one goes before them."""
+    """A request that lists regions replaces the list (`test_create_request.py`)."""
     order = market.catalog.region_order
 
     assert order() == ("CN-HK-01", "AS-SGP-02", "AS-IN-01")
     assert order("AS-IN-01") == ("AS-IN-01", "AS-SGP-02", "CN-HK-01")
-    assert order("AS-IN-01", ["AS-IN-01"]) == ("AS-IN-01",)
-    assert order(None, ["US-CA-06"]) == ("US-CA-06",)
 
 
 async def test_an_unknown_region_is_reported_with_the_known_ones(market: Market) -> None:

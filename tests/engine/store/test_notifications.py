@@ -47,12 +47,12 @@ class Process:
             await asyncio.wait([task])
 
     def holds(self, name: CacheName) -> tuple[str, ...]:
-        return self.caches.book[name].stats().keys
+        return self.caches.registry[name].stats().keys
 
     def fill(self) -> None:
         for key in ("a", "b"):
-            self.caches.book[PRODUCTS].put(key, key)
-            self.caches.book[TEMPLATES].put(key, key)
+            self.caches.registry[PRODUCTS].put(key, key)
+            self.caches.registry[TEMPLATES].put(key, key)
 
 
 @pytest.fixture
@@ -107,7 +107,7 @@ async def test_a_written_instance_is_forgotten_everywhere(database: Database, pr
     written, _ = await room.create("a1", "b2")
     for process in processes:
         for key in ("inst_a1", "inst_b2"):
-            process.caches.book[CacheName.INSTANCE_DETAILS].put(key, key)
+            process.caches.registry[CacheName.INSTANCE_DETAILS].put(key, key)
 
     async with database.connection() as connection:
         assert await instances.update(written, wake_at=None).run(connection)

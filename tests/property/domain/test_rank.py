@@ -10,9 +10,8 @@ from random import Random
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from corral.domain.placement.catalog import BillingMode, Cluster, Product
+from corral.domain.placement.catalog import BillingMode, Cluster, Product, find_cluster, has_name, region_order
 from corral.domain.placement.rank import Offer, PlacementRequest, RegionStock, Shortages, rank
-from corral.domain.placement.regions import find_cluster, has_name, region_order
 
 CLUSTERS = (
     Cluster(id="as-sgp-2", name="AS-SGP-02 (Singapore)"),

@@ -36,7 +36,7 @@ class CommandEnv:
         self.clock = SteppedClock()
         self.provider = CatalogProvider(self.clock)
         self.engine = build_engine(idle_runtime(database, cloud or self.provider, self.clock, **parts))
-        self.caches = self.engine.caches.book
+        self.caches = self.engine.caches.registry
         self.registry = self.engine.registry
         self.queue = self.engine.queue
         self.estimates = self.engine.describer.estimates

@@ -58,12 +58,12 @@ def handlers(caches: CacheInvalidation) -> list[HTTPRouteHandler]:
     @get("/api/cache/stats", summary="Every cache in numbers", tags=["caches"], opt=VIEWER)
     async def all_stats() -> AllCacheNumbers:
         """Of the process that answers; others have their own."""
-        return AllCacheNumbers(caches={name.value: _numbers(cache) for name, cache in caches.book})
+        return AllCacheNumbers(caches={name.value: _numbers(cache) for name, cache in caches.registry})
 
     @get("/api/cache/{name:str}/stats", summary="One cache in numbers", tags=["caches"], opt=VIEWER)
     async def stats(name: FromPath[str]) -> CacheNumbers:
         """Of the process that answers; others have their own."""
-        return _numbers(caches.book[cache_name(name)])
+        return _numbers(caches.registry[cache_name(name)])
 
     @post(
         "/api/cache/clear",
@@ -80,7 +80,7 @@ def handlers(caches: CacheInvalidation) -> list[HTTPRouteHandler]:
     @post("/api/cache/cleanup", summary="Forget what has expired", tags=["caches"], status_code=200, opt=ADMIN)
     async def clean_up() -> RemovedValues:
         """In the process that answers. Expired values are never given out; this only frees their memory."""
-        return RemovedValues(removed=caches.book.cleanup())
+        return RemovedValues(removed=caches.registry.cleanup())
 
     @delete("/api/cache/{name:str}/{key:path}", summary="Forget one value", tags=["caches"], status_code=200, opt=ADMIN)
     async def drop(name: FromPath[str], key: FromPath[str]) -> RemovedValues:

@@ -160,7 +160,7 @@ def _summary(numbers: FleetNumbers, engine: Engine) -> MetricsSummary:
         ),
         caches={
             name.value: CacheShare(hit_ratio=round(stats.hit_ratio, 4), size=stats.size)
-            for name, stats in ((name, cache.stats()) for name, cache in engine.caches.book)
+            for name, stats in ((name, cache.stats()) for name, cache in engine.caches.registry)
         },
     )
 

@@ -13,7 +13,7 @@ from corral.domain.lifecycle.pending_action import is_awaited
 from corral.domain.lifecycle.phases import COMING_UP, UP, Action, Goal, Phase
 from corral.domain.lifecycle.policy import Policy
 from corral.domain.lifecycle.tables import AFTER_SIGHTING, PLAN
-from corral.domain.lifecycle.transitions import Decision, is_due
+from corral.domain.lifecycle.transitions import Decision, is_due, provider_failure
 from corral.domain.observation.sighting import Sighting
 from corral.domain.observation.spot import is_taken, notice
 from corral.domain.timing import delay
@@ -148,7 +148,7 @@ def _came_up(instance: Instance, phase: Phase) -> bool:
 
 def _failure(instance: Instance, now: datetime, *, came_up: bool) -> Failure | None:
     if instance.observation.failure is not None:
-        return Failure(code="PROVISIONING_FAILED", message=f"the provider reports: {instance.observation.failure}")
+        return provider_failure(instance.observation.failure)
     if not came_up and instance.deadline_at is not None and now >= instance.deadline_at:
         last = instance.observation.provider_status or "never"
         message = f"not ready in time (last seen: {last}); still watched, and perhaps billed"

@@ -16,12 +16,12 @@ from corral.domain.errors import Failure
 from corral.domain.instance import Instance
 from corral.domain.lifecycle.phases import ENDING, Action, Goal
 from corral.domain.lifecycle.policy import ANSWER_WITHIN, FIRST_REPEAT, Policy
-from corral.domain.observation.sighting import Sighting
+from corral.domain.observation.sighting import GOING, Sighting
 from corral.domain.timing import delay
 
 _EFFECTS: Final = {
-    Goal.STOPPED: frozenset({Sighting.STOPPING, Sighting.EXITED, Sighting.REMOVING, Sighting.ABSENT}),
-    Goal.GONE: frozenset({Sighting.REMOVING, Sighting.ABSENT}),
+    Goal.STOPPED: GOING | {Sighting.STOPPING, Sighting.EXITED},
+    Goal.GONE: GOING,
 }
 
 

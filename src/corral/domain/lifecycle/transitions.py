@@ -81,6 +81,11 @@ def first_phase(seen: ProviderInstance) -> Phase:
     return Phase.FAILED if seen.failure is not None and phase in COMING_UP else phase
 
 
+def provider_failure(reported: str | None) -> Failure:
+    """The failure of an instance for which the provider reports one."""
+    return Failure(code="PROVISIONING_FAILED", message=f"the provider reports: {reported}")
+
+
 def created(instance: Instance, provider_id: str, now: datetime) -> Instance:
     """The instance after the provider returned an id, whatever became of the record meanwhile."""
     made, phase = with_provider_id(instance, provider_id, now), _ONCE_CREATED.get(instance.phase)
@@ -116,7 +121,7 @@ def healthy(instance: Instance, report: HealthReport, now: datetime) -> Instance
 
 
 def gave_up(instance: Instance, failure: Failure, now: datetime, report: HealthReport | None = None) -> Instance:
-    """The instance after no offer could be had, or after its health checks failed for too long."""
+    """The instance after no offer was available, or after its health checks failed for too long."""
     return _enter(instance, Phase.FAILED, now, failure=failure, health=report or instance.health)
 
 

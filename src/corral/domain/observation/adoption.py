@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field, fields, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Final
 
-from corral.domain.errors import Failure
 from corral.domain.health.checks import HealthCheckSpec
 from corral.domain.instance import (
     CreateRequest,
@@ -25,13 +24,12 @@ from corral.domain.instance import (
     ProviderId,
 )
 from corral.domain.lifecycle.phases import COMING_UP, Goal, Phase
-from corral.domain.lifecycle.transitions import first_phase
+from corral.domain.lifecycle.policy import CREATE_WITHIN
+from corral.domain.lifecycle.transitions import first_phase, provider_failure
 from corral.domain.observation.sighting import ProviderInstance, Sighting
 from corral.domain.placement.catalog import BillingMode
 from corral.domain.requests.fields import LONGEST_NAME
 
-UP_WITHIN: Final = timedelta(minutes=20)
-"""How long an instance that is coming up may take from the adoption on, as for a create."""
 NOWHERE: Final = "unknown"
 """The region of an instance if the provider does not report one."""
 _NOT_IN_A_NAME = re.compile(r"[^A-Za-z0-9_-]+")
@@ -79,7 +77,7 @@ def adopted(
         operation_id=operation_id,
         created_at=min(seen.created_at or now, now),
         phase_since=now,
-        deadline_at=now + UP_WITHIN if rising else None,
+        deadline_at=now + CREATE_WITHIN if rising else None,
         provider_id=ProviderId(seen.id),
         placement=Placement(
             region=region,
@@ -92,7 +90,7 @@ def adopted(
             sighting=seen.sighting, provider_status=seen.provider_status, sighted_at=now, failure=seen.failure
         ),
         pending=PendingAction(sent_at=now),
-        failure=_failure(seen) if phase is Phase.FAILED else None,
+        failure=provider_failure(seen.failure) if phase is Phase.FAILED else None,
         started_at=seen.started_at or seen.created_at or now,
         stopped_at=seen.stopped_at if seen.sighting is Sighting.EXITED else None,
     )
@@ -114,7 +112,3 @@ def billing_mode(seen: ProviderInstance) -> BillingMode:
 def usable_name(name: str) -> str:
     """*name* in the characters that names allow; empty if none is left."""
     return _NOT_IN_A_NAME.sub("-", name).strip("-")[:LONGEST_NAME]
-
-
-def _failure(seen: ProviderInstance) -> Failure:
-    return Failure(code="PROVISIONING_FAILED", message=f"the provider reports: {seen.failure}")

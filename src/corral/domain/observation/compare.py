@@ -17,8 +17,7 @@ from corral.domain.observation.matching import Match, Unmatched, matched
 from corral.domain.observation.observations import (
     CLOCK_SKEW,
     ObservationTimes,
-    is_more_recent,
-    is_too_new,
+    is_expected,
     with_machine,
     with_sighting,
     without_sighting,
@@ -71,9 +70,7 @@ def after_lookup(
     last, sent_at = instance.observation, instance.pending.sent_at
     is_delete_sent = instance.goal is Goal.GONE and sent_at is not None and began >= sent_at
     known = last.lookup_failed_since is not None or last.unlisted_since is not None
-    if not is_delete_sent or known or last.sighting is Sighting.ABSENT or is_more_recent(instance, times):
-        return instance
-    if is_too_new(instance, began, settle):
+    if not is_delete_sent or known or not is_expected(instance, times):
         return instance
     return replace(instance, observation=replace(last, lookup_failed_since=began))
 
@@ -104,7 +101,7 @@ def made_by(listed: Iterable[ProviderInstance], installation: str) -> list[tuple
 
 
 def compare(
-    remembered: Mapping[InstanceId, Instance],
+    records: Mapping[InstanceId, Instance],
     listed: Sequence[ProviderInstance],
     *,
     complete: bool,
@@ -115,23 +112,23 @@ def compare(
     settled: Container[InstanceId] = (),
 ) -> Comparison:
     """
-    Compare the *remembered* records with what a listing that *began* then showed.
+    Compare *records* with what a listing that *began* then showed.
 
-    *remembered* holds every watched instance and every one that the name of a listed machine gives. The absence of an
+    *records* holds every watched instance and every one that the name of a listed machine gives. The absence of an
     instance that was never seen counts only after *settle*. A listing counts against a create in doubt only if the
     create is among the *settled*: the observer has waited that long by its monotonic clock.
     """
     times = ObservationTimes(began=began, now=now, settle=settle)
-    by_provider = {i.provider_id: i for i in remembered.values() if i.provider_id is not None}
+    by_provider = {i.provider_id: i for i in records.values() if i.provider_id is not None}
     after = {
         known.id: _listed(with_sighting(known, seen, times))
         for seen in listed
         if (known := by_provider.get(ProviderId(seen.id))) is not None
     }
     free = [(origin, seen) for origin, seen in made_by(listed, installation) if ProviderId(seen.id) not in by_provider]
-    unseen = [i for i in remembered.values() if i.id not in after] if complete else []
-    lacking = [i for i in unseen if _is_expected(i, times)]
-    matches, unmatched, to_confirm = matched({**remembered, **after}, free, {i.id for i in lacking})
+    unseen = [i for i in records.values() if i.id not in after] if complete else []
+    lacking = [i for i in unseen if i.provider_id is not None and not _is_leaving(i) and is_expected(i, times)]
+    matches, unmatched, to_confirm = matched({**records, **after}, free, {i.id for i in lacking})
     after |= {match.record.id: with_machine(match, times) for match in matches}
     matched_ids = {match.record.id for match in (*matches, *to_confirm)}
     unseen, lacking = [i for i in unseen if i.id not in after], [i for i in lacking if i.id not in after]
@@ -140,9 +137,9 @@ def compare(
     leaving = [i for i in unseen if i.provider_id is not None and _is_leaving(i)]
     suspects = _suspects([i for i in lacking if i.id not in matched_ids], now)
     after |= {i.id: without_sighting(i, times) for i in (*leaving, *suspects)}
-    everything = {**remembered, **after}.values()
+    everything = {**records, **after}.values()
     return Comparison(
-        changed=tuple(new for new in after.values() if new is not remembered[new.id]),
+        changed=tuple(new for new in after.values() if new is not records[new.id]),
         counted=tuple(counted),
         matches=tuple(matches),
         unmatched=tuple(unmatched),
@@ -155,17 +152,6 @@ def compare(
 
 def _counted(instance: Instance) -> Instance:
     return replace(instance, create=replace(instance.create, listings_without=instance.create.listings_without + 1))
-
-
-def _is_expected(instance: Instance, times: ObservationTimes) -> bool:
-    """Whether a correct listing would show it, as far as is known."""
-    return (
-        instance.provider_id is not None
-        and instance.observation.sighting is not Sighting.ABSENT
-        and not _is_leaving(instance)
-        and not is_more_recent(instance, times)
-        and not is_too_new(instance, times.began, times.settle)
-    )
 
 
 def _is_leaving(instance: Instance) -> bool:

@@ -23,9 +23,7 @@ from enum import StrEnum
 from corral.domain.instance import Instance, InstanceId, ProviderId
 from corral.domain.lifecycle.phases import Goal
 from corral.domain.observation.provider_names import ProviderName
-from corral.domain.observation.sighting import ProviderInstance, Sighting
-
-GOING = frozenset({Sighting.REMOVING, Sighting.ABSENT})
+from corral.domain.observation.sighting import GOING, ProviderInstance, Sighting
 
 
 class UnmatchedKind(StrEnum):

@@ -36,14 +36,11 @@ from corral.domain.lifecycle.policy import Policy
 from corral.domain.lifecycle.transitions import decided
 from corral.domain.observation.compare import compare
 from corral.domain.observation.observations import CLOCK_SKEW
-from corral.domain.observation.sighting import Endpoint, ProviderInstance, Sighting
-
-LEAVING: Final = frozenset({Sighting.REMOVING, Sighting.ABSENT})
-"""Sightings of an instance that is being removed, or is gone."""
+from corral.domain.observation.sighting import GOING, Endpoint, ProviderInstance, Sighting
 
 _FOLLOWED: Final[Mapping[Goal, frozenset[Sighting]]] = {
-    Goal.GONE: LEAVING,
-    Goal.STOPPED: LEAVING | {Sighting.STOPPING, Sighting.EXITED},
+    Goal.GONE: GOING,
+    Goal.STOPPED: GOING | {Sighting.STOPPING, Sighting.EXITED},
 }
 _DOWN: Final = frozenset({Sighting.STOPPING, Sighting.EXITED})
 _LONG_AGO: Final = datetime.min.replace(tzinfo=UTC)
@@ -178,7 +175,7 @@ def _listed(
 def _compared(instance: Instance, seen: ProviderInstance, listing: ProviderListing) -> Consistency:
     differs = _differs(instance, seen)
     if _is_gone(instance):
-        if seen.sighting in LEAVING:
+        if seen.sighting in GOING:
             return Consistency.CONSISTENT
         return Consistency.LOCAL_NEWER if _is_newer(instance, listing) else Consistency.CONFLICTED
     if _is_another(instance, seen):

@@ -136,22 +136,23 @@ def is_more_recent(instance: Instance, times: ObservationTimes) -> bool:
 
 def without_sighting(instance: Instance, times: ObservationTimes) -> Instance:
     """The record after a complete listing lacked its machine."""
-    last = instance.observation
-    if last.unlisted_since is not None or last.sighting is Sighting.ABSENT or is_more_recent(instance, times):
+    if instance.observation.unlisted_since is not None or not is_expected(instance, times):
         return instance
-    if is_too_new(instance, times.began, times.settle):
-        return instance
-    return replace(instance, observation=replace(last, unlisted_since=times.began))
+    return replace(instance, observation=replace(instance.observation, unlisted_since=times.began))
 
 
-def is_too_new(instance: Instance, at: datetime, settle: timedelta) -> bool:
+def is_expected(instance: Instance, times: ObservationTimes) -> bool:
     """
-    Whether the machine is so new that the list and a lookup by its id need not show it yet.
+    Whether an observation would show the machine if it exists.
 
-    If the provider accepted a delete it knew the machine by then; only a shorter lag is allowed for.
+    Not if it is known to be gone, if a newer observation was recorded, or if the machine is so new that the list and a
+    lookup by its id need not show it yet. If the provider accepted a delete it knew the machine by then; only a shorter
+    lag is allowed for.
     """
-    if instance.observation.sighting is not None:
+    if is_more_recent(instance, times):
         return False
+    if instance.observation.sighting is not None:
+        return instance.observation.sighting is not Sighting.ABSENT
     if instance.goal is Goal.GONE and instance.delete_accepted_at is not None:
-        return at - instance.delete_accepted_at < min(ACCEPTED_SETTLE, settle)
-    return at - (instance.started_at or instance.phase_since) < settle
+        return times.began - instance.delete_accepted_at >= min(ACCEPTED_SETTLE, times.settle)
+    return times.began - (instance.started_at or instance.phase_since) >= times.settle

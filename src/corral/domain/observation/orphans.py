@@ -17,9 +17,8 @@ from corral.domain.lifecycle.phases import Goal, Phase
 from corral.domain.lifecycle.transitions import first_phase
 from corral.domain.observation.adoption import NOWHERE, billing_mode
 from corral.domain.observation.matching import Unmatched, UnmatchedKind
-from corral.domain.observation.merge import LEAVING
 from corral.domain.observation.provider_names import parse_provider_name
-from corral.domain.observation.sighting import ProviderInstance
+from corral.domain.observation.sighting import GOING, ProviderInstance
 from corral.domain.placement.catalog import BillingMode
 
 GRACE: Final = timedelta(hours=1)
@@ -107,10 +106,7 @@ def orphan_event(orphan: Orphan, record: Instance | None, because: str, now: dat
 
 def may_delete(orphan: Orphan, seen: ProviderInstance | None, *, installation: str, now: datetime) -> bool:
     """Whether *orphan* may be deleted now, if a direct lookup showed *seen*."""
-    if seen is None or seen.id != orphan.provider_id or seen.sighting in LEAVING or now < orphan.spared_until:
+    if seen is None or seen.id != orphan.provider_id or seen.sighting in GOING or now < orphan.spared_until:
         return False
     origin = parse_provider_name(seen.name)
-    return origin is not None and (origin.installation, origin.instance_id) == (
-        installation,
-        orphan.made_for,
-    )
+    return origin is not None and (origin.installation, origin.instance_id) == (installation, orphan.made_for)

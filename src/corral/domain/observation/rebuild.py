@@ -18,7 +18,7 @@ from corral.domain.lifecycle.phases import Phase
 from corral.domain.observation.compare import made_by
 from corral.domain.observation.matching import preference
 from corral.domain.observation.provider_names import ProviderName, parse_provider_name
-from corral.domain.observation.sighting import ProviderInstance, Sighting
+from corral.domain.observation.sighting import GOING, ProviderInstance
 
 
 class RebuildOutcome(StrEnum):
@@ -31,11 +31,11 @@ class RebuildOutcome(StrEnum):
     DUPLICATE = "duplicate"
     """Its instance has another machine; it gets a record under an id of its own, so that nothing deletes it."""
     SURPLUS = "surplus"
-    """Its instance is remembered, and has another machine or is gone; the service adopts or reports it."""
+    """Its instance has a record, and has another machine or is gone; the service adopts or reports it."""
     LEAVING = "leaving"
     """It is being deleted."""
     KNOWN = "known"
-    """It is remembered."""
+    """A record has it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,22 +84,22 @@ def choose(record: InstallationRecord, found: Mapping[str, int], wanted: str | N
 def own_machines(
     listed: Iterable[ProviderInstance],
     installation: str,
-    remembered: Mapping[InstanceId, Instance],
+    records: Mapping[InstanceId, Instance],
     deleting: Collection[ProviderId] = frozenset(),
 ) -> list[OwnMachine]:
     """
     What is done with each machine of *installation*, in the order of their instances and attempts.
 
-    *remembered* holds every record that a name or a provider id in the list gives; *deleting* are the machines that a
+    *records* holds every record that a name or a provider id in the list gives; *deleting* are the machines that a
     delete was sent for.
     """
-    known = {i.provider_id for i in remembered.values() if i.provider_id is not None}
+    known = {i.provider_id for i in records.values() if i.provider_id is not None}
     by_instance: dict[InstanceId, list[tuple[ProviderName, ProviderInstance]]] = {}
     for origin, seen in sorted(made_by(listed, installation), key=_place):
         by_instance.setdefault(origin.instance_id, []).append((origin, seen))
     found: list[OwnMachine] = []
     for instance_id, machines in by_instance.items():
-        record = remembered.get(instance_id)
+        record = records.get(instance_id)
         free = [each for each in machines if not _is_settled(each[1], known, deleting)]
         kept = max(free, key=preference, default=None)
         for origin, seen in machines:
@@ -114,7 +114,7 @@ def _place(machine: tuple[ProviderName, ProviderInstance]) -> tuple[str, int, st
 
 
 def _is_settled(seen: ProviderInstance, known: Collection[str], deleting: Collection[str]) -> bool:
-    return seen.id in known or seen.id in deleting or seen.sighting in {Sighting.REMOVING, Sighting.ABSENT}
+    return seen.id in known or seen.id in deleting or seen.sighting in GOING
 
 
 def _outcome_of(

@@ -36,6 +36,10 @@ class Sighting(StrEnum):
     """Changing: the provider's status is unknown to us."""
 
 
+GOING = frozenset({Sighting.REMOVING, Sighting.ABSENT})
+"""Sightings of an instance that is being removed, or is gone."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoint:
     """Where one port of an instance can be reached; `address` is None while the provider has not said."""

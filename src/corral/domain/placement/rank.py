@@ -17,9 +17,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
 
-from corral.domain.placement.catalog import BillingMode, Cluster, Product
+from corral.domain.placement.catalog import BillingMode, Cluster, Product, has_name, is_sold_in, region_order
 from corral.domain.placement.pricing import usd_text
-from corral.domain.placement.regions import has_name, is_sold_in, region_order
 
 
 class Reason(StrEnum):

@@ -15,10 +15,9 @@ from typing import cast
 from corral.domain.health.checks import HealthCheckSpec
 from corral.domain.instance import CreateRequest
 from corral.domain.observation.adoption import Adoption
-from corral.domain.placement.catalog import BillingMode
+from corral.domain.placement.catalog import BillingMode, region_order
 from corral.domain.placement.pricing import micro_usd
 from corral.domain.placement.rank import PlacementRequest
-from corral.domain.placement.regions import region_order
 from corral.domain.requests.fields import (
     BOOLEAN,
     INSTANCE_NAME,

@@ -9,7 +9,6 @@ fails, the line is logged and counted and the response is sent anyway, because i
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import timedelta
 from typing import Final
 
 from corral.base.clock import Clock
@@ -19,11 +18,9 @@ from corral.domain.audit import AuditEntry, AuditLine
 from corral.domain.rate_limit import RateLimit
 from corral.engine.batcher import Batcher
 from corral.engine.ids import is_id
-from corral.jobs.registry import JobRun, JobType, Priority
 from corral.store.session.database import Database
 from corral.store.tables import audit
 
-KEPT_FOR: Final = timedelta(days=90)
 UNKNOWN_CALLER_LINES_A_MINUTE: Final = 600
 """Lines of callers without a valid key, of one process: at most some 200 MB a day, which do not fill the disk."""
 
@@ -36,11 +33,11 @@ class AuditLog:
         self._clock = clock
         self._metrics = metrics
         self._entries = Batcher[AuditEntry, None](self._write)
-        self._strangers = RateLimit(most=UNKNOWN_CALLER_LINES_A_MINUTE, window_seconds=60)
+        self._unknown_callers = RateLimit(most=UNKNOWN_CALLER_LINES_A_MINUTE, window_seconds=60)
 
     async def record(self, entry: AuditEntry) -> None:
         """Write *entry*; returns when it is committed or the attempt failed."""
-        if entry.caller is None and not self._strangers.take("strangers", self._clock.monotonic()).admitted:
+        if entry.caller is None and not self._unknown_callers.take("all", self._clock.monotonic()).admitted:
             self._metrics.audit_unwritten.labels("strangers").inc()
             return
         try:
@@ -70,15 +67,3 @@ class AuditLog:
         async with self._database.connection() as connection:
             await audit.append(entries, synchronous=False).run(connection)
         return [None] * len(entries)
-
-
-def sweep(database: Database, clock: Clock) -> JobType:
-    """The job type that removes lines past their time, once an hour."""
-
-    async def handler(_run: JobRun) -> None:
-        async with database.connection() as connection:
-            removed = await audit.sweep(connection, clock.now() - KEPT_FOR)
-        if removed:
-            log.info("audit.swept", removed=removed)
-
-    return JobType(name="sweep_audit", handler=handler, priority=Priority.LOW, every=timedelta(hours=1))

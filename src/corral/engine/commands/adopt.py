@@ -16,12 +16,13 @@ from corral.domain.events import Change
 from corral.domain.instance import Instance, InstanceId, OperationId
 from corral.domain.observation.adoption import Adoption, adopted, billing_mode, completed
 from corral.domain.observation.provider_names import parse_provider_name
-from corral.domain.observation.sighting import ProviderInstance, Sighting
+from corral.domain.observation.sighting import GOING, ProviderInstance, Sighting
 from corral.domain.operation import InstanceWithOperation, Operation, OperationKind, OperationStatus
 from corral.engine.commands.create import REMIND_AFTER
 from corral.engine.ids import is_id, name_ambiguous, no_instance_named, no_such_instance
 from corral.engine.payloads import about
 from corral.engine.queries.catalog import Catalog
+from corral.engine.queries.instances import load_known
 from corral.engine.reconcile.recorder import PublishChanges
 from corral.jobs.queue import JobQueue, NewJob
 from corral.store.session.database import Database
@@ -77,12 +78,7 @@ class AdoptInstance:
 
     async def _known(self, given_id: str) -> InstanceWithOperation | None:
         async with self.database.connection() as connection:
-            instance = await instances.load(connection, given_id)
-            if instance is None:
-                return None
-            return InstanceWithOperation(
-                instance=instance, operation=await operations.load(connection, instance.operation_id)
-            )
+            return await load_known(connection, given_id)
 
     async def _seen(self, provider_id: str) -> ProviderInstance:
         seen = await self.cloud.instance(provider_id)
@@ -135,8 +131,7 @@ class ProviderNameLookup:
         Raises NotFoundError, and GoalRefusedError for several, or for one that is not stopped: that is left alone.
         """
         listing = await self.cloud.instances()
-        gone = {Sighting.REMOVING, Sighting.ABSENT}
-        found = [seen for seen in listing.instances if seen.name == name and seen.sighting not in gone]
+        found = [seen for seen in listing.instances if seen.name == name and seen.sighting not in GOING]
         if not found:
             raise no_instance_named(name)
         if len(found) > 1:

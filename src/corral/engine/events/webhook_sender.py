@@ -23,11 +23,11 @@ from corral.domain.errors import NotFoundError
 from corral.domain.instance import InstanceId
 from corral.domain.operation import InstanceWithOperation
 from corral.engine.events.publisher import SEND_WEBHOOK, send_job
-from corral.engine.queries.instances import InstanceDescriber
+from corral.engine.queries.instances import InstanceDescriber, load_known
 from corral.jobs.queue import JobQueue
 from corral.jobs.registry import JobPool, JobRun, JobType, RequeueError
 from corral.store.session.database import Connection, Database
-from corral.store.tables import audit, deliveries, events, instances, operations
+from corral.store.tables import audit, deliveries, events
 from corral.store.tables.deliveries import Pending
 from corral.views.event import event_details, webhook_body
 from corral.webhooks.deliver import Attempt, Sender
@@ -155,14 +155,11 @@ class WebhookSender:
         event = await events.one(connection, pending.event_row)
         details = event_details(event, self.describer.view.ready_word)
         if pending.snapshot is not None:
-            instance, operation, at = pending.snapshot.instance, pending.snapshot.operation, event.at
-        else:  # a delivery of an earlier release, which kept no snapshot: the instance as it is now
-            latest, at = await instances.load(connection, instance_id), None
-            if latest is None:
-                return webhook_body(details, None)
-            instance, operation = latest, await operations.load(connection, latest.operation_id)
-        known = InstanceWithOperation(instance=instance, operation=operation)
-        return webhook_body(details, await self.describer.details(known, at=at))
+            then = InstanceWithOperation(instance=pending.snapshot.instance, operation=pending.snapshot.operation)
+            return webhook_body(details, await self.describer.details(then, at=event.at))
+        # A delivery of an earlier release, which kept no snapshot: the instance as it is now.
+        known = await load_known(connection, instance_id)
+        return webhook_body(details, None if known is None else await self.describer.details(known))
 
     def _report(self, instance_id: InstanceId, pending: Pending, attempt: Attempt, status: DeliveryStatus) -> None:
         self.metrics.webhook_attempts.labels(attempt.outcome.value).inc()

@@ -29,9 +29,9 @@ from corral.domain.observation.compare import (
     moved_to,
     name_not_found,
 )
-from corral.domain.observation.matching import GOING, Match, matched
+from corral.domain.observation.matching import Match, matched
 from corral.domain.observation.orphans import orphan_event, orphan_of
-from corral.domain.observation.sighting import ProviderInstance, Sighting
+from corral.domain.observation.sighting import GOING, ProviderInstance, Sighting
 from corral.engine.payloads import about
 from corral.engine.reconcile.recorder import PublishChanges
 from corral.jobs.queue import JobQueue, NewJob

@@ -22,17 +22,19 @@ from corral.cache.cache import Cache
 from corral.cache.registry import CacheName, CacheRegistry
 from corral.cloud.port import Cloud, Credentials
 from corral.domain.errors import CloudError, CloudRefusedError, FieldProblem, NotFoundError, SpecInvalidError
-from corral.domain.placement.catalog import BillingMode, Cluster, Product, Template, TemplateChannel, TemplateSummary
-from corral.domain.placement.rank import (
-    SHORT_FOR_NOW,
-    Offer,
-    PlacementRequest,
-    Ranking,
-    RegionStock,
-    Shortages,
-    rank,
+from corral.domain.placement.catalog import (
+    BillingMode,
+    Cluster,
+    Product,
+    Template,
+    TemplateChannel,
+    TemplateSummary,
+    find_cluster,
+    has_name,
+    is_sold_in,
+    region_order,
 )
-from corral.domain.placement.regions import find_cluster, has_name, is_sold_in, region_order
+from corral.domain.placement.rank import SHORT_FOR_NOW, Offer, PlacementRequest, Ranking, RegionStock, Shortages, rank
 from corral.engine.batcher import Batcher
 from corral.store.tables.offers import FailedOffers
 from corral.views.plan import plan_details
@@ -85,17 +87,11 @@ class Catalog:
         self._stock: Cache[_Stock] = caches[CacheName.PRODUCTS]
         self._ranked: Cache[_Ranked] = caches[CacheName.OPTIMAL_PRODUCTS]
         self._templates: Cache[Template] = caches[CacheName.TEMPLATES]
-        self._template_lists: Cache[tuple[TemplateSummary, ...]] = caches[CacheName.TEMPLATE_LISTS]
-        self._clusters: Cache[tuple[Cluster, ...]] = caches[CacheName.CLUSTERS]
+        self._template_lists: Cache[Sequence[TemplateSummary]] = caches[CacheName.TEMPLATE_LISTS]
+        self._clusters: Cache[Sequence[Cluster]] = caches[CacheName.CLUSTERS]
 
-    def region_order(self, preferred: str | None = None, instead: Sequence[str] | None = None) -> tuple[str, ...]:
-        """
-        The regions to try: *preferred* (or the default one), then the priority list, or *instead* of it.
-
-        With *instead* and no *preferred*, the default region is not tried.
-        """
-        if instead is not None:
-            return region_order(preferred or (), instead)
+    def region_order(self, preferred: str | None = None) -> tuple[str, ...]:
+        """The regions to try: *preferred* (or the default one), then the priority list."""
         return region_order(preferred or self._default_region, self._regions)
 
     async def candidates(self, wanted: PlacementRequest, *, or_short: bool = False) -> Ranking:
@@ -153,13 +149,9 @@ class Catalog:
         found = next((product for product in stock.products if product.id == product_id), None)
         return None if found is None else found.price_micro_usd(mode)
 
-    async def clusters(self) -> tuple[Cluster, ...]:
+    async def clusters(self) -> Sequence[Cluster]:
         """Every cluster of the provider."""
-
-        async def load() -> tuple[Cluster, ...]:
-            return tuple(await self._cloud.clusters())
-
-        found = await self._clusters.get("all", load)
+        found = await self._clusters.get("all", self._cloud.clusters)
         if not found:  # a list without clusters is a fault of the provider, and is not cached
             self._clusters.drop("all")
         return found
@@ -184,7 +176,9 @@ class Catalog:
 
     async def templates(self) -> tuple[TemplateSummary, ...]:
         """The account's own templates, then the official ones, each by name."""
-        lists = await asyncio.gather(*(self._listed(channel) for channel in TemplateChannel))
+        lists = await asyncio.gather(
+            *(self._template_lists.get(each.value, partial(self._cloud.templates, each)) for each in TemplateChannel)
+        )
         return tuple(found for listed in lists for found in sorted(listed, key=lambda t: (t.name.casefold(), t.id)))
 
     async def credentials(self, auth_id: str) -> Credentials:
@@ -196,12 +190,6 @@ class Catalog:
                 code="REGISTRY_AUTH_NOT_FOUND",
             )
         return found
-
-    async def _listed(self, channel: TemplateChannel) -> tuple[TemplateSummary, ...]:
-        async def load() -> tuple[TemplateSummary, ...]:
-            return tuple(await self._cloud.templates(channel))
-
-        return await self._template_lists.get(channel.value, load)
 
     async def _read_failed(self, asked_at: Sequence[datetime]) -> list[Shortages]:
         """One read for all requests that arrived before it began."""

@@ -15,7 +15,7 @@ from corral.domain.lifecycle.phases import Phase
 from corral.domain.operation import InstanceWithOperation, Operation
 from corral.engine.ids import is_id, no_such_instance
 from corral.engine.queries.estimates import Estimates
-from corral.store.session.database import Database
+from corral.store.session.database import Connection, Database
 from corral.store.tables import instances, operations
 from corral.views.instance import AsOf, InstanceView
 from corral.views.schemas import InstanceDetails
@@ -67,11 +67,19 @@ class InstanceQueries:
         if not is_id(given_id):
             raise no_such_instance(given_id)
         async with self._database.connection() as connection:
-            instance = await instances.load(connection, given_id)
-            if instance is None:
-                raise no_such_instance(given_id)
-            operation = await operations.load(connection, instance.operation_id)
-        return InstanceWithOperation(instance=instance, operation=operation)
+            known = await load_known(connection, given_id)
+        if known is None:
+            raise no_such_instance(given_id)
+        return known
+
+
+async def load_known(connection: Connection, given_id: str) -> InstanceWithOperation | None:
+    """The instance with that id, ours or the provider's, and its operation; None if it has no record."""
+    instance = await instances.load(connection, given_id)
+    if instance is None:
+        return None
+    operation = await operations.load(connection, instance.operation_id)
+    return InstanceWithOperation(instance=instance, operation=operation)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

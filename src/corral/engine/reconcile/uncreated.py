@@ -11,7 +11,7 @@ from corral.base.log import log
 from corral.cloud.port import Cloud
 from corral.domain.errors import CloudError
 from corral.domain.instance import Instance
-from corral.domain.observation.matching import GOING
+from corral.domain.observation.sighting import GOING
 from corral.engine.observe.name_filter import NameFilter
 from corral.engine.observe.observations import Observations
 

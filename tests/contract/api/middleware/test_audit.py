@@ -19,9 +19,9 @@ from corral.base.metrics import Metrics
 from corral.cache.registry import CacheRegistry
 from corral.domain.access import LOCAL, Access
 from corral.domain.audit import AuditEntry
-from corral.engine.auth import audit_log
 from corral.engine.auth.api_keys import create_key
-from corral.engine.auth.audit_log import KEPT_FOR, UNKNOWN_CALLER_LINES_A_MINUTE, AuditLog
+from corral.engine.auth.audit_log import UNKNOWN_CALLER_LINES_A_MINUTE, AuditLog
+from corral.engine.maintenance.retention import AUDIT_KEPT_FOR, sweep_audit
 from corral.engine.queries.cache_invalidation import CacheInvalidation
 from corral.jobs.registry import JobId, JobRun
 from corral.store.session.database import Database
@@ -156,13 +156,13 @@ async def test_lines_are_kept_for_ninety_days(database: Database) -> None:
     """And then removed by a job."""
     now = datetime(2030, 6, 1, tzinfo=UTC)
     trail, clock = AuditLog(database, SystemClock(), Metrics()), SteppedClock(now)
-    for age in (KEPT_FOR + timedelta(seconds=1), KEPT_FOR, timedelta(0)):
+    for age in (AUDIT_KEPT_FOR + timedelta(seconds=1), AUDIT_KEPT_FOR, timedelta(0)):
         await trail.record(an_entry(f"/{age.days}", at=now - age))
-    job_type = audit_log.sweep(database, clock)
+    job_type = sweep_audit(database, clock)
     await job_type.handler(JobRun(id=JobId(1), type=job_type.name, payload={}, attempt=1))
 
-    assert [line.at for line in await trail.page(after=0, limit=10)] == [now - KEPT_FOR, now]
-    assert timedelta(days=90) == KEPT_FOR
+    assert [line.at for line in await trail.page(after=0, limit=10)] == [now - AUDIT_KEPT_FOR, now]
+    assert timedelta(days=90) == AUDIT_KEPT_FOR
 
 
 @pytest.mark.parametrize("query", ["?after=-1", "?limit=0", "?limit=501", "?who=%00", "?instanceId=%27"])

@@ -35,7 +35,7 @@ async def counter(database: Database) -> AsyncGenerator[Counter]:
     clock = SteppedClock()
     provider = CatalogProvider(clock)
     async with serving(database, cloud=provider, clock=clock) as service:
-        book = service.engine.caches.book
+        book = service.engine.caches.registry
         yield Counter(service=service, provider=provider, book=book, clock=clock)
 
 

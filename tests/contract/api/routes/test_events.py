@@ -245,7 +245,7 @@ async def test_a_stream_ends_within_a_heartbeat_of_the_revocation_of_its_key(env
         assert [await each.block() for each in (revoked, other, local)] == [[": heartbeat"]] * 3
 
         await revoke_key(env.room.database, named="one", now=now)
-        env.service.engine.caches.book.clear(CacheName.API_KEYS)
+        env.service.engine.caches.registry.clear(CacheName.API_KEYS)
         env.clock.advance(HEARTBEAT_SECONDS)
 
         assert [await each.block() for each in (revoked, other, local)] == [[], [": heartbeat"], [": heartbeat"]]

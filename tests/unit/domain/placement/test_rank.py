@@ -6,10 +6,9 @@ from decimal import Decimal
 
 import pytest
 
-from corral.domain.placement.catalog import BillingMode, Cluster, Product
+from corral.domain.placement.catalog import BillingMode, Cluster, Product, find_cluster, is_sold_in, region_order
 from corral.domain.placement.pricing import micro_usd, usd, usd_text
 from corral.domain.placement.rank import Offer, PlacementRequest, Reason, RegionStock, rank
-from corral.domain.placement.regions import find_cluster, is_sold_in, region_order
 
 SPOT, ON_DEMAND = BillingMode.SPOT, BillingMode.ON_DEMAND
 SGP = Cluster(id="as-sgp-2", name="AS-SGP-02 (Singapore)")

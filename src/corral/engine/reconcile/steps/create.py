@@ -27,8 +27,14 @@ from corral.domain.errors import (
     StoreUnavailableError,
 )
 from corral.domain.instance import Instance
-from corral.domain.lifecycle.creation import NOT_LISTED, needs_fresh_offers
-from corral.domain.lifecycle.refusals import Refusal, all_tried, nothing_left, refusal_of
+from corral.domain.lifecycle.creation import (
+    NOT_LISTED,
+    Refusal,
+    all_tried,
+    needs_fresh_offers,
+    nothing_left,
+    refusal_of,
+)
 from corral.domain.observation.provider_names import ProviderName
 from corral.domain.placement.catalog import Template
 from corral.domain.placement.pricing import usd_text
