@@ -27,13 +27,13 @@ from corral.base.metrics import MetricFamily, Metrics
 from corral.cache import registry
 from corral.cli.exit_codes import MEANINGS
 from corral.cli.main import cli
+from corral.domain.errors import next_step
 from corral.domain.events import EventType
 from corral.domain.lifecycle.phases import Action, Goal, Phase
 from corral.domain.lifecycle.tables import all_transitions, happy_path
-from corral.domain.next_steps import next_step
 from corral.domain.observation.sighting import Sighting
 from corral.domain.operation import OperationKind, OperationStatus
-from corral.engine.queries import fleet_gauges
+from corral.engine.queries import fleet
 from novitasim import reference as simulator
 
 HOME = Path(__file__).resolve().parent.parent / "docs" / "reference"
@@ -123,7 +123,7 @@ def cli_page() -> str:
 
 def metrics_page() -> str:
     """Every metric for Prometheus."""
-    ours, fleet = [*Metrics().families, *registry.FAMILIES], fleet_gauges.FAMILIES
+    ours = [*Metrics().families, *registry.FAMILIES]
     return page(
         "Metrics",
         "The metrics of `GET /metrics`. Labels are members of Corral's own enums, never ids. "
@@ -133,7 +133,7 @@ def metrics_page() -> str:
             "",
             "Read from the database at a scrape, so all processes report the same: use `max`.",
             "",
-            *_families(fleet),
+            *_families(fleet.FAMILIES),
             "",
             "## Of the process that is scraped",
             "",

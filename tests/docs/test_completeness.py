@@ -19,9 +19,9 @@ from corral.app.role import Role
 from corral.base.configuration import load
 from corral.base.log import LOG_EVENTS
 from corral.cli.main import cli
+from corral.domain.errors import NEXT_STEPS
 from corral.domain.events import EventType
 from corral.domain.lifecycle.phases import Action, Goal, Phase
-from corral.domain.next_steps import NEXT_STEPS
 from corral.domain.observation.sighting import Sighting
 from corral.domain.operation import OperationKind, OperationStatus
 from corral.store.session.database import OWN_CONNECTIONS

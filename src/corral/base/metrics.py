@@ -67,7 +67,7 @@ def blank(family: MetricFamily) -> CounterMetricFamily | GaugeMetricFamily:
 
 class Metrics:
     """
-    The metrics of one process; those of the whole fleet are in `engine/queries/fleet_gauges.py`.
+    The metrics of one process; those of the whole fleet are in `engine/queries/fleet.py`.
 
     Label values come from our own tables and are never ids. Those known in advance exist from the start, so that a
     graph of something that never happened shows zero, not a gap.

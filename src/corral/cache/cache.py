@@ -76,7 +76,7 @@ class Cache(Generic[V]):
             raise ValueError(f"a cache holds at least one entry, not {most_entries}")
         self.ttl_seconds = ttl_seconds
         self._most_entries = most_entries
-        self._size_limit = size_limit
+        self._size_limit = size_limit or SizeLimit[V](most=0, size_of=lambda _value: 0)
         self._size = 0
         self._clock = clock
         self._entries: OrderedDict[str, _Entry[V]] = OrderedDict()
@@ -212,23 +212,17 @@ class Cache(Generic[V]):
         if key in self._entries:
             self._remove(key)
         self._entries[key] = _Entry(value, expires_at)
-        self._size += self._size_of(value)
+        self._size += self._size_limit.size_of(value)
         self._sets += 1
-        while len(self._entries) > self._most_entries or self._is_too_large():
+        while len(self._entries) > self._most_entries or self._size > self._size_limit.most:
             self._evict(next(iter(self._entries)))
-
-    def _is_too_large(self) -> bool:
-        return self._size_limit is not None and self._size > self._size_limit.most
-
-    def _size_of(self, value: V) -> int:
-        return 0 if self._size_limit is None else self._size_limit.size_of(value)
 
     def _evict(self, key: str) -> None:
         self._remove(key)
         self._evictions += 1
 
     def _remove(self, key: str) -> None:
-        self._size -= self._size_of(self._entries.pop(key).value)
+        self._size -= self._size_limit.size_of(self._entries.pop(key).value)
 
 
 def retrieve_error(loading: asyncio.Task[V]) -> None:

@@ -52,9 +52,7 @@ STARTUPS = frozenset({OperationKind.CREATE, OperationKind.START, OperationKind.R
 ENDED = frozenset({OperationStatus.COMPLETED, OperationStatus.FAILED, OperationStatus.CANCELLED})
 
 _FINAL_PHASE = {
-    OperationKind.CREATE: Phase.READY,
-    OperationKind.START: Phase.READY,
-    OperationKind.RESTART: Phase.READY,
+    **dict.fromkeys(STARTUPS, Phase.READY),
     OperationKind.STOP: Phase.EXITED,
     OperationKind.DELETE: Phase.TERMINATED,
 }

@@ -6,14 +6,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from corral.domain.errors import Failure
+from corral.domain.errors import Failure, failure_next_step
 from corral.domain.health.checks import EndpointHealth, HealthReport
 from corral.domain.instance import Instance, Placement
 from corral.domain.lifecycle import creation, pending_action
 from corral.domain.lifecycle.commands import allowed_actions
 from corral.domain.lifecycle.phases import COMING_UP, REACHABLE, Phase
 from corral.domain.lifecycle.policy import Policy
-from corral.domain.next_steps import failure_next_step
 from corral.domain.observation.sighting import Endpoint, Sighting
 from corral.domain.observation.spot import Spot
 from corral.domain.operation import ENDED, InstanceWithOperation, Operation

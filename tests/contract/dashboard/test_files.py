@@ -11,7 +11,7 @@ import pytest
 from support.http.service import Service, error_of, serving
 
 from corral.dashboard import files
-from corral.domain.next_steps import NEXT_STEPS
+from corral.domain.errors import NEXT_STEPS
 from corral.store.session.database import Database
 
 SCRIPTS = [f"/dashboard/{path.name}" for path in sorted(Path(files.__file__).parent.glob("*.js"))]

@@ -18,7 +18,7 @@ import msgspec
 
 from corral.api.http.context import RequestIds
 from corral.domain import errors
-from corral.domain.next_steps import next_step
+from corral.domain.errors import next_step
 from corral.domain.timing import iso
 
 _CLASSES: Final[Mapping[HTTPStatus, tuple[type[errors.CorralError], ...]]] = {

@@ -17,7 +17,7 @@ from corral.api.middleware.auth import OPEN, VIEWER
 from corral.base.clock import Clock
 from corral.domain.timing import iso
 from corral.engine.engine import Engine
-from corral.engine.queries.fleet_gauges import FleetGauges
+from corral.engine.queries.fleet import FleetGauges
 
 _PROMETHEUS_TEXT: Final = CONTENT_TYPE_LATEST.removesuffix("; charset=utf-8")
 """The framework adds the charset; named twice, the type is not valid."""

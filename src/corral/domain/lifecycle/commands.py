@@ -7,6 +7,7 @@ create, start or restart under way, and a delete replaces any operation; other c
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Final
@@ -62,33 +63,25 @@ def apply_command(instance: Instance, current: Operation | None, command: Comman
         checks=_checks(instance, command.options),
         webhook_url=command.options.webhook_url,
     )
+    if not _POSSIBLE[command.kind](instance):
+        raise _refused(command.kind, instance)
     match command.kind:
         case OperationKind.START:
-            _check_startable(instance)
             return start_requested(ours, command.at, command.within)
         case OperationKind.RESTART:
-            _check_restartable(instance)
             return restart_requested(ours, command.at, command.within)
         case OperationKind.STOP:
-            _check_stoppable(instance)
             return stop_requested(ours, command.at)
-        case OperationKind.DELETE:
+        case _:
             return delete_requested(ours, command.at)
-        case OperationKind.CREATE:  # pragma: no cover  # a create makes an instance; it is not asked of one
-            raise ValueError(command.kind)
 
 
 def allowed_actions(instance: Instance, current: Operation | None) -> list[OperationKind]:
     """The commands that would change *instance* now, given its *current* operation."""
     return [
         kind
-        for kind, is_possible in (
-            (OperationKind.START, is_startable(instance)),
-            (OperationKind.STOP, is_stoppable(instance)),
-            (OperationKind.RESTART, is_restartable(instance)),
-            (OperationKind.DELETE, True),
-        )
-        if is_possible and not is_done_already(instance, kind) and not is_blocked(kind, current)
+        for kind, is_possible in _POSSIBLE.items()
+        if is_possible(instance) and not is_done_already(instance, kind) and not is_blocked(kind, current)
     ]
 
 
@@ -127,24 +120,12 @@ def _exists(instance: Instance) -> bool:
     return instance.provider_id is not None and instance.observation.sighting is not Sighting.ABSENT
 
 
-def _check_startable(instance: Instance) -> None:
-    if not is_startable(instance):
-        never = instance.phase is Phase.FAILED
-        why = "the provider does not have it: create another" if never else "only a stopped or failed one can be"
-        raise _refused("INSTANCE_NOT_STARTABLE", instance, "started", why)
-
-
-def _check_restartable(instance: Instance) -> None:
-    if not is_restartable(instance):
-        why = "start it instead" if instance.phase is Phase.EXITED else "only a running one can be"
-        raise _refused("INSTANCE_NOT_STARTABLE", instance, "restarted", why)
-
-
-def _check_stoppable(instance: Instance) -> None:
-    if not is_stoppable(instance):
-        creating = instance.phase is Phase.CREATING
-        why = "there is nothing to stop yet; it can be deleted" if creating else "only a running one can be"
-        raise _refused("INSTANCE_NOT_STOPPABLE", instance, "stopped", why)
+_POSSIBLE: Final[Mapping[OperationKind, Callable[[Instance], bool]]] = {
+    OperationKind.START: is_startable,
+    OperationKind.STOP: is_stoppable,
+    OperationKind.RESTART: is_restartable,
+    OperationKind.DELETE: lambda _: True,
+}
 
 
 def _checks(instance: Instance, options: CommandOptions) -> HealthCheckSpec | None:
@@ -167,9 +148,22 @@ def _busy(instance: Instance, current: Operation) -> GoalRefusedError:
     )
 
 
-def _refused(code: str, instance: Instance, done: str, why: str) -> GoalRefusedError:
+def _refused(kind: OperationKind, instance: Instance) -> GoalRefusedError:
+    why = "only a running one can be"
+    match kind, instance.phase:
+        case OperationKind.START, Phase.FAILED:
+            why = "the provider does not have it: create another"
+        case OperationKind.START, _:
+            why = "only a stopped or failed one can be"
+        case OperationKind.RESTART, Phase.EXITED:
+            why = "start it instead"
+        case OperationKind.STOP, Phase.CREATING:
+            why = "there is nothing to stop yet; it can be deleted"
+        case _:
+            pass
+    done = "stopped" if kind is OperationKind.STOP else f"{kind}ed"
     return GoalRefusedError(
         f"{instance.request.name!r} is {instance.phase} and cannot be {done}: {why}",
-        code=code,
+        code="INSTANCE_NOT_STOPPABLE" if kind is OperationKind.STOP else "INSTANCE_NOT_STARTABLE",
         details={"instanceId": instance.id, "status": instance.phase.value},
     )

@@ -28,8 +28,9 @@ def decide(instance: Instance, now: datetime, policy: Policy) -> Decision:
         return decide_uncreated(instance, now, policy)
     if instance.observation.unlisted_since is not None and instance.observation.sighting is not Sighting.ABSENT:
         return _unlisted(instance, now, policy)
-    if _is_lookup_failed(instance):
-        return _lookup_failed(instance, now, policy)
+    since, is_absent = instance.observation.lookup_failed_since, instance.observation.sighting is Sighting.ABSENT
+    if instance.goal is Goal.GONE and instance.pending.sent_at is not None and since is not None and not is_absent:
+        return _lookup_failed(instance, policy.settle - (now - since), policy)
     phase = _after_sighting(instance, now, policy)
     failure = _failure(instance, now, came_up=_came_up(instance, phase))
     if phase in FALLIBLE and failure is not None and instance.phase is not Phase.FAILED:
@@ -68,25 +69,13 @@ def _unlisted(instance: Instance, now: datetime, policy: Policy) -> Decision:
     )
 
 
-def _is_lookup_failed(instance: Instance) -> bool:
-    """Whether a delete was sent, and a lookup by its id did not find it since."""
-    is_delete_sent = instance.goal is Goal.GONE and instance.pending.sent_at is not None
-    return (
-        is_delete_sent
-        and instance.observation.lookup_failed_since is not None
-        and instance.observation.sighting is not Sighting.ABSENT
-    )
-
-
-def _lookup_failed(instance: Instance, now: datetime, policy: Policy) -> Decision:
+def _lookup_failed(instance: Instance, wait: timedelta, policy: Policy) -> Decision:
     """
-    A delete was sent and a lookup did not find it, but no listing confirmed that yet: look it up once more.
+    A delete was sent and a lookup did not find it, but no listing confirmed that yet: look it up again after *wait*.
 
-    That is after the settle time: an inconsistent provider cannot be distinguished from a deleted instance then.
+    Then the settle time is over: an inconsistent provider cannot be distinguished from a deleted instance then.
     """
     phase = instance.phase if instance.phase is Phase.TERMINATED else Phase.DELETING
-    since = now if instance.observation.lookup_failed_since is None else instance.observation.lookup_failed_since
-    wait = policy.settle - (now - since)
     if wait > timedelta(0):
         return Decision(phase=phase, because="not found by its id; it is looked up once more", requeue_after=wait)
     because = "not found by its id for a while"

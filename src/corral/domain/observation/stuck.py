@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
@@ -47,51 +48,32 @@ def stuck(instance: Instance, now: datetime) -> Stuck | None:
     """Why *instance* should have moved by now; None when it need not have."""
     if instance.phase is Phase.TERMINATED:
         return None
-    found = (
-        _unlisted(instance, now)
-        or _in_doubt(instance, now)
-        or _too_long_in_phase(instance, now)
-        or _late(instance, now)
-    )
-    if found is None:
-        return None
-    since, reason, next_step = found
-    return Stuck(instance_id=instance.id, phase=instance.phase, since=since, reason=reason, next_step=next_step)
+    for since, longest, reason, next_step in _waits(instance):
+        if now - since >= longest:
+            return Stuck(instance_id=instance.id, phase=instance.phase, since=since, reason=reason, next_step=next_step)
+    return None
 
 
-_Finding = tuple[datetime, str, str] | None
-
-
-def _unlisted(instance: Instance, now: datetime) -> _Finding:
-    since = instance.observation.unlisted_since
-    if since is None or instance.observation.sighting is Sighting.ABSENT or now - since < LONGEST_MISSING:
-        return None
-    reason = (
-        f"missing in the provider's list, and {instance.observation.absence_checks} direct lookups did not settle it"
-    )
-    return since, reason, "it is looked up by its id again; if it is not found it counts as gone"
-
-
-def _in_doubt(instance: Instance, now: datetime) -> _Finding:
-    since = instance.create.sent_at
-    if since is None or not instance.create_in_doubt or now - since < LONGEST_DOUBT:
-        return None
-    reason = f"create call {instance.create.number} may have happened, and no two complete listings settled it since"
-    return since, reason, "every listing is searched for its name; no other create call is sent before that"
-
-
-def _too_long_in_phase(instance: Instance, now: datetime) -> _Finding:
-    longest = LONGEST.get(instance.phase)
-    if longest is None or now - instance.phase_since < longest:
-        return None
-    reason = f"{instance.phase.value} for more than {longest.total_seconds() / 60:.0f} minutes; "
-    reason += f"the provider says {instance.observation.provider_status or 'nothing'}"
-    asked = _ASKED_AGAIN.get(instance.phase) if instance.goal is not Goal.RUNNING else None
-    return instance.phase_since, reason, asked or "it is watched; the provider has to act"
-
-
-def _late(instance: Instance, now: datetime) -> _Finding:
-    due = instance.deadline_at
-    if due is None or instance.phase not in COMING_UP or now - due < LATE:
-        return None
-    return due, "past its deadline, and not reconciled since", "the next reconcile fails it; is a worker running?"
+def _waits(instance: Instance) -> Iterator[tuple[datetime, timedelta, str, str]]:
+    """What *instance* waits for: since when, for how long at most, why, and what is done about it."""
+    seen, phase = instance.observation, instance.phase
+    if seen.unlisted_since is not None and seen.sighting is not Sighting.ABSENT:
+        reason = f"missing in the provider's list, and {seen.absence_checks} direct lookups did not settle it"
+        next_step = "it is looked up by its id again; if it is not found it counts as gone"
+        yield seen.unlisted_since, LONGEST_MISSING, reason, next_step
+    if instance.create.sent_at is not None and instance.create_in_doubt:
+        number = instance.create.number
+        reason = f"create call {number} may have happened, and no two complete listings settled it since"
+        next_step = "every listing is searched for its name; no other create call is sent before that"
+        yield instance.create.sent_at, LONGEST_DOUBT, reason, next_step
+    if phase in LONGEST:
+        minutes = LONGEST[phase].total_seconds() / 60
+        reason = f"{phase} for more than {minutes:.0f} minutes; the provider says {seen.provider_status or 'nothing'}"
+        asked = _ASKED_AGAIN.get(phase) if instance.goal is not Goal.RUNNING else None
+        yield instance.phase_since, LONGEST[phase], reason, asked or "it is watched; the provider has to act"
+    if instance.deadline_at is not None and phase in COMING_UP:
+        reason, next_step = (
+            "past its deadline, and not reconciled since",
+            "the next reconcile fails it; is a worker running?",
+        )
+        yield instance.deadline_at, LATE, reason, next_step

@@ -13,12 +13,11 @@ from support.http.served_api import CREATE_BODY, ServedApi, opened
 from support.http.service import error_of
 from support.provider.guarding import guarding
 
-from corral.domain.errors import CircuitOpenError, Failure
+from corral.domain.errors import NEXT_STEPS, CircuitOpenError, Failure
 from corral.domain.health.checks import EndpointHealth, HealthReport, ProbeFailure
 from corral.domain.health.network_faults import FaultCategory
 from corral.domain.instance import CreateWait, LoginMethods, ProviderId, RejectedCandidate
 from corral.domain.lifecycle.phases import Goal, Phase
-from corral.domain.next_steps import NEXT_STEPS
 from corral.domain.observation.sighting import Endpoint, Sighting
 from corral.domain.observation.spot import Spot
 from corral.domain.placement.catalog import BillingMode, PortKind
