@@ -76,7 +76,8 @@ class Cache(Generic[V]):
             raise ValueError(f"a cache holds at least one entry, not {most_entries}")
         self.ttl_seconds = ttl_seconds
         self._most_entries = most_entries
-        self._size_limit = size_limit or SizeLimit[V](most=0, size_of=lambda _value: 0)
+        unlimited: SizeLimit[V] = SizeLimit(most=0, size_of=lambda _value: 0)
+        self._size_limit = size_limit or unlimited
         self._size = 0
         self._clock = clock
         self._entries: OrderedDict[str, _Entry[V]] = OrderedDict()

@@ -115,10 +115,7 @@ _BY_PHASE = {
     Phase.TERMINATED: EventType.TERMINATED,
 }
 _BY_FAILURE = {"STARTUP_TIMEOUT": EventType.TIMEOUT, "INSTANCE_VANISHED": EventType.VANISHED}
-_BY_OUTCOME = {
-    OperationStatus.COMPLETED: EventType.STARTUP_COMPLETED,
-    OperationStatus.FAILED: EventType.STARTUP_FAILED,
-}
+_BY_OUTCOME = {OperationStatus.COMPLETED: EventType.STARTUP_COMPLETED, OperationStatus.FAILED: EventType.STARTUP_FAILED}
 
 
 def event_drafts(changes: Iterable[Change]) -> list[EventDraft]:

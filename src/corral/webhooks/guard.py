@@ -104,11 +104,7 @@ class AddressGuard(AddressPolicy):
             return None
         shows = len(url) <= LONGEST_SHOWN and _is_bare(url)
         return FieldProblem(
-            field=field,
-            code="INVALID_WEBHOOK_URL",
-            message=message,
-            value=url if shows else None,
-            shows_value=shows,
+            field=field, code="INVALID_WEBHOOK_URL", message=message, value=url if shows else None, shows_value=shows
         )
 
     def _host_fault(self, host: str) -> str | None:

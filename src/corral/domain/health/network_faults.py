@@ -30,12 +30,7 @@ class FaultCategory(StrEnum):
 
 
 _PERMANENT = frozenset(
-    {
-        FaultCategory.CLIENT_ERROR,
-        FaultCategory.SSL_ERROR,
-        FaultCategory.INVALID_RESPONSE,
-        FaultCategory.ADDRESS_REFUSED,
-    }
+    {FaultCategory.CLIENT_ERROR, FaultCategory.SSL_ERROR, FaultCategory.INVALID_RESPONSE, FaultCategory.ADDRESS_REFUSED}
 )
 """The response or the address is wrong: the same request fails the same way."""
 

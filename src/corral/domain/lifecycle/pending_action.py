@@ -19,10 +19,7 @@ from corral.domain.lifecycle.policy import ANSWER_WITHIN, FIRST_REPEAT, Policy
 from corral.domain.observation.sighting import GOING, Sighting
 from corral.domain.timing import delay
 
-_EFFECTS: Final = {
-    Goal.STOPPED: GOING | {Sighting.STOPPING, Sighting.EXITED},
-    Goal.GONE: GOING,
-}
+_EFFECTS: Final = {Goal.STOPPED: GOING | {Sighting.STOPPING, Sighting.EXITED}, Goal.GONE: GOING}
 
 
 def has_happened(instance: Instance) -> bool:

@@ -213,11 +213,7 @@ def _offers(request: PlacementRequest, mode: BillingMode, stock: _ClusterStock) 
         obstacle = _obstacle(request, mode, stock, product)
         if obstacle is None:
             yield Candidate(
-                region=region,
-                offer=offer,
-                product=product,
-                micro_usd_per_gpu=price,
-                micro_usd=price * request.gpu_num,
+                region=region, offer=offer, product=product, micro_usd_per_gpu=price, micro_usd=price * request.gpu_num
             )
         else:
             yield _rejection(region, offer, price, *obstacle)

@@ -137,11 +137,7 @@ _CREATE_FIELDS: Fields = {
         "spot",
     ),
     "spot_fallback": Field(
-        "spotFallback",
-        "INVALID_BILLING_MODE",
-        BOOLEAN,
-        "Whether on-demand is accepted when no region has spot.",
-        False,
+        "spotFallback", "INVALID_BILLING_MODE", BOOLEAN, "Whether on-demand is accepted when no region has spot.", False
     ),
     "max_micro_usd_per_gpu": Field(
         "maxPrice",

@@ -90,10 +90,7 @@ class WebhookSender:
 
     async def _send_to(self, url: str, instance_id: InstanceId, slot: Slot) -> None:
         """Send what is pending for the instance, as long as it goes to *url*."""
-        async with (
-            self.database.connection() as connection,
-            deliveries.sole_sender(connection, instance_id) as alone,
-        ):
+        async with self.database.connection() as connection, deliveries.sole_sender(connection, instance_id) as alone:
             if not alone:
                 raise RequeueError(BUSY_PAUSE, "another worker sends for this instance")
             while (pending := await self._pending(connection, instance_id)) is not None and pending.url == url:
