@@ -25,7 +25,7 @@ from corral.base.supervision import BackgroundTask
 from corral.cache.registry import CacheCollector
 from corral.domain.errors import SettingsError
 from corral.engine.engine import Engine, build_engine
-from corral.jobs.adaptive_semaphore import URGENT_PLACES
+from corral.jobs.execution import URGENT_PLACES
 from corral.jobs.pause import Pause
 from corral.jobs.pgqueuer_adapter import release
 from corral.jobs.registry import JobPool

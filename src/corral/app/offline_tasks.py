@@ -51,7 +51,7 @@ async def restore(settings: Settings, lines: Iterable[bytes], on_progress: OnPro
     async with opened_database(settings, clock) as (target, _):
         await _prepare(target, header.schema)
         async with (
-            exclusive_access(target) as exclusive,
+            exclusive_access(target) as check_exclusive,
             _connected(target) as database,
             database.transaction() as connection,
         ):
@@ -59,7 +59,7 @@ async def restore(settings: Settings, lines: Iterable[bytes], on_progress: OnPro
                 connection=connection, queue=_import_queue(database), header=header, on_progress=on_progress
             )
             await importing.run(lines, clock.now())
-            await exclusive.check()
+            await check_exclusive()
         await migrate_database(target)
     return header
 
@@ -70,7 +70,7 @@ async def rebuild(settings: Settings, *, installation: str | None, dry_run: bool
     async with AsyncExitStack() as stack:
         target, _ = await stack.enter_async_context(opened_database(settings, clock))
         await migrate_database(target)
-        exclusive = await stack.enter_async_context(exclusive_access(target))
+        check_exclusive = await stack.enter_async_context(exclusive_access(target))
         database = await stack.enter_async_context(_connected(target))
         runtime = await stack.enter_async_context(
             open_runtime(
@@ -87,7 +87,7 @@ async def rebuild(settings: Settings, *, installation: str | None, dry_run: bool
         if not dry_run:
             async with database.transaction() as connection:
                 await rebuilding.record(connection, plan)
-                await exclusive.check()
+                await check_exclusive()
     return plan
 
 

@@ -24,8 +24,7 @@ from corral.base.metrics import Metrics
 from corral.base.supervision import BackgroundTask, supervise
 from corral.domain.errors import StoreUnavailableError
 from corral.domain.timing import delay
-from corral.jobs.adaptive_semaphore import URGENT_PLACES, AdaptiveSemaphore
-from corral.jobs.execution import Executor, RunningJobs
+from corral.jobs.execution import URGENT_PLACES, AdaptiveSemaphore, Executor, RunningJobs
 from corral.jobs.pause import Pause
 from corral.jobs.pgqueuer_adapter import CHANNEL, CorralQueries, ListenFirstDriver, release
 from corral.jobs.queue import JobQueue, NewJob

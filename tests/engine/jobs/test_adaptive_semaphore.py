@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from corral.jobs.adaptive_semaphore import URGENT_PLACES, AdaptiveSemaphore
+from corral.jobs.execution import URGENT_PLACES, AdaptiveSemaphore
 
 
 class Crowd:

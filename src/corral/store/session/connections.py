@@ -9,10 +9,9 @@ On a Unix socket they have no effect.
 
 from __future__ import annotations
 
-import contextlib
 import math
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import Any, Final
 
 import asyncpg
@@ -94,7 +93,7 @@ class SessionCheck:
     async def shortage(self) -> str | None:
         """Why new connections fail; None unless the last one failed and one more does."""
         if self._is_short:
-            with contextlib.suppress(*UNREACHABLE):
+            with suppress(*UNREACHABLE):
                 connection = await asyncpg.connect(
                     **self._target.arguments(),
                     timeout=math.ceil(PROBE_SECONDS),
@@ -143,17 +142,11 @@ class ClosingConnection(asyncpg.Connection):  # type: ignore[misc]  # asyncpg ha
             return await super().fetchval(*args, **options)
 
 
-class _closed_after_timeout:  # noqa: N801  # used like a function
-    """Closes *connection* when the block ends with a time-out."""
-
-    __slots__ = ("_connection",)
-
-    def __init__(self, connection: asyncpg.Connection) -> None:
-        self._connection = connection
-
-    def __enter__(self) -> None:
-        """Begin."""
-
-    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
-        if isinstance(error, TimeoutError):
-            self._connection.terminate()
+@contextmanager
+def _closed_after_timeout(connection: asyncpg.Connection) -> Generator[None]:
+    """Close *connection* when the block ends with a time-out."""
+    try:
+        yield
+    except TimeoutError:
+        connection.terminate()
+        raise

@@ -7,9 +7,8 @@ that lock keeps services from starting; if there is then no connection of a serv
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 
 import asyncpg
 
@@ -24,30 +23,26 @@ WHERE datname = current_database() AND application_name LIKE 'corral%'
 """
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExclusiveAccess:
-    """The connection that holds the lock."""
+@asynccontextmanager
+async def exclusive_access(target: DatabaseTarget) -> AsyncGenerator[Callable[[], Awaitable[None]]]:
+    """
+    Keep services from starting for as long as this is open; raises GoalRefusedError when one runs.
 
-    connection: asyncpg.Connection
+    Yields a function that checks that again.
+    """
+    with driver_errors():
+        connection = await asyncpg.connect(**target.arguments())
 
-    async def check(self) -> None:
-        """Raise GoalRefusedError when a service has any connection open."""
+    async def check() -> None:
         with driver_errors():
-            others = await self.connection.fetchval(_OTHERS)
+            others = await connection.fetchval(_OTHERS)
         if others:
             raise GoalRefusedError("Corral is running on this database: stop every `corral serve` of it first")
 
-
-@asynccontextmanager
-async def exclusive_access(target: DatabaseTarget) -> AsyncGenerator[ExclusiveAccess]:
-    """Keep services from starting for as long as this is open; raises GoalRefusedError when one runs."""
-    with driver_errors():
-        connection = await asyncpg.connect(**target.arguments())
     try:
         with driver_errors():
             await connection.execute("SELECT pg_advisory_lock($1)", LOCK_KEY)
-        access = ExclusiveAccess(connection=connection)
-        await access.check()
-        yield access
+        await check()
+        yield check
     finally:
         connection.terminate()

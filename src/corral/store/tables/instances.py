@@ -68,7 +68,8 @@ def add_unless_known(instance: Instance, wake_at: datetime | None) -> Write:
 
 def update(instance: Instance, *, wake_at: datetime | None) -> Write:
     """Replace the record of *instance*; returns no row, and changes nothing, if it changed since it was read."""
-    return Write("updated_instance", _UPDATE_ONE, _changed(instance, wake_at))
+    instance_id, _name, region, _created_at, *rest = _row(instance, wake_at)
+    return Write("updated_instance", _UPDATE_ONE, (instance_id, region, *rest))
 
 
 def update_many(instances: Sequence[Instance], wake_at: Sequence[datetime | None]) -> Write:
@@ -230,12 +231,6 @@ async def _find(connection: Connection, condition: str, *arguments: object) -> l
     """The instances for which *condition*, SQL that may end with an order and a limit, holds."""
     rows = await connection.fetch(f"SELECT record, generation FROM corral_instances WHERE {condition}", *arguments)  # noqa: S608
     return [instance_of(row) for row in rows]
-
-
-def _changed(instance: Instance, wake_at: datetime | None) -> tuple[Any, ...]:
-    """The columns that an update may change, with the id and the generation that was read."""
-    instance_id, _name, region, _created_at, *rest = _row(instance, wake_at)
-    return instance_id, region, *rest
 
 
 def _row(instance: Instance, wake_at: datetime | None) -> tuple[Any, ...]:

@@ -34,7 +34,8 @@ def update(operation: Operation, *, if_: str | None = None) -> Write:
 
     The generation of its instance guards it: run it in the transaction that updates the instance.
     """
-    return Write("updated_operation", f"{_UPDATE} AND {only_if(if_)}", _changed(operation))
+    _, _, phases, _, _, _, status, error = _row(operation)
+    return Write("updated_operation", f"{_UPDATE} AND {only_if(if_)}", (operation.id, status, phases, error))
 
 
 async def load(connection: Connection, operation_id: str) -> Operation | None:
@@ -58,11 +59,6 @@ async def of_many(connection: Connection, ids: Sequence[OperationId]) -> dict[Op
     """The operations with these *ids*, by id."""
     rows = await connection.fetch(f"SELECT {COLUMNS} FROM corral_operations WHERE id = ANY($1)", list(ids))  # noqa: S608
     return {operation.id: operation for operation in map(operation_of, rows)}
-
-
-def _changed(operation: Operation) -> tuple[Any, ...]:
-    _, _, phases, _, _, _, status, error = _row(operation)
-    return operation.id, status, phases, error
 
 
 def _row(operation: Operation) -> tuple[Any, ...]:
