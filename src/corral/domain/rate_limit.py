@@ -41,23 +41,18 @@ class RateLimit:
 
     def __init__(self, *, most: int, window_seconds: float, most_callers: int = MOST_CALLERS) -> None:
         self._most = most
-        self._window_seconds = window_seconds
+        self.window_seconds = window_seconds
         self._most_callers = most_callers
         self._windows: OrderedDict[str, _Window] = OrderedDict()  # about in the order in which they end
         self._unshared: dict[str, int] | None = None
         """By caller, what was admitted since the last call of `unshared`; None before the first."""
-
-    @property
-    def window_seconds(self) -> float:
-        """The length of a window."""
-        return self._window_seconds
 
     def take(self, caller: str, now: float) -> RateLimitState:
         """Count one request of *caller*; a request that is not admitted does not count."""
         self._forget_ended(now)
         window = self._windows.get(caller)
         if window is None or window.ends_at <= now:
-            window = self._begin(caller, now + self._window_seconds)
+            window = self._begin(caller, now + self.window_seconds)
         admitted = window.used < self._most
         window.used += admitted
         if admitted and self._unshared is not None and len(self._unshared) < self._most_callers:

@@ -100,14 +100,10 @@ class SendSlots:
     """The slots of one process."""
 
     def __init__(self, clock: Clock) -> None:
-        self._clock = clock
+        self._clock, self.now = clock, clock.monotonic
         self._held: list[Slot] = []
         self._records: dict[str, _Record] = {}
         self._changed = asyncio.Event()
-
-    def now(self) -> float:
-        """Seconds on the clock that slots are measured by."""
-        return self._clock.monotonic()
 
     @asynccontextmanager
     async def slot(self, target: Target) -> AsyncGenerator[Slot]:

@@ -56,35 +56,25 @@ class Comparison:
     """Whether the next listing should come soon although every phase is at rest."""
 
 
-def after_lookup(
-    instance: Instance, seen: ProviderInstance | None, *, began: datetime, now: datetime, settle: timedelta
-) -> Instance:
+def after_lookup(instance: Instance, seen: ProviderInstance | None, times: ObservationTimes) -> Instance:
     """
     The record after a lookup by its id; *seen* is None if that did not find it.
 
     A failed lookup counts as evidence only after a delete was sent. Otherwise a listing must lack the machine too.
     """
-    times = ObservationTimes(began=began, now=now, settle=settle)
     if seen is not None:
         return with_sighting(instance, seen, times)
     last, sent_at = instance.observation, instance.pending.sent_at
-    is_delete_sent = instance.goal is Goal.GONE and sent_at is not None and began >= sent_at
+    is_delete_sent = instance.goal is Goal.GONE and sent_at is not None and times.began >= sent_at
     known = last.lookup_failed_since is not None or last.unlisted_since is not None
     if not is_delete_sent or known or not is_expected(instance, times):
         return instance
-    return replace(instance, observation=replace(last, lookup_failed_since=began))
+    return replace(instance, observation=replace(last, lookup_failed_since=times.began))
 
 
-def moved_to(match: Match, *, began: datetime, now: datetime, settle: timedelta) -> Instance:
-    """The record after a lookup that *began* then showed that its machine is gone: it has moved."""
-    return with_machine(match, ObservationTimes(began=began, now=now, settle=settle))
-
-
-def name_not_found(instance: Instance, *, began: datetime, settle: timedelta) -> Instance | None:
-    """*instance* after a lookup, begun then, that did not find its name; None if that proves nothing yet."""
-    if not _counts(instance, began, settle):
-        return None
-    return _counted(instance)
+def name_not_found(instance: Instance, times: ObservationTimes) -> Instance | None:
+    """*instance* after a lookup that did not find its name; None if that proves nothing yet."""
+    return _counted(instance) if _counts(instance, times) else None
 
 
 def found_unlisted(instance: Instance, now: datetime) -> Instance:
@@ -103,22 +93,19 @@ def made_by(listed: Iterable[ProviderInstance], installation: str) -> list[tuple
 def compare(
     records: Mapping[InstanceId, Instance],
     listed: Sequence[ProviderInstance],
+    times: ObservationTimes,
     *,
     complete: bool,
-    began: datetime,
-    now: datetime,
     installation: str,
-    settle: timedelta,
     settled: Container[InstanceId] = (),
 ) -> Comparison:
     """
-    Compare *records* with what a listing that *began* then showed.
+    Compare *records* with what a listing showed.
 
     *records* holds every watched instance and every one that the name of a listed machine gives. The absence of an
-    instance that was never seen counts only after *settle*. A listing counts against a create in doubt only if the
-    create is among the *settled*: the observer has waited that long by its monotonic clock.
+    instance that was never seen counts only after the settle time. A listing counts against a create in doubt only if
+    the create is among the *settled*: the observer has waited that long by its monotonic clock.
     """
-    times = ObservationTimes(began=began, now=now, settle=settle)
     by_provider = {i.provider_id: i for i in records.values() if i.provider_id is not None}
     after = {
         known.id: _listed(with_sighting(known, seen, times))
@@ -133,9 +120,9 @@ def compare(
     matched_ids = {match.record.id for match in (*matches, *to_confirm)}
     unseen, lacking = [i for i in unseen if i.id not in after], [i for i in lacking if i.id not in after]
     trusted = complete and all(i.observation.absence_checks > 0 for i in lacking)
-    counted = [_counted(i) for i in unseen if trusted and i.id in settled and _counts(i, began, settle)]
+    counted = [_counted(i) for i in unseen if trusted and i.id in settled and _counts(i, times)]
     leaving = [i for i in unseen if i.provider_id is not None and _is_leaving(i)]
-    suspects = _suspects([i for i in lacking if i.id not in matched_ids], now)
+    suspects = _suspects([i for i in lacking if i.id not in matched_ids], times.now)
     after |= {i.id: without_sighting(i, times) for i in (*leaving, *suspects)}
     everything = {**records, **after}.values()
     return Comparison(
@@ -143,7 +130,7 @@ def compare(
         counted=tuple(counted),
         matches=tuple(matches),
         unmatched=tuple(unmatched),
-        to_confirm=tuple(each for each in to_confirm if _recheck_due(each.record, now)),
+        to_confirm=tuple(each for each in to_confirm if _recheck_due(each.record, times.now)),
         trusted=trusted,
         is_unsettled=any(i.observation.found_unlisted_since is None for i in lacking)
         or any(i.observation.sighting is Sighting.MOVING and i.phase is not Phase.TERMINATED for i in everything),
@@ -186,11 +173,13 @@ def _listed(instance: Instance) -> Instance:
     return replace(instance, observation=listed)
 
 
-def _counts(instance: Instance, began: datetime, settle: timedelta) -> bool:
+def _counts(instance: Instance, times: ObservationTimes) -> bool:
     """
-    Whether a listing without it, begun at *began*, counts against a create call in doubt.
+    Whether an observation without it counts against a create call in doubt.
 
     A listing begun before the settle time was over may lag behind the create and does not count.
     """
     since = instance.create.doubted_at
-    return instance.create_in_doubt and since is not None and began > since and began - since >= settle
+    return (
+        instance.create_in_doubt and since is not None and times.began > since and times.began - since >= times.settle
+    )

@@ -35,7 +35,7 @@ from corral.domain.lifecycle.phases import COMING_UP, Goal, Phase
 from corral.domain.lifecycle.policy import Policy
 from corral.domain.lifecycle.transitions import decided
 from corral.domain.observation.compare import compare
-from corral.domain.observation.observations import CLOCK_SKEW
+from corral.domain.observation.observations import CLOCK_SKEW, ObservationTimes
 from corral.domain.observation.sighting import GOING, Endpoint, ProviderInstance, Sighting
 
 _FOLLOWED: Final[Mapping[Goal, frozenset[Sighting]]] = {
@@ -118,15 +118,8 @@ def merge(
 def _merged(
     local: Mapping[InstanceId, Instance], listing: ProviderListing, policy: Policy, installation: str
 ) -> list[Merged]:
-    found = compare(
-        local,
-        listing.listed,
-        complete=listing.complete,
-        began=listing.began,
-        now=listing.now,
-        installation=installation,
-        settle=policy.settle,
-    )
+    times = ObservationTimes(began=listing.began, now=listing.now, settle=policy.settle)
+    found = compare(local, listing.listed, times, complete=listing.complete, installation=installation)
     after = {**local, **{instance.id: instance for instance in found.changed}}
     listed = {ProviderId(seen.id): seen for seen in listing.listed}
     items: list[Merged] = []

@@ -26,10 +26,10 @@ from corral.domain.observation.compare import (
     compare,
     found_unlisted,
     made_by,
-    moved_to,
     name_not_found,
 )
 from corral.domain.observation.matching import Match, matched
+from corral.domain.observation.observations import ObservationTimes, with_machine
 from corral.domain.observation.orphans import orphan_event, orphan_of
 from corral.domain.observation.sighting import GOING, ProviderInstance, Sighting
 from corral.engine.payloads import about
@@ -80,11 +80,9 @@ class Observations:
             found = compare(
                 remembered,
                 listing.instances,
+                self._times(began),
                 complete=complete,
-                began=began,
-                now=self.clock.now(),
                 installation=self.installation,
-                settle=self.policy.settle,
                 settled=() if settled is None else settled(watched.values()),
             )
             await self._write(connection, remembered, found)
@@ -101,7 +99,7 @@ class Observations:
             known = await instances.load(connection, instance_id)
             if known is None:
                 return
-            after = after_lookup(known, seen, began=began, now=self.clock.now(), settle=self.policy.settle)
+            after = after_lookup(known, seen, self._times(began))
             if after is not known:
                 await self._write_changed(connection, {known.id: known}, [after])
 
@@ -114,12 +112,12 @@ class Observations:
             matches, _, _ = matched({known.id: known}, made_by([seen], self.installation))
             for match in matches:
                 log.info("instance.adopted_by_name", instance_id=known.id, provider_id=seen.id, moved=False)
-                after = moved_to(match, began=began, now=self.clock.now(), settle=self.policy.settle)
+                after = with_machine(match, self._times(began))
                 await self._write_changed(connection, {known.id: known}, [after])
 
     async def record_unnamed(self, instance: Instance, *, began: datetime) -> None:
         """Record that a lookup of the name of a create in doubt, after the settle time, found nothing."""
-        counted = name_not_found(instance, began=began, settle=self.policy.settle)
+        counted = name_not_found(instance, self._times(began))
         if counted is not None:
             async with self.database.connection() as connection:
                 await instances.update_many([counted], [self.clock.now()]).run(connection)
@@ -135,8 +133,11 @@ class Observations:
                 await self._write_changed(connection, {known.id: known}, [found_unlisted(known, now)])
             elif await orphans.release(connection, match.seen.id):
                 log.warning("instance.adopted_by_name", instance_id=known.id, provider_id=match.seen.id, moved=True)
-                after = moved_to(match, began=began, now=now, settle=self.policy.settle)
+                after = with_machine(match, self._times(began))
                 await self._write_changed(connection, {known.id: known}, [after])
+
+    def _times(self, began: datetime) -> ObservationTimes:
+        return ObservationTimes(began=began, now=self.clock.now(), settle=self.policy.settle)
 
     async def _write_changed(
         self,

@@ -13,6 +13,7 @@ from support.provider.sightings import shown
 from corral.domain.instance import CreateAttempt, Instance, ProviderId
 from corral.domain.lifecycle.phases import Goal, Phase
 from corral.domain.observation.compare import Comparison, after_lookup, compare
+from corral.domain.observation.observations import ObservationTimes
 from corral.domain.observation.sighting import ProviderInstance, Sighting
 
 SETTLE = timedelta(seconds=60)
@@ -26,11 +27,9 @@ def looked(instance: Instance, listed: Sequence[ProviderInstance], *, after: flo
     return compare(
         {instance.id: instance},
         listed,
+        ObservationTimes(began=began, now=began + timedelta(seconds=50), settle=SETTLE),
         complete=True,
-        began=began,
-        now=began + timedelta(seconds=50),
         installation="0a1b2c",
-        settle=SETTLE,
         settled={instance.id} if settled else (),
     )
 
@@ -86,7 +85,7 @@ LEAVING = replace(
 
 def looked_at(instance: Instance, seen: ProviderInstance | None, *, after: float) -> Instance:
     began = NOW + timedelta(seconds=after)
-    return after_lookup(instance, seen, began=began, now=began + timedelta(seconds=50), settle=SETTLE)
+    return after_lookup(instance, seen, ObservationTimes(began=began, now=began + timedelta(seconds=50), settle=SETTLE))
 
 
 def test_a_lookup_shows_what_a_listing_would() -> None:
