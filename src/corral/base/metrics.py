@@ -111,9 +111,9 @@ class Metrics:
         self.events = self._counter("corral_events_total", "Events written to the log.", "event")
         for event in EventType:
             self.events.labels(event)
-        self.passes = self._counter("corral_passes_total", "Passes over an instance, by how they ended.", "outcome")
+        self.reconciles = self._counter("corral_passes_total", "Passes over an instance, by how they ended.", "outcome")
         for end in ReconcileEnd:
-            self.passes.labels(end)
+            self.reconciles.labels(end)
         self.pass_seconds = self._histogram("corral_pass_seconds", "Time one pass took, its calls included.")
         self.actions = self._counter("corral_actions_total", "Actions taken, by how they ended.", "action", "outcome")
         for action in Action:
@@ -150,11 +150,11 @@ class Metrics:
         self.provider_breaker = self._gauge(
             "corral_provider_breaker_state", "1 for the present state of this process's circuit breaker.", "state"
         )
-        self.looks = self._counter(
+        self.listings = self._counter(
             "corral_looks_total", "Listings of the whole account by this process, by how they ended.", "outcome"
         )
         for word in ListingEnd:
-            self.looks.labels(word)
+            self.listings.labels(word)
         self.look_seconds = self._histogram("corral_look_seconds", "Time one listing of the whole account took.")
 
     def _counter(self, name: str, meaning: str, *labels: str) -> Counter:

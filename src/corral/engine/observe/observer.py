@@ -195,9 +195,9 @@ class Observer:
             listing = await self.cloud.instances()
         except CloudError as error:
             log.warning("observer.listing_failed", why=error.message)
-            self.metrics.looks.labels(ListingEnd.FAILED).inc()
+            self.metrics.listings.labels(ListingEnd.FAILED).inc()
             return
-        self.metrics.looks.labels(ListingEnd.COMPLETE if listing.complete else ListingEnd.PARTIAL).inc()
+        self.metrics.listings.labels(ListingEnd.COMPLETE if listing.complete else ListingEnd.PARTIAL).inc()
         self.metrics.look_seconds.observe((self.clock.now() - began).total_seconds())
         self._pages = max(1, listing.pages)
         self.on_listing(listing, began)

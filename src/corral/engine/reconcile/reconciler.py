@@ -65,7 +65,7 @@ class Reconciler:
             async with self.runtime.database.connection() as connection:
                 taken = await instance_lock.acquire(connection, instance_id)
                 if taken is None:
-                    self.runtime.metrics.passes.labels(ReconcileEnd.BUSY).inc()
+                    self.runtime.metrics.reconciles.labels(ReconcileEnd.BUSY).inc()
                     raise RequeueError(BUSY_PAUSE, "another worker reconciles it")
                 try:
                     with structlog.contextvars.bound_contextvars(**_log_fields(taken.operation)), self._counted():
@@ -108,7 +108,7 @@ class Reconciler:
             end = ReconcileEnd.STALE
             raise
         finally:
-            self.runtime.metrics.passes.labels(end).inc()
+            self.runtime.metrics.reconciles.labels(end).inc()
             self.runtime.metrics.pass_seconds.observe(self.runtime.clock.monotonic() - began)
 
     async def _reconcile(self, context: ReconcileContext, instance: Instance | None) -> None:
