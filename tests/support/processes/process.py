@@ -23,9 +23,13 @@ REFUSAL_SECONDS = 20
 
 
 def clean_environment(**settings: str) -> dict[str, str]:
-    """This process's environment without anything that Corral would read, plus *settings*."""
+    """
+    This process's environment without anything that Corral would read, plus *settings*.
+
+    No authority is trusted: nothing is called by TLS, and reading the system's takes a tenth of a command's CPU.
+    """
     inherited = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}  # noqa: TID251
-    return {**inherited, **settings}
+    return {**inherited, "SSL_CERT_FILE": os.devnull, "SSL_CERT_DIR": os.devnull, **settings}
 
 
 async def run(*arguments: str, cwd: Path, **settings: str) -> tuple[int, str, str]:
