@@ -54,7 +54,7 @@ ODD = {
     "ALLOWED_ORIGINS": "https://ops.example",
     "RATE_LIMIT_MAX_REQUESTS": "54321",
     "RATE_LIMIT_WINDOW_MS": "60000",
-    "REQUEST_TIMEOUT": "400",
+    "REQUEST_TIMEOUT": "1500",
     "MAX_RETRY_ATTEMPTS": "1",
     "NOVITA_RATE_LIMIT_PER_MINUTE": "2345",
     "DEFAULT_REGION": "AS-IN-01",
@@ -234,7 +234,7 @@ async def _requests_are_counted_over_that_window(served: ServedApiWithProvider) 
 
 @proves("REQUEST_TIMEOUT", "MAX_RETRY_ATTEMPTS")
 async def _a_provider_that_hangs_is_given_up_after_one_repetition(served: ServedApiWithProvider) -> None:
-    """Two tries of 400 ms and a second between them, instead of four of 30 s."""
+    """Two tries of 1.5 s and a second between them, instead of four of 30 s."""
     before = await served.number("corral_provider_retries_total", endpoint="template")
     served.sim.fault("hang", on="template", count=10)
     answer = await served.get("/api/templates/999999")

@@ -27,8 +27,8 @@ async def working(worker: Worker, release: asyncio.Event) -> AsyncGenerator[None
         yield
     finally:
         release.set()
-        await worker.stop(grace_seconds=5)
-        await asyncio.wait_for(task, 5)
+        await worker.stop(grace_seconds=30)
+        await asyncio.wait_for(task, 60)
 
 
 async def test_no_job_starts_while_paused_and_all_continue_after_it(database: Database) -> None:
@@ -65,10 +65,10 @@ async def test_no_job_starts_while_paused_and_all_continue_after_it(database: Da
         await until(lambda: begun == [0])
         pause.note(await queue.pause(LINE))
         release.set()
-        await until(lambda: has(JobStatus.COMPLETED, 1), within=10, what="the end of the running job alone")
-        await until(lambda: has(JobStatus.PENDING, 1), within=10, what="the return of the job taken ahead")
+        await until(lambda: has(JobStatus.COMPLETED, 1), what="the end of the running job alone")
+        await until(lambda: has(JobStatus.PENDING, 1), what="the return of the job taken ahead")
         await enqueue(2)
-        await until(lambda: has(JobStatus.PENDING, 2), within=10)
+        await until(lambda: has(JobStatus.PENDING, 2))
         assert begun == [0]
 
         pause.note(await queue.resume(LINE))

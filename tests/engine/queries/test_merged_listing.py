@@ -30,7 +30,8 @@ from corral.jobs.registry import Registry
 from corral.store.session.database import Database
 from novitasim.testing import Simulated, start_simulator
 
-QUICKLY_SECONDS = 0.2
+QUICKLY_SECONDS = 0.6
+"""What is not waited for; less than LEAST_WAIT_SECONDS, which a second wait would take."""
 ALL = ListingOptions(include_novita_only=True, sync_local_state=False)
 
 
