@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import sys
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 from functools import partial
 
+import asyncpg
 import msgspec
 
 from bench import baselines, fanout, load, provider, requests, servers
@@ -16,10 +19,14 @@ from bench.environment import Environment
 from bench.figures import Figure
 from bench.requests import create_body
 from bench.servers import Served
+from corral.base.clock import Clock
+from corral.store.session.notifications import notification
+from corral.store.tables.instances import TOPIC
 
 INSTANCES = 200
 LISTED = 100
 CONNECTIONS = 32
+CHANGED = 100
 SECONDS = 1.2
 ROUNDS = 9
 """Each is short, and on a machine with two cores a single one shows little."""
@@ -28,6 +35,10 @@ EVENTS = 100
 CROWD = 5000
 EVENTS_TO_A_CROWD = 20
 CREATE_BODY = msgspec.json.encode(create_body(0)).decode()
+
+_CHANGE = f"""
+UPDATE corral_instances AS i SET generation = i.generation + 1 WHERE i.id = $1 RETURNING {notification(TOPIC, "i.id")}
+"""  # noqa: S608  # constants
 
 _PER_SECOND = Figure(name="requests", unit="1/s", more_is_better=True)
 _CPU = Figure(name="CPU of the server a request", unit="µs")
@@ -87,6 +98,14 @@ async def comparisons(environment: Environment) -> AsyncGenerator[list[Compariso
             comparison("GET one instance", ("GET", f"/api/instances/{some_id}"), of_express=2),
             comparison(f"GET {LISTED} instances", ("GET", f"/api/instances?limit={LISTED}"), of_express=2),
             Comparison(
+                title=f"GET {LISTED} instances while {CHANGED} change a second",
+                work=f"{CONNECTIONS} connections for {SECONDS} s, while {CHANGED} of {INSTANCES} instances change each "
+                "second, one by one.",
+                figures=(replace(_PER_SECOND, target=1000), _CPU),
+                corral=partial(_ask_under_change, corral, url, environment.clock, f"/api/instances?limit={LISTED}"),
+                rounds=ROUNDS,
+            ),
+            Comparison(
                 title=f"events to {FOLLOWERS} followers",
                 work=f"{EVENTS} creates over a few connections while {FOLLOWERS} clients follow /api/events/stream, "
                 "until each has every event; Corral stores each before it sends it.",
@@ -125,6 +144,26 @@ async def _ask(server: Served, method: str, path: str, body: str = "") -> Sample
     arguments = (method, path, str(CONNECTIONS), str(SECONDS), *([body] if body else []))
     rate, cpu, _ = await _client(server, load.__file__, *arguments)
     return {_PER_SECOND.name: rate, _CPU.name: cpu}
+
+
+async def _ask_under_change(server: Served, database_url: str, clock: Clock, path: str) -> Sample:
+    async with asyncio.TaskGroup() as group:
+        changing = group.create_task(_change(database_url, clock))
+        sample = await _ask(server, "GET", path)
+        changing.cancel()
+    return sample
+
+
+async def _change(database_url: str, clock: Clock) -> None:
+    """Change instances in turn, as any process does: a new generation, and a notification on commit."""
+    connection = await asyncpg.connect(database_url)
+    try:
+        ids = [row["id"] for row in await connection.fetch("SELECT id FROM corral_instances ORDER BY id")]
+        for instance_id in itertools.cycle(ids):
+            await connection.execute(_CHANGE, instance_id)
+            await clock.sleep(1 / CHANGED)
+    finally:
+        await connection.close()
 
 
 async def _fan_out(server: Served) -> Sample:

@@ -75,17 +75,15 @@ class AsyncInstances:
             >>> [instance.name async for instance in client.instances.list(status="ready", name="train")]
             ['train']
         """
-        offset, seen = 0, set[str]()
+        after: str | None = None
         while True:
-            query = {"status": status, "name": name, "region": region, "limit": page_size, "offset": offset}
+            query = {"status": status, "name": name, "region": region, "limit": page_size, "after": after}
             page = await self._transport.get(InstancePage, "/api/instances", query)
             for instance in page.instances:
-                if instance.id not in seen:  # one made meanwhile moves the rest to the next page
-                    seen.add(instance.id)
-                    yield instance
-            offset += page_size
+                yield instance
             if len(page.instances) < page_size:
                 return
+            after = page.instances[-1].id
 
     async def start(
         self, named: str, *, idempotency_key: str | None = None, **terms: Unpack[StartTerms]

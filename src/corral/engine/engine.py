@@ -29,6 +29,7 @@ from corral.engine.queries.cache_invalidation import CacheInvalidation
 from corral.engine.queries.catalog import Catalog
 from corral.engine.queries.estimates import Estimates
 from corral.engine.queries.fleet import Fleet
+from corral.engine.queries.instance_pages import InstancePages
 from corral.engine.queries.instances import InstanceDescriber, InstanceQueries
 from corral.engine.queries.merged_listing import MergedListing
 from corral.engine.reconcile.create_gate import CreateGate
@@ -61,6 +62,7 @@ class Engine:
     describer: InstanceDescriber
     catalog: Catalog
     queries: InstanceQueries
+    pages: InstancePages
     listing: MergedListing
     fleet: Fleet
     create: CreateInstance
@@ -148,6 +150,7 @@ def build_engine(runtime: Runtime) -> Engine:
         describer=describer,
         catalog=catalog,
         queries=InstanceQueries(database, cache_registry),
+        pages=InstancePages(database, describer, clock),
         listing=merged_listing,
         fleet=Fleet(
             database,

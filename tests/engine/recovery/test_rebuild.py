@@ -56,8 +56,9 @@ async def rebuild(engine: SteppedEngine, database: Database, instance_id: str | 
 
 async def everything(engine: SteppedEngine) -> dict[str, Phase]:
     async with engine.database.connection() as connection:
-        found, _ = await instances.page(connection, phases=None, name=None, region=None, limit=100, offset=0)
-    return {instance.id: instance.phase for instance in found}
+        ids, _ = await instances.page(connection, phases=None, name=None, region=None, limit=100, offset=0)
+        found = await instances.by_ids(connection, list(ids), [])
+    return {instance.id: instance.phase for instance in found.values()}
 
 
 async def test_machines_in_every_phase_are_recovered_and_continue(

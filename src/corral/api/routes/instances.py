@@ -34,6 +34,7 @@ from corral.views.schemas import InstanceCreated, InstanceDetails, InstanceList,
 
 PATH: Final = "/api/instances"
 ONE: Final = "/api/instances/{instance_id:str}"
+AFTER: Final = "Begin after the instance with this id. In a long list this is faster than a large offset."
 DRY_RUN: Final = "Return the offers that would be tried, and record nothing."
 INCLUDE_NOVITA_ONLY: Final = "Whether to list what only the provider knows; DEFAULT_INCLUDE_NOVITA_ONLY when left out."
 SYNC_LOCAL_STATE: Final = (
@@ -83,8 +84,15 @@ def _create(engine: Engine, reader: RequestReader) -> HTTPRouteHandler:
 
 
 def _reads(engine: Engine) -> list[HTTPRouteHandler]:
-    @get(PATH, summary="Instances, newest first", tags=["instances"], opt=VIEWER)
-    async def list_instances(  # Litestar calls it by name
+    @get(
+        PATH,
+        summary="Instances, newest first",
+        tags=["instances"],
+        responses={HTTPStatus.OK: ResponseSpec(data_container=InstanceList, description="One page.")},
+        opt=VIEWER,
+    )
+    async def list_instances(
+        *,
         status: FromQuery[StatusFilter | None] = None,
         name: Annotated[
             str | None, QueryParameter(max_length=100, pattern=PRINTABLE, description="The whole name.")
@@ -94,17 +102,12 @@ def _reads(engine: Engine) -> list[HTTPRouteHandler]:
         ] = None,
         limit: Annotated[int, QueryParameter(ge=1, le=500)] = 100,
         offset: Annotated[int, QueryParameter(ge=0, le=1_000_000_000)] = 0,
-    ) -> InstanceList:
+        after: Annotated[str | None, QueryParameter(max_length=100, pattern=PRINTABLE, description=AFTER)] = None,
+    ) -> JsonResponse:
         """Filter by status (`stopped` means `exited`), name and region."""
-        found, total = await engine.queries.page(
-            phases=engine.describer.view.phases(None if status is None else status.phase),
-            name=name,
-            region=region,
-            limit=limit,
-            offset=offset,
-        )
-        shown = [await engine.describer.details(known) for known in found]
-        return InstanceList(instances=shown, total=total, limit=limit, offset=offset)
+        phases = engine.describer.view.phases(None if status is None else status.phase)
+        page = await engine.pages.page(phases=phases, name=name, region=region, limit=limit, offset=offset, after=after)
+        return JsonResponse(status=HTTPStatus.OK, body=msgspec.json.encode(page))
 
     @get(ONE, summary="One instance", tags=["instances"], opt=VIEWER)
     async def get_instance(instance_id: FromPath[str]) -> InstanceDetails:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -11,7 +11,6 @@ from corral.base.clock import Clock
 from corral.cache.cache import Cache
 from corral.cache.registry import CacheName, CacheRegistry
 from corral.domain.errors import NotFoundError
-from corral.domain.lifecycle.phases import Phase
 from corral.domain.operation import InstanceWithOperation, Operation
 from corral.engine.ids import is_id, no_such_instance
 from corral.engine.queries.estimates import Estimates
@@ -35,17 +34,6 @@ class InstanceQueries:
         load = partial(self._load, given_id)
         # Changes drop an instance from the cache by our id, so it must not be cached under another.
         return await (self._details.get(given_id, load) if given_id.startswith(OUR_IDS) else load())
-
-    async def page(
-        self, *, phases: Sequence[Phase] | None, name: str | None, region: str | None, limit: int, offset: int
-    ) -> tuple[list[InstanceWithOperation], int]:
-        """One page, newest first, and the total."""
-        async with self._database.connection() as connection:
-            found, total = await instances.page(
-                connection, phases=phases, name=name, region=region, limit=limit, offset=offset
-            )
-            by_id = await operations.of_many(connection, [instance.operation_id for instance in found])
-        return [InstanceWithOperation(instance=each, operation=by_id.get(each.operation_id)) for each in found], total
 
     async def operation(self, operation_id: str) -> Operation:
         """One operation; raises NotFoundError."""

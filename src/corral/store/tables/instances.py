@@ -55,6 +55,23 @@ WHERE i.id = $1 AND i.generation = $7
 RETURNING i.id, {notification(TOPIC, "i.id")}
 """  # noqa: S608  # constants
 
+# Literal, because an index covers what is not terminated, and PostgreSQL does not use it for a parameter.
+_PRESENT = f"phase <> '{Phase.TERMINATED.value}'"
+_SELECTED = """FROM corral_instances WHERE ($1::text[] IS NULL OR phase = ANY($1)) AND ($2::text IS NULL OR name = $2)
+AND ($3::text IS NULL OR region = $3)"""
+# One row without an id for a page that is empty, so that the total is known there too. A page after an instance starts
+# in the index, however far behind the first that is; the total does not depend on it.
+_PAGE = f"""
+SELECT total, page.id, page.generation FROM (SELECT count(*) AS total {_SELECTED}) AS counted
+LEFT JOIN (
+    SELECT id, generation, created_at {_SELECTED}
+    AND created_at <= coalesce((SELECT created_at FROM corral_instances WHERE id = $6), 'infinity')
+    AND ($6::text IS NULL OR id > $6 OR created_at < (SELECT created_at FROM corral_instances WHERE id = $6))
+    ORDER BY created_at DESC, id LIMIT $4 OFFSET $5
+) AS page ON true
+ORDER BY page.created_at DESC, page.id
+"""  # noqa: S608  # constants
+
 
 def add(instances: Sequence[Instance], wake_at: datetime | None = None) -> Write:
     """Insert new instances, at least one."""
@@ -106,8 +123,7 @@ async def load_for_update(connection: Connection, instance_id: str) -> Instance 
 
 async def watched(connection: Connection) -> list[Instance]:
     """Every instance with a provider instance that exists, may exist or may come back."""
-    condition = "phase <> $1 AND (provider_id IS NOT NULL OR create_in_doubt)"
-    return await _find(connection, condition, Phase.TERMINATED)
+    return await _find(connection, f"{_PRESENT} AND (provider_id IS NOT NULL OR create_in_doubt)")
 
 
 async def in_doubt(connection: Connection) -> list[Instance]:
@@ -127,10 +143,9 @@ async def listed_ready(connection: Connection, limit: int) -> list[Instance]:
 async def unlisted(connection: Connection) -> tuple[int, int]:
     """How many existing machines the provider's list is known to lack, and how many instances are ready in all."""
     row = await connection.fetchrow(
-        "SELECT count(*) FILTER (WHERE record->>'unlisted_since' IS NOT NULL) AS lacking,"
-        " count(*) FILTER (WHERE phase = $1) AS ready FROM corral_instances WHERE phase <> $2",
+        "SELECT count(*) FILTER (WHERE record->>'unlisted_since' IS NOT NULL) AS lacking,"  # noqa: S608  # constants
+        f" count(*) FILTER (WHERE phase = $1) AS ready FROM corral_instances WHERE {_PRESENT}",
         Phase.READY,
-        Phase.TERMINATED,
     )
     return row["lacking"], row["ready"]
 
@@ -145,7 +160,7 @@ async def by_ids(
 
 async def present(connection: Connection) -> list[Instance]:
     """Every instance that is not terminated."""
-    return await _find(connection, "phase <> $1", Phase.TERMINATED)
+    return await _find(connection, _PRESENT)
 
 
 async def live_named(connection: Connection, name: str) -> list[Instance]:
@@ -164,9 +179,9 @@ async def possibly_stuck(
     """Instances that may be stuck: in one of *phases* since *before*, in doubt, or missing at the provider."""
     condition = (
         "(phase = ANY($1) AND (record->>'phase_since')::timestamptz <= $2) OR create_in_doubt"
-        " OR (phase <> $3 AND record->>'missing_since' IS NOT NULL) ORDER BY created_at LIMIT $4"
+        f" OR ({_PRESENT} AND record->>'missing_since' IS NOT NULL) ORDER BY created_at LIMIT $3"
     )
-    return await _find(connection, condition, list(phases), before, Phase.TERMINATED, limit)
+    return await _find(connection, condition, list(phases), before, limit)
 
 
 async def wake_by(connection: Connection, instance_id: InstanceId, at: datetime) -> None:
@@ -209,16 +224,16 @@ async def page(
     region: str | None,
     limit: int,
     offset: int,
-) -> tuple[list[Instance], int]:
-    """One page, newest first, and how many there are in all."""
-    filters = (None if phases is None else list(phases), name, region)
-    condition = (
-        "($1::text[] IS NULL OR phase = ANY($1)) AND ($2::text IS NULL OR name = $2)"
-        " AND ($3::text IS NULL OR region = $3)"
-    )
-    total: int = await connection.fetchval(f"SELECT count(*) FROM corral_instances WHERE {condition}", *filters)  # noqa: S608
-    one_page = f"{condition} ORDER BY created_at DESC, id LIMIT $4 OFFSET $5"
-    return await _find(connection, one_page, *filters, limit, offset), total
+    after: str | None = None,
+) -> tuple[dict[InstanceId, int], int]:
+    """
+    The generation of each instance of one page, newest first, and how many there are in all.
+
+    The page begins after the instance with the id *after*, which must exist.
+    """
+    wanted = None if phases is None else list(phases)
+    rows = await connection.fetch(_PAGE, wanted, name, region, limit, offset, after)
+    return {InstanceId(row["id"]): row["generation"] for row in rows if row["id"] is not None}, rows[0]["total"]
 
 
 async def none_yet(connection: Connection) -> bool:
