@@ -165,6 +165,9 @@ class StoreSettings(Group):
     """A PostgreSQL server to use (postgresql://...). Unset: an embedded one in the data directory."""
     data_dir: Path = Field(Path(".corral"), alias="CORRAL_DATA_DIR", title="a path")
     """Directory for the embedded database and the simulator's account."""
+    event_retention_days: int = _whole("CORRAL_EVENT_RETENTION", 90, 31, 3650)
+    """Days that events, audit lines and earlier operations are kept; instances are forgotten so long after their end.
+    At least 31, because charts and deliveries go back 30 days."""
 
 
 class InstanceSettings(Group):

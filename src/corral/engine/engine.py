@@ -20,7 +20,7 @@ from corral.engine.events.log import EventLog
 from corral.engine.events.publisher import EventPublisher
 from corral.engine.events.webhook_sender import WebhookSender
 from corral.engine.maintenance.orphans import OrphanSweep
-from corral.engine.maintenance.retention import sweep_audit, sweep_deliveries
+from corral.engine.maintenance.retention import sweep_deliveries, sweep_history
 from corral.engine.maintenance.stuck import StuckSweep
 from corral.engine.observe.observations import Observations
 from corral.engine.observe.observer import Observer
@@ -235,7 +235,7 @@ def job_types(engine: Engine) -> list[JobType]:
         engine.orphan_sweep.job_type(),
         engine.stuck_sweep.job_type(),
         sweep_deliveries(runtime.database, engine.queue, runtime.clock),
-        sweep_audit(runtime.database, runtime.clock),
+        sweep_history(runtime.database, runtime.clock, timedelta(days=runtime.settings.store.event_retention_days)),
         retention.sweep(engine.queue),
         retention.sweep_answers(runtime.database, runtime.clock),
     ]

@@ -57,7 +57,7 @@ def handlers(trail: AuditLog) -> list[HTTPRouteHandler]:
             str | None, QueryParameter(max_length=100, pattern=PRINTABLE, description="Name or id of a key.")
         ] = None,
     ) -> AuditPage:
-        """Every POST, PUT, PATCH and DELETE of the last 90 days, also the refused ones; no bodies."""
+        """Every POST, PUT, PATCH and DELETE of `CORRAL_EVENT_RETENTION` days, also the refused ones; no bodies."""
         found = await trail.page(after=after, limit=limit, instance_id=instance_id, who=who)
         next_after = found[-1].number if found else after
         return AuditPage(entries=[_details(line) for line in found], next_after=next_after, limit=limit)

@@ -1,9 +1,12 @@
 """
-How long deliveries and audit lines are kept.
+How long deliveries and history are kept.
 
 Deliveries and their attempts are deleted 30 days after they ended: long enough to investigate a complaint about last
-month, and to redeliver what a receiver lost. Events are kept for good; they are the record of what was billed. A
-pending delivery without a job (its job failed for good) gets a new one.
+month, and to redeliver what a receiver lost. A pending delivery without a job (its job failed for good) gets a new one.
+
+History is deleted after CORRAL_EVENT_RETENTION days: events, audit lines, operations that were followed by another,
+times to ready, and instances that were terminated so long ago. A machine that appears later under the name of such an
+instance is reported as an orphan.
 """
 
 from __future__ import annotations
@@ -16,12 +19,15 @@ from corral.engine.events.publisher import SEND_WEBHOOK
 from corral.jobs.queue import JobQueue, NewJob
 from corral.jobs.registry import JobRun, JobType, Priority
 from corral.store.session.database import Database
-from corral.store.tables import audit, deliveries
+from corral.store.tables import deliveries, events, history
 
 DELIVERIES_KEPT_FOR = timedelta(days=30)
-AUDIT_KEPT_FOR = timedelta(days=90)
 LATE_AFTER = timedelta(minutes=10)
 """A delivery this late has lost its job. Shorter, and a busy worker's deliveries get a second job."""
+STEP = 1000
+"""Rows of history that one statement deletes. More, and writers wait longer for its locks; fewer, and it is slower."""
+MOST_STEPS = 50
+"""Of one kind in one sweep, so that the first sweep over years does not occupy a worker for long."""
 
 
 def sweep_deliveries(database: Database, queue: JobQueue, clock: Clock) -> JobType:
@@ -43,13 +49,22 @@ def sweep_deliveries(database: Database, queue: JobQueue, clock: Clock) -> JobTy
     return JobType(name="sweep_deliveries", handler=handler, priority=Priority.LOW, every=timedelta(minutes=10))
 
 
-def sweep_audit(database: Database, clock: Clock) -> JobType:
-    """The job type that removes old lines of the audit log, once an hour."""
+def sweep_history(database: Database, clock: Clock, kept_for: timedelta) -> JobType:
+    """The job type that removes what is older than *kept_for*, every ten minutes."""
 
     async def handler(_run: JobRun) -> None:
+        before = clock.now() - kept_for
         async with database.connection() as connection:
-            removed = await audit.sweep(connection, clock.now() - AUDIT_KEPT_FOR)
-        if removed:
-            log.info("audit.swept", removed=removed)
+            await events.last(connection)  # numbers what no reader has read yet: only numbered events are deleted
+        for what in history.PRUNED:
+            removed = step = 0
+            for _ in range(MOST_STEPS):
+                async with database.connection() as connection:
+                    step = await history.prune(connection, what, before=before, limit=STEP)
+                removed += step
+                if step < STEP:
+                    break
+            if removed:
+                log.info("history.swept", what=what, removed=removed)
 
-    return JobType(name="sweep_audit", handler=handler, priority=Priority.LOW, every=timedelta(hours=1))
+    return JobType(name="sweep_history", handler=handler, priority=Priority.LOW, every=timedelta(minutes=10))

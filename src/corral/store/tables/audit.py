@@ -8,12 +8,11 @@ later finds a new one up to n.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
 from typing import Any
 
 from corral.domain.access import Access, Caller
 from corral.domain.audit import AuditEntry, AuditLine
-from corral.store.session.database import SWEEP_SECONDS, Connection
+from corral.store.session.database import Connection
 from corral.store.sql.bulk_insert import BulkInsert
 from corral.store.sql.combined_statement import Write
 
@@ -56,12 +55,6 @@ async def page(
 ) -> list[AuditLine]:
     """The next lines after number *after*, oldest first; *who* is the name of a caller or the id of a key."""
     return [_line(row) for row in await connection.fetch(_PAGE, after, limit, instance_id, who)]
-
-
-async def sweep(connection: Connection, before: datetime) -> int:
-    """Delete the lines older than *before*; returns how many."""
-    done: str = await connection.execute("DELETE FROM corral_audit WHERE at < $1", before, timeout=SWEEP_SECONDS)
-    return int(done.rsplit(" ", 1)[1])
 
 
 def _row(entry: AuditEntry) -> tuple[object, ...]:

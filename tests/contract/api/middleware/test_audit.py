@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -21,9 +21,7 @@ from corral.domain.access import LOCAL, Access
 from corral.domain.audit import AuditEntry
 from corral.engine.auth.api_keys import create_key
 from corral.engine.auth.audit_log import UNKNOWN_CALLER_LINES_A_MINUTE, AuditLog
-from corral.engine.maintenance.retention import AUDIT_KEPT_FOR, sweep_audit
 from corral.engine.queries.cache_invalidation import CacheInvalidation
-from corral.jobs.registry import JobId, JobRun
 from corral.store.session.database import Database
 
 SECRET = "whsec-do-not-tell"
@@ -150,19 +148,6 @@ async def test_an_answer_is_given_although_its_line_cannot_be_written(database: 
         assert metrics.get_sample_value("corral_audit_unwritten_total", {"reason": "failed"}) == 1
     (reported,) = [entry for entry in logged if entry["event"] == "audit.unwritten"]
     assert (reported["who"], reported["path"], reported["status"]) == ("local", "/api/cache/clear", 200)
-
-
-async def test_lines_are_kept_for_ninety_days(database: Database) -> None:
-    """And then removed by a job."""
-    now = datetime(2030, 6, 1, tzinfo=UTC)
-    trail, clock = AuditLog(database, SystemClock(), Metrics()), SteppedClock(now)
-    for age in (AUDIT_KEPT_FOR + timedelta(seconds=1), AUDIT_KEPT_FOR, timedelta(0)):
-        await trail.record(an_entry(f"/{age.days}", at=now - age))
-    job_type = sweep_audit(database, clock)
-    await job_type.handler(JobRun(id=JobId(1), type=job_type.name, payload={}, attempt=1))
-
-    assert [line.at for line in await trail.page(after=0, limit=10)] == [now - AUDIT_KEPT_FOR, now]
-    assert timedelta(days=90) == AUDIT_KEPT_FOR
 
 
 @pytest.mark.parametrize("query", ["?after=-1", "?limit=0", "?limit=501", "?who=%00", "?instanceId=%27"])
