@@ -11,7 +11,7 @@ from pathlib import Path
 
 import uvloop
 
-from bench import burst, growth, jobs, startup, web
+from bench import burst, growth, jobs, startup, web, year
 from bench.comparison import Comparison, hold
 from bench.environment import Environment, laid_out
 from bench.figures import Row, table
@@ -24,6 +24,7 @@ TOPICS: Mapping[str, Callable[[Environment], AbstractAsyncContextManager[list[Co
     "startup": startup.comparisons,
     "burst": burst.comparisons,
     "growth": growth.comparisons,
+    "year": year.comparisons,
 }
 RESULTS = Path(__file__).with_name("RESULTS.md")
 PREAMBLE = """\
