@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+import sys
 from pathlib import Path
 
 import pytest
 from support.database.pooler import pooling
 from support.http.servers import unused_port
-from support.processes.process import run
+from support.processes.process import clean_environment, run
 
 from corral.store.server.target import DatabaseTarget
 
@@ -62,3 +64,18 @@ async def test_a_dotenv_file_that_is_not_text_is_refused(tmp_path: Path) -> None
     found, _, errors = await run("config", cwd=tmp_path)
 
     assert (found, errors) == (2, "corral: .env cannot be read: byte 23 is not UTF-8\n")
+
+
+async def test_a_command_loads_no_part_of_the_service(tmp_path: Path) -> None:
+    """The service's parts take half a second to load; `corral ls` needs the SDK, the settings and its output."""
+    program = "import sys, corral.cli.main; print(*(m for m in sys.modules if m.startswith('corral.')))"
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", program, cwd=tmp_path, env=clean_environment(), stdout=asyncio.subprocess.PIPE
+    )
+    output, _ = await process.communicate()
+    rooms = {tuple(name.split(".")[1:3]) for name in output.decode().split()}
+
+    assert process.returncode == 0
+    assert {room[0] for room in rooms} == {"app", "base", "cli", "domain"}
+    assert {room[1] for room in rooms if room[0] == "app" and len(room) > 1} == {"role"}
+    assert not {("domain", "observation"), ("domain", "instance"), ("domain", "lifecycle")} & rooms

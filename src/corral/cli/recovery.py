@@ -17,8 +17,6 @@ from corral.cli.environment import configuration, configure_logging
 from corral.cli.options import Json
 from corral.cli.output import clock_time, price, print_json, print_note, print_table
 from corral.domain.errors import MalformedError
-from corral.domain.observation.rebuild import RebuildOutcome
-from corral.domain.placement.pricing import usd
 
 if TYPE_CHECKING:
     from corral.engine.recovery.rebuild import Assessment, RebuildPlan
@@ -184,6 +182,8 @@ def _progress(done_so: str) -> Callable[[int, int], None]:
 
 
 def _summary(plan: RebuildPlan, *, dry_run: bool) -> list[str]:
+    from corral.domain.observation.rebuild import RebuildOutcome  # noqa: PLC0415  # as above
+
     said = f"{len(plan.to_record)} of {len(plan.found)} machines of installation {plan.installation}"
     lines = [f"Would record {said}; nothing was changed." if dry_run else f"Recorded {said}."]
     twins = [one for one in plan.found if one.finding.outcome is RebuildOutcome.DUPLICATE]
@@ -209,6 +209,8 @@ def _instance_id(one: Assessment) -> str:
 
 
 def _described(one: Assessment) -> dict[str, Any]:
+    from corral.domain.placement.pricing import usd  # noqa: PLC0415  # as above
+
     seen = one.finding.seen
     return {
         "instanceId": _instance_id(one),
