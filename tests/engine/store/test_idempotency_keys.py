@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 
 from support.clock.clocks import SteppedClock
 
+from corral.api.middleware.idempotency import IdempotencyKeys
 from corral.domain.idempotency import KeyRow, StoredResponse
-from corral.engine.commands.context import IdempotencyKeys
 from corral.jobs.registry import JobId, JobRun
 from corral.jobs.retention import sweep_answers
 from corral.store.session.database import Database

@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import re
+from collections.abc import Sequence
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -22,7 +23,7 @@ from corral.api.http.context import RequestContext, context_of
 from corral.base.clock import Clock
 from corral.domain.errors import FieldProblem, GoalRefusedError, SpecInvalidError, StaleError, StoreUnavailableError
 from corral.domain.idempotency import IdempotencyKey, KeyRow, StoredResponse
-from corral.engine.commands.context import IdempotencyKeys
+from corral.engine.batcher import Batcher
 from corral.store.session.database import Database
 from corral.store.tables import idempotency
 
@@ -61,6 +62,24 @@ def committed(context: RequestContext, response: StoredResponse, *, is_audited: 
     """The response to a command that stored it under the request's key, and wrote the audit line if *is_audited*."""
     context.is_settled, context.is_audited = True, is_audited
     return JsonResponse(status=response.status, body=response.body)
+
+
+class IdempotencyKeys:
+    """Reads keys; those that are requested at the same time are read with one statement."""
+
+    def __init__(self, database: Database, clock: Clock) -> None:
+        self._database = database
+        self._clock = clock
+        self._asked = Batcher[str, KeyRow | None](self._read)
+
+    async def find(self, key: str) -> KeyRow | None:
+        """The row of *key*; None when it is free."""
+        return await self._asked.add(key)
+
+    async def _read(self, keys: Sequence[str]) -> list[KeyRow | None]:
+        async with self._database.connection() as connection:
+            found = await idempotency.find(connection, keys, self._clock.now())
+        return [found.get(key) for key in keys]
 
 
 class IdempotencyMiddleware:

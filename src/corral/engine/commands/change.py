@@ -23,10 +23,10 @@ from corral.domain.operation import ENDED, STARTUPS, Operation, OperationKind, O
 from corral.engine.commands.adopt import ProviderNameLookup
 from corral.engine.commands.context import CommandContext
 from corral.engine.commands.create import REMIND_AFTER
+from corral.engine.events.publisher import EventPublisher
 from corral.engine.ids import is_id, name_ambiguous, no_instance_named, no_such_instance
 from corral.engine.payloads import about
 from corral.engine.queries.estimates import Estimates
-from corral.engine.reconcile.recorder import Publisher
 from corral.jobs.queue import JobQueue, NewJob
 from corral.jobs.registry import RELEASE
 from corral.store.session.database import Connection, Database
@@ -51,7 +51,7 @@ class ChangeInstance:
 
     database: Database
     queue: JobQueue
-    event_publisher: Publisher
+    event_publisher: EventPublisher
     caches: CacheRegistry
     estimates: Estimates
     clock: Clock

@@ -29,10 +29,10 @@ from corral.domain.placement.rank import Ranking
 from corral.domain.requests.create import placement_request
 from corral.engine.batcher import Batcher
 from corral.engine.commands.context import CommandContext
+from corral.engine.events.publisher import EventPublisher
 from corral.engine.payloads import about
 from corral.engine.queries.catalog import Catalog
 from corral.engine.queries.estimates import Estimates
-from corral.engine.reconcile.recorder import Publisher
 from corral.jobs.queue import JobQueue, NewJob
 from corral.jobs.registry import CORRELATION
 from corral.store.session.database import Connection, Database
@@ -68,7 +68,7 @@ class CreateInstance:
     database: Database
     catalog: Catalog
     queue: JobQueue
-    event_publisher: Publisher
+    event_publisher: EventPublisher
     caches: CacheRegistry
     estimates: Estimates
     clock: Clock

@@ -5,27 +5,19 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol
 
 from corral.base.log import log
 from corral.domain.events import Change, Progress, starts_to_wait
 from corral.domain.instance import Instance
 from corral.domain.lifecycle.transitions import check_transition
 from corral.domain.operation import Operation, OperationStatus, advanced
+from corral.engine.events.publisher import EventPublisher
 from corral.store.session.database import Connection
 from corral.store.sql.combined_statement import Write
 from corral.store.tables import instances, operations, ready_times
 
 PublishChanges = Callable[[Connection, Sequence[Change]], Awaitable[None]]
 """Records the events of changes, within the transaction that makes the changes."""
-
-
-class Publisher(Protocol):
-    """Records events together with the changes that cause them."""
-
-    async def write(self, connection: Connection, writes: Sequence[Write], changes: Sequence[Change]) -> bool:
-        """Make *writes* and record events of *changes*; False, with nothing written, if the first finds no row."""
-        ...
 
 
 @dataclass(slots=True, kw_only=True)
@@ -60,7 +52,7 @@ class Transition:
 class Recorder:
     """Writes changes of instances."""
 
-    event_publisher: Publisher
+    event_publisher: EventPublisher
 
     async def write(
         self,
