@@ -90,6 +90,8 @@ class Call:
     """How long it waits for a permit of the rate limiter; after that its caller retries later."""
     is_page: bool = False
     """Whether it is one of many pages of one list, which other reads may overtake."""
+    is_awaited: bool = False
+    """Whether a running machine waits for this lookup to become usable; it goes before other reads."""
     is_urgent: bool = False
     """Whether it ends a bill (a stop, a delete) and so goes before other changes."""
     before_send: Callable[[], Awaitable[None]] | None = field(default=None, repr=False)

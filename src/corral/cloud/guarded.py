@@ -153,6 +153,7 @@ class GuardedExchange:
             max_wait_seconds=call.max_wait_seconds,
             is_page=call.is_page,
             is_urgent=call.is_urgent,
+            is_awaited=call.is_awaited,
         )
         try:
             ticket = self._breaker.enter(self._clock.monotonic())

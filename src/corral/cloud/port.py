@@ -82,8 +82,12 @@ class Cloud(Protocol):
         """
         ...
 
-    async def instance(self, provider_id: str) -> ProviderInstance | None:
-        """One instance with its connection details; None when the provider says there is none."""
+    async def instance(self, provider_id: str, *, awaited: bool = False) -> ProviderInstance | None:
+        """
+        One instance with its connection details; None when the provider says there is none.
+
+        *awaited*: the machine runs and waits for this lookup to become usable, so it goes before other reads.
+        """
         ...
 
     async def instances(self) -> Listing:

@@ -12,13 +12,13 @@ for them, so that a stop or delete is sent at once however many creates wait for
 where the limit is an estimate, one of them may be sent every two seconds on top of it: after a series of 429 the calls
 of the last minute are more than the new limit, and a delete would wait for a minute after throttling ended.
 
-*Changes overtake reads.* Reads take two thirds of the limit at most, spaced evenly after a small burst, so that a
-create finds room at any time and a listing never waits for a minute. When changes must wait all the same, reads of
-every process wait for them, except for a tenth of the limit that changes never take: without observations, creates
+*Changes overtake reads.* Reads take three quarters of the limit at most, spaced evenly after a small burst, so that
+reads alone leave room for a create at any time and a listing never waits for a minute. When changes must wait, reads of
+every process wait for them, except for a tenth of the limit that changes leave to reads: without observations, creates
 would not make progress either.
 
-*auto* begins at 300 a minute, halves on a 429 (once for all calls that were under way), grows by a tenth with each
-minute without one, and stays between 30 and 3,000.
+*A lookup that a running machine waits for to become usable shares the limit with changes*, not with other reads, and
+is not spaced: it ends a wait that is billed. When both are short of room each gets half.
 """
 
 from __future__ import annotations
@@ -30,16 +30,13 @@ from typing import Final, Protocol, TypeVar
 
 import msgspec
 
+from corral.cloud import learned_limit
+from corral.cloud.rate_limit_state import EPSILON, WINDOW_SECONDS, RateLimiterState, counted, shifted
+
 Result = TypeVar("Result")
 
-FIRST_LIMIT: Final = 300.0
-LEAST_LIMIT: Final = 30.0
-MOST_LIMIT: Final = 3000.0
-GROWTH: Final = 1.1
-GROWTH_SECONDS: Final = 60.0
-WINDOW_SECONDS: Final = 62
 RESERVED_SHARE: Final = 5
-"""One part in five is for changes: enough for a burst of creates, and reads lose little."""
+"""One part in five is never read: enough for a burst of creates, and reads lose little."""
 KEPT_SHARE: Final = 10
 """One part in ten is for reads alone; at 300 a minute that is a page every two seconds, whatever else is asked."""
 URGENT_SHARE: Final = 25
@@ -62,31 +59,6 @@ YIELD_SECONDS: Final = 1.0
 """How long after its turn a waiting change holds reads back: the time in which it asks again."""
 LARGEST_SLIP_SECONDS: Final = 1.0
 """If the clock steps back by less, time stops for as long; if by more, the clock was set."""
-EPSILON: Final = 1e-6
-
-
-class RateLimiterState(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The stored state. Times are unix seconds of the store's clock; every field has a default."""
-
-    limit: float = FIRST_LIMIT
-    at: float = 0.0
-    """When it was last revised."""
-    second: int = 0
-    """The second that the last of `counts` is about."""
-    counts: tuple[int, ...] = ()
-    """Permits granted in each second, oldest first."""
-    reads_from: float = 0.0
-    """When the next read would be due if reads were evenly spaced."""
-    kept_from: float = 0.0
-    """When the next read may take from what is kept for reads."""
-    shut_until: float = 0.0
-    """The provider asked for a pause (Retry-After) until then."""
-    changes_first_until: float = 0.0
-    """Until then reads wait, because a change waits."""
-    urgent_from: float = 0.0
-    """When the next stop or delete may be sent although the limit is used up."""
-    halved_at: float = 0.0
-    grown_at: float = 0.0
 
 
 class Grant(msgspec.Struct, frozen=True):
@@ -100,11 +72,15 @@ class Grant(msgspec.Struct, frozen=True):
     limit: int
     urgent: int = 0
     """Stops and deletes that may be sent."""
+    lookups: int = 0
+    """Awaited lookups that may be sent."""
+    room_seconds: float = 0.0
+    """Until a change or an awaited lookup has room; 0: now, as far as is known."""
 
     @property
     def total(self) -> int:
         """All permits granted."""
-        return self.urgent + self.changes + self.reads
+        return self.urgent + self.changes + self.lookups + self.reads
 
 
 class RateLimitStore(Protocol):
@@ -126,45 +102,48 @@ class RateLimiter:
         self._fixed = fixed
 
     def take(
-        self, state: RateLimiterState, now: float, *, changes: int, reads: int, urgent: int = 0
+        self, state: RateLimiterState, now: float, *, changes: int, reads: int, urgent: int = 0, lookups: int = 0
     ) -> tuple[RateLimiterState, Grant]:
-        """Grant as many of these *urgent* changes, other *changes* and *reads* as possible, in this order."""
+        """Grant as many of these *urgent* changes, other *changes*, awaited *lookups* and *reads* as possible."""
         state = self.at(state, now)
         now = state.at
         limit = self.limit(state)
         if now < state.shut_until - EPSILON:
-            return state, Grant(0, 0, now, state.shut_until - now, limit)
+            shut = state.shut_until - now
+            return state, Grant(0, 0, now, shut, limit, room_seconds=shut)
         kept = limit // KEPT_SHARE
-        for_changes = limit - kept - limit // URGENT_SHARE
-        state, granted_urgent = self._take_urgent(state, now, limit - kept, urgent)
-        granted_changes = max(0, min(changes, for_changes - sum(state.counts)))
-        state = _counted(state, granted_changes)
+        unread = max(0, kept - sum(state.reads))
+        for_changes = limit - unread - limit // URGENT_SHARE
+        state, granted_urgent = self._take_urgent(state, now, limit - unread, urgent)
+        state, granted_changes, granted_lookups = _take_shared(state, for_changes, changes, lookups)
         wait = 0.0
-        if granted_urgent < urgent or granted_changes < changes:
-            wait = self._wait_for_room(state, limit - kept if granted_urgent < urgent else for_changes, now)
+        if granted_urgent < urgent or granted_changes < changes or granted_lookups < lookups:
+            allowed = limit - unread if granted_urgent < urgent else for_changes
+            wait = max(EPSILON, _wait_for_room(state.counts, allowed, state.second, now))
             if granted_urgent < urgent and self._fixed is None:
                 wait = min(wait, max(EPSILON, state.urgent_from - now))
+            if self._fixed is None:
+                state, wait = learned_limit.when_short(state, now, wait)
             state = msgspec.structs.replace(
                 state, changes_first_until=max(state.changes_first_until, now + wait + YIELD_SECONDS)
             )
+        room_seconds = wait
         granted_reads = 0
-        shared = for_changes - limit // RESERVED_SHARE
-        must_wait = now < state.changes_first_until - EPSILON
-        if reads and not must_wait and sum(state.counts) < shared:
-            state, granted_reads, wait = self._take_reads(state, now, limit, shared, reads)
-        elif reads and kept:
-            state, granted_reads, until_kept = self._take_kept(state, now, limit, kept, reads)
-            # Room for reads may be there again long before what is kept for them.
-            room = 0.0 if sum(state.counts) < shared else self._wait_for_room(state, shared, now)
-            until_shared = max(room, state.changes_first_until - now)
-            wait = min(filter(None, (wait, until_kept, until_shared)), default=0.0)
+        until_turn = state.changes_first_until - now
+        until_room = max(until_turn, self._wait_for_reads(state, limit, for_changes, now))
+        if reads and until_room <= EPSILON:
+            state, granted_reads, wait = self._take_reads(state, now, limit, for_changes, reads)
         elif reads:
-            wait = max(wait, state.changes_first_until - now, self._wait_for_room(state, shared, now))
-        return state, Grant(granted_changes, granted_reads, now, wait, limit, granted_urgent)
+            # What is kept for reads may be due long after there is room for them again.
+            state, granted_reads, until_kept = self._take_kept(state, now, limit, reads)
+            wait = min(filter(None, (wait, until_kept, until_room)), default=0.0)
+        return state, Grant(
+            granted_changes, granted_reads, now, wait, limit, granted_urgent, granted_lookups, room_seconds
+        )
 
     def charge(self, state: RateLimiterState, now: float, permits: int) -> RateLimiterState:
         """Count *permits* that were granted locally while this state could not be reached."""
-        return _counted(self.at(state, now), permits)
+        return counted(self.at(state, now), permits)
 
     def throttled(
         self, state: RateLimiterState, now: float, *, granted_at: float, retry_after_seconds: float | None
@@ -174,11 +153,7 @@ class RateLimiter:
         now = state.at
         if retry_after_seconds:
             state = msgspec.structs.replace(state, shut_until=max(state.shut_until, now + retry_after_seconds))
-        halved = state.limit
-        if granted_at >= state.halved_at:  # calls under way at the last halving are no new evidence
-            halved = max(LEAST_LIMIT, state.limit / 2)
-            state = msgspec.structs.replace(state, halved_at=now + EPSILON)
-        return msgspec.structs.replace(state, limit=halved, grown_at=now)
+        return learned_limit.after_refusal(state, now, granted_at=granted_at)
 
     def limit(self, state: RateLimiterState) -> int:
         """Calls a minute, as of *state*."""
@@ -187,25 +162,19 @@ class RateLimiter:
     def at(self, state: RateLimiterState, now: float) -> RateLimiterState:
         """The state at *now*: old permits dropped, the limit grown. `at` never runs backwards."""
         if now < state.at - LARGEST_SLIP_SECONDS:
-            state = _shifted(state, now)
+            state = shifted(state, now)
         now = max(now, state.at)
         second = math.floor(now)
-        counts = state.counts
         gone = min(second - state.second, WINDOW_SECONDS) if state.counts else 0
-        if gone > 0:
-            counts = (*counts, *([0] * gone))
-        grown_at = state.grown_at or now
-        minutes = max(0, math.floor((now - grown_at + EPSILON) / GROWTH_SECONDS))
-        # The exponent is bounded because a hundred minutes reach the limit from anywhere.
-        grown = min(MOST_LIMIT, state.limit * GROWTH ** min(minutes, 100))
-        return msgspec.structs.replace(
+        empty = (0,) * max(0, gone)
+        state = msgspec.structs.replace(
             state,
             at=now,
             second=second,
-            counts=counts[-WINDOW_SECONDS:],
-            limit=grown,
-            grown_at=grown_at + minutes * GROWTH_SECONDS,
+            counts=(*state.counts, *empty)[-WINDOW_SECONDS:],
+            reads=(*state.reads, *empty)[-WINDOW_SECONDS:],
         )
+        return learned_limit.grown(state, now)
 
     def _take_urgent(
         self, state: RateLimiterState, now: float, allowed: int, urgent: int
@@ -214,82 +183,75 @@ class RateLimiter:
         if given < urgent and self._fixed is None and now >= state.urgent_from - EPSILON:
             given += 1
             state = msgspec.structs.replace(state, urgent_from=now + URGENT_SECONDS)
-        return _counted(state, given), given
+        return counted(state, given), given
 
     def _take_reads(
-        self, state: RateLimiterState, now: float, limit: int, shared: int, reads: int
+        self, state: RateLimiterState, now: float, limit: int, for_changes: int, reads: int
     ) -> tuple[RateLimiterState, int, float]:
         burst = max(1, limit // BURST_SHARE)
-        # Spaced over the window, not the minute: a burst and what follows then fill it without a pause.
-        gap = WINDOW_SECONDS / max(1, shared - burst)
-        room = shared - sum(state.counts)
+        # Spaced over the window, not the minute: a burst and what follows then fill their share without a pause.
+        gap = WINDOW_SECONDS / max(1, _read_share(limit) - burst)
+        room = min(_read_share(limit) - sum(state.reads), for_changes - sum(state.counts))
         # Even spacing with a burst: the next may be sent up to `burst` places before it is due.
         due = max(state.reads_from, now)
         in_step = max(0, burst - math.ceil((due - now) / gap - EPSILON))
         given = min(reads, room, in_step)
         if given:
-            state = _counted(msgspec.structs.replace(state, reads_from=due + given * gap), given)
+            state = counted(msgspec.structs.replace(state, reads_from=due + given * gap), given, are_reads=True)
         if given == reads:
             return state, given, 0.0
-        if room - given <= 0:
-            return state, given, self._wait_for_room(state, shared, now)
-        return state, given, max(EPSILON, state.reads_from - now - (burst - 1) * gap)
+        if room > given:
+            return state, given, max(EPSILON, state.reads_from - now - (burst - 1) * gap)
+        wait = self._wait_for_reads(state, limit, for_changes, now)
+        return state, given, min(wait, max(EPSILON, state.kept_from - now)) if limit // KEPT_SHARE else wait
 
     def _take_kept(
-        self, state: RateLimiterState, now: float, limit: int, kept: int, reads: int
+        self, state: RateLimiterState, now: float, limit: int, reads: int
     ) -> tuple[RateLimiterState, int, float]:
         """Reads while changes wait: one at a time, evenly over the window, out of what is kept for them."""
+        kept = limit // KEPT_SHARE
+        if not kept:
+            return state, 0, 0.0
         gap = WINDOW_SECONDS / kept
         due = max(state.kept_from, now)
         if due > now + EPSILON:
             return state, 0, due - now
         if sum(state.counts) >= limit:
-            return state, 0, self._wait_for_room(state, limit, now)
-        state = _counted(msgspec.structs.replace(state, kept_from=due + gap), 1)
+            return state, 0, _wait_for_room(state.counts, limit, state.second, now)
+        state = counted(msgspec.structs.replace(state, kept_from=due + gap), 1, are_reads=True)
         return state, 1, gap if reads > 1 else 0.0
 
-    def _wait_for_room(self, state: RateLimiterState, allowed: int, now: float) -> float:
-        """Seconds until one more permit fits under *allowed*, which is at least 1 and used up."""
-        excess = sum(state.counts) - allowed + 1
-        oldest = state.second - len(state.counts) + 1
-        place = next(place for place, gone in enumerate(accumulate(state.counts)) if gone >= excess)
-        return max(EPSILON, oldest + place + WINDOW_SECONDS - now)
+    def _wait_for_reads(self, state: RateLimiterState, limit: int, for_changes: int, now: float) -> float:
+        """Seconds until reads have room, by their own share and beside changes; 0: now."""
+        return max(
+            _wait_for_room(state.reads, _read_share(limit), state.second, now),
+            _wait_for_room(state.counts, for_changes, state.second, now),
+        )
 
 
-def decoded(raw: bytes | None, now: float) -> RateLimiterState:
-    """The state in *raw*. An unreadable one (written by another release) counts as a minute just used up."""
-    if raw is None:
-        return RateLimiterState()
-    try:
-        return msgspec.json.decode(raw, type=RateLimiterState)
-    except msgspec.MsgspecError:
-        return RateLimiterState(shut_until=now + WINDOW_SECONDS)
+def _read_share(limit: int) -> int:
+    """Reads in one window at most: all but what is for changes and for stops and deletes."""
+    return max(1, limit - limit // URGENT_SHARE - limit // RESERVED_SHARE)
 
 
-def encoded(state: RateLimiterState) -> bytes:
-    """The state as it is stored."""
-    return msgspec.json.encode(state)
+def _wait_for_room(counts: tuple[int, ...], allowed: int, second: int, now: float) -> float:
+    """Seconds until one more permit fits under *allowed*, which is at least 1; 0: now."""
+    excess = sum(counts) - allowed + 1
+    if excess <= 0:
+        return 0.0
+    oldest = second - len(counts) + 1
+    place = next(place for place, gone in enumerate(accumulate(counts)) if gone >= excess)
+    return max(EPSILON, oldest + place + WINDOW_SECONDS - now)
 
 
-def _counted(state: RateLimiterState, permits: int) -> RateLimiterState:
-    if permits <= 0:
-        return state
-    counts = state.counts or (0,)
-    return msgspec.structs.replace(state, counts=(*counts[:-1], counts[-1] + permits))
-
-
-def _shifted(state: RateLimiterState, now: float) -> RateLimiterState:
-    """The state after the clock was set back: as if no time had passed."""
-    by = now - state.at
-    return msgspec.structs.replace(
-        state,
-        at=now,
-        second=math.floor(now),
-        reads_from=state.reads_from + by,
-        kept_from=state.kept_from + by,
-        shut_until=state.shut_until + by,
-        changes_first_until=state.changes_first_until + by,
-        urgent_from=state.urgent_from + by,
-        halved_at=state.halved_at + by,
-        grown_at=state.grown_at + by if state.grown_at else 0.0,
-    )
+def _take_shared(
+    state: RateLimiterState, allowed: int, changes: int, lookups: int
+) -> tuple[RateLimiterState, int, int]:
+    """Grant changes, then awaited lookups, up to *allowed*; each gets half if there is not room for both."""
+    room = max(0, allowed - sum(state.counts))
+    half = (room + state.lookup_turn) // 2
+    granted_changes = min(changes, room - min(lookups, half))
+    granted_lookups = min(lookups, room - granted_changes)
+    if changes + lookups > room and room % 2:
+        state = msgspec.structs.replace(state, lookup_turn=not state.lookup_turn)
+    return counted(state, granted_changes + granted_lookups), granted_changes, granted_lookups

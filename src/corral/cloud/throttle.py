@@ -1,7 +1,7 @@
 """
 Requests to the provider wait here for a permit of the shared rate limiter.
 
-Stops and deletes go before other changes, and changes before reads.
+Stops and deletes go before other changes, then come lookups that running machines wait for, then other reads.
 
 Every third read is a page of a long list while other reads wait: a lookup does not wait for a whole listing, and a
 listing finishes under any load.
@@ -17,14 +17,15 @@ import asyncio
 import contextlib
 from collections import deque
 from collections.abc import Callable
-from enum import Enum, auto
 from typing import Final, TypeVar
 
 from corral.base.clock import Clock, is_set_within
 from corral.base.log import log
 from corral.base.metrics import Metrics
-from corral.cloud import rate_limiter
-from corral.cloud.rate_limiter import Grant, RateLimiter, RateLimiterState, RateLimitStore
+from corral.cloud import rate_limit_state
+from corral.cloud.lanes import Lane, Permit, Waiter
+from corral.cloud.rate_limit_state import RateLimiterState
+from corral.cloud.rate_limiter import Grant, RateLimiter, RateLimitStore
 from corral.domain.errors import CloudTransientError, StoreError
 
 Result = TypeVar("Result")
@@ -37,44 +38,18 @@ URGENT_IN_FLIGHT: Final = 10
 """Stops and deletes in flight beside those: creates that hang must not keep them from being sent."""
 READS_TO_A_PAGE: Final = 2
 """Other reads that may go between two pages of a list."""
-RETRY_AFTER_SECONDS: Final = 30.0
-"""When to retry after no permit was granted in time."""
+LEAST_RETRY_SECONDS: Final = 1.0
+"""
+The least time after which to retry when no permit was granted in time; usually when the limit has room again.
+
+Shorter, and callers that share little room ask again and again; longer, and room is unused for so long.
+"""
 URGENT_RETRY_AFTER_SECONDS: Final = 2.0
 """The same for a stop or delete: every second is billed, and few of them wait."""
 LOCAL_SHARE: Final = 4
 """Without the store a process uses one part in four: a few processes stay within the limit together."""
 LOCAL_SECONDS: Final = 5.0
 """How long the store is not asked after it failed; each failure costs up to a connection's time-out."""
-
-
-class Lane(Enum):
-    """The queues, in the order in which they are served."""
-
-    URGENT = auto()
-    """Stops and deletes."""
-    CHANGE = auto()
-    """Every other change."""
-    READ = auto()
-
-
-class Permit:
-    """The right to send one request now."""
-
-    __slots__ = ("granted_at", "lane")
-
-    def __init__(self, *, lane: Lane, granted_at: float) -> None:
-        self.lane = lane
-        self.granted_at = granted_at
-
-
-class _Waiter:
-    __slots__ = ("deadline", "future", "is_page", "lane")
-
-    def __init__(self, *, lane: Lane, is_page: bool, deadline: float) -> None:
-        self.lane = lane
-        self.is_page = is_page
-        self.deadline = deadline
-        self.future: asyncio.Future[Permit] = asyncio.get_running_loop().create_future()
 
 
 class Throttle:
@@ -86,7 +61,7 @@ class Throttle:
         self._limiter = RateLimiter(fixed)
         self._clock = clock
         self._metrics = metrics
-        self._waiting: dict[Lane, deque[_Waiter]] = {lane: deque() for lane in Lane}
+        self._waiting: dict[Lane, deque[Waiter]] = {lane: deque() for lane in Lane}
         self._in_flight = dict.fromkeys(Lane, 0)
         self._reads_since_page = 0
         self._changed = asyncio.Event()
@@ -95,21 +70,30 @@ class Throttle:
         self._store_away_until: float | None = None
         self._uncharged = 0
         self._short = False
+        self._room_at = 0.0
+        """When a change has room, by the monotonic clock, as far as is known."""
         self._note_limit()
 
     async def enter(
-        self, *, change: bool, max_wait_seconds: float, is_page: bool = False, is_urgent: bool = False
+        self,
+        *,
+        change: bool,
+        max_wait_seconds: float,
+        is_page: bool = False,
+        is_urgent: bool = False,
+        is_awaited: bool = False,
     ) -> Permit:
         """
         Wait for a permit; pass it to `leave` when the request ended.
 
-        *is_page*: one of many of a list. *is_urgent*: a change that goes before the others. Raises CloudTransientError
-        when none was granted in time.
+        *is_page*: one of many of a list. *is_urgent*: a change that goes before the others. *is_awaited*: a lookup that
+        goes before other reads. Raises CloudTransientError when none was granted in time.
         """
-        lane = Lane.URGENT if is_urgent else Lane.CHANGE if change else Lane.READ
-        waiter = _Waiter(lane=lane, is_page=is_page, deadline=self._clock.monotonic() + max_wait_seconds)
+        lane = Lane.URGENT if is_urgent else Lane.CHANGE if change else Lane.LOOKUP if is_awaited else Lane.READ
+        waiter = Waiter(lane=lane, is_page=is_page, deadline=self._clock.monotonic() + max_wait_seconds)
+        is_first = not self._waiters(lane)
         self._waiting[lane].append(waiter)
-        self._wake(change=change)
+        self._wake(asks=lane is not Lane.READ or is_first)
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._run())
         try:
@@ -123,7 +107,7 @@ class Throttle:
     def leave(self, permit: Permit) -> None:
         """The request ended."""
         self._in_flight[permit.lane] -= 1
-        self._wake(change=bool(self._waiting[Lane.URGENT] or self._waiting[Lane.CHANGE]))
+        self._wake(asks=any(self._waiting[lane] for lane in Lane if lane is not Lane.READ))
 
     async def throttled(self, permit: Permit, retry_after_seconds: float | None) -> None:
         """The provider answered 429 to the request of *permit*."""
@@ -162,42 +146,47 @@ class Throttle:
             for waiter in self._waiters():
                 waiter.future.set_exception(error)
 
-    def _wake(self, *, change: bool) -> None:
-        """Serve the waiters; while permits are short, only a change asks the store again."""
-        if change or not self._short:
+    def _wake(self, *, asks: bool) -> None:
+        """Serve the waiters; while permits are short, only one that *asks* makes a revision of the store."""
+        if asks or not self._short:
             self._changed.set()
 
     async def _serve(self) -> float | None:
         """One round; returns the seconds until more permits, or None when only the end of a request can help."""
         self._fail_overdue()
-        urgent, changes, reads = self._admissible()
-        if not urgent + changes + reads:
+        urgent, changes, lookups, reads = admissible = self._admissible()
+        if not any(admissible):
             return None
 
         def take(state: RateLimiterState, now: float) -> tuple[RateLimiterState, Grant]:
-            return self._current_limiter().take(state, now, urgent=urgent, changes=changes, reads=reads)
+            return self._current_limiter().take(
+                state, now, urgent=urgent, changes=changes, lookups=lookups, reads=reads
+            )
 
         grant = await self._revise(take)
-        self._grant(Lane.URGENT, count=grant.urgent, granted_at=grant.at)
-        self._grant(Lane.CHANGE, count=grant.changes, granted_at=grant.at)
-        self._grant(Lane.READ, count=grant.reads, granted_at=grant.at)
-        if grant.total == urgent + changes + reads:
+        self._room_at = self._clock.monotonic() + grant.room_seconds
+        granted = (grant.urgent, grant.changes, grant.lookups, grant.reads)
+        for lane, count in zip(Lane, granted, strict=True):
+            self._grant(lane, count=count, granted_at=grant.at)
+        if granted == admissible:
             return None
         wait = grant.wait_seconds
         if self._store_away_until is not None:  # our copy may be used up for a minute; the store may be back sooner
             wait = min(wait, self._store_away_until - self._clock.monotonic())
-        return max(wait, rate_limiter.EPSILON)
+        return max(wait, rate_limit_state.EPSILON)
 
-    def _admissible(self) -> tuple[int, int, int]:
+    def _admissible(self) -> tuple[int, int, int, int]:
         """How many waiters may be sent, by lane, as far as requests in flight allow."""
         self._waiters()
+        waiting = {lane: len(queue) for lane, queue in self._waiting.items()}
         in_flight = self._in_flight
         free = MOST_IN_FLIGHT + URGENT_IN_FLIGHT - sum(in_flight.values())
-        urgent = max(0, min(len(self._waiting[Lane.URGENT]), free))
-        free = MOST_IN_FLIGHT - in_flight[Lane.CHANGE] - in_flight[Lane.READ]
-        changes = max(0, min(len(self._waiting[Lane.CHANGE]), free))
-        reads = min(len(self._waiting[Lane.READ]), free - changes, MOST_READS_IN_FLIGHT - in_flight[Lane.READ])
-        return urgent, changes, max(0, reads)
+        urgent = max(0, min(waiting[Lane.URGENT], free))
+        free = MOST_IN_FLIGHT - sum(in_flight.values()) + in_flight[Lane.URGENT]
+        changes = max(0, min(waiting[Lane.CHANGE], free))
+        free = min(free - changes, MOST_READS_IN_FLIGHT - in_flight[Lane.LOOKUP] - in_flight[Lane.READ])
+        lookups = max(0, min(waiting[Lane.LOOKUP], free))
+        return urgent, changes, lookups, max(0, min(waiting[Lane.READ], free - lookups))
 
     def _grant(self, lane: Lane, *, count: int, granted_at: float) -> None:
         self._waiters()
@@ -209,7 +198,7 @@ class Throttle:
             waiter.future.set_result(Permit(lane=lane, granted_at=granted_at))
             count -= 1
 
-    def _next_read(self, queue: deque[_Waiter]) -> _Waiter:
+    def _next_read(self, queue: deque[Waiter]) -> Waiter:
         is_page = self._reads_since_page >= READS_TO_A_PAGE
         waiter = next((each for each in queue if each.is_page is is_page), queue[0])
         self._reads_since_page = 0 if waiter.is_page else self._reads_since_page + 1
@@ -219,10 +208,11 @@ class Throttle:
         """Wait until *wait* is over, a waiter arrives, a request ends, or the first deadline of a waiter."""
         until_deadline = min(waiter.deadline for waiter in self._waiters()) - self._clock.monotonic()
         seconds = until_deadline if wait is None else min(wait, until_deadline)
-        await is_set_within(self._changed, max(seconds, rate_limiter.EPSILON), self._clock)
+        await is_set_within(self._changed, max(seconds, rate_limit_state.EPSILON), self._clock)
 
     def _fail_overdue(self) -> None:
         now = self._clock.monotonic()
+        retry_after = max(LEAST_RETRY_SECONDS, self._room_at - now)
         for waiter in self._waiters():
             if waiter.deadline <= now:
                 self._metrics.provider_permits_refused.inc()
@@ -230,15 +220,15 @@ class Throttle:
                 waiter.future.set_exception(
                     CloudTransientError(
                         f"the rate limit of {self.limit} provider calls a minute is used up; try again later",
-                        retry_after_seconds=URGENT_RETRY_AFTER_SECONDS if is_urgent else RETRY_AFTER_SECONDS,
+                        retry_after_seconds=URGENT_RETRY_AFTER_SECONDS if is_urgent else retry_after,
                     )
                 )
 
-    def _waiters(self) -> list[_Waiter]:
-        """The waiters without a result; the others are removed."""
+    def _waiters(self, *lanes: Lane) -> list[Waiter]:
+        """The waiters without a result, in *lanes* or in all; the others are removed."""
         for lane, queue in self._waiting.items():
             self._waiting[lane] = deque(waiter for waiter in queue if not waiter.future.done())
-        return [waiter for queue in self._waiting.values() for waiter in queue]
+        return [waiter for lane in lanes or Lane for waiter in self._waiting[lane]]
 
     def _current_limiter(self) -> RateLimiter:
         if self._store_away_until is None:
@@ -256,9 +246,9 @@ class Throttle:
         )
 
         def shared(raw: bytes | None, now: float) -> tuple[bytes, tuple[RateLimiterState, Result]]:
-            state = self._limiter.charge(rate_limiter.decoded(raw, now), now, uncharged)
+            state = self._limiter.charge(rate_limit_state.decoded(raw, now), now, uncharged)
             state, result = change(state, now)
-            return rate_limiter.encoded(state), (state, result)
+            return rate_limit_state.encoded(state), (state, result)
 
         try:
             self._known, result = await self._store.revise(shared)

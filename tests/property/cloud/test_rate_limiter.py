@@ -4,20 +4,14 @@ from __future__ import annotations
 
 import itertools
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
-from corral.cloud.rate_limiter import (
-    LEAST_LIMIT,
-    MOST_LIMIT,
-    URGENT_SECONDS,
-    Grant,
-    RateLimiter,
-    RateLimiterState,
-    decoded,
-    encoded,
-)
+from corral.cloud.learned_limit import LEAST_LIMIT, MOST_LIMIT
+from corral.cloud.rate_limit_state import RateLimiterState, decoded, encoded
+from corral.cloud.rate_limiter import URGENT_SECONDS, Grant, RateLimiter
 
 START = 1_890_000_000.0
 MINUTE = 60.0
@@ -42,17 +36,24 @@ class BudgetMachine(RuleBasedStateMachine):
     @rule(
         urgent=st.sampled_from([0, 0, 1, 5, 500]),
         changes=st.sampled_from([0, 1, 5, 500]),
+        lookups=st.sampled_from([0, 0, 1, 5, 500]),
         reads=st.sampled_from([0, 1, 5, 500]),
     )
-    def take(self, urgent: int, changes: int, reads: int) -> None:
-        self.state, grant = self.budget.take(self.state, self.now, urgent=urgent, changes=changes, reads=reads)
+    def take(self, urgent: int, changes: int, lookups: int, reads: int) -> None:
+        self.state, grant = self.budget.take(
+            self.state, self.now, urgent=urgent, changes=changes, lookups=lookups, reads=reads
+        )
         self.state = decoded(encoded(self.state), self.now)
         assert 0 <= grant.urgent <= urgent
         assert grant.changes == 0 or grant.urgent == urgent
         assert 0 <= grant.changes <= changes
+        assert 0 <= grant.lookups <= lookups
         assert 0 <= grant.reads <= reads
-        assert grant.reads <= 1 or grant.changes == changes
-        assert grant.wait_seconds > 0 or (grant.urgent, grant.changes, grant.reads) == (urgent, changes, reads)
+        assert grant.reads <= 1 or (grant.changes, grant.lookups) == (changes, lookups)
+        assert min(changes, grant.lookups) <= grant.changes + 1, "each gets half if there is not room for both"
+        assert min(lookups, grant.changes) <= grant.lookups + 1
+        assert grant.wait_seconds > 0 or grant.total == urgent + changes + lookups + reads
+        assert grant.room_seconds > 0 or (grant.changes, grant.lookups) == (changes, lookups)
         if grant.total:
             self.given.append((self.now, grant.total))
         in_the_last_minute = sum(count for at, count in self.given if at > self.now - MINUTE - 1)
@@ -110,7 +111,7 @@ def test_reads_leave_room_for_changes_and_are_spread_evenly() -> None:
 
     assert given[0] == 30
     assert max(given[1:]) <= 1
-    assert 190 <= sum(given[600:]) + 30 <= 220
+    assert 190 <= sum(given[600:]) + 30 <= 222
     assert creates.changes >= 58
 
 
@@ -170,7 +171,7 @@ def test_a_limit_that_was_set_is_kept_by_stops_and_deletes() -> None:
 def test_reads_wait_for_their_share_when_changes_took_the_rest() -> None:
     """The wait says when the next may go, and it may go then."""
     budget, state = RateLimiter(100), RateLimiterState()
-    state, _ = take(budget, state, 0.0, changes=85)
+    state, _ = take(budget, state, 0.0, changes=86)
     state, first = take(budget, state, 10.0, reads=2)
     state, still = take(budget, state, 10.0 + first.wait_seconds - 0.1, reads=1)
     state, due = take(budget, state, 10.0 + first.wait_seconds, reads=1)
@@ -181,8 +182,8 @@ def test_reads_wait_for_their_share_when_changes_took_the_rest() -> None:
 def test_what_is_kept_for_reads_does_not_make_them_wait_for_room_that_is_there_before() -> None:
     """What was asked a minute ago makes room every few seconds; what is kept comes back only after twenty."""
     budget, state = RateLimiter(30), RateLimiterState()
-    for turn in range(20):
-        state, _ = take(budget, state, turn * 3.0, changes=1)
+    for turn in range(26):
+        state, _ = take(budget, state, turn * 2.3, changes=1)
     state, kept = take(budget, state, 61.0, reads=5)
     state, due = take(budget, state, 61.0 + kept.wait_seconds, reads=5)
 
@@ -204,6 +205,72 @@ def test_reads_of_every_process_stand_back_for_a_waiting_change() -> None:
     state, afterwards = take(budget, state, due + 30, reads=1)
 
     assert (other.reads, mine.changes, afterwards.reads) == (1, 3, 1)
+
+
+def test_awaited_lookups_and_creates_share_a_window_from_its_first_second() -> None:
+    """Neither is spaced: waiting machines and requests are served as soon as the limit allows."""
+    budget, state = RateLimiter(100), RateLimiterState()
+    state, first = budget.take(state, START, changes=120, lookups=0, reads=0)
+    state, none = budget.take(state, START + 8, changes=34, lookups=86, reads=0)
+    state, second = budget.take(state, START + 8 + none.room_seconds, changes=34, lookups=86, reads=0)
+    state, third = budget.take(state, START + 124, changes=0, lookups=34, reads=0)
+
+    assert (first.changes, none.changes, none.lookups) == (86, 0, 0)
+    assert none.room_seconds == 54
+    assert (second.changes, second.lookups) == (34, 52)
+    assert third.lookups == 34
+
+
+def test_single_free_permits_go_to_creates_and_lookups_in_turn() -> None:
+    """In a long burst room comes free one by one; neither may starve."""
+    budget, state, given = RateLimiter(60), RateLimiterState(), []
+    for second in range(62):
+        state, _ = budget.take(state, START + second, changes=1, lookups=0, reads=0)
+    for second in range(62, 82):
+        state, grant = budget.take(state, START + second, changes=5, lookups=5, reads=0)
+        given.append((grant.changes, grant.lookups))
+
+    assert sum(changes for changes, _ in given) == sum(lookups for _, lookups in given) > 5
+
+
+@pytest.mark.parametrize("real", [45, 100, 250])
+def test_a_lower_limit_is_measured_by_the_first_refusals(real: int) -> None:
+    """The provider admits as many as it does in a minute; the next window asks for no more, for ten minutes."""
+    budget, state, refused = RateLimiter(None), RateLimiterState(), []
+    for minute in range(10):
+        now, admitted = START + minute * 62.0, 0
+        while (found := budget.take(state, now, changes=10, reads=0))[1].changes:
+            state, grant = found
+            over = max(0, admitted + grant.changes - real)
+            admitted += grant.changes - over
+            for _ in range(over):
+                state = budget.throttled(state, now, granted_at=grant.at, retry_after_seconds=None)
+            refused.append((minute, over))
+            now += 0.1
+        state = found[0]
+
+    assert sum(over for minute, over in refused if minute <= 1) <= 25
+    assert sum(over for minute, over in refused if minute >= 2) == 0
+    assert real * 0.85 <= budget.limit(state) <= real
+
+
+def test_a_higher_limit_is_found_within_a_minute_of_waiting_calls() -> None:
+    """Until the first refusal there is no reason to believe in 300."""
+    budget, state = RateLimiter(None), RateLimiterState()
+    for second in range(60):
+        state, _ = budget.take(state, START + second, changes=5000, reads=0)
+
+    assert budget.limit(state) == MOST_LIMIT
+
+
+def test_calls_that_are_short_for_a_moment_now_and_then_do_not_double_the_limit() -> None:
+    """Only calls that stay short show that the limit is too low."""
+    budget, state = RateLimiter(None), RateLimiterState()
+    for minute in range(5):
+        state, grant = budget.take(state, START + minute * 100, changes=5000, reads=0)
+        assert grant.changes < 5000
+
+    assert budget.limit(state) < 600, "it grew by a tenth a minute"
 
 
 def test_it_halves_once_for_all_calls_under_way_and_grows_by_a_tenth_a_minute() -> None:

@@ -35,6 +35,11 @@ How long a page of the listing waits for a permit of the rate limiter.
 
 One page given up wastes the whole listing; with the lowest limit and changes before it, a page gets a permit in 20 s.
 """
+AWAITED_MAX_WAIT_SECONDS: Final = 75.0
+"""
+The same for the lookup of a machine that runs. Shorter than the minute after which a used-up limit has room, and its
+job is put back behind creates and the machine is billed meanwhile; longer changes nothing.
+"""
 MOST_UNKNOWN_STATUSES: Final = 100
 """Unknown statuses are logged once each, up to this many."""
 
@@ -113,9 +118,11 @@ class NovitaCloud:
             raise error_for(FaultError(CallOutcome.MAY_HAVE_HAPPENED, "an answer without an id"), call)
         return found
 
-    async def instance(self, provider_id: str) -> ProviderInstance | None:
+    async def instance(self, provider_id: str, *, awaited: bool = False) -> ProviderInstance | None:
         """One instance with its connection details; None when the provider says there is none."""
         call = _read_call("instance", "/v1/gpu/instance", {"instanceId": provider_id}, about=provider_id)
+        if awaited:
+            call = replace(call, is_awaited=True, max_wait_seconds=AWAITED_MAX_WAIT_SECONDS)
         try:
             answer = await self._exchange.ask(call, wire.Instance)
         except FaultError as fault:

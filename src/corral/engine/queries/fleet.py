@@ -18,7 +18,7 @@ from prometheus_client.registry import Collector
 from corral.base.clock import Clock
 from corral.base.metrics import MetricFamily, blank
 from corral.cache.cache import Cache
-from corral.cloud import rate_limiter
+from corral.cloud import rate_limit_state
 from corral.cloud.guarded import Reachability
 from corral.cloud.rate_limiter import RateLimiter
 from corral.domain.errors import StoreUnavailableError
@@ -132,7 +132,7 @@ class Fleet:
             count = await fleet.count(connection, now)
             ready = await ready_times.recent(connection, now - fleet.LATELY)
         backlog, (raw, instant) = await asyncio.gather(self._queue.backlog(), self._rate_limit_store.read())
-        state = self._rate_limiter.at(rate_limiter.decoded(raw, instant), instant)
+        state = self._rate_limiter.at(rate_limit_state.decoded(raw, instant), instant)
         return FleetNumbers(
             at=now,
             count=count,

@@ -49,7 +49,7 @@ class InspectStep:
         current = instance if entered is None else entered.after
         try:
             seen = self.recent_lookups.take(instance, self.clock.now()) or await self.cloud.instance(
-                provider_id(instance)
+                provider_id(instance), awaited=True
             )
         except CloudRefusedError as error:
             log.error("instance.lookup_refused", why=error.message)
