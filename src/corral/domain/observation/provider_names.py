@@ -32,7 +32,12 @@ def provider_name(origin: ProviderName) -> str:
 
 def name_start(installation: str, instance_id: InstanceId) -> str:
     """How the names of all attempts for the instance begin."""
-    return f"corral-{installation}-{instance_id.replace('_', '-')}"
+    return f"{installation_start(installation)}{instance_id.replace('_', '-')}"
+
+
+def installation_start(installation: str) -> str:
+    """How the names of all machines that the installation makes begin."""
+    return f"corral-{installation}-"
 
 
 def parse_provider_name(name: str) -> ProviderName | None:

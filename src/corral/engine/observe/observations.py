@@ -68,12 +68,13 @@ class Observations:
         Record what *listing* shows, and return the comparison.
 
         Absences are recorded only with *settled*, which returns the creates in doubt that the listing counts for. Only
-        the observer passes it: an absence is confirmed by complete listings some time apart. With *begun*, the database
-        records that this listing was compared, if it is trusted.
+        the observer passes it: an absence is confirmed by complete listings some time apart. Without it only the
+        records of the listed machines are read. With *begun*, the database records that this listing was compared, if
+        it is trusted.
         """
         complete = listing.complete and settled is not None
         async with self.database.transaction() as connection:
-            watched = {i.id: i for i in await instances.watched(connection)}
+            watched = {} if settled is None else {i.id: i for i in await instances.watched(connection)}
             remembered = watched | await unmatched_records(
                 connection, watched.values(), listing.instances, self.installation
             )

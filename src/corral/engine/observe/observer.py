@@ -18,12 +18,13 @@ from corral.base.log import log
 from corral.base.metrics import ListingEnd, Metrics
 from corral.cloud.port import Cloud, Listing
 from corral.domain.errors import CloudError, StoreUnavailableError
-from corral.domain.lifecycle.phases import IN_MOTION
 from corral.domain.lifecycle.policy import Policy
+from corral.domain.observation.direct_lookup import AWAITED
 from corral.domain.observation.matching import Match
 from corral.engine.observe.direct_lookups import DirectLookups
 from corral.engine.observe.name_filter import NameFilter
 from corral.engine.observe.name_lookups import NameLookups
+from corral.engine.observe.newest_page import NewestPage
 from corral.engine.observe.observations import Observations, reconcile_job
 from corral.engine.observe.recent_lookups import RecentLookups
 from corral.engine.observe.settle_timer import SettleTimer
@@ -72,6 +73,9 @@ class Observer:
     metrics: Metrics = field(default_factory=Metrics)
     _pages: int = field(default=1, init=False)
     _due: float = field(default=0.0, init=False)
+    _all_due: float = field(default=0.0, init=False)
+    """When all pages are read again, also if the newest is enough to see what changes."""
+    _woken: bool = field(default=False, init=False)
     _not_before: float = field(default=0.0, init=False)
     """No listing begins earlier than this: its share of the rate limit and of CPU time is limited."""
     _listing_began: float | None = field(default=None, init=False)
@@ -85,6 +89,7 @@ class Observer:
     _direct_lookups: DirectLookups = field(init=False)
     _settle_timer: SettleTimer = field(init=False)
     _name_lookups: NameLookups = field(init=False)
+    _newest_page: NewestPage = field(init=False)
 
     def __post_init__(self) -> None:
         """Make the parts that share the recorder of observations."""
@@ -105,7 +110,9 @@ class Observer:
             policy=self.policy,
             recent_lookups=self.recent_lookups,
         )
-
+        self._newest_page = NewestPage(
+            cloud=self.cloud, observations=self._observations, leadership=self.leadership, clock=self.clock
+        )
         self._name_lookups = NameLookups(
             filter=NameFilter(cloud=self.cloud, database=self.database, installation=self.installation),
             database=self.database,
@@ -115,9 +122,8 @@ class Observer:
         )
 
     def wake(self) -> None:
-        """List the account soon: something is about to change."""
-        soon = self.clock.monotonic() + self.policy.poll.total_seconds()
-        self._due = max(min(self._due, soon), self._not_before)
+        """Check at the next tick whether a machine is expected to change, and list the account soon then."""
+        self._woken = True
 
     async def run(self) -> None:
         """List the account whenever this process leads; never returns."""
@@ -132,7 +138,7 @@ class Observer:
 
     async def _lead(self) -> None:
         """Enqueue due instances at every tick; listings run beside it, because one may take minutes."""
-        self._due = self._lookup_due = self.clock.monotonic()
+        self._due = self._all_due = self._lookup_due = self.clock.monotonic()
         listing_task: asyncio.Task[None] | None = None
         lookup_task: asyncio.Task[None] | None = None
         try:
@@ -140,6 +146,8 @@ class Observer:
                 await self.leadership.check()
                 await self.sweep()
                 listing_task, lookup_task = _unless_done(listing_task), _unless_done(lookup_task)
+                if self._woken and listing_task is None:
+                    await self._advance_listing()
                 if listing_task is None and self.clock.monotonic() >= self._due:
                     listing_task = asyncio.create_task(self._list_on_schedule())
                 if lookup_task is None and self._is_lookup_due():
@@ -153,30 +161,59 @@ class Observer:
                 await asyncio.wait(left)
 
     async def _list_on_schedule(self) -> None:
-        """List the account, and schedule the next listing."""
-        self._listing_began = began = self.clock.monotonic()
+        """Read the account, or its newest page if that is enough, and schedule the next listing."""
+        began = self.clock.monotonic()
+        if self._newest_page.suffices and began < self._all_due:
+            shown = await self._newest_page.read()
+            awaited = await self._awaited()
+            if shown is not None:
+                self._newest_page.after_page(shown, awaited)
+            self._schedule(began, pages=1, is_awaited=bool(awaited))
+            self._due = min(self._due, self._all_due)
+            return
+        self._listing_began = began
         try:
-            await self.list_account()
+            listing = await self.list_account()
         finally:
             self._listing_began = None
+        awaited = await self._awaited()
+        if listing is not None:
+            is_settled = self._trusted and not self._is_unsettled
+            self._newest_page.after_listing(listing, awaited, is_settled=is_settled)
+        self._schedule(began, pages=self._pages, is_awaited=bool(awaited) or self._is_unsettled)
+        self._all_due = began + max(self.idle_interval.total_seconds(), self._due - began)
+        now = self.clock.monotonic()
+        every = (self._all_due if self._newest_page.suffices else max(self._due, now)) - began
+        async with self.database.connection() as connection:
+            await last_listing.announce(connection, timedelta(seconds=round(every)))
+
+    def _schedule(self, began: float, *, pages: int, is_awaited: bool) -> None:
+        """Set when to read again after *pages* pages: soon if the provider is to act, else after the idle interval."""
         now = self.clock.monotonic()
         rest = min((now - began) * REST, LONGEST_REST_SECONDS)
-        self._not_before = max(began + self._affordable_interval(), now + rest)
-        self._due = max(began + await self._interval(), self._not_before)
-        async with self.database.connection() as connection:
-            await last_listing.announce(connection, timedelta(seconds=round(max(self._due - began, now - began))))
+        self._not_before = max(began + self._affordable_interval(pages), now + rest)
+        interval = self.policy.poll if is_awaited else self.idle_interval
+        self._due = max(began + interval.total_seconds(), self._not_before)
+
+    async def _advance_listing(self) -> None:
+        """List the account soon if the provider is expected to act."""
+        self._woken = False
+        soon = self.clock.monotonic() + self.policy.poll.total_seconds()
+        if max(soon, self._not_before) < self._due and await self._awaited():
+            self._due = max(soon, self._not_before)
 
     def _is_lookup_due(self) -> bool:
         """Whether listings take too long, are too far apart or are not trusted, so that lookups are made as well."""
         now = self.clock.monotonic()
         lasting = 0.0 if self._listing_began is None else now - self._listing_began
-        is_long = max(lasting, self._affordable_interval()) >= self.policy.slow_listing.total_seconds()
+        is_long = max(lasting, self._affordable_interval(self._pages)) >= self.policy.slow_listing.total_seconds()
         return (is_long or not self._trusted) and now >= self._lookup_due
 
     async def look_up_changing(self) -> None:
         """Look up a few changing instances by their ids, and creates in doubt by their names."""
         self._lookup_due = self.clock.monotonic() + self.policy.poll.total_seconds()
-        await self._direct_lookups.run(pages=self._pages)
+        if not self._newest_page.suffices:
+            await self._direct_lookups.run(pages=self._pages)
         await self._name_lookups.run()
 
     async def sweep(self) -> None:
@@ -186,8 +223,8 @@ class Observer:
             if due:
                 await self.queue.add([reconcile_job(each, phase) for each, phase in due]).run(connection)
 
-    async def list_account(self) -> None:
-        """List the whole account once and record the difference; an unreachable provider changes nothing."""
+    async def list_account(self) -> Listing | None:
+        """List the whole account once and record the difference; an unreachable provider (None) changes nothing."""
         async with self.database.connection() as connection:
             begun = await last_listing.begin(connection)
         began, began_at = self.clock.now(), self.clock.monotonic()
@@ -196,7 +233,7 @@ class Observer:
         except CloudError as error:
             log.warning("observer.listing_failed", why=error.message)
             self.metrics.listings.labels(ListingEnd.FAILED).inc()
-            return
+            return None
         self.metrics.listings.labels(ListingEnd.COMPLETE if listing.complete else ListingEnd.PARTIAL).inc()
         self.metrics.look_seconds.observe((self.clock.now() - began).total_seconds())
         self._pages = max(1, listing.pages)
@@ -210,6 +247,7 @@ class Observer:
         self._is_unsettled, self._trusted = found.is_unsettled, found.trusted
         for match in found.to_confirm:
             await self._confirm_move(match)
+        return listing
 
     async def _confirm_move(self, match: Match) -> None:
         """Look the old machine up before the record gets the new one with the same name."""
@@ -221,17 +259,14 @@ class Observer:
             return
         await self._observations.record_move(match, old, began=began)
 
-    async def _interval(self) -> float:
-        """Seconds between listings: few while anything changes, or the last one left something unsettled."""
-        if self._is_unsettled:
-            return self.policy.poll.total_seconds()
+    async def _awaited(self) -> list[str | None]:
+        """The machines that the provider is expected to change; if only Corral is to act, a listing shows no news."""
         async with self.database.connection() as connection:
-            moving = await instances.in_motion(connection, sorted(IN_MOTION))
-        return (self.policy.poll if moving else self.idle_interval).total_seconds()
+            return await instances.awaiting_provider(connection, sorted(AWAITED))
 
-    def _affordable_interval(self) -> float:
-        """The seconds between listings that their share of the rate limit allows."""
-        return self._pages * 60 / (self.calls_per_minute() * SHARE_OF_BUDGET)
+    def _affordable_interval(self, pages: int) -> float:
+        """The seconds between listings of *pages* pages that their share of the rate limit allows."""
+        return pages * 60 / (self.calls_per_minute() * SHARE_OF_BUDGET)
 
 
 def _unless_done(task: asyncio.Task[None] | None) -> asyncio.Task[None] | None:

@@ -15,6 +15,7 @@ from typing import Any, Final
 from corral.domain.errors import StaleError
 from corral.domain.instance import Instance, InstanceId
 from corral.domain.lifecycle.phases import Goal, Phase
+from corral.domain.observation.sighting import Sighting
 from corral.domain.placement.pricing import hourly_micro_usd
 from corral.store.session.database import Connection
 from corral.store.session.notifications import notification
@@ -203,12 +204,22 @@ async def due(connection: Connection, now: datetime, limit: int = 500) -> list[t
     return [(InstanceId(row["id"]), Phase(row["phase"])) for row in rows]
 
 
-async def in_motion(connection: Connection, phases: Sequence[Phase]) -> bool:
-    """Whether any instance is in one of *phases*."""
-    found: bool = await connection.fetchval(
-        "SELECT EXISTS (SELECT FROM corral_instances WHERE phase = ANY($1))", list(phases)
+async def awaiting_provider(connection: Connection, phases: Sequence[Phase]) -> list[str | None]:
+    """
+    The provider ids of the instances in one of *phases* that wait for the provider.
+
+    One that has no machine (None) waits only if its create call is in doubt. One that was seen running, and is to run,
+    waits for Corral, unless a call was sent for it.
+    """
+    rows = await connection.fetch(
+        "SELECT provider_id FROM corral_instances WHERE phase = ANY($1) AND"
+        " (create_in_doubt AND record->>'doubted_at' IS NOT NULL OR provider_id IS NOT NULL AND"
+        " (goal <> $2 OR record->>'sighting' IS DISTINCT FROM $3 OR record->>'owed' IS NOT NULL))",
+        list(phases),
+        Goal.RUNNING,
+        Sighting.RUNNING,
     )
-    return found
+    return [row["provider_id"] for row in rows]
 
 
 async def moving(connection: Connection, phases: Sequence[Phase]) -> list[Instance]:

@@ -1,0 +1,111 @@
+"""Which part of the account is read, and how often."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+import pytest
+from support.clock.waiting import until
+from support.engines.stepped_engine import SteppedEngine
+
+from corral.domain.instance import InstanceId
+from corral.domain.lifecycle.phases import Phase
+from corral.domain.operation import OperationKind
+
+TICK = 0.5
+
+
+def calls(engine: SteppedEngine, endpoint: str) -> int:
+    return int(engine.sim.calls()["endpoints"].get(endpoint, {"total": 0})["total"])
+
+
+@asynccontextmanager
+async def observing(engine: SteppedEngine) -> AsyncGenerator[None]:
+    """The observer runs as in a service; events wake it as notifications do there."""
+    running = asyncio.create_task(engine.observer.run())
+    try:
+        yield
+    finally:
+        running.cancel()
+        await asyncio.wait([running])
+
+
+async def after(engine: SteppedEngine, seconds: float, ready: InstanceId | None = None, *, tick: float = TICK) -> float:
+    """Let time pass, tick by tick, for at least so long and until one is *ready*; returns how long it took."""
+    passed = 0.0
+
+    async def is_over() -> bool:
+        nonlocal passed
+        passed += tick
+        engine.clock.advance(tick)
+        engine.sim.advance(tick)
+        engine.observer.wake()
+        await engine.work()
+        return passed >= seconds and (ready is None or await engine.phase(ready) is Phase.READY)
+
+    await until(is_over, what=f"{seconds} s")
+    return passed
+
+
+async def fleet(engine: SteppedEngine, count: int) -> list[InstanceId]:
+    made = [await engine.request_create() for _ in range(count)]
+    for each in made:
+        await engine.until(each, Phase.READY)
+    return made
+
+
+async def test_while_only_corral_is_to_act_the_account_is_listed_as_at_rest(engine: SteppedEngine) -> None:
+    """A create that waits for stock has no machine: however many events there are, a listing shows nothing new."""
+    ready, *_ = await fleet(engine, 1)
+    engine.sim.set(stock=0)
+    waiting = await engine.request_create()
+    await engine.work()
+    before = calls(engine, "list")
+    async with observing(engine):
+        await after(engine, 40)
+
+    assert (await engine.phase(waiting), await engine.phase(ready)) == (Phase.CREATING, Phase.READY)
+    assert calls(engine, "list") - before <= 2
+
+
+async def test_one_page_is_read_while_it_shows_everything_that_changes(engine: SteppedEngine) -> None:
+    """The list begins with the newest machines; of three pages one is enough to see a machine boot."""
+    engine.sim.set(page_size_cap=2)
+    await fleet(engine, 5)
+    engine.sim.set(boot_seconds=20)
+    async with observing(engine):
+        await after(engine, 2)
+        before = calls(engine, "list")
+        new = await engine.request_create()
+        took = await after(engine, 20, ready=new)
+
+    read_all = 4 * (1 + took / 30)
+    assert calls(engine, "list") - before <= read_all + took / 2, "all pages every thirty seconds, else one"
+
+
+async def test_a_machine_that_the_newest_page_lacks_is_seen_by_reading_all(engine: SteppedEngine) -> None:
+    """The page proves nothing about the oldest machine, which is being stopped."""
+    engine.sim.set(page_size_cap=2)
+    oldest, *_ = await fleet(engine, 5)
+    async with observing(engine):
+        await after(engine, 2)
+        await engine.ask(OperationKind.STOP, oldest)
+        await after(engine, 40, tick=1)
+
+    assert await engine.phase(oldest) is Phase.EXITED
+
+
+@pytest.mark.parametrize("name_filter", ["contains", "nothing", "ignored"])
+async def test_machines_of_others_do_not_hide_ours_whatever_the_name_filter_does(
+    engine: SteppedEngine, name_filter: str
+) -> None:
+    """The filter is tried because others have machines; what it does not show is seen by reading all pages."""
+    engine.sim.set(page_size_cap=2, name_filter=name_filter)
+    await fleet(engine, 3)
+    for n in range(4):
+        await engine.sim.create(f"theirs-{n}")
+    async with observing(engine):
+        await after(engine, 2)
+        await after(engine, 2, ready=await engine.request_create())
