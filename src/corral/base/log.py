@@ -88,6 +88,7 @@ LOG_EVENTS: Final[dict[str, str]] = {
     "observer.listing_not_trusted": "The provider's list lacks machines that a lookup finds, or none was made of yet.",
     "observer.name_lookup_failed": "Creates in doubt could not be looked up by name; tried again later.",
     "observer.lookup_failed": "An instance in motion could not be looked up by its id; tried again later.",
+    "observer.machine_unseen": "No page of the list showed a machine for a while, and a lookup did not find it.",
     "webhook.delivered": "A receiver accepted a message.",
     "webhook.retried": "A receiver did not accept a message; it is sent again later.",
     "webhook.given_up": "A message is not sent any more; it is listed, and can be sent again by hand.",

@@ -16,6 +16,7 @@ from corral.domain.observation.sighting import ProviderInstance
 from corral.domain.placement.catalog import BillingMode, Cluster, Product, Template, TemplateChannel, TemplateSummary
 
 BeforeSend = Callable[[], Awaitable[None]]
+OnPage = Callable[[Sequence[ProviderInstance]], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,8 +91,8 @@ class Cloud(Protocol):
         """
         ...
 
-    async def instances(self) -> Listing:
-        """Every instance of the account, over all pages."""
+    async def instances(self, on_page: OnPage | None = None) -> Listing:
+        """Every instance of the account, over all pages; calls *on_page* with each page as it arrives."""
         ...
 
     async def named(self, name: str) -> Listing:

@@ -13,7 +13,7 @@ import pytest
 from support.clock.waiting import until
 from support.engines.stepped_engine import SteppedEngine, stepped_engine
 
-from corral.cloud.port import Cloud, Listing
+from corral.cloud.port import Cloud, Listing, OnPage
 from corral.domain.lifecycle.phases import Phase
 from corral.domain.observation.sighting import Sighting
 from corral.domain.operation import OperationKind
@@ -227,7 +227,7 @@ class _Slow:
         self.began: list[float] = []
         self.ended: list[float] = []
 
-    async def instances(self) -> Listing:
+    async def instances(self, _on_page: OnPage | None = None) -> Listing:
         self.began.append(self._engine.clock.monotonic())
         found = await self._cloud.instances()
         self._engine.clock.advance(self._seconds)
@@ -246,7 +246,7 @@ class _Hanging:
         self.asked = 0
         self.given_up = False
 
-    async def instances(self) -> Listing:
+    async def instances(self, _on_page: OnPage | None = None) -> Listing:
         self.asked += 1
         try:
             await asyncio.Event().wait()
@@ -266,7 +266,7 @@ class _Odd:
         self._is_known = is_known
         self.listed = 0
 
-    async def instances(self) -> Listing:
+    async def instances(self, _on_page: OnPage | None = None) -> Listing:
         self.listed += 1
         listing = await self._inner.instances()
         if self._is_known:

@@ -1,15 +1,18 @@
-"""Which part of the account is read, and how often."""
+"""Which part of the account is read, how often, and what a list that always changes still shows."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Any
 
 import pytest
 from support.clock.waiting import until
 from support.engines.stepped_engine import SteppedEngine
 
+from corral.cloud.port import Cloud, Listing, OnPage
 from corral.domain.instance import InstanceId
 from corral.domain.lifecycle.phases import Phase
 from corral.domain.operation import OperationKind
@@ -54,6 +57,24 @@ async def fleet(engine: SteppedEngine, count: int) -> list[InstanceId]:
     for each in made:
         await engine.until(each, Phase.READY)
     return made
+
+
+class Changing:
+    """An account with a list that changes while it is read, and that lacks *skipped* machines."""
+
+    def __init__(self, inner: Cloud) -> None:
+        self._inner = inner
+        self.skipped: set[str] = set()
+
+    async def instances(self, on_page: OnPage | None = None) -> Listing:
+        listing = await self._inner.instances()
+        shown = tuple(seen for seen in listing.instances if seen.id not in self.skipped)
+        if on_page is not None:
+            on_page(shown)
+        return replace(listing, instances=shown, complete=False)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
 
 
 async def test_while_only_corral_is_to_act_the_account_is_listed_as_at_rest(engine: SteppedEngine) -> None:
@@ -109,3 +130,33 @@ async def test_machines_of_others_do_not_hide_ours_whatever_the_name_filter_does
     async with observing(engine):
         await after(engine, 2)
         await after(engine, 2, ready=await engine.request_create())
+
+
+async def test_a_vanished_machine_is_noticed_although_no_listing_is_complete(engine: SteppedEngine) -> None:
+    """No page shows it, and lookups by its id do not find it; every other machine stays as it is."""
+    vanished, *others = await fleet(engine, 4)
+    engine.observer.cloud = Changing(engine.observer.cloud)
+    async with observing(engine):
+        await after(engine, 60, tick=4)
+        engine.sim.fault("vanish", name=vanished.replace("_", "-"))
+        await after(engine, 200, tick=4)
+
+    gone = await engine.get(vanished)
+    assert gone.phase is Phase.FAILED
+    assert gone.failure is not None
+    assert gone.failure.code == "INSTANCE_VANISHED"
+    assert [await engine.phase(each) for each in others] == [Phase.READY] * 3
+
+
+async def test_a_machine_that_the_pages_always_skip_is_found_by_its_id(engine: SteppedEngine) -> None:
+    """No false alarm, and the lookups are few: one for each time that the list is read."""
+    skipped, *_ = await fleet(engine, 4)
+    changing = engine.observer.cloud = Changing(engine.observer.cloud)
+    changing.skipped = {str((await engine.get(skipped)).provider_id)}
+    before = calls(engine, "get")
+    async with observing(engine):
+        await after(engine, 240, tick=4)
+
+    assert await engine.phase(skipped) is Phase.READY
+    assert (await engine.get(skipped)).observation.unlisted_since is None
+    assert 1 <= calls(engine, "get") - before <= 8

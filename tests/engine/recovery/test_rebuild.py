@@ -14,7 +14,7 @@ from support.engines.stepped_engine import SteppedEngine, stepped_engine
 
 from corral.cloud.novita.client import NovitaCloud
 from corral.cloud.novita.http import HttpExchange
-from corral.cloud.port import Cloud, Listing
+from corral.cloud.port import Cloud, Listing, OnPage
 from corral.domain.errors import CloudTransientError
 from corral.domain.instance import InstanceId
 from corral.domain.lifecycle.phases import Phase
@@ -151,8 +151,8 @@ async def test_rebuilding_again_changes_nothing(engine: SteppedEngine) -> None:
 class ShortSighted(NovitaCloud):
     """An account with a list that changes too fast to be read to its end."""
 
-    async def instances(self) -> Listing:
-        return replace(await super().instances(), complete=False)
+    async def instances(self, on_page: OnPage | None = None) -> Listing:
+        return replace(await super().instances(on_page), complete=False)
 
 
 async def test_half_a_list_is_not_taken_for_all(engine: SteppedEngine) -> None:

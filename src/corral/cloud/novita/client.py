@@ -20,7 +20,7 @@ from corral.cloud.exchange import MEBIBYTE, Answer, Call, CallOutcome, Exchange,
 from corral.cloud.novita import templates, translate, values, wire
 from corral.cloud.novita.faults import error_for
 from corral.cloud.novita.paging import PAGE_SIZE, Page, read_all
-from corral.cloud.port import BeforeSend, Credentials, Listing, ProviderCreate
+from corral.cloud.port import BeforeSend, Credentials, Listing, OnPage, ProviderCreate
 from corral.domain.errors import CloudRefusedError
 from corral.domain.observation.sighting import ProviderInstance
 from corral.domain.placement.catalog import BillingMode, Cluster, Product, Template, TemplateChannel, TemplateSummary
@@ -136,9 +136,16 @@ class NovitaCloud:
         self._log_unknown_status(found.provider_status)
         return found
 
-    async def instances(self) -> Listing:
-        """Every instance of the account, over all pages."""
-        reading = await read_all(self._page, first_number=self._first_page)
+    async def instances(self, on_page: OnPage | None = None) -> Listing:
+        """Every instance of the account, over all pages; calls *on_page* with each page as it arrives."""
+
+        async def fetch(number: int, size: int) -> Page[ProviderInstance]:
+            page = await self._page(number, size)
+            if on_page is not None:
+                on_page([found for _, found in page.items])
+            return page
+
+        reading = await read_all(fetch, first_number=self._first_page)
         self._first_page = reading.first_number
         return Listing(instances=reading.items, complete=reading.complete, pages=reading.calls)
 

@@ -56,14 +56,19 @@ class Comparison:
     """Whether the next listing should come soon although every phase is at rest."""
 
 
-def after_lookup(instance: Instance, seen: ProviderInstance | None, times: ObservationTimes) -> Instance:
+def after_lookup(
+    instance: Instance, seen: ProviderInstance | None, times: ObservationTimes, *, unseen: bool = False
+) -> Instance:
     """
     The record after a lookup by its id; *seen* is None if that did not find it.
 
-    A failed lookup counts as evidence only after a delete was sent. Otherwise a listing must lack the machine too.
+    A failed lookup counts as evidence only after a delete was sent. Otherwise a listing must lack the machine too, or
+    no page of the list may have shown it for a while (*unseen*); then further lookups must confirm it.
     """
     if seen is not None:
         return with_sighting(instance, seen, times)
+    if unseen and instance.provider_id is not None and not _is_leaving(instance):
+        return without_sighting(instance, times)
     last, sent_at = instance.observation, instance.pending.sent_at
     is_delete_sent = instance.goal is Goal.GONE and sent_at is not None and times.began >= sent_at
     known = last.lookup_failed_since is not None or last.unlisted_since is not None

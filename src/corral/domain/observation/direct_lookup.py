@@ -2,20 +2,34 @@
 Which instances are looked up by their ids, and when. Pure.
 
 A listing shows all instances for one call a page. If that takes long (many pages, a low rate limit), the few instances
-that change are looked up as well, one call each.
+that change are looked up as well, one call each, and so are those that no page showed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
+from typing import Final
 
-from corral.domain.instance import Instance, InstanceId
+from corral.domain.instance import Instance, InstanceId, ProviderId
 from corral.domain.lifecycle.phases import IN_MOTION, Goal, Phase
 from corral.domain.lifecycle.policy import Policy
 
 AWAITED = IN_MOTION - {Phase.RUNNING, Phase.HEALTH_CHECKING}
 """Phases that only an observation ends; in the others a reconcile looks the instance up."""
+
+UNSEEN_CYCLES: Final = 1.1
+"""
+How many times the list was read, as it were, when a machine that no page showed is looked up.
+
+Less than 1, and machines are looked up that the next page would show; more, and one that has vanished is noticed later.
+"""
+
+
+def longest_unseen(seen_at: Mapping[ProviderId, float], now: float, cycle_seconds: float) -> list[ProviderId]:
+    """The machines that were last *seen_at* longer ago than the list takes to be read, the longest unseen first."""
+    before = now - cycle_seconds * UNSEEN_CYCLES
+    return sorted((each for each, at in seen_at.items() if at < before), key=lambda each: (seen_at[each], each))
 
 
 def due_for_lookup(

@@ -94,13 +94,19 @@ class Observations:
                 await last_listing.compared(connection, begun)
         return found
 
-    async def record_one(self, instance_id: InstanceId, seen: ProviderInstance | None, *, began: datetime) -> None:
-        """Record what a lookup of one instance, begun at *began*, showed; *seen* is None if it was not found."""
+    async def record_one(
+        self, instance_id: InstanceId, seen: ProviderInstance | None, *, began: datetime, unseen: bool = False
+    ) -> None:
+        """
+        Record what a lookup of one instance, begun at *began*, showed; *seen* is None if it was not found.
+
+        *unseen*: no page of the list showed the machine for a while.
+        """
         async with self.database.transaction() as connection:
             known = await instances.load(connection, instance_id)
             if known is None:
                 return
-            after = after_lookup(known, seen, self._times(began))
+            after = after_lookup(known, seen, self._times(began), unseen=unseen)
             if after is not known:
                 await self._write_changed(connection, {known.id: known}, [after])
 

@@ -28,6 +28,7 @@ from corral.engine.observe.newest_page import NewestPage
 from corral.engine.observe.observations import Observations, reconcile_job
 from corral.engine.observe.recent_lookups import RecentLookups
 from corral.engine.observe.settle_timer import SettleTimer
+from corral.engine.observe.unseen_lookups import UnseenLookups
 from corral.engine.reconcile.outcome import provider_id
 from corral.engine.reconcile.recorder import PublishChanges
 from corral.jobs.queue import JobQueue
@@ -83,6 +84,10 @@ class Observer:
     _lookup_due: float = field(default=0.0, init=False)
     _trusted: bool = field(default=True, init=False)
     """Whether the last listing was complete and trusted."""
+    _complete: bool = field(default=True, init=False)
+    """Whether the last listing was complete."""
+    _cycle_seconds: float = field(default=0.0, init=False)
+    """From the beginning of the last listing to that of the next."""
     _is_unsettled: bool = field(default=False, init=False)
     """Whether the last listing showed an unknown status or lacked a machine, which no phase shows."""
     _observations: Observations = field(init=False)
@@ -90,6 +95,7 @@ class Observer:
     _settle_timer: SettleTimer = field(init=False)
     _name_lookups: NameLookups = field(init=False)
     _newest_page: NewestPage = field(init=False)
+    _unseen_lookups: UnseenLookups = field(init=False)
 
     def __post_init__(self) -> None:
         """Make the parts that share the recorder of observations."""
@@ -109,6 +115,13 @@ class Observer:
             clock=self.clock,
             policy=self.policy,
             recent_lookups=self.recent_lookups,
+        )
+        self._unseen_lookups = UnseenLookups(
+            cloud=self.cloud,
+            database=self.database,
+            observations=self._observations,
+            clock=self.clock,
+            calls_per_minute=self.calls_per_minute,
         )
         self._newest_page = NewestPage(
             cloud=self.cloud, observations=self._observations, leadership=self.leadership, clock=self.clock
@@ -182,8 +195,8 @@ class Observer:
             self._newest_page.after_listing(listing, awaited, is_settled=is_settled)
         self._schedule(began, pages=self._pages, is_awaited=bool(awaited) or self._is_unsettled)
         self._all_due = began + max(self.idle_interval.total_seconds(), self._due - began)
-        now = self.clock.monotonic()
-        every = (self._all_due if self._newest_page.suffices else max(self._due, now)) - began
+        self._cycle_seconds = max(self._due, self.clock.monotonic()) - began
+        every = self._all_due - began if self._newest_page.suffices else self._cycle_seconds
         async with self.database.connection() as connection:
             await last_listing.announce(connection, timedelta(seconds=round(every)))
 
@@ -214,6 +227,9 @@ class Observer:
         self._lookup_due = self.clock.monotonic() + self.policy.poll.total_seconds()
         if not self._newest_page.suffices:
             await self._direct_lookups.run(pages=self._pages)
+        if not self._complete:
+            lasting = 0.0 if self._listing_began is None else self.clock.monotonic() - self._listing_began
+            await self._unseen_lookups.run(cycle_seconds=max(self._cycle_seconds, lasting))
         await self._name_lookups.run()
 
     async def sweep(self) -> None:
@@ -229,7 +245,7 @@ class Observer:
             begun = await last_listing.begin(connection)
         began, began_at = self.clock.now(), self.clock.monotonic()
         try:
-            listing = await self.cloud.instances()
+            listing = await self.cloud.instances(self._unseen_lookups.note)
         except CloudError as error:
             log.warning("observer.listing_failed", why=error.message)
             self.metrics.listings.labels(ListingEnd.FAILED).inc()
@@ -244,7 +260,7 @@ class Observer:
         found = await self._observations.record(listing, began=began, settled=settled, begun=begun)
         if listing.complete and self._trusted and not found.trusted:
             log.warning("observer.listing_not_trusted", listed=len(listing.instances))
-        self._is_unsettled, self._trusted = found.is_unsettled, found.trusted
+        self._is_unsettled, self._trusted, self._complete = found.is_unsettled, found.trusted, listing.complete
         for match in found.to_confirm:
             await self._confirm_move(match)
         return listing

@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from corral.domain.errors import StaleError
-from corral.domain.instance import Instance, InstanceId
+from corral.domain.instance import Instance, InstanceId, ProviderId
 from corral.domain.lifecycle.phases import Goal, Phase
 from corral.domain.observation.sighting import Sighting
 from corral.domain.placement.pricing import hourly_micro_usd
@@ -225,6 +225,18 @@ async def awaiting_provider(connection: Connection, phases: Sequence[Phase]) -> 
 async def moving(connection: Connection, phases: Sequence[Phase]) -> list[Instance]:
     """Instances in one of *phases* that have a provider id."""
     return await _find(connection, "phase = ANY($1) AND provider_id IS NOT NULL", list(phases))
+
+
+async def expected_machines(connection: Connection) -> list[tuple[InstanceId, ProviderId]]:
+    """Instances with their machines, as far as these are expected to exist: not deleted, and not known to be absent."""
+    rows = await connection.fetch(
+        "SELECT id, provider_id FROM corral_instances WHERE provider_id IS NOT NULL AND phase <> $1 AND goal <> $2"
+        " AND record->>'missing_since' IS NULL AND record->>'sighting' IS DISTINCT FROM $3",
+        Phase.TERMINATED,
+        Goal.GONE,
+        Sighting.ABSENT,
+    )
+    return [(InstanceId(row["id"]), ProviderId(row["provider_id"])) for row in rows]
 
 
 async def page(

@@ -212,3 +212,36 @@ def test_a_clock_that_was_set_back_does_not_delay_the_end_of_a_restart() -> None
 
     assert [i.observation.sighting for i in looked(ahead, running, after=0).changed] == [Sighting.RUNNING]
     assert looked(recent, running, after=0).changed == ()
+
+
+READY = replace(
+    CREATED,
+    phase=Phase.READY,
+    observation=replace(CREATED.observation, sighting=Sighting.RUNNING, sighted_at=NOW),
+)
+
+
+@pytest.mark.parametrize(
+    ("instance", "counts"),
+    [
+        (READY, True),
+        (CREATED, True),
+        (replace(CREATED, started_at=NOW + timedelta(seconds=41)), False),
+        (replace(READY, goal=Goal.GONE), False),
+        (replace(READY, observation=replace(READY.observation, sighting=Sighting.REMOVING)), False),
+        (replace(READY, observation=replace(READY.observation, sighting=Sighting.ABSENT)), False),
+        (replace(READY, observation=replace(READY.observation, unlisted_since=NOW)), False),
+        (replace(READY, observation=replace(READY.observation, sighted_at=NOW + timedelta(seconds=101))), False),
+        (replace(READY, provider_id=None), False),
+    ],
+)
+def test_a_machine_that_neither_a_page_nor_a_lookup_shows_is_confirmed_if_it_was_expected(
+    instance: Instance, *, counts: bool
+) -> None:
+    """Not one that is new, leaving or known to be absent, nor one that was seen after the lookup began."""
+    began = NOW + timedelta(seconds=100)
+    times = ObservationTimes(began=began, now=began + timedelta(seconds=2), settle=SETTLE)
+    after = after_lookup(instance, None, times, unseen=True)
+
+    assert (after is not instance) is counts
+    assert not counts or after == replace(instance, observation=replace(instance.observation, unlisted_since=began))

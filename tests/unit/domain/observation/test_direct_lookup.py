@@ -6,12 +6,14 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from support.engines.known import FRESH, NOW
 
 from corral.domain.instance import Instance, InstanceId, ProviderId
 from corral.domain.lifecycle.phases import Action, Goal, Phase
 from corral.domain.lifecycle.policy import Policy
-from corral.domain.observation.direct_lookup import due_for_lookup
+from corral.domain.observation.direct_lookup import UNSEEN_CYCLES, due_for_lookup, longest_unseen
 
 STARTING = replace(FRESH, phase=Phase.STARTING, provider_id=ProviderId("p1"))
 DELETING = replace(STARTING, goal=Goal.GONE, phase=Phase.DELETING, pending=replace(STARTING.pending, sent_at=NOW))
@@ -62,3 +64,18 @@ def test_the_longest_due_comes_first() -> None:
     found = due_for_lookup([later, STARTING, DELETING], {}, NOW + timedelta(seconds=60), Policy())
 
     assert [each.phase_since for each in found] == [NOW, NOW, NOW + timedelta(seconds=1)]
+
+
+@given(
+    seen_at=st.dictionaries(st.text(max_size=3).map(ProviderId), st.floats(0, 1000)),
+    now=st.floats(0, 2000),
+    cycle=st.floats(0, 500),
+)
+def test_only_machines_that_a_whole_reading_of_the_list_did_not_show_are_looked_up(
+    seen_at: dict[ProviderId, float], now: float, cycle: float
+) -> None:
+    """The longest unseen first; none that a page may still show in this reading."""
+    found = longest_unseen(seen_at, now, cycle)
+
+    assert set(found) == {each for each, at in seen_at.items() if at < now - cycle * UNSEEN_CYCLES}
+    assert [seen_at[each] for each in found] == sorted(seen_at[each] for each in found)
