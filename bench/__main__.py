@@ -11,7 +11,7 @@ from pathlib import Path
 
 import uvloop
 
-from bench import burst, growth, jobs, startup, web, year
+from bench import burst, churn, growth, jobs, limited, startup, web, year
 from bench.comparison import Comparison, hold
 from bench.environment import Environment, laid_out
 from bench.figures import Row, table
@@ -25,6 +25,8 @@ TOPICS: Mapping[str, Callable[[Environment], AbstractAsyncContextManager[list[Co
     "burst": burst.comparisons,
     "growth": growth.comparisons,
     "year": year.comparisons,
+    "limited": limited.comparisons,
+    "churn": churn.comparisons,
 }
 RESULTS = Path(__file__).with_name("RESULTS.md")
 PREAMBLE = """\

@@ -79,6 +79,17 @@ class Provider:
         found: list[Any] = (await self._read("/_sim/state"))["instances"]
         return [machine for machine in found if machine["status"] != "removed"]
 
+    async def harm(self, **fault: str) -> None:
+        """Add a fault (`novitasim/faults/faults.py`); one without a call is done at once."""
+        async with Line(self.served.port) as line:
+            answer = await line.ask("POST", "/_sim/fault", msgspec.json.encode(fault))
+        if answer.status != 200:
+            raise RuntimeError(f"the fault was answered with {answer.status}: {answer.body[:300]!r}")
+
+    async def faults_left(self) -> int:
+        """How many faults did not happen yet."""
+        return len((await self._read("/_sim/fault"))["faults"])
+
     async def _read(self, path: str) -> Any:
         async with Line(self.served.port) as line:
             return msgspec.json.decode((await line.ask("GET", path)).body)

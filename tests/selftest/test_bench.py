@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 
 import pytest
+from bench import limited
 from bench.burst import measured
 from bench.comparison import Baseline, Comparison, Sample, Side, hold
 from bench.figures import Figure, Row, Spread, number, percentile, spread, table
 from bench.growth import figures, growth, rest
+from bench.limited import ideal_seconds
 from bench.provider import Account
 from bench.requests import Accepted, Shown
 
@@ -191,3 +193,24 @@ def test_a_fleet_has_the_targets_of_its_size() -> None:
     """What 1,000 instances may cost at rest says nothing of 100."""
     assert [f.target for f in figures(1000) if f.name == "CPU at rest"] == [2.0]
     assert [f.target for f in figures(100) if f.name == "CPU at rest"] == [None]
+
+
+@pytest.mark.parametrize(
+    ("machines", "limit", "expected"), [(120, 100, 125), (50, 100, 5), (51, 100, 65), (100, 100, 65), (120, 300, 5)]
+)
+def test_the_ideal_uses_whole_minutes_from_their_first_second(machines: int, limit: int, expected: float) -> None:
+    """Two calls a machine: 240 need three minutes of 100, and the last machine boots meanwhile."""
+    assert ideal_seconds(machines, limit, boot_seconds=5) == expected
+
+
+def test_a_limited_run_is_judged_by_the_providers_own_count() -> None:
+    """What was refused is counted as a call, too: the provider may count it."""
+    endpoints: dict[str, dict[str, object]] = {
+        "create": {"total": 124, "outcomes": {"200": 120, "429": 4}},
+        "get": {"total": 120, "outcomes": {"200": 120}},
+        "list": {"total": 8, "outcomes": {"200": 8}},
+    }
+    found = limited.measured(1000.0, 1130.0, endpoints)
+
+    assert [found[name] for name in ("all ready after", "list pages", "calls refused (429)")] == [130.0, 8, 4]
+    assert found["provider calls a machine"] == 252 / 120
