@@ -93,10 +93,13 @@ class RequeueRequested(RetryRequested):
 
 class ListenFirstDriver(AsyncpgPoolDriver):
     """
-    A driver that sends no notification before it listens.
+    A driver that sends no notification before it listens, and its statements over the connection that listens.
 
     PgQueuer checks its listener by a notification to itself, and may send the first one before it listens; that one is
     lost, and ten seconds later the listener counts as dead.
+
+    asyncpg reads the types of PgQueuer's tables again on every connection that uses them, which takes the server 10 ms
+    each: by the pool, every connection of it would.
     """
 
     def __init__(self, pool: Pool) -> None:
@@ -104,6 +107,15 @@ class ListenFirstDriver(AsyncpgPoolDriver):
         self._listens = asyncio.Event()
         self._callback: NotifyCallback | None = None
         self._timers: set[asyncio.TimerHandle] = set()
+        self._one_at_a_time = asyncio.Lock()
+
+    async def fetch(self, query: str, *args: object) -> list[dict[str, object]]:
+        """Return rows; over the pool before and after it listens, and when that connection is lost."""
+        connection = self._listener_connection
+        if connection is None or connection.is_closed():
+            return await super().fetch(query, *args)
+        async with self._one_at_a_time:
+            return [dict(row) for row in await connection.fetch(query, *args)]
 
     async def add_listener(self, channel: str, callback: NotifyCallback) -> None:
         """Listen, and from then on notify."""

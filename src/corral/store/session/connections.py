@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager, contextmanager, suppress
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import asyncpg
 
@@ -32,6 +32,9 @@ KEEPALIVE_COUNT: Final = 3
 sessions; longer, and the locks of a dead host are kept for longer than another leader is promised (30 s)."""
 USER_TIMEOUT_MS: Final = 20_000
 """How long the server waits for an answer that it sent to be acknowledged; the same reasons in both directions."""
+
+FIRST_OWN_OID: Final = 16384
+"""Types with a lower number are PostgreSQL's own, and the same in every database."""
 
 _PREPARE: Final = f"""
 SELECT set_config('tcp_keepalives_idle', '{KEEPALIVE_IDLE_SECONDS}', false),
@@ -116,6 +119,22 @@ class ClosingConnection(asyncpg.Connection):  # type: ignore[misc]  # asyncpg ha
     asyncpg would ask the server to cancel the statement and wait for that; every ROLLBACK after it would wait as well.
     """
 
+    _built_in: ClassVar[dict[frozenset[int], Any]] = {}
+
+    async def _introspect_types(self, typeoids: Any, timeout: float | None) -> Any:  # noqa: ASYNC109  # asyncpg's
+        """
+        Read what asyncpg must know of these types; of those that every server has, once a process.
+
+        asyncpg asks again on every connection, also about arrays of bytea or jsonb, which takes the server 10 ms.
+        """
+        asked = frozenset(typeoids)
+        found = self._built_in.get(asked)
+        if found is None:
+            found = await super()._introspect_types(typeoids, timeout)
+            if max(asked) < FIRST_OWN_OID:
+                self._built_in[asked] = found
+        return found
+
     async def execute(self, query: str, *args: Any, timeout: float | None = None) -> Any:  # noqa: ASYNC109  # asyncpg's
         """Execute *query*; see asyncpg."""
         with _closed_after_timeout(self):
@@ -130,6 +149,11 @@ class ClosingConnection(asyncpg.Connection):  # type: ignore[misc]  # asyncpg ha
         """Return all rows; see asyncpg."""
         with _closed_after_timeout(self):
             return await super().fetch(*args, **options)
+
+    async def fetchmany(self, *args: Any, **options: Any) -> Any:
+        """Return the rows of a query for each sequence of arguments; see asyncpg."""
+        with _closed_after_timeout(self):
+            return await super().fetchmany(*args, **options)
 
     async def fetchrow(self, *args: Any, **options: Any) -> Any:
         """Return the first row; see asyncpg."""
