@@ -40,8 +40,8 @@ API_CONNECTIONS = 10
 """For requests. Creates share statements, so few are busy at a time; fewer, and slow reads make each other wait; more,
 and every process takes sessions of the server that others need."""
 SPARE_CONNECTIONS = 8
-"""Beside one for each running job and send: the listeners and bookkeeping of both queues, the observer, the rate limit
-store and the dependency monitor. Fewer, and these wait for jobs to end; more only cost sessions."""
+"""Beside one for each running job and send: both queues, the records and checks that jobs share, the observer, the rate
+limit store and the dependency monitor. Fewer, and these wait for jobs to end; more only cost sessions."""
 
 OPEN_CONNECTIONS = 6
 """Opened before the first request: a new one takes as long as the request itself, and a burst would wait for each."""

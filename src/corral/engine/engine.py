@@ -33,6 +33,7 @@ from corral.engine.queries.instance_pages import InstancePages
 from corral.engine.queries.instances import InstanceDescriber, InstanceQueries
 from corral.engine.queries.merged_listing import MergedListing
 from corral.engine.reconcile.create_gate import CreateGate
+from corral.engine.reconcile.grouped_writes import GroupedWrites
 from corral.engine.reconcile.reconciler import Reconciler
 from corral.engine.reconcile.recorder import Recorder
 from corral.engine.reconcile.steps.create import CreateStep
@@ -129,7 +130,7 @@ def build_engine(runtime: Runtime) -> Engine:
     name_lookup = ProviderNameLookup(cloud=cloud, adopting=adopt, adoption=adoption)
     calls_a_minute = settings.provider.rate_limit_per_minute
     gate, recent_lookups = CreateGate(clock, policy, place=runtime.place), RecentLookups(clock)
-    recorder = Recorder(event_publisher=event_publisher)
+    recorder = Recorder(event_publisher=event_publisher, grouped=GroupedWrites(database=database))
     create_step = CreateStep(
         runtime=runtime,
         catalog=catalog,

@@ -17,7 +17,7 @@ from corral.domain.operation import Operation, OperationStatus
 from corral.engine.payloads import host_of
 from corral.jobs.queue import JobQueue, NewJob
 from corral.store.session.database import Connection, ensure_transaction
-from corral.store.sql.combined_statement import Write, run_combined
+from corral.store.sql.combined_statement import RunWrites, Write, run_combined
 from corral.store.tables import deliveries, events, operations
 from corral.store.tables.deliveries import NewDelivery, Snapshot
 
@@ -59,18 +59,25 @@ class EventPublisher:
         _count(self._metrics, changes, drafts)
         await self._post(connection, rows, drafts)
 
-    async def write(self, connection: Connection, writes: Sequence[Write], changes: Sequence[Change]) -> bool:
+    async def write(
+        self,
+        connection: Connection,
+        writes: Sequence[Write],
+        changes: Sequence[Change],
+        run: RunWrites | None = None,
+    ) -> bool:
         """
         Run *writes* and record the events of *changes*, at least one, in one transaction.
 
         Returns False, with nothing written, when the first write returns no row. Without a webhook address it takes one
-        round trip.
+        round trip, which *run* makes if it is given.
         """
         drafts = event_drafts(changes)
         if_ = writes[0].name
         parts = [*writes, events.append(drafts, if_=if_)]
         if not any(self._url(draft) for draft in drafts):
-            rows = (await run_combined(connection, parts, _EVENT_ROWS))["rows"]
+            row = await run_combined(connection, parts, _EVENT_ROWS) if run is None else await run(parts, _EVENT_ROWS)
+            rows = row["rows"]
         else:
             async with ensure_transaction(connection):
                 rows = (await run_combined(connection, parts, _EVENT_ROWS))["rows"]

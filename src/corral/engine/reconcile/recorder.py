@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Final
 
 from corral.base.log import log
 from corral.domain.events import Change, Progress, starts_to_wait
@@ -12,9 +13,12 @@ from corral.domain.instance import Instance
 from corral.domain.lifecycle.transitions import check_transition
 from corral.domain.operation import Operation, OperationStatus, advanced
 from corral.engine.events.publisher import EventPublisher
+from corral.engine.reconcile.grouped_writes import GroupedWrites
 from corral.store.session.database import Connection
 from corral.store.sql.combined_statement import Write
 from corral.store.tables import instances, operations, ready_times
+
+_IS_UPDATED: Final = "SELECT EXISTS (SELECT FROM updated_instance) AS is_updated"
 
 PublishChanges = Callable[[Connection, Sequence[Change]], Awaitable[None]]
 """Records the events of changes, within the transaction that makes the changes."""
@@ -53,6 +57,7 @@ class Recorder:
     """Writes changes of instances."""
 
     event_publisher: EventPublisher
+    grouped: GroupedWrites
 
     async def write(
         self,
@@ -73,15 +78,16 @@ class Recorder:
             check_transition(old, transition.after)
         moves = [(old, new) for old, new in zip(befores, transitions, strict=False) if _is_event(old, new.after)]
         update = instances.update(last, wake_at=wake_at)
-        if not moves:  # one statement is a transaction by itself
-            if not await update.run(context.connection):
+        if not moves:
+            if not (await self.grouped.run([update], _IS_UPDATED))["is_updated"]:
                 raise instances.stale(before)
             context.wake_at = wake_at
             return instances.updated(last)
         # A change of the operation also changes its instance: if this write finds the instance as it was read, its
         # operation is unchanged too.
         operation, following, changes = _following(moves, context.operation, now, if_=update.name)
-        if not await self.event_publisher.write(context.connection, [update, *following], changes):
+        writes = [update, *following]
+        if not await self.event_publisher.write(context.connection, writes, changes, self.grouped.run):
             raise instances.stale(before)
         context.operation, context.wake_at = operation, wake_at
         for change in changes:

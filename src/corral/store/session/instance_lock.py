@@ -2,9 +2,8 @@
 The lock of an instance: one reconcile of it at a time.
 
 The lock belongs to the connection, not to a transaction: it is held during calls to the provider and released when the
-process ends. A frozen process holds it until another ends its sessions (`store/session/presence.py`); the frozen
-reconcile then cannot write any more. The lock only saves work; the generation keeps two reconciles from overwriting
-each other.
+process ends. A frozen process holds it until another ends its sessions (`store/session/presence.py`). The lock only
+saves work; the generation keeps two reconciles from overwriting each other, also the one of a process that was frozen.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ returned (`only_if`).
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -30,6 +30,10 @@ class Write(NamedTuple):
         return rows
 
 
+RunWrites = Callable[[Sequence[Write], str], Awaitable[Any]]
+"""Runs writes as one statement and returns the row that the query selects from what they returned."""
+
+
 def only_if(name: str | None) -> str:
     """A condition that holds if the earlier part called *name* changed a row; without a name it always holds."""
     return "true" if name is None else f"EXISTS (SELECT FROM {name})"
@@ -37,9 +41,14 @@ def only_if(name: str | None) -> str:
 
 async def run_combined(connection: Connection, writes: Sequence[Write], answer: str) -> Any:
     """Run *writes* as one statement; return the row that the query *answer* selects from what they returned."""
-    arguments = [argument for write in writes for argument in write.arguments]
+    sql, arguments = combined(writes, answer)
+    return await connection.fetchrow(sql, *arguments)
+
+
+def combined(writes: Sequence[Write], answer: str) -> tuple[str, Sequence[object]]:
+    """*writes* as one statement, which returns the row that the query *answer* selects, and its arguments."""
     parts = tuple((write.name, write.sql, len(write.arguments)) for write in writes)
-    return await connection.fetchrow(_statement(parts, answer), *arguments)
+    return _statement(parts, answer), [argument for write in writes for argument in write.arguments]
 
 
 @lru_cache(maxsize=64)

@@ -111,10 +111,13 @@ async def load(connection: Connection, instance_id: str) -> Instance | None:
     return next(iter(await _find(connection, "id = $1 OR provider_id = $1", instance_id)), None)
 
 
-async def is_unchanged(connection: Connection, instance: Instance) -> bool:
-    """Whether *instance* is still as it was read or written."""
-    found: int | None = await connection.fetchval("SELECT generation FROM corral_instances WHERE id = $1", instance.id)
-    return found == instance.generation
+async def are_unchanged(connection: Connection, read: Sequence[Instance]) -> list[bool]:
+    """Whether each instance is still as it was read or written."""
+    found = await connection.fetch(
+        "SELECT id, generation FROM corral_instances WHERE id = ANY($1::text[])", [instance.id for instance in read]
+    )
+    generations = {row["id"]: row["generation"] for row in found}
+    return [generations.get(instance.id) == instance.generation for instance in read]
 
 
 async def load_for_update(connection: Connection, instance_id: str) -> Instance | None:

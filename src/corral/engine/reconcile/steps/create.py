@@ -9,6 +9,7 @@ credentials of a private registry exist only during the call.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Final
@@ -40,6 +41,7 @@ from corral.domain.placement.catalog import Template
 from corral.domain.placement.pricing import usd_text
 from corral.domain.placement.rank import Candidate, Offer, Reason
 from corral.domain.requests.create import placement_request
+from corral.engine.batcher import Batcher
 from corral.engine.queries.catalog import Catalog
 from corral.engine.reconcile.create_gate import CreateGate
 from corral.engine.reconcile.outcome import Outcome
@@ -70,10 +72,12 @@ class CreateStep:
     runtime: Runtime
     recorder: Recorder
     _outcomes: CreateOutcomes = field(init=False)
+    _unchanged: Batcher[Instance, bool] = field(init=False)
 
     def __post_init__(self) -> None:
         """Share the recorder and the clock."""
         self._outcomes = CreateOutcomes(runtime=self.runtime, recorder=self.recorder)
+        self._unchanged = Batcher(self._are_unchanged)
 
     async def create(self, context: ReconcileContext, instance: Instance) -> Outcome:
         """
@@ -158,7 +162,7 @@ class CreateStep:
         check = SendCheck(
             self.runtime.clock,
             self.runtime.policy.longest_create,
-            lambda: instances.is_unchanged(context.connection, instance),
+            lambda: self._unchanged.add(instance),
         )
         instance = await self._outcomes.intend(context, instance, candidate)
         origin = ProviderName(
@@ -197,6 +201,11 @@ class CreateStep:
             )
             return await self._outcomes.doubt(context, instance, error.message), None
         return await self._outcomes.record_id(context, instance, provider_id), None
+
+    async def _are_unchanged(self, read: Sequence[Instance]) -> list[bool]:
+        """One query for all creates that are about to be sent."""
+        async with self.runtime.database.connection() as connection:
+            return await instances.are_unchanged(connection, read)
 
     async def _with_login(
         self, context: ReconcileContext, instance: Instance, candidate: Candidate, template: Template, auth_id: str
