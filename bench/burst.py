@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import math
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 
 from bench import provider, requests, servers
-from bench.comparison import Comparison, Sample
+from bench.comparison import Baseline, Comparison, Sample
 from bench.environment import Environment
 from bench.figures import Figure, percentile
 from bench.provider import Account
@@ -37,7 +38,23 @@ LAG_MOST = Figure(name="lag longest", unit="s")
 CALLS = Figure(name="provider calls an instance", unit="", target=2.1)
 PAGES = Figure(name="list pages", unit="")
 TWICE = Figure(name="made or billed twice", unit="", target=0)
-FIGURES = (ACCEPTED, POST_MEDIAN, POST_P99, CREATED, READY, LAG_MEDIAN, LAG_P99, LAG_MOST, CALLS, PAGES, TWICE)
+WHOLE = Figure(name="all ready after", unit="s")
+CPU = Figure(name="CPU of service and PostgreSQL an instance", unit="ms", target=5)
+FIGURES = (
+    WHOLE,
+    CPU,
+    ACCEPTED,
+    POST_MEDIAN,
+    POST_P99,
+    CREATED,
+    READY,
+    LAG_MEDIAN,
+    LAG_P99,
+    LAG_MOST,
+    CALLS,
+    PAGES,
+    TWICE,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +63,8 @@ class Burst:
 
     creates: int
     in_flight: int
+    ready_within: float | None = None
+    """The target of WHOLE, in seconds."""
     keyed: bool = False
     killed: bool = False
     """Whether the service is killed when half are accepted, and started again."""
@@ -78,23 +97,25 @@ class Burst:
     @property
     def figures(self) -> tuple[Figure, ...]:
         """A kill costs time by design, and repeats nothing; the median of the lags was promised for a thousand."""
-        free: set[Figure] = {READY, LAG_MEDIAN, POST_P99} if self.killed else set()
+        free: set[Figure] = {READY, LAG_MEDIAN, POST_P99, CPU} if self.killed else set()
         if self.creates > PROMISED:
             free.add(LAG_MEDIAN)
-        return tuple(Figure(name=f.name, unit=f.unit) if f in free else f for f in FIGURES)
+        own = {figure: Figure(name=figure.name, unit=figure.unit) for figure in free}
+        own[WHOLE] = Figure(name=WHOLE.name, unit=WHOLE.unit, target=self.ready_within)
+        return tuple(own.get(figure, figure) for figure in FIGURES)
 
 
 BURSTS = (
-    Burst(creates=PROMISED, in_flight=32, rounds=3),
+    Burst(creates=PROMISED, in_flight=32, rounds=3, ready_within=11),
     Burst(creates=1000, in_flight=50, keyed=True, rounds=3),
     Burst(creates=1000, in_flight=50, keyed=True, killed=True),
-    Burst(creates=5000, in_flight=32, rounds=2),
+    Burst(creates=5000, in_flight=32, rounds=2, ready_within=25),
 )
 
 
 @asynccontextmanager
 async def comparisons(environment: Environment) -> AsyncGenerator[list[Comparison]]:
-    """One for each kind, without baselines."""
+    """One for each kind, beside the ideal: all are created at once, and known to be ready when they run."""
     numbers = itertools.count()
     yield [
         Comparison(
@@ -102,11 +123,16 @@ async def comparisons(environment: Environment) -> AsyncGenerator[list[Compariso
             work=burst.work,
             figures=burst.figures,
             corral=partial(_burst, environment, burst, numbers),
+            baselines=(Baseline(name="ideal", side=_ideal),),
             rounds=burst.rounds,
             warm_up=False,
         )
         for burst in BURSTS
     ]
+
+
+async def _ideal() -> Sample:
+    return {WHOLE.name: BOOT_SECONDS, CALLS.name: 2.0}
 
 
 async def _burst(environment: Environment, burst: Burst, numbers: itertools.count[int]) -> Sample:
@@ -127,7 +153,7 @@ async def _burst(environment: Environment, burst: Burst, numbers: itertools.coun
 
         served = await start()
         first = await _warm(served, environment.clock)
-        before = await cloud.calls()
+        before, cpu_before = await cloud.calls(), served.cpu_seconds() + environment.postgresql_cpu_seconds()
         again = asyncio.create_task(asyncio.sleep(0))  # noqa: TID251  # nothing to wait for unless it is killed
         killed = asyncio.Event()
 
@@ -151,10 +177,12 @@ async def _burst(environment: Environment, burst: Burst, numbers: itertools.coun
         shown = await requests.all_ready(
             served.port, environment.clock, requests=burst.creates + len(first), within=within
         )
+        cpu = served.cpu_seconds() + environment.postgresql_cpu_seconds() - cpu_before
         after = await cloud.calls()
         made = {call: count - before.get(call, 0) for call, count in after.items()}
         of_burst = [instance for instance in shown if instance.provider_id not in first]
-        return measured(accepted, of_burst, (await cloud.account()).without(first), made)
+        figures = measured(accepted, of_burst, (await cloud.account()).without(first), made)
+        return {**figures, CPU.name: math.nan if burst.killed else cpu / burst.creates * 1000}
 
 
 async def _warm(served: Served, clock: Clock) -> set[str]:
@@ -173,6 +201,7 @@ def measured(accepted: Accepted, shown: list[Shown], account: Account, made: dic
     apart = made.get(LISTING, 0)
     doubled = len(account.asked_at) - len({instance.provider_id for instance in shown})
     return {
+        WHOLE.name: max(instance.ready_at for instance in shown) - accepted.began,
         ACCEPTED.name: accepted.seconds,
         POST_MEDIAN.name: percentile(accepted.waits, 0.5) * 1000,
         POST_P99.name: percentile(accepted.waits, 0.99) * 1000,

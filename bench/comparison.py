@@ -18,6 +18,7 @@ class Baseline:
 
     name: str
     side: Side
+    """Its sample may lack figures that it has none of."""
     targets: Mapping[str, float] = field(default_factory=dict[str, float])
     """The target of Corral's figure divided by the baseline's, by the name of the figure."""
 
@@ -47,7 +48,12 @@ async def hold(comparison: Comparison) -> list[Row]:
     rounds = [[await side() for side in sides] for _ in range(comparison.rounds)]
     rows: list[Row] = []
     for figure in comparison.figures:
-        ours, *others = [[samples[place][figure.name] for samples in rounds] for place in range(len(sides))]
+        ours = [samples[0][figure.name] for samples in rounds]
+        others = [
+            (baseline, [samples[place][figure.name] for samples in rounds])
+            for place, baseline in enumerate(comparison.baselines, 1)
+            if figure.name in rounds[0][place]
+        ]
         if not others or figure.target is not None:
             rows.append(Row(title=comparison.title, figure=figure, corral=ours, target=figure.target))
         rows += [
@@ -59,6 +65,6 @@ async def hold(comparison: Comparison) -> list[Row]:
                 theirs=theirs,
                 target=baseline.targets.get(figure.name),
             )
-            for baseline, theirs in zip(comparison.baselines, others, strict=True)
+            for baseline, theirs in others
         ]
     return rows

@@ -12,6 +12,7 @@ from urllib.parse import quote
 
 import asyncpg
 
+from bench.machine import tree_cpu_seconds
 from corral.base.clock import Clock, SystemClock
 from corral.store.server.embedded import EmbeddedServer
 from corral.store.server.target import DatabaseTarget
@@ -42,6 +43,11 @@ class Environment:
             await connection.execute(statement)
         finally:
             await connection.close()
+
+    def postgresql_cpu_seconds(self) -> float:
+        """CPU time of the server and all its sessions so far; unknown where there is no /proc."""
+        pid = (self.directory / "data" / "postgres" / "postmaster.pid").read_text(encoding="ascii").split()[0]
+        return tree_cpu_seconds(int(pid))
 
     async def postgresql_version(self) -> str:
         """The release of the server."""

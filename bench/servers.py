@@ -15,6 +15,7 @@ from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass
 from pathlib import Path
 
+from bench.machine import cpu_seconds
 from bench.wire import Line
 from corral.base.clock import Clock
 
@@ -45,11 +46,7 @@ class Served:
 
     def cpu_seconds(self) -> float:
         """CPU time the process used so far, in all its threads; unknown where there is no /proc."""
-        try:
-            fields = Path(f"/proc/{self.pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
-        except FileNotFoundError:
-            return math.nan
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        return cpu_seconds(self.pid)
 
     def resident_megabytes(self) -> float:
         """Memory of the process without its children; unknown where there is no /proc."""

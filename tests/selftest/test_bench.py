@@ -6,7 +6,7 @@ import math
 
 import pytest
 from bench import limited
-from bench.burst import measured
+from bench.burst import BURSTS, CPU, WHOLE, measured
 from bench.comparison import Baseline, Comparison, Sample, Side, hold
 from bench.figures import Figure, Row, Spread, number, percentile, spread, table
 from bench.growth import figures, growth, rest
@@ -160,6 +160,7 @@ def test_a_burst_is_judged_by_what_the_provider_saw() -> None:
     )
 
     assert figures == {
+        "all ready after": 9.0,
         "all accepted after": 1.0,
         "POST median": 20.0,
         "POST p99": 40.0,
@@ -172,6 +173,38 @@ def test_a_burst_is_judged_by_what_the_provider_saw() -> None:
         "list pages": 9.0,
         "made or billed twice": 1.0,
     }
+
+
+async def test_an_ideal_has_only_the_figures_it_is_an_ideal_of() -> None:
+    """A row without a baseline is Corral's alone."""
+
+    async def corral() -> Sample:
+        return {"jobs": 50.0, "p99": 3.0}
+
+    async def ideal() -> Sample:
+        return {"jobs": 100.0}
+
+    beside = (Baseline(name="ideal", side=ideal),)
+    held = await hold(
+        Comparison(title="run", work="", figures=(SPEED, DELAY), corral=corral, baselines=beside, rounds=1)
+    )
+
+    assert held == [
+        Row(title="run", figure=SPEED, corral=[50.0], baseline="ideal", theirs=[100.0]),
+        Row(title="run", figure=DELAY, corral=[3.0]),
+    ]
+
+
+def test_a_burst_has_the_target_of_its_size() -> None:
+    """A kill costs time by design, and its CPU is that of two processes."""
+    named = [{figure.name: figure.target for figure in burst.figures} for burst in BURSTS]
+
+    assert [(targets[WHOLE.name], targets[CPU.name]) for targets in named] == [
+        (11, 5),
+        (None, 5),
+        (None, None),
+        (25, 5),
+    ]
 
 
 def test_what_was_there_before_a_burst_is_no_part_of_it() -> None:
