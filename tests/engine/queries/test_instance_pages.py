@@ -91,3 +91,14 @@ async def test_a_page_after_an_instance_begins_there_although_the_list_grows(
     assert [each["total"] for each in (first, second, third)] == [5, 6, 6]
     with pytest.raises(NotFoundError):
         await page(pages, after="inst_unknown")
+
+
+async def test_a_page_may_begin_after_an_id_of_the_provider(engine: SteppedEngine, pages: InstancePages) -> None:
+    """It is the page after that instance, not the first page again."""
+    oldest = await engine.request_create()
+    engine.clock.advance(1)
+    newest = await engine.request_create()
+    await engine.until(newest, Phase.READY)
+    provider_id = (await page(pages, limit=1))["instances"][0]["novitaInstanceId"]
+
+    assert [one["id"] for one in (await page(pages, after=provider_id))["instances"]] == [oldest]

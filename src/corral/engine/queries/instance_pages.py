@@ -71,12 +71,15 @@ class InstancePages:
         """
         One page of the instances that pass the filters, and their total.
 
-        With *after* it begins after the instance with this id, which costs the same anywhere in a long list; raises
-        NotFoundError when there is none.
+        With *after* it begins after the instance with this id, ours or the provider's, which costs the same anywhere in
+        a long list; raises NotFoundError when there is none.
         """
         async with self._database.connection() as connection:
-            if after is not None and (not is_id(after) or await instances.load(connection, after) is None):
-                raise no_such_instance(after)
+            if after is not None:
+                last = await instances.load(connection, after) if is_id(after) else None
+                if last is None:
+                    raise no_such_instance(after)
+                after = last.id
             generations, total = await instances.page(
                 connection, phases=phases, name=name, region=region, limit=limit, offset=offset, after=after
             )
