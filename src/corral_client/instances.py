@@ -75,15 +75,20 @@ class AsyncInstances:
             >>> [instance.name async for instance in client.instances.list(status="ready", name="train")]
             ['train']
         """
-        after: str | None = None
+        start, seen = dict[str, str | int](), set[str]()
         while True:
-            query = {"status": status, "name": name, "region": region, "limit": page_size, "after": after}
+            query = {"status": status, "name": name, "region": region, "limit": page_size, **start}
             page = await self._transport.get(InstancePage, "/api/instances", query)
-            for instance in page.instances:
+            new = [instance for instance in page.instances if instance.id not in seen]
+            seen.update(instance.id for instance in new)
+            for instance in new:
                 yield instance
             if len(page.instances) < page_size:
                 return
-            after = page.instances[-1].id
+            if new and "offset" not in start:
+                start = {"after": page.instances[-1].id}
+            else:  # a service of an earlier release ignores `after`: it returned the first page again
+                start = {"offset": int(start.get("offset", 0)) + page_size}
 
     async def start(
         self, named: str, *, idempotency_key: str | None = None, **terms: Unpack[StartTerms]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 import sys
 import threading
@@ -288,6 +289,17 @@ async def test_retries_end(answer: bytes, requests: int) -> None:
     assert len(server.heads) == requests
 
 
+async def test_a_list_of_a_service_of_an_earlier_release_ends() -> None:
+    """That release does not know `after` and returns the first page again; the rest is then read by `offset`."""
+    first, rest = _page_of("inst_c", "inst_b"), _page_of("inst_a")
+    server = HttpAnswers(first, first, rest)
+    async with answering(server) as port, AsyncClient(f"http://127.0.0.1:{port}") as client:
+        listed = [instance.id async for instance in client.instances.list(page_size=2)]
+
+    assert listed == ["inst_c", "inst_b", "inst_a"]
+    assert ["offset=2" in head for head in server.heads] == [False, False, True]
+
+
 async def test_an_unreachable_service_is_reported() -> None:
     """Also what was tried."""
     port = unused_port()
@@ -399,3 +411,11 @@ def _public(thing: object) -> set[str]:
 def _problem(code: str, *, retryable: bool) -> bytes:
     reported = "true" if retryable else "false"
     return f'{{"error":{{"code":"{code}","message":"not now","requestId":"req_1","retryable":{reported}}}}}'.encode()
+
+
+def _page_of(*ids: str) -> bytes:
+    """The response with the instances *ids*."""
+    shown = {"name": "n", "status": "ready", "gpuNum": 1, "rootfsSize": 60, "region": "R", "productName": GPU}
+    late = {"templateId": UBUNTU, "billingMode": "spot", "createdAt": "2030-01-01T00:00:00.000Z"}
+    page = {"instances": [{"id": each, **shown, **late} for each in ids], "total": 3}
+    return http_answer(200, json.dumps(page).encode(), content_type="application/json")
