@@ -160,3 +160,21 @@ async def test_a_machine_that_the_pages_always_skip_is_found_by_its_id(engine: S
     assert await engine.phase(skipped) is Phase.READY
     assert (await engine.get(skipped)).observation.unlisted_since is None
     assert 1 <= calls(engine, "get") - before <= 8
+
+
+async def test_a_create_in_doubt_is_left_alone_once_it_is_settled(engine: SteppedEngine) -> None:
+    """Each further count would change the record, and discard the reconcile that is about to create it again."""
+    await fleet(engine, 1)
+    engine.sim.fault("error_500", on="create")
+    lost = await engine.request_create()
+    await engine.work()
+    for _ in range(12):
+        engine.clock.advance(30)
+        engine.sim.advance(30)
+        await engine.observer.look_up_changing()
+    settled = await engine.get(lost)
+    await engine.observer.sweep()
+    await engine.until(lost, Phase.READY)
+
+    assert settled.create.listings_without == engine.observer.policy.settle_listings
+    assert calls(engine, "create") == 3

@@ -68,11 +68,15 @@ class NameLookups:
             found = await self.filter.attempt(instance, instance.create.number)
             if found.instances:
                 await self.observations.record_named(instance, found.instances[0], began=began)
-            elif found.complete and instance.id in settled:
+            elif found.complete and instance.id in settled and not self._is_over(instance):
                 absent.append((instance, began))
         if absent and await self.filter.finds_names():
             for instance, began in absent:
                 await self.observations.record_unnamed(instance, began=began)
+
+    def _is_over(self, instance: Instance) -> bool:
+        """Whether the doubt is over: another count would only discard the reconcile that is about to create again."""
+        return instance.create.listings_without >= self.observations.policy.settle_listings
 
     def _is_due(self, instance: Instance, now: float) -> bool:
         asked = self._asked.get((instance.id, instance.create.number))
