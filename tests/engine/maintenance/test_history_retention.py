@@ -16,13 +16,14 @@ from corral.domain.lifecycle.phases import Phase
 from corral.domain.operation import OperationKind
 from corral.engine.events.log import EventLog
 from corral.engine.maintenance.retention import STEP, sweep_history
-from corral.jobs.registry import JobId, JobRun
+from corral.jobs.queue import JobQueue, NewJob
+from corral.jobs.registry import JobId, JobRun, Registry
 from corral.store.server.target import DatabaseTarget
 from corral.store.session.database import Database
 from corral.store.tables import audit, instances, operations
 
 KEPT_FOR = timedelta(days=90)
-RUN = JobRun(id=JobId(1), type="sweep_history", payload={}, attempt=1)
+RUN = JobRun(id=JobId(1), type="sweep_audit", payload={}, attempt=1)
 
 
 @pytest.fixture
@@ -100,3 +101,15 @@ async def test_audit_lines_go_at_their_age_in_as_many_steps_as_needed(database: 
 
     async with database.connection() as connection:
         assert [line.at for line in await audit.page(connection, after=0, limit=10)] == [now - KEPT_FOR, now]
+
+
+async def test_a_sweep_that_an_earlier_release_enqueued_is_run(engine: SteppedEngine) -> None:
+    """While jobs are paused one may wait through an upgrade; under another name it would be pending for ever."""
+    registry = Registry()
+    registry.add(sweep_history(engine.database, engine.clock, KEPT_FOR))
+    left = NewJob(type="sweep_audit", payload={}, dedupe_key="every:sweep_audit")
+
+    async with engine.database.connection() as connection:
+        added = await JobQueue(engine.database, registry).add([left]).run(connection)
+
+    assert len(added) == 1
