@@ -64,6 +64,7 @@ ODD = {
     "INSTANCE_STARTUP_ENABLE_NAME_LOOKUP": "false",
     "CORRAL_READY_STATUS": "running",
     "CORRAL_ORPHANS": "delete",
+    "CORRAL_EVENT_RETENTION": "40",
     "MAX_CONCURRENT_JOBS": "3",
     "HEALTH_CHECK_TIMEOUT_MS": "2345",
     "HEALTH_CHECK_RETRY_ATTEMPTS": "1",
@@ -501,6 +502,33 @@ async def _an_orphan_is_deleted_after_an_hour(served: ServedApiWithProvider) -> 
 def _present(sim: Simulated) -> list[Instance]:
     sim.advance(1)
     return sim.instances()
+
+
+@proves("CORRAL_EVENT_RETENTION")
+async def _history_is_deleted_after_so_many_days(served: ServedApiWithProvider) -> None:
+    """By default both lines would stay."""
+    connection = await asyncpg.connect(**served.database.arguments())
+    try:
+        for days in (39, 41):
+            await connection.execute(
+                "INSERT INTO corral_audit (at, who, method, path, address, status, request_id)"
+                " VALUES (now() - make_interval(days => $1), 'local', 'POST', '/old', '127.0.0.1', 200, $2)",
+                days,
+                f"req_{days}",
+            )
+        await queries_of(connection).enqueue("sweep_audit", b"{}", 0)
+
+        async def kept() -> list[str]:
+            rows = await connection.fetch("SELECT request_id FROM corral_audit WHERE path = '/old'")
+            return [row["request_id"] for row in rows]
+
+        async def is_deleted() -> bool:
+            return "req_41" not in await kept()
+
+        await until(is_deleted, what="the deletion")
+        assert await kept() == ["req_39"]
+    finally:
+        await connection.close()
 
 
 @proves("LOG_LEVEL")
