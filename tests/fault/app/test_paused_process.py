@@ -27,6 +27,11 @@ $$ BEGIN PERFORM pg_advisory_xact_lock(42); RETURN NEW; END $$;
 CREATE TRIGGER slow_intent BEFORE UPDATE ON corral_instances FOR EACH ROW
 WHEN (NEW.create_in_doubt AND NOT OLD.create_in_doubt) EXECUTE FUNCTION wait_for_test();
 """
+SESSIONS = """
+SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND pid <> pg_backend_pid()
+AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+"""
+"""The session that waits to write its intent, and the one that holds the instance's lock meanwhile."""
 WAITER = "SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND objid = 42 AND NOT granted"
 OURS = r"corral-[0-9a-f]{6}-(inst-[0-9a-z]+)-\d+"
 
@@ -43,7 +48,7 @@ async def intent_held_back(database: Database) -> AsyncGenerator[asyncpg.Connect
 async def test_a_process_paused_while_its_intent_is_committed_sends_nothing(
     database: Database, target: DatabaseTarget
 ) -> None:
-    """Its session is ended meanwhile, another worker gives the attempt up and makes the next: only that may be sent."""
+    """Its sessions are ended, another worker gives the attempt up and makes the next: only that may be sent."""
     async with stepped_engine(database, target) as engine, intent_held_back(database) as connection:
         instance_id = await engine.request_create()
         async with engine.database.connection() as queue:
@@ -54,10 +59,10 @@ async def test_a_process_paused_while_its_intent_is_committed_sends_nothing(
         )
         await until(lambda: _waiter_after_a_listing(engine, connection), what="the intent being written")
         process.send_signal(signal.SIGSTOP)
-        waiter = await connection.fetchval(WAITER)
+        sessions = [row["pid"] for row in await connection.fetch(SESSIONS)]
         await connection.execute("SELECT pg_advisory_unlock(42)")
         await until(lambda: _is_recorded(engine, instance_id), what="the intent committed")
-        await connection.execute("SELECT pg_terminate_backend($1::int)", waiter)
+        await connection.execute("SELECT pg_terminate_backend(pid) FROM unnest($1::int[]) AS pid", sessions)
         await engine.until(instance_id, Phase.READY)
         assert (await engine.get(instance_id)).create.number == 2
 

@@ -54,6 +54,7 @@ OF_ROUTE: Final[Mapping[tuple[str, str], Mapping[int, tuple[str, ...]]]] = {
         503: ("CIRCUIT_BREAKER_OPEN", "RESOURCE_CONSTRAINTS"),
         504: ("NOVITA_API_TIMEOUT",),
     },
+    ("get", "/api/instances"): {404: ("INSTANCE_NOT_FOUND",)},
     ("get", "/api/products/optimal"): {404: ("PRODUCT_NOT_FOUND", "NO_OPTIMAL_PRODUCT_ANY_REGION")},
     ("get", "/api/templates/{template_id}"): {502: ("INVALID_TEMPLATE",)},
     ("post", "/api/instances/{instance_id}/start"): START,
