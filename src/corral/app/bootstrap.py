@@ -30,6 +30,7 @@ from corral.jobs.pause import Pause
 from corral.jobs.pgqueuer_adapter import release
 from corral.jobs.registry import JobPool
 from corral.jobs.worker import Worker
+from corral.store.installation import last_listing
 from corral.store.session.database import Database
 from corral.store.session.notifications import Notifications
 from corral.store.session.presence import Presence
@@ -99,6 +100,7 @@ async def serve(
         if role is not Role.API:
             workers = _workers(engine, presence=presence, pause=pause, is_crowded=lambda: service_health.is_crowded)
             notices.subscribe("events", lambda _key: engine.observer.wake())
+            notices.subscribe(last_listing.TOPIC, lambda _key: engine.observer.request_listing())
             observing = [BackgroundTask("observer", engine.observer.run)]
         process = Process(
             server=HttpServer(http_side.app, listener, clock=clock, limits=limits),

@@ -10,12 +10,17 @@ from typing import Any
 
 import pytest
 from support.clock.waiting import until
-from support.engines.stepped_engine import SteppedEngine
+from support.engines.stepped_engine import SteppedEngine, stepped_engine
 
+from corral.base.clock import SystemClock
 from corral.cloud.port import Cloud, Listing, OnPage
 from corral.domain.instance import InstanceId
 from corral.domain.lifecycle.phases import Phase
 from corral.domain.operation import OperationKind
+from corral.store.installation import last_listing
+from corral.store.server.target import DatabaseTarget
+from corral.store.session.database import Database
+from corral.store.session.notifications import Notifications
 
 TICK = 0.5
 
@@ -89,6 +94,34 @@ async def test_while_only_corral_is_to_act_the_account_is_listed_as_at_rest(engi
 
     assert (await engine.phase(waiting), await engine.phase(ready)) == (Phase.CREATING, Phase.READY)
     assert calls(engine, "list") - before <= 2
+
+
+async def test_a_create_that_waits_for_a_listing_has_the_leader_list_at_once(
+    engine: SteppedEngine, database: Database, target: DatabaseTarget
+) -> None:
+    """Another process started while the leader rests: its first create must not wait for the idle interval."""
+    await fleet(engine, 1)
+    notices, heard = Notifications(target, SystemClock()), asyncio.Event()
+
+    def on_notice(_key: str | None) -> None:
+        engine.observer.request_listing()
+        heard.set()
+
+    notices.subscribe(last_listing.TOPIC, on_notice)
+    listening = asyncio.create_task(notices.run())
+    async with observing(engine):
+        await after(engine, 5)
+        await until(lambda: notices.listening)
+        before = calls(engine, "list")
+        async with stepped_engine(database, target, after=engine, listed=False) as other:
+            waiting = await other.request_create()
+            await other.work()
+            await asyncio.wait_for(heard.wait(), 60)
+            await after(engine, 4)
+            assert calls(engine, "list") > before
+            await other.until(waiting, Phase.READY)
+    listening.cancel()
+    await asyncio.wait([listening])
 
 
 async def test_one_page_is_read_while_it_shows_everything_that_changes(engine: SteppedEngine) -> None:

@@ -77,6 +77,8 @@ class Observer:
     _all_due: float = field(default=0.0, init=False)
     """When all pages are read again, also if the newest is enough to see what changes."""
     _woken: bool = field(default=False, init=False)
+    _requested: bool = field(default=False, init=False)
+    """Whether a create waits for a listing of all pages."""
     _not_before: float = field(default=0.0, init=False)
     """No listing begins earlier than this: its share of the rate limit and of CPU time is limited."""
     _listing_began: float | None = field(default=None, init=False)
@@ -138,6 +140,10 @@ class Observer:
         """Check at the next tick whether a machine is expected to change, and list the account soon then."""
         self._woken = True
 
+    def request_listing(self) -> None:
+        """List all pages soon: a create of some process waits for a complete listing."""
+        self._requested = True
+
     async def run(self) -> None:
         """List the account whenever this process leads; never returns."""
         while True:
@@ -159,7 +165,7 @@ class Observer:
                 await self.leadership.check()
                 await self.sweep()
                 listing_task, lookup_task = _unless_done(listing_task), _unless_done(lookup_task)
-                if self._woken and listing_task is None:
+                if (self._woken or self._requested) and listing_task is None:
                     await self._advance_listing()
                 if listing_task is None and self.clock.monotonic() >= self._due:
                     listing_task = asyncio.create_task(self._list_on_schedule())
@@ -209,11 +215,13 @@ class Observer:
         self._due = max(began + interval.total_seconds(), self._not_before)
 
     async def _advance_listing(self) -> None:
-        """List the account soon if the provider is expected to act."""
-        self._woken = False
-        soon = self.clock.monotonic() + self.policy.poll.total_seconds()
-        if max(soon, self._not_before) < self._due and await self._awaited():
-            self._due = max(soon, self._not_before)
+        """List the account soon if the provider is expected to act, and all of it if a create waits for that."""
+        is_requested, self._woken, self._requested = self._requested, False, False
+        soon = max(self.clock.monotonic() + self.policy.poll.total_seconds(), self._not_before)
+        if is_requested:
+            self._all_due = min(self._all_due, soon)
+        if soon < self._due and (is_requested or await self._awaited()):
+            self._due = soon
 
     def _is_lookup_due(self) -> bool:
         """Whether listings take too long, are too far apart or are not trusted, so that lookups are made as well."""

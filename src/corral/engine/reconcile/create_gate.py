@@ -117,6 +117,7 @@ class CreateGate:
                 await continuity.record(connection, self._identity, now.server)
             self._is_open = True
             return
+        await last_listing.request(connection)  # at rest the leader would list only after the idle interval
         waited = self._clock.monotonic() - self._since
         if waited >= WARN_AFTER_SECONDS and not self._has_warned:
             self._has_warned = True

@@ -10,8 +10,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Final
 
 from corral.store.session.database import Connection
+from corral.store.session.notifications import notify
+
+TOPIC: Final = "listing_requested"
+"""The topic of the notification that a create waits for a listing of the whole account."""
 
 _LAST = """
 SELECT at, CASE WHEN at IS NOT NULL THEN now() - coalesce(noted_at, at) END AS age, every FROM corral_last_look
@@ -46,6 +51,11 @@ class Listings:
     begun: int
     compared: int
     server: datetime
+
+
+async def request(connection: Connection) -> None:
+    """Have the leader, in whichever process it is, list the whole account soon."""
+    await notify(connection, TOPIC)
 
 
 async def begin(connection: Connection) -> ListingStart:
