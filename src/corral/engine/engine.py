@@ -189,7 +189,7 @@ def build_engine(runtime: Runtime) -> Engine:
             cloud=cloud,
             database=database,
             queue=queue,
-            publish=event_publisher.publish,
+            observations=observations,
             leadership=Leadership(
                 runtime.target, clock, matter="corral observer", application_name=runtime.application_name
             ),

@@ -30,7 +30,6 @@ from corral.engine.observe.recent_lookups import RecentLookups
 from corral.engine.observe.settle_timer import SettleTimer
 from corral.engine.observe.unseen_lookups import UnseenLookups
 from corral.engine.reconcile.outcome import provider_id
-from corral.engine.reconcile.recorder import PublishChanges
 from corral.jobs.queue import JobQueue
 from corral.store.installation import last_listing
 from corral.store.session.database import Database
@@ -60,7 +59,7 @@ class Observer:
     cloud: Cloud
     database: Database
     queue: JobQueue
-    publish: PublishChanges
+    observations: Observations
     leadership: Leadership
     clock: Clock
     policy: Policy
@@ -92,7 +91,6 @@ class Observer:
     """From the beginning of the last listing to that of the next."""
     _is_unsettled: bool = field(default=False, init=False)
     """Whether the last listing showed an unknown status or lacked a machine, which no phase shows."""
-    _observations: Observations = field(init=False)
     _direct_lookups: DirectLookups = field(init=False)
     _settle_timer: SettleTimer = field(init=False)
     _name_lookups: NameLookups = field(init=False)
@@ -102,18 +100,10 @@ class Observer:
     def __post_init__(self) -> None:
         """Make the parts that share the recorder of observations."""
         self._settle_timer = SettleTimer(self.clock, self.policy)
-        self._observations = Observations(
-            database=self.database,
-            queue=self.queue,
-            clock=self.clock,
-            policy=self.policy,
-            installation=self.installation,
-            publish=self.publish,
-        )
         self._direct_lookups = DirectLookups(
             cloud=self.cloud,
             database=self.database,
-            observations=self._observations,
+            observations=self.observations,
             clock=self.clock,
             policy=self.policy,
             recent_lookups=self.recent_lookups,
@@ -121,17 +111,17 @@ class Observer:
         self._unseen_lookups = UnseenLookups(
             cloud=self.cloud,
             database=self.database,
-            observations=self._observations,
+            observations=self.observations,
             clock=self.clock,
             calls_per_minute=self.calls_per_minute,
         )
         self._newest_page = NewestPage(
-            cloud=self.cloud, observations=self._observations, leadership=self.leadership, clock=self.clock
+            cloud=self.cloud, observations=self.observations, leadership=self.leadership, clock=self.clock
         )
         self._name_lookups = NameLookups(
             filter=NameFilter(cloud=self.cloud, database=self.database, installation=self.installation),
             database=self.database,
-            observations=self._observations,
+            observations=self.observations,
             clock=self.clock,
             settle_timer=self._settle_timer,
         )
@@ -265,7 +255,7 @@ class Observer:
         if self._listing_began is not None:  # a leader may have been paused and replaced during the call
             await self.leadership.check()
         settled = partial(self._settle_timer.settled, began=began_at)
-        found = await self._observations.record(listing, began=began, settled=settled, begun=begun)
+        found = await self.observations.record(listing, began=began, settled=settled, begun=begun)
         if listing.complete and self._trusted and not found.trusted:
             log.warning("observer.listing_not_trusted", listed=len(listing.instances))
         self._is_unsettled, self._trusted, self._complete = found.is_unsettled, found.trusted, listing.complete
@@ -281,7 +271,7 @@ class Observer:
         except CloudError as error:
             log.warning("observer.listing_failed", why=error.message)
             return
-        await self._observations.record_move(match, old, began=began)
+        await self.observations.record_move(match, old, began=began)
 
     async def _awaited(self) -> list[str | None]:
         """The machines that the provider is expected to change; if only Corral is to act, a listing shows no news."""
