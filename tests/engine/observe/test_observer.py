@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
 from support.clock.waiting import until
-from support.engines.stepped_engine import SteppedEngine, stepped_engine
+from support.engines.stepped_engine import SteppedEngine, observing, stepped_engine
 
 from corral.cloud.port import Cloud, Listing, OnPage
 from corral.domain.lifecycle.phases import Phase
@@ -134,7 +132,7 @@ async def test_changing_instances_do_not_wait_for_a_slow_listing(engine: Stepped
         waited += _pass_time(engine)
         return (await engine.get(instance_id)).observation.sighting is not None
 
-    async with _running(engine):
+    async with observing(engine):
         await until(is_seen, what="a sighting")
 
     assert waited >= engine.observer.policy.slow_listing.total_seconds()
@@ -152,7 +150,7 @@ async def test_with_quick_listings_no_instance_is_looked_up_directly(engine: Ste
         waited += _pass_time(engine)
         return waited > 60 and (await engine.get(instance_id)).observation.sighting is Sighting.BOOTING
 
-    async with _running(engine):
+    async with observing(engine):
         await until(is_over, what="a minute")
 
     assert engine.sim.calls()["endpoints"]["list"]["total"] > 5
@@ -169,7 +167,7 @@ async def test_after_a_listing_there_is_time_for_other_work(engine: SteppedEngin
         _pass_time(engine)
         return len(slow.ended) >= 3
 
-    async with _running(engine):
+    async with observing(engine):
         await until(are_three, what="three looks")
 
     pauses = [began - ended for began, ended in zip(slow.began[1:], slow.ended, strict=False)]
@@ -196,7 +194,7 @@ async def test_what_rests_is_listed_often_while_the_provider_says_an_unknown_wor
         await engine.work()
         return waited > 20
 
-    async with _running(engine):
+    async with observing(engine):
         await until(lambda: odd.listed, what="the first listing")
         await until(is_over, what="twenty seconds")
 
@@ -207,16 +205,6 @@ def _pass_time(engine: SteppedEngine) -> float:
     engine.clock.advance(0.5)
     engine.sim.advance(0.5)
     return 0.5
-
-
-@asynccontextmanager
-async def _running(engine: SteppedEngine) -> AsyncGenerator[None]:
-    running = asyncio.create_task(engine.observer.run())
-    try:
-        yield
-    finally:
-        running.cancel()
-        await asyncio.wait([running])
 
 
 class _Slow:

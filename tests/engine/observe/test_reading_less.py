@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
 
 import pytest
 from support.clock.waiting import until
-from support.engines.stepped_engine import SteppedEngine, stepped_engine
+from support.engines.stepped_engine import SteppedEngine, observing, stepped_engine
 
 from corral.base.clock import SystemClock
 from corral.cloud.port import Cloud, Listing, OnPage
@@ -27,17 +25,6 @@ TICK = 0.5
 
 def calls(engine: SteppedEngine, endpoint: str) -> int:
     return int(engine.sim.calls()["endpoints"].get(endpoint, {"total": 0})["total"])
-
-
-@asynccontextmanager
-async def observing(engine: SteppedEngine) -> AsyncGenerator[None]:
-    """The observer runs as in a service; events wake it as notifications do there."""
-    running = asyncio.create_task(engine.observer.run())
-    try:
-        yield
-    finally:
-        running.cancel()
-        await asyncio.wait([running])
 
 
 async def after(engine: SteppedEngine, seconds: float, ready: InstanceId | None = None, *, tick: float = TICK) -> float:

@@ -7,6 +7,7 @@ clock says so. One step is what two seconds of a running service do.
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import asynccontextmanager, nullcontext
@@ -215,3 +216,14 @@ async def stepped_engine(
             yield SteppedEngine(
                 sim=sim, parts=parts, clock=clock, numbers=itertools.count(1) if after is None else after.numbers
             )
+
+
+@asynccontextmanager
+async def observing(engine: SteppedEngine) -> AsyncGenerator[None]:
+    """The observer of *engine* runs, as in a service."""
+    running = asyncio.create_task(engine.observer.run())
+    try:
+        yield
+    finally:
+        running.cancel()
+        await asyncio.wait([running])
