@@ -45,7 +45,7 @@ fix: .venv/.dev ## format, and apply safe lint fixes
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
 
-bench: .venv/.dev ## measure Corral, alone and beside simpler things, into bench/RESULTS.md (10 minutes)
+bench: .venv/.dev ## measure Corral, alone and beside simpler things, into bench/RESULTS.md
 	@$(BIN)/python -m bench
 
 chaos: .venv/.dev ## kill, freeze, cut off, restore and deceive for two minutes, then check the invariants (SECONDS=, SEED=, RUNS=, RULES=)

@@ -52,7 +52,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def pytest_collection_finish() -> None:
     """
-    Collect garbage less often, and not among what was imported and collected: a test costs a fifth less CPU.
+    Collect garbage less often, and not among what was imported and collected: that is work in every test.
 
     With the usual threshold of 700 objects it happens hundreds of times while a test builds its application.
     """
