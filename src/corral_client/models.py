@@ -125,6 +125,8 @@ class Instance(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     template_id: str | None
     billing_mode: str | None
     price: float | None = None
+    billed: bool | None = None
+    """Whether it costs that price now; None from a service of an earlier release."""
     port_mappings: list[PortMapping] = []
     connection_details: ConnectionDetails = ConnectionDetails()
     novita_instance_id: str | None = None

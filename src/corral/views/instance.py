@@ -16,7 +16,7 @@ from corral.domain.lifecycle.policy import Policy
 from corral.domain.observation.sighting import Endpoint, Sighting
 from corral.domain.observation.spot import Spot
 from corral.domain.operation import ENDED, InstanceWithOperation, Operation
-from corral.domain.placement.pricing import usd
+from corral.domain.placement.pricing import is_billed, usd
 from corral.domain.timing import iso
 from corral.views.schemas import (
     CheckError,
@@ -87,6 +87,7 @@ class InstanceView:
             template_id=request.template_id or None,
             billing_mode=request.billing_mode if placement is None else placement.billing_mode,
             price=_price(placement),
+            billed=instance.provider_id is not None and is_billed(instance.phase, instance.observation.sighting),
             port_mappings=port_mappings(instance.endpoints, instance.phase),
             connection_details=_connection(instance),
             novita_instance_id=instance.provider_id,

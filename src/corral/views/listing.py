@@ -14,6 +14,7 @@ from corral.domain.lifecycle.transitions import first_phase
 from corral.domain.observation.merge import Consistency, Merged, Source
 from corral.domain.observation.sighting import ProviderInstance
 from corral.domain.placement.catalog import BillingMode
+from corral.domain.placement.pricing import is_billed
 from corral.domain.timing import iso
 from corral.views.instance import InstanceView, error_details, port_mappings
 from corral.views.schemas import ConnectionDetails, InstanceDetails, PlacementDetails
@@ -172,6 +173,7 @@ def _foreign(view: InstanceView, seen: ProviderInstance, seen_at: str | None) ->
         template_id=None,
         billing_mode=BillingMode(seen.billing_mode) if seen.billing_mode in set(BillingMode) else None,
         price=None,
+        billed=is_billed(phase, seen.sighting),
         port_mappings=port_mappings(seen.endpoints, phase),
         connection_details=ConnectionDetails(),
         novita_instance_id=seen.id,

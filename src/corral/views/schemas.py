@@ -143,6 +143,13 @@ class InstanceDetails(msgspec.Struct, rename="camel"):
     template_id: Annotated[str | None, Meta(description="Null when Corral did not create it.")]
     billing_mode: Annotated[BillingMode | None, Meta(description="Null when the provider has another word for it.")]
     price: Annotated[float | None, Meta(description="USD per hour for the whole instance.")]
+    billed: Annotated[
+        bool,
+        Meta(
+            description="Whether it costs that price now: from when the provider has it until the provider says that "
+            "it is stopped or gone; so also while it is being deleted, and when it failed and still runs."
+        ),
+    ]
     port_mappings: list[PortMapping]
     connection_details: ConnectionDetails
     novita_instance_id: Annotated[str | None, Meta(description="The provider's id, once there is one.")]

@@ -160,7 +160,7 @@ _EXAMPLES: Final[Mapping[str, object]] = {
     "address": "203.0.113.9",
     "EndpointCheck.status": "healthy",
     **dict.fromkeys(["stale", "degraded", "last", "spotFallback", "syncLocalState"], False),
-    **dict.fromkeys(["retryable", "available", "dryRun", "includeNovitaOnly"], True),
+    **dict.fromkeys(["retryable", "available", "billed", "dryRun", "includeNovitaOnly"], True),
     "source": "merged",
     "rootfsSize": 60,
     **dict.fromkeys(["pricePerGpu", "spotPricePerGpu"], 0.18),

@@ -28,14 +28,17 @@ def micro_usd(amount: Decimal) -> int:
     return int(amount * MICRO_USD)
 
 
-def hourly_micro_usd(instance: Instance) -> int:
+def is_billed(phase: Phase, sighting: Sighting | None) -> bool:
     """
-    The hourly cost: the instance's price from when the provider has it until it is stopped or gone.
+    Whether a machine that the provider has costs money in *phase*: until it is stopped or gone.
 
-    A failed instance still costs money unless the provider reports that it does not run.
+    A failed one does unless the last *sighting* shows that it does not run.
     """
-    if instance.provider_id is None or instance.placement is None or instance.phase in _UNBILLED:
+    return phase not in _UNBILLED and not (phase is Phase.FAILED and sighting in _IDLE)
+
+
+def hourly_micro_usd(instance: Instance) -> int:
+    """The hourly cost: the instance's price while it is billed, else 0."""
+    if instance.provider_id is None or instance.placement is None:
         return 0
-    if instance.phase is Phase.FAILED and instance.observation.sighting in _IDLE:
-        return 0
-    return instance.placement.micro_usd
+    return instance.placement.micro_usd if is_billed(instance.phase, instance.observation.sighting) else 0

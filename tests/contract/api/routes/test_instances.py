@@ -72,6 +72,7 @@ async def test_a_new_instance_is_shown_in_full(api: ServedApi) -> None:
         "templateId": "204511",
         "billingMode": "spot",
         "price": 0.36,
+        "billed": False,
         "portMappings": [],
         "connectionDetails": {"ssh": None, "jupyter": None, "webTerminal": None},
         "novitaInstanceId": None,
@@ -139,6 +140,7 @@ async def test_what_the_engine_learns_is_shown(api: ServedApi) -> None:
     step = "It runs, but its ports did not respond in time"
     assert shown["error"].pop("nextStep").startswith(step)
     assert shown["error"] == {"code": "HEALTH_CHECK_TIMEOUT", "message": "too slow"}
+    assert (shown["price"], shown["billed"]) == (0.36, True)  # failed, and not seen stopped
     assert shown["allowedActions"] == ["stop", "delete"]  # its create is still recorded as under way
     assert shown["placement"]["tried"] == [
         {"region": "AS-SGP-02", "productId": "x", "price": 0.2, "reason": "out of stock", "billingMode": "spot"}
