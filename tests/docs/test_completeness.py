@@ -84,7 +84,7 @@ def test_every_status_is_listed_by_the_api_and_by_the_dashboard() -> None:
     """The lists that are written by hand: the field's description, and the active statuses of the dashboard."""
     document = msgspec.json.decode(pages.text("docs/reference/openapi.json"))
     described = document["components"]["schemas"]["InstanceDetails"]["properties"]["status"]["description"]
-    active = re.search(r"ACTIVE = (\[.*?\]);", (SOURCE / "dashboard/format.js").read_text())
+    active = re.search(r"ACTIVE = (\[.*?\]);", (SOURCE / "dashboard/shared/format.js").read_text())
 
     assert set(re.findall(r"[a-z_]+", described)) - {"or"} == set(Phase)
     assert active is not None

@@ -1,14 +1,15 @@
-"""Serves the page and what it loads, as they lie in this folder."""
+"""Serves the pages and what they load, as they lie in this folder."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 from http import HTTPStatus
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import PurePath
-from typing import Any
+from typing import Any, Final
 
 from litestar import Request, Response, get
 from litestar.exceptions import NotFoundException
@@ -19,6 +20,9 @@ POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
     "base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 )
+
+PAGES: Final[Mapping[str, str]] = {"/": "fleet"}
+"""The folder whose `page.html` is served at each path. A new page is a folder and a line here."""
 
 _TYPES = {".html": "text/html", ".css": "text/css", ".svg": "image/svg+xml", ".js": "text/javascript"}
 
@@ -33,24 +37,33 @@ class _File:
 
 
 def handlers() -> list[HTTPRouteHandler]:
-    """The routes of the page."""
+    """The routes of the pages."""
     held = {
-        path.name: _read(path) for path in files("corral.dashboard").iterdir() if PurePath(path.name).suffix in _TYPES
+        f"{folder.name}/{path.name}": _read(path)
+        for folder in files("corral.dashboard").iterdir()
+        if folder.is_dir()
+        for path in folder.iterdir()
+        if PurePath(path.name).suffix in _TYPES
     }
 
-    @get("/", include_in_schema=False)
-    async def page(request: Request[Any, Any, Any]) -> Response[bytes]:
-        """The page itself."""
-        return _served(held["page.html"], request)
-
-    @get("/dashboard/{name:str}", include_in_schema=False)
-    async def part(request: Request[Any, Any, Any], name: FromPath[str]) -> Response[bytes]:
-        """What the page loads."""
-        if name not in held:
+    @get("/dashboard/{folder:str}/{name:str}", include_in_schema=False)
+    async def part(request: Request[Any, Any, Any], folder: FromPath[str], name: FromPath[str]) -> Response[bytes]:
+        """What a page loads."""
+        file = held.get(f"{folder}/{name}")
+        if file is None:
             raise NotFoundException
-        return _served(held[name], request)
+        return _served(file, request)
 
-    return [page, part]
+    return [part, *(_page(path, held[f"{folder}/page.html"]) for path, folder in PAGES.items())]
+
+
+def _page(path: str, file: _File) -> HTTPRouteHandler:
+    @get(path, include_in_schema=False)
+    async def page(request: Request[Any, Any, Any]) -> Response[bytes]:
+        """One page, the same for every path that matches."""
+        return _served(file, request)
+
+    return page
 
 
 def _read(path: Traversable) -> _File:

@@ -6,6 +6,7 @@ import re
 from collections.abc import AsyncGenerator
 from html.parser import HTMLParser
 from pathlib import Path
+from urllib.parse import urljoin
 
 import pytest
 from support.http.service import Service, error_of, serving
@@ -14,8 +15,12 @@ from corral.dashboard import files
 from corral.domain.errors import NEXT_STEPS
 from corral.store.session.database import Database
 
-SCRIPTS = [f"/dashboard/{path.name}" for path in sorted(Path(files.__file__).parent.glob("*.js"))]
-PARTS = ["/", *SCRIPTS, "/dashboard/style.css", "/dashboard/icon.svg"]
+ROOT = Path(files.__file__).parent
+SCRIPTS = [f"/dashboard/{path.relative_to(ROOT)}" for path in sorted(ROOT.glob("*/*.js"))]
+STYLES = [f"/dashboard/{path.relative_to(ROOT)}" for path in sorted(ROOT.glob("*/*.css"))]
+ICON = "/dashboard/shared/icon.svg"
+PAGES = [path.replace("{instance_id:str}", "inst_1") for path in files.PAGES]
+PARTS = [*PAGES, *SCRIPTS, *STYLES, ICON]
 FAILURES = {
     "NOVITA_API_ERROR",
     "NO_OPTIMAL_PRODUCT_ANY_REGION",
@@ -71,10 +76,10 @@ async def service(database: Database) -> AsyncGenerator[Service]:
 @pytest.mark.parametrize(
     ("path", "media_type"),
     [
-        ("/", "text/html; charset=utf-8"),
+        *((page, "text/html; charset=utf-8") for page in PAGES),
         *((script, "text/javascript; charset=utf-8") for script in SCRIPTS),
-        ("/dashboard/style.css", "text/css; charset=utf-8"),
-        ("/dashboard/icon.svg", "image/svg+xml"),
+        *((style, "text/css; charset=utf-8") for style in STYLES),
+        (ICON, "image/svg+xml"),
     ],
 )
 async def test_every_part_is_served_under_the_strictest_policy(service: Service, path: str, media_type: str) -> None:
@@ -106,24 +111,31 @@ async def test_an_unchanged_part_is_not_sent_again(service: Service, path: str) 
 
 async def test_an_unknown_part_gets_the_usual_error_shape(service: Service) -> None:
     """Also one that names another file of the package."""
-    for name in ("nope.js", "files.py", "__init__.py", "..%2fwiring.py"):
+    for name in (
+        "nope.js",
+        "files.py",
+        "shared/nope.js",
+        "nope/api.js",
+        "..%2fapp/http_app.py",
+        "shared/..%2ffiles.py",
+    ):
         error_of(await service.ask("GET", f"/dashboard/{name}"), 404, "NOT_FOUND")
 
 
-async def test_the_page_has_no_inline_script_and_loads_only_from_here(service: Service) -> None:
-    """The policy would block both; here it is caught before a page breaks."""
-    page = Markup()
-    page.feed((await service.ask("GET", "/")).body.decode())
+@pytest.mark.parametrize("path", PAGES)
+async def test_a_page_has_no_inline_script_and_loads_only_from_here(service: Service, path: str) -> None:
+    """The policy would block both; here it is caught before a page breaks. No address assumes the root of a host."""
+    page = await _markup(service, path)
 
     assert page.inline == []
-    assert [a for a in page.addresses if not re.match(r"[/#](?!/)", a)] == []
+    assert [a for a in page.addresses if re.match(r"/|[a-z]+:", a)] == []
     assert len(page.ids) == len(set(page.ids))
     for address in page.addresses:
-        if address.startswith("/"):
-            assert (await service.ask("GET", address)).status == 200, address
+        if not address.startswith("#"):
+            assert (await service.ask("GET", urljoin(path, address))).status == 200, address
 
 
-@pytest.mark.parametrize("path", [part for part in PARTS if part != "/dashboard/icon.svg"])
+@pytest.mark.parametrize("path", [part for part in PARTS if part != ICON])
 async def test_no_part_names_another_host(service: Service, path: str) -> None:
     """No font, script or picture from other hosts: it works offline, and no other host sees its users."""
     text = (await service.ask("GET", path)).body.decode()
@@ -140,13 +152,32 @@ async def test_what_the_api_says_never_becomes_markup(service: Service, path: st
     assert re.findall(ways, text) == []
 
 
-async def test_the_script_uses_only_ids_that_the_page_has(service: Service) -> None:
-    """A renamed id fails here, not in a browser."""
-    page = Markup()
-    page.feed((await service.ask("GET", "/")).body.decode())
-    text = "".join([(await service.ask("GET", script)).body.decode() for script in SCRIPTS])
+@pytest.mark.parametrize("path", PAGES)
+async def test_the_scripts_use_only_ids_that_their_page_has(service: Service, path: str) -> None:
+    """A renamed id fails here, not in a browser. An id may be in the markup, or be given to an element by a script."""
+    page = await _markup(service, path)
+    text = await _scripts(service, [urljoin(path, a) for a in page.addresses if a.endswith(".js")])
 
-    assert set(re.findall(r'\$\("([\w-]+)"\)', text)) - set(page.ids) == set()
+    assert text
+    made = set(re.findall(r'\bid: "([\w-]+)"', text))
+    assert set(re.findall(r'\$\("([\w-]+)"\)', text)) - set(page.ids) - made == set()
+
+
+async def _markup(service: Service, path: str) -> Markup:
+    page = Markup()
+    page.feed((await service.ask("GET", path)).body.decode())
+    return page
+
+
+async def _scripts(service: Service, addresses: list[str]) -> str:
+    """The text of these modules and of all that they import."""
+    read: dict[str, str] = {}
+    while addresses:
+        address = addresses.pop()
+        if address not in read:
+            read[address] = (await service.ask("GET", address)).body.decode()
+            addresses += [urljoin(address, found) for found in re.findall(r'from "([^"]+)"', read[address])]
+    return "".join(read.values())
 
 
 async def test_a_worker_serves_no_dashboard(database: Database) -> None:
@@ -157,7 +188,7 @@ async def test_a_worker_serves_no_dashboard(database: Database) -> None:
 
 async def test_every_failure_comes_with_a_next_step(service: Service) -> None:
     """The API has one for each; the page shows that and has no copy of its own."""
-    rows = (await service.ask("GET", "/dashboard/rows.js")).body.decode()
+    rows = (await service.ask("GET", "/dashboard/fleet/rows.js")).body.decode()
     scripts = "".join([(await service.ask("GET", script)).body.decode() for script in SCRIPTS])
 
     assert FAILURES - set(NEXT_STEPS) == set()
@@ -168,7 +199,7 @@ async def test_every_failure_comes_with_a_next_step(service: Service) -> None:
 @pytest.mark.parametrize("scheme", [0, 1], ids=["light", "dark"])
 async def test_text_can_be_read_in_both_schemes(service: Service, scheme: int) -> None:
     """WCAG AA: at least 4.5 between a text and what it lies on."""
-    style = (await service.ask("GET", "/dashboard/style.css")).body.decode()
+    style = (await service.ask("GET", "/dashboard/shared/style.css")).body.decode()
     colours = dict(re.findall(r"--([a-z-]+): (#[0-9a-f]+)", re.findall(r":root \{(.*?)\}", style, re.DOTALL)[scheme]))
     pairs = [(text, environment) for text in ("text", "soft", "accent") for environment in ("ground", "card")]
     pairs += [(tone, f"{tone}-ground") for tone in ("good", "busy", "bad", "warn", "idle")]

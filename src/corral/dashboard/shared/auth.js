@@ -1,6 +1,8 @@
 // The API key: requested when a request is refused, kept for this tab only, sent with every request. `EventSource`
 // cannot send headers, so the event stream is read with `fetch`.
 
+import { ROOT } from "./root.js";
+
 const STORAGE_KEY = "corral-key";
 const dialog = document.getElementById("key");
 const signOut = document.getElementById("sign-out");
@@ -24,7 +26,7 @@ function change(key) {
 export async function send(path, { headers = {}, ...options } = {}) {
   if (dialog.open) throw new Error("waiting for a key");
   const key = sessionStorage.getItem(STORAGE_KEY);
-  const answer = await fetch(path, { ...options, headers: key ? { ...headers, authorization: `Bearer ${key}` } : headers });
+  const answer = await fetch(ROOT + path, { ...options, headers: key ? { ...headers, authorization: `Bearer ${key}` } : headers });
   if (answer.status === 401 && !dialog.open) {
     document.getElementById("key-wrong").hidden = !key;
     dialog.showModal();

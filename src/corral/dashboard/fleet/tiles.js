@@ -2,9 +2,9 @@
 
 import { drawCost, drawReady } from "./charts.js";
 import { known } from "./fleet.js";
-import { request } from "./api.js";
-import { $, setText } from "./dom.js";
-import { money, plural, span, words } from "./format.js";
+import { request } from "../shared/api.js";
+import { $, setText } from "../shared/dom.js";
+import { money, plural, span, words } from "../shared/format.js";
 
 const VITALS_MS = 5000; // also how soon a silent connection is noticed
 const HISTORY_EVERY = 6; // vitals

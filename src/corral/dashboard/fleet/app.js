@@ -2,10 +2,10 @@
 //
 // Rule: text from the API is set with `textContent`, never as markup.
 
-import * as actions from "./actions.js";
+import * as actions from "../shared/actions.js";
 import * as fleet from "./fleet.js";
-import * as auth from "./auth.js";
-import * as createForm from "./create_form.js";
+import * as auth from "../shared/auth.js";
+import * as createForm from "../create/form.js";
 import * as stream from "./stream.js";
 import * as tiles from "./tiles.js";
 

@@ -1,8 +1,8 @@
 // One row per instance. It is made once and changed in place, so that keyboard focus is kept.
 
-import { confirm } from "./actions.js";
-import { el, notice, setText, webAddress } from "./dom.js";
-import { COMING_UP, GOING, clock, money, span, tone, words } from "./format.js";
+import { confirm } from "../shared/actions.js";
+import { el, notice, setText, webAddress } from "../shared/dom.js";
+import { COMING_UP, GOING, clock, money, span, tone, words } from "../shared/format.js";
 
 const VERBS = { start: "Start", restart: "Restart", stop: "Stop", delete: "Delete" };
 

@@ -1,9 +1,9 @@
 // The form for a new instance: the plan with its price is shown before Create is enabled.
 
-import { known } from "./fleet.js";
-import { newKey, request } from "./api.js";
-import { $, el, notice, perform, refuse, setText } from "./dom.js";
-import { money } from "./format.js";
+import { known } from "../fleet/fleet.js";
+import { newKey, request } from "../shared/api.js";
+import { $, el, notice, perform, refuse, setText } from "../shared/dom.js";
+import { money } from "../shared/format.js";
 
 const order = $("order");
 let planned = null; // {body, key}: the request the plan is for, and its idempotency key; null while the form changes

@@ -13,13 +13,6 @@ export function el(tag, properties = {}, ...children) {
   return made;
 }
 
-export function draw(tag, attributes = {}, ...children) {
-  const made = document.createElementNS($("cost-chart").namespaceURI, tag);
-  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
-  made.append(...children);
-  return made;
-}
-
 export function setText(node, text) {
   if (node.textContent !== text) node.textContent = text;
 }

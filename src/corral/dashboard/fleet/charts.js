@@ -1,7 +1,7 @@
 // Two small charts, drawn as SVG from the numbers of the last hours. Each also says in words what it shows.
 
-import { draw, setText } from "./dom.js";
-import { clock, money, plural, span } from "./format.js";
+import { $, setText } from "../shared/dom.js";
+import { clock, money, plural, span } from "../shared/format.js";
 
 const [WIDTH, HEIGHT] = [600, 96];
 
@@ -42,4 +42,11 @@ function frame(picture, history, top, words, ...shapes) {
 function hint(index, count, text) {
   const width = WIDTH / count;
   return draw("rect", { class: "hint", x: index * width, width, y: 0, height: HEIGHT }, draw("title", {}, text));
+}
+
+function draw(tag, attributes = {}, ...children) {
+  const made = document.createElementNS($("cost-chart").namespaceURI, tag);
+  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
+  made.append(...children);
+  return made;
 }

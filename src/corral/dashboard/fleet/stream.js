@@ -1,10 +1,10 @@
 // The event stream: changed instances, the event feed, and the connection state.
 
 import { inTurn, loadAll, look } from "./fleet.js";
-import { EventStream } from "./auth.js";
-import { request } from "./api.js";
-import { $, el, setText } from "./dom.js";
-import { TONES, clock, words } from "./format.js";
+import { EventStream } from "../shared/auth.js";
+import { request } from "../shared/api.js";
+import { $, el, setText } from "../shared/dom.js";
+import { TONES, clock, words } from "../shared/format.js";
 
 const FEED = 100; // events kept on the page
 const REFRESH_MS = 30000; // how often everything is read again: `lastSeenAt` changes without an event

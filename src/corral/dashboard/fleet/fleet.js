@@ -1,9 +1,9 @@
 // All instances: read once, then only those that changed are read again.
 
 import { makeRow, showAge, showRow } from "./rows.js";
-import { request } from "./api.js";
-import { $, el, setText } from "./dom.js";
-import { ACTIVE, TONES, words } from "./format.js";
+import { request } from "../shared/api.js";
+import { $, el, setText } from "../shared/dom.js";
+import { ACTIVE, TONES, words } from "../shared/format.js";
 
 const PAGE = 500; // the API's largest page
 const MANY = 25; // more changed instances than this are cheaper read as a list

@@ -1,0 +1,3 @@
+// Where Corral is served, without a trailing slash: empty at the root of a host, `/corral` behind a proxy with that prefix.
+
+export const ROOT = new URL("../../", import.meta.url).pathname.slice(0, -1);
