@@ -27,6 +27,7 @@ from corral.api.http.parameters import field_problems
 from corral.api.http.process_health import ProcessHealth
 from corral.api.http.request_readers import RequestReader
 from corral.api.middleware.auth import OPEN, Authenticator, Authority
+from corral.api.middleware.compression import CompressionMiddleware
 from corral.api.middleware.idempotency import IdempotencyMiddleware
 from corral.api.middleware.rate_limit import RequestLimit
 from corral.api.middleware.response_cache import ResponseCache, ResponseCacheMiddleware
@@ -136,7 +137,7 @@ def build_around(
     _know_every_method(app)
     engine, limit = parts.engine, parts.request_limit
     return Edge(
-        app=ResponseCacheMiddleware(cast("ASGIApp", app), parts.answers),
+        app=ResponseCacheMiddleware(CompressionMiddleware(cast("ASGIApp", app)), parts.answers),
         clock=parts.clock,
         metrics=engine.runtime.metrics,
         service_health=parts.service_health,

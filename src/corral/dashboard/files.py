@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from hashlib import sha256
-from http import HTTPStatus
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import PurePath
@@ -16,6 +13,8 @@ from litestar.exceptions import NotFoundException
 from litestar.handlers import HTTPRouteHandler
 from litestar.params import FromPath
 
+from corral.base.static_files import StaticFile
+
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
     "base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
@@ -25,15 +24,6 @@ PAGES: Final[Mapping[str, str]] = {"/": "fleet"}
 """The folder whose `page.html` is served at each path. A new page is a folder and a line here."""
 
 _TYPES = {".html": "text/html", ".css": "text/css", ".svg": "image/svg+xml", ".js": "text/javascript"}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _File:
-    """One file, read once: it changes only with the program."""
-
-    body: bytes
-    media_type: str
-    tag: str
 
 
 def handlers() -> list[HTTPRouteHandler]:
@@ -57,7 +47,7 @@ def handlers() -> list[HTTPRouteHandler]:
     return [part, *(_page(path, held[f"{folder}/page.html"]) for path, folder in PAGES.items())]
 
 
-def _page(path: str, file: _File) -> HTTPRouteHandler:
+def _page(path: str, file: StaticFile) -> HTTPRouteHandler:
     @get(path, include_in_schema=False)
     async def page(request: Request[Any, Any, Any]) -> Response[bytes]:
         """One page, the same for every path that matches."""
@@ -66,18 +56,12 @@ def _page(path: str, file: _File) -> HTTPRouteHandler:
     return page
 
 
-def _read(path: Traversable) -> _File:
-    body = path.read_bytes()
-    return _File(body=body, media_type=_TYPES[PurePath(path.name).suffix], tag=f'"{sha256(body).hexdigest()[:32]}"')
+def _read(path: Traversable) -> StaticFile:
+    return StaticFile.of(path.read_bytes(), _TYPES[PurePath(path.name).suffix])
 
 
-def _served(file: _File, request: Request[Any, Any, Any]) -> Response[bytes]:
-    """The file, or that the browser's copy is still right; browsers always ask, so page and script never mix ages."""
-    known = {tag.strip().removeprefix("W/") for tag in request.headers.get("if-none-match", "").split(",")}
-    unchanged = file.tag in known
-    return Response(
-        b"" if unchanged else file.body,
-        status_code=HTTPStatus.NOT_MODIFIED if unchanged else HTTPStatus.OK,
-        media_type=file.media_type,
-        headers={"cache-control": "no-cache", "etag": file.tag, "content-security-policy": POLICY},
-    )
+def _served(file: StaticFile, request: Request[Any, Any, Any]) -> Response[bytes]:
+    asked = request.headers
+    sent = file.response(accept_encoding=asked.get("accept-encoding"), if_none_match=asked.get("if-none-match"))
+    headers = {**sent.headers, "content-security-policy": POLICY}
+    return Response(sent.body, status_code=sent.status, media_type=file.media_type, headers=headers)

@@ -2,9 +2,9 @@
 Responses about instances, sent again for up to a second while nothing changed.
 
 Pages and scripts poll the same instances, and most of the cost of a response is reading and encoding. Whole responses
-are kept by path and query. All are dropped when any process changes an instance, and before the response to a request
-that may change something; the second bounds only what depends on the clock, such as `stale`. The caller's role is
-checked before a kept response is sent.
+are kept by path, query and content coding. All are dropped when any process changes an instance, and before the
+response to a request that may change something; the second bounds only what depends on the clock, such as `stale`. The
+caller's role is checked before a kept response is sent.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from corral.api.http.context import context_of
 from corral.api.middleware.auth import check
+from corral.api.middleware.compression import asks_for_gzip
 from corral.base.clock import Clock
 from corral.cache.cache import Cache, SizeLimit
 from corral.store.session.notifications import Notifications
@@ -45,7 +46,7 @@ class CachedResponse:
 
 
 class ResponseCache:
-    """Responses of the last second, by path and query."""
+    """Responses of the last second, by path, query and content coding."""
 
     def __init__(self, clock: Clock) -> None:
         self.kept: Cache[CachedResponse] = Cache(
@@ -86,6 +87,8 @@ class ResponseCacheMiddleware:
             await self.app(scope, receive, send)
             return
         address = f"{request['path']}?{request['query_string'].decode('latin-1')}"
+        if asks_for_gzip(scope):
+            address += " gzip"  # a space is in no query
         kept = self.responses.kept.peek(address)
         if kept is None:
             changes, messages = self.responses.changes, list[Any]()
