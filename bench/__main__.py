@@ -11,7 +11,7 @@ from pathlib import Path
 
 import uvloop
 
-from bench import burst, churn, growth, jobs, limited, startup, web, year
+from bench import burst, churn, growth, jobs, limited, recovery, startup, web, year
 from bench.comparison import Comparison, hold
 from bench.environment import Environment, laid_out
 from bench.figures import Row, table
@@ -23,6 +23,7 @@ TOPICS: Mapping[str, Callable[[Environment], AbstractAsyncContextManager[list[Co
     "web": web.comparisons,
     "startup": startup.comparisons,
     "burst": burst.comparisons,
+    "recovery": recovery.comparisons,
     "growth": growth.comparisons,
     "year": year.comparisons,
     "limited": limited.comparisons,

@@ -109,7 +109,7 @@ BURSTS = (
     Burst(creates=PROMISED, in_flight=32, rounds=3, ready_within=11),
     Burst(creates=1000, in_flight=50, keyed=True, rounds=3),
     Burst(creates=1000, in_flight=50, keyed=True, killed=True),
-    Burst(creates=5000, in_flight=32, rounds=2, ready_within=25),
+    Burst(creates=5000, in_flight=32, rounds=3, ready_within=25),
 )
 
 

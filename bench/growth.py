@@ -23,12 +23,12 @@ IDLE_SECONDS = 30.0
 
 CPU = Figure(name="CPU of the service an instance", unit="ms")
 CALLS = Figure(name="provider calls an instance", unit="", target=2.1)
-MEMORY = Figure(name="memory of the service", unit="MB", target=250)
+MEMORY = Figure(name="memory of the service", unit="MB", target=170)
 IDLE_CPU = Figure(name="CPU at rest", unit="%")
 IDLE_CALLS = Figure(name="provider calls at rest", unit="1/min")
 START = Figure(name="start to ready", unit="s")
 FIGURES = (CPU, CALLS, MEMORY, IDLE_CPU, IDLE_CALLS, START)
-REST_TARGETS = {1000: 2.0}
+REST_TARGETS = {1000: 1.5}
 """Per cent of one core, by size."""
 
 

@@ -79,6 +79,11 @@ class Provider:
         found: list[Any] = (await self._read("/_sim/state"))["instances"]
         return [machine for machine in found if machine["status"] != "removed"]
 
+    async def course(self, provider_id: str) -> list[tuple[float, str]]:
+        """When an instance came into each of its statuses, in unix seconds; some may lie ahead."""
+        found = (await self._read("/_sim/state"))["instances"]
+        return next([(at, status) for at, status in one["course"]] for one in found if one["id"] == provider_id)
+
     async def harm(self, **fault: str) -> None:
         """Add a fault (`novitasim/faults/faults.py`); one without a call is done at once."""
         async with Line(self.served.port) as line:
