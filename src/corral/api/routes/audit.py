@@ -13,7 +13,7 @@ from msgspec import Meta
 from corral.api.http.bodies import filled
 from corral.api.http.parameters import PRINTABLE
 from corral.api.middleware.auth import ADMIN
-from corral.api.routes.events import After, InstanceFilter, Limit
+from corral.api.routes.events import MOST_SEQ, After, InstanceFilter, Last, Limit
 from corral.domain.access import Access
 from corral.domain.audit import AuditLine
 from corral.engine.auth.audit_log import AuditLog
@@ -49,16 +49,27 @@ def handlers(trail: AuditLog) -> list[HTTPRouteHandler]:
     """The route of `/api/audit`."""
 
     @get("/api/audit", summary="The audit log", tags=["audit"], opt=ADMIN)
-    async def list_audit(
+    async def list_audit(  # noqa: PLR0917  # Litestar calls it by name
         after: After = 0,
+        before: Annotated[
+            int | None, QueryParameter(ge=1, le=MOST_SEQ, description="Only lines with a smaller number.")
+        ] = None,
         limit: Limit = 100,
+        last: Last = None,
         instance_id: InstanceFilter = None,
         who: Annotated[
             str | None, QueryParameter(max_length=100, pattern=PRINTABLE, description="Name or id of a key.")
         ] = None,
     ) -> AuditPage:
-        """Every POST, PUT, PATCH and DELETE of `CORRAL_EVENT_RETENTION` days, also the refused ones; no bodies."""
-        found = await trail.page(after=after, limit=limit, instance_id=instance_id, who=who)
+        """
+        Every POST, PUT, PATCH and DELETE of `CORRAL_EVENT_RETENTION` days, also the refused ones; no bodies.
+
+        `last` gives the newest lines; with the number of the first of them as `before` it gives those that precede.
+        """
+        limit, newest = last or limit, last is not None
+        found = await trail.page(
+            limit=limit, after=after, before=before, newest=newest, instance_id=instance_id, who=who
+        )
         next_after = found[-1].number if found else after
         return AuditPage(entries=[_details(line) for line in found], next_after=next_after, limit=limit)
 

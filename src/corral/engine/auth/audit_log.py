@@ -55,13 +55,28 @@ class AuditLog:
             )
 
     async def page(
-        self, *, after: int, limit: int, instance_id: str | None = None, who: str | None = None
+        self,
+        *,
+        limit: int,
+        after: int = 0,
+        before: int | None = None,
+        newest: bool = False,
+        instance_id: str | None = None,
+        who: str | None = None,
     ) -> list[AuditLine]:
-        """The next lines after number *after*, oldest first."""
+        """The first lines between the numbers *after* and *before*, or with *newest* the last; oldest first."""
         if (instance_id is not None and not is_id(instance_id)) or (who is not None and not is_id(who)):
             return []
         async with self._database.connection() as connection:
-            return await audit.page(connection, after=after, limit=limit, instance_id=instance_id, who=who)
+            return await audit.page(
+                connection,
+                limit=limit,
+                after=after,
+                before=before,
+                newest=newest,
+                instance_id=instance_id,
+                who=who,
+            )
 
     async def _write(self, entries: Sequence[AuditEntry]) -> list[None]:
         async with self._database.connection() as connection:

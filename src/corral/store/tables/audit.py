@@ -31,9 +31,12 @@ _APPEND_ASYNC = BulkInsert(_INSERT % f"set_config('synchronous_commit', 'off', t
 _STORED = ("at", "method", "route", "path", "instance_id", "address", "status", "error_code", "request_id")
 _PAGE = """
 SELECT * FROM corral_audit
-WHERE id > $1 AND ($3::text IS NULL OR instance_id = $3) AND ($4::text IS NULL OR who = $4 OR key_id = $4)
-ORDER BY id LIMIT $2
+WHERE id > $1 AND id < $2 AND ($4::text IS NULL OR instance_id = $4) AND ($5::text IS NULL OR who = $5 OR key_id = $5)
+ORDER BY id {direction} LIMIT $3
 """
+_OLDEST = _PAGE.format(direction="")
+_NEWEST = _PAGE.format(direction="DESC")
+_NO_END = 2**63 - 1
 
 
 def append(entries: Sequence[AuditEntry], *, synchronous: bool = True) -> Write:
@@ -51,10 +54,23 @@ def append(entries: Sequence[AuditEntry], *, synchronous: bool = True) -> Write:
 
 
 async def page(
-    connection: Connection, *, after: int, limit: int, instance_id: str | None = None, who: str | None = None
+    connection: Connection,
+    *,
+    limit: int,
+    after: int = 0,
+    before: int | None = None,
+    newest: bool = False,
+    instance_id: str | None = None,
+    who: str | None = None,
 ) -> list[AuditLine]:
-    """The next lines after number *after*, oldest first; *who* is the name of a caller or the id of a key."""
-    return [_line(row) for row in await connection.fetch(_PAGE, after, limit, instance_id, who)]
+    """
+    The first lines between the numbers *after* and *before*, or with *newest* the last; oldest first.
+
+    *who* is the name of a caller or the id of a key.
+    """
+    end = _NO_END if before is None else before
+    rows = await connection.fetch(_NEWEST if newest else _OLDEST, after, end, limit, instance_id, who)
+    return [_line(row) for row in (reversed(rows) if newest else rows)]
 
 
 def _row(entry: AuditEntry) -> tuple[object, ...]:

@@ -108,6 +108,23 @@ async def test_the_audit_log_is_read_page_by_page_and_filtered(database: Databas
     assert (of_unknown["entries"], of_unknown["nextAfter"]) == ([], 0)
 
 
+async def test_the_audit_log_is_read_from_its_end(database: Database) -> None:
+    """`last` gives the newest lines, oldest first, and `before` continues towards the start; filters apply."""
+    async with opened_front(database) as api:
+        made = [(await api.request_create(name=f"n{number}")).json["instanceId"] for number in range(5)]
+        newest = (await api.get("/api/audit?last=2")).json
+        before = newest["entries"][0]["number"]
+        older = (await api.get(f"/api/audit?last=2&before={before}")).json
+        of_one = (await api.get(f"/api/audit?last=2&instanceId={made[0]}")).json
+        oldest = (await api.get(f"/api/audit?before={older['entries'][0]['number']}")).json
+
+    assert [line["instanceId"] for line in newest["entries"]] == made[3:]
+    assert [line["instanceId"] for line in older["entries"]] == made[1:3]
+    assert [line["instanceId"] for line in of_one["entries"]] == made[:1]
+    assert [line["instanceId"] for line in oldest["entries"]] == made[:1]
+    assert (newest["limit"], newest["nextAfter"]) == (2, newest["entries"][-1]["number"])
+
+
 async def test_many_lines_share_few_commits(database: Database) -> None:
     """Those that come while a commit is under way go together into the next."""
     trail = AuditLog(database, SystemClock(), Metrics())
@@ -150,7 +167,9 @@ async def test_an_answer_is_given_although_its_line_cannot_be_written(database: 
     assert (reported["who"], reported["path"], reported["status"]) == ("local", "/api/cache/clear", 200)
 
 
-@pytest.mark.parametrize("query", ["?after=-1", "?limit=0", "?limit=501", "?who=%00", "?instanceId=%27"])
+@pytest.mark.parametrize(
+    "query", ["?after=-1", "?limit=0", "?limit=501", "?last=0", "?before=0", "?who=%00", "?instanceId=%27"]
+)
 async def test_a_bad_query_is_reported(database: Database, query: str) -> None:
     """As everywhere."""
     async with serving(database) as service:
