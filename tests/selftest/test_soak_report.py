@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from support.soak import Plan, Report, of_budget, of_memory, of_patience, waits
+from support.soak import Plan, Report, of_budget, of_losses, of_memory, of_patience, waits
 
 
 def report(**seen: object) -> Report:
@@ -52,5 +52,23 @@ def test_a_wait_ends_when_what_was_asked_is_so() -> None:
     ]
     asked = 1893456010.0  # ten seconds into the year
 
-    assert waits(events, {"a": asked}, {"a": "exited"}) == [15.0]
-    assert waits(events, {"a": asked}, {"a": "ready"}) == []
+    assert waits(events, {"a": asked}, {"a": "exited"}) == {"a": 15.0}
+    assert waits(events, {"a": asked}, {"a": "ready"}) == {}
+
+
+def test_a_loss_that_is_noticed_late_or_never_is_trouble() -> None:
+    """Both are to be dealt with in five minutes."""
+    assert of_losses(report(vanished=300.0, repeated=61.0)) == []
+    assert of_losses(report(vanished=301.0)) == [
+        "the vanished machine: 301",
+        "the create without effect: never",
+    ]
+
+
+def test_only_the_vanished_machine_may_fail() -> None:
+    """Any other is a false alarm."""
+    seen = report()
+    seen.ends["failed"] = 1
+    assert of_patience(seen) == []
+    seen.ends["failed"] = 2
+    assert of_patience(seen) == ["2 failed"]

@@ -2,7 +2,8 @@
 A large fleet, a small rate limit, and a long time: memory stays flat, and no request waits for ever.
 
 The fleet is raised as fast as it goes. Then provider and service are restarted, both with the limit, and users come
-and go within what the limit allows. Judges are the simulator's count of calls, its ledger, the event log and the
+and go within what the limit allows. After a third of the time one machine vanishes, and one create call ends with an
+error and without effect. Judges are the simulator's count of calls, its ledger, the event log and the
 memory of the service. All chance derives from one seed.
 """
 
@@ -50,6 +51,8 @@ SLACK_MEGABYTES = 5.0
 """Memory may breathe by so much between the middle and the last third of a run; a leak grows on."""
 PATIENCE_SECONDS = 300.0
 """No job that could run waits longer."""
+NOTICE_SECONDS = 300.0
+"""A machine that vanished, and a create without effect or answer, are noticed and dealt with in this time."""
 QUIET_SECONDS = 900.0
 """How long it may take to come to rest: two looks at ten thousand instances, each several minutes long."""
 
@@ -81,6 +84,10 @@ class Report:
     """Of each new instance, seconds from running at the provider to ready here."""
     waits: list[float] = field(default_factory=list[float])
     """Of each create and command, seconds from its acceptance to its effect."""
+    vanished: float | None = None
+    """Seconds until the machine that vanished was failed."""
+    repeated: float | None = None
+    """Seconds until the create whose call had no effect was ready."""
     settled_after: float = 0.0
     ends: Counter[str] = field(default_factory=Counter[str])
     events: int = 0
@@ -97,6 +104,8 @@ class Report:
                 f"looks {dict(self.looks)}; oldest job that could run {self.oldest_job_seconds:.1f} s",
                 f"readiness lag of {len(self.lags)}: {_spread(self.lags)}",
                 f"asked until so, of {len(self.waits)}: {_spread(self.waits)}",
+                f"seconds until the vanished machine was failed: {_shown(self.vanished)}",
+                f"seconds until the create without effect was ready: {_shown(self.repeated)}",
                 f"at rest after {self.settled_after:.0f} s; {self.events} events",
                 f"trouble: {self.trouble}",
             )
@@ -114,6 +123,9 @@ class Soak:
         self.asked_at: dict[str, float] = {}
         self.standing: list[str] = []
         self.stopped: list[str] = []
+        self.turn = asyncio.Lock()
+        self.vanished = ""
+        self.repeated = ""
 
     async def go(self) -> Report:
         """Raise the fleet, soak it, let it come to rest, and judge."""
@@ -140,7 +152,7 @@ class Soak:
         ):
             self.standing = sorted(one["id"] for one in await _instances(line))
             self.wanted = dict.fromkeys(self.standing, "ready")
-            await self._soak(served, line)
+            await self._soak(served, line, cloud)
             await self._rest(served, line)
             await self._judge(line, cloud)
 
@@ -161,34 +173,53 @@ class Soak:
 
     # The users.
 
-    async def _soak(self, served: Served, line: Line) -> None:
+    async def _soak(self, served: Served, line: Line, cloud: Provider) -> None:
         loop = asyncio.get_running_loop()
         ends = loop.time() + self.plan.seconds
         users = asyncio.create_task(self._use(served.port, ends))
+        losses = asyncio.create_task(self._lose(served.port, cloud))
         while loop.time() < ends:
             await self._sample(served, line)
             await CLOCK.sleep(SAMPLE_SECONDS)
-        await users
+        await asyncio.gather(users, losses)
 
     async def _use(self, port: int, ends: float) -> None:
         loop, pause = asyncio.get_running_loop(), 60 / (self.plan.calls_per_minute * SHARE_OF_USERS)
         async with Line(port) as line:
             while loop.time() < ends:
                 what = self.dice.choices(["create", "delete", "stop", "start"], [4, 3, 2, 2])[0]
-                await self._ask(line, what)
+                async with self.turn:
+                    await self._ask(line, what)
                 await CLOCK.sleep(pause)
 
-    async def _ask(self, line: Line, what: str) -> None:
+    async def _lose(self, port: int, cloud: Provider) -> None:
+        """Have one machine vanish, and one create call fail without effect, while no other create is under way."""
+        await CLOCK.sleep(self.plan.seconds / 3)
+        async with self.turn, Line(port) as line:
+            while (await _call(line, "GET", "/api/instances?limit=1&status=creating"))[1]["total"]:
+                await CLOCK.sleep(SAMPLE_SECONDS)
+            self.vanished = self.standing.pop(len(self.standing) // 2)
+            _, shown = await _call(line, "GET", f"/api/instances/{self.vanished}")
+            machine = next(one for one in await cloud.machines() if one["id"] == shown["novitaInstanceId"])
+            self.wanted[self.vanished], self.asked_at[self.vanished] = "failed", CLOCK.now().timestamp()
+            await cloud.harm(fault="vanish", name=machine["name"])
+            await cloud.harm(fault="error_500", on="create")
+            self.repeated = await self._ask(line, "create")
+            while await cloud.faults_left():
+                await CLOCK.sleep(SAMPLE_SECONDS)
+
+    async def _ask(self, line: Line, what: str) -> str:
+        """Send one request; returns the instance's id, or nothing if there was none to ask for."""
         now = CLOCK.now().timestamp()
         if what == "create":
             body = msgspec.json.encode(requests.create_body(self.asked_created))
             status, reported = await _call(line, "POST", "/api/instances", body)
             accepted = status == 201
-            instance_id = reported.get("instanceId", "")
+            instance_id: str = reported.get("instanceId", "")
         else:
             engine = self.stopped if what == "start" else self.standing
             if not engine:
-                return
+                return ""
             instance_id = engine.pop(self.dice.randrange(len(engine)))
             method, path = ("DELETE", "") if what == "delete" else ("POST", f"/{what}")
             status, reported = await _call(line, method, f"/api/instances/{instance_id}{path}")
@@ -199,12 +230,13 @@ class Soak:
             self.report.asked[f"{what} refused"] += 1
             if what == "start":
                 self.stopped.append(instance_id)
-            return
+            return instance_id
         self.report.asked[what] += 1
         self.wanted[instance_id] = {"delete": "terminated", "stop": "exited"}.get(what, "ready")
         self.asked_at[instance_id] = now
         if what == "stop":
             self.stopped.append(instance_id)
+        return instance_id
 
     @property
     def asked_created(self) -> int:
@@ -252,7 +284,9 @@ class Soak:
             for one in new
             if _seconds(one["createdAt"]) >= self.asked_at[one["id"]] - 1
         ]
-        report.waits = waits(events, self.asked_at, self.wanted)
+        took = waits(events, self.asked_at, self.wanted)
+        report.vanished, report.repeated = took.pop(self.vanished, None), took.pop(self.repeated, None)
+        report.waits = list(took.values())
         report.trouble += [
             *([f"{account.billed_twice} billed twice"] if account.billed_twice else []),
             *invariants.of_instances(found, await cloud.machines(), self.wanted),
@@ -260,6 +294,7 @@ class Soak:
             *of_budget(report, self.plan.calls_per_minute),
             *of_memory(report.memory),
             *of_patience(report),
+            *of_losses(report),
         ]
 
 
@@ -283,10 +318,18 @@ def of_patience(report: Report) -> list[str]:
     asked = sum(count for what, count in report.asked.items() if "refused" not in what)
     wrong = {
         f"a job that could run waited {report.oldest_job_seconds:.0f} s": report.oldest_job_seconds > PATIENCE_SECONDS,
-        f"{report.ends['failed']} failed": report.ends["failed"] > 0,
+        f"{report.ends['failed']} failed": report.ends["failed"] > 1,  # the one that vanished
         "nothing was asked": asked == 0,
     }
     return [what for what, is_so in wrong.items() if is_so]
+
+
+def of_losses(report: Report) -> list[str]:
+    """The machine that vanished is noticed in time, and the create without effect is repeated."""
+    took = {"the vanished machine": report.vanished, "the create without effect": report.repeated}
+    return [
+        f"{what}: {_shown(seconds)}" for what, seconds in took.items() if seconds is None or seconds > NOTICE_SECONDS
+    ]
 
 
 def thirds(samples: list[float]) -> tuple[float, float]:
@@ -295,8 +338,8 @@ def thirds(samples: list[float]) -> tuple[float, float]:
     return statistics.median(samples[third : 2 * third]), statistics.median(samples[2 * third :])
 
 
-def waits(events: list[dict[str, Any]], asked_at: dict[str, float], wanted: dict[str, str]) -> list[float]:
-    """How long each instance took, from when it was last asked for something until it was so."""
+def waits(events: list[dict[str, Any]], asked_at: dict[str, float], wanted: dict[str, str]) -> dict[str, float]:
+    """How long each instance took, in seconds, from when it was last asked for something until it was so."""
     took: dict[str, float] = {}
     for event in events:
         instance_id, at = event["instanceId"], _seconds(event["timestamp"])
@@ -307,7 +350,11 @@ def waits(events: list[dict[str, Any]], asked_at: dict[str, float], wanted: dict
             and at >= asked_at[instance_id]
         ):
             took[instance_id] = at - asked_at[instance_id]
-    return list(took.values())
+    return took
+
+
+def _shown(seconds: float | None) -> str:
+    return "never" if seconds is None else f"{seconds:.0f}"
 
 
 def _spread(values: list[float]) -> str:
