@@ -57,7 +57,7 @@ soak: .venv/.dev ## ten minutes of 10,000 instances on 100 provider calls a minu
 fuzz: .venv/.fuzz ## read hostile bytes wherever bytes come in, guided by coverage, for five minutes (SECONDS=, TARGETS=)
 	@PYTHONPATH=tests $(BIN)/python -m support.fuzz --seconds $(or $(SECONDS),300) $(TARGETS)
 
-demo: .venv/.run ## serve a dashboard full of simulated activity on http://127.0.0.1:3000
+demo: .venv/.run ## serve a dashboard full of simulated activity on a free port, beside `make run`
 	@exec $(BIN)/python tools/demo.py
 
 docs: .venv/.dev ## regenerate docs/reference from the program's own tables
@@ -70,4 +70,4 @@ lock: .venv/.dev ## resolve the dependencies into locks/
 	@sh tools/lock.sh
 
 clean: ## remove .venv and what tools leave behind (never .corral: that is your data)
-	@rm -rf .venv .corral-demo .fuzz .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache .setup.lock
+	@rm -rf .venv .fuzz .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache .setup.lock

@@ -1,9 +1,9 @@
 """
 A dashboard with constant activity: `make demo`.
 
-It serves on http://127.0.0.1:3000 with its own simulated account: stock changes by the minute, a dozen machines are
-created, stopped, started and deleted, and two fail with a reason. Its data directory `.corral-demo` is recreated
-each time; `.corral` is not changed.
+It serves its own simulated account on a free port, which it prints: stock changes by the minute, a dozen machines are
+created, stopped, started and deleted, and two fail with a reason. Its data is in a temporary directory that it removes
+at the end. It reads no setting and no `.env`, so that it runs beside a service of yours and never uses your account.
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ import contextlib
 import itertools
 import os
 import random
-import shutil
+import re
 import signal
 import sys
+import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,8 +27,8 @@ import aiohttp
 from corral_client import AsyncClient, CorralApiError, CorralError, Instance
 from corral_client.models import GONE
 
-ROOT = Path(__file__).parent.parent
-DATA = ROOT / ".corral-demo"
+KEPT = ("PATH", "HOME", "LANG", "TZ", "TMPDIR")
+"""The environment of the service; anything else may be a setting of another service, or the key of a real account."""
 MOST = 14
 WORLD = {"stock": "12", "boot_seconds": "5", "pull_seconds": "6", "stop_seconds": "4"}
 
@@ -59,38 +60,47 @@ TEMPLATES = ("107672", "107701", "107715", "150020", "150031")
 async def main(arguments: Sequence[str]) -> int:
     """Serve, and keep changing things until Ctrl-C."""
     parser = argparse.ArgumentParser(prog="make demo", description="Serve a simulated account with constant activity.")
-    parser.add_argument("--port", type=int, default=3000, help="port to listen on (3000)")
-    parser.add_argument(
-        "--data", type=Path, default=DATA, help="data directory, recreated at each start (.corral-demo)"
-    )
+    parser.add_argument("--port", type=int, default=0, help="port to listen on (any free one)")
     chosen = parser.parse_args(arguments)
-    shutil.rmtree(chosen.data, ignore_errors=True)
-    kept = {name: value for name, value in os.environ.items() if name not in {"NOVITA_API_KEY", "DATABASE_URL"}}  # noqa: TID251
+    with tempfile.TemporaryDirectory(prefix="corral-demo-", ignore_cleanup_errors=True) as home:
+        Path(home).chmod(0o711)  # PostgreSQL does not run as root, and must reach its data
+        return await serve(Path(home), chosen.port)
+
+
+async def serve(home: Path, port: int) -> int:
+    """Serve from *home*, which has no `.env`, until the service ends; returns its exit code."""
     service = await asyncio.create_subprocess_exec(
-        *(str(Path(sys.executable).with_name("corral")), "serve", "--port", str(chosen.port)),
+        *(str(Path(sys.executable).with_name("corral")), "serve", "--port", str(port)),
+        cwd=home,
         env={
-            **kept,
-            "CORRAL_DATA_DIR": str(chosen.data),
+            **{name: os.environ[name] for name in KEPT if name in os.environ},  # noqa: TID251
+            "CORRAL_DATA_DIR": str(home / "data"),
             "HEALTH_CHECK_MAX_WAIT_TIME_MS": "40000",
             "LOG_LEVEL": "warning",
         },
+        stdout=asyncio.subprocess.PIPE,
         start_new_session=True,  # one signal, from us; a second would make it leave without tidying up
     )
     loop = asyncio.get_running_loop()
     for signum in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(signum, service.terminate)
-    activity = asyncio.create_task(run_activity(f"http://127.0.0.1:{chosen.port}", chosen.data))
-    code = await service.wait()
-    activity.cancel()
-    with contextlib.suppress(asyncio.CancelledError, CorralError):
-        await activity
-    return code
+    activity: asyncio.Task[None] | None = None
+    assert service.stdout is not None  # noqa: S101  # it was asked for
+    async for line in service.stdout:
+        sys.stdout.write(line.decode())
+        sys.stdout.flush()
+        if activity is None and (found := re.search(rb" serves on (\S+)", line)):
+            activity = asyncio.create_task(run_activity(found[1].decode(), home / "data"))
+    if activity is not None:
+        activity.cancel()
+        with contextlib.suppress(asyncio.CancelledError, CorralError):
+            await activity
+    return await service.wait()
 
 
 async def run_activity(address: str, data: Path) -> None:
     """Create the permanent machines, then change something every few seconds."""
-    async with AsyncClient(address) as client:
-        await ready(client)
+    async with AsyncClient(address, api_key="") as client:
         await tune(data, WORLD)
         for machine in (*STEADY, *TOGGLED):
             await order(client, machine)
@@ -152,17 +162,6 @@ async def tune(data: Path, world: Mapping[str, str]) -> None:
     address = (data / "simulator" / "address").read_text(encoding="utf-8").strip()
     async with aiohttp.ClientSession() as client, client.post(f"{address}/_sim/settings", json=world) as answer:
         answer.raise_for_status()
-
-
-async def ready(client: AsyncClient) -> None:
-    """Wait until the service responds."""
-    while True:
-        try:
-            if (await client.health()).is_healthy:
-                return
-        except CorralApiError:
-            pass
-        await asyncio.sleep(0.2)  # noqa: TID251  # waiting for another process
 
 
 if __name__ == "__main__":

@@ -31,7 +31,8 @@ ANSWERS: Final[Mapping[int, Mapping[str, str]]] = {
         "CACHE_NOT_FOUND": "No cache has this name; `GET /api/cache/stats` lists them.",
         "CACHE_KEY_NOT_FOUND": "This cache does not hold this key.",
         "PRODUCT_NOT_FOUND": "The provider sells no product of this name.",
-        "NO_OPTIMAL_PRODUCT_ANY_REGION": "The product exists, but no allowed region sells it now at an allowed price.",
+        "NO_OPTIMAL_PRODUCT_ANY_REGION": "The product exists, but no allowed region sells it now at an allowed price. "
+        "`retryable` while an offer that fits is only out of stock.",
         "TEMPLATE_NOT_FOUND": "The account has no template with this id.",
         "REGISTRY_AUTH_NOT_FOUND": "The template names a registry login that the account does not have.",
     },

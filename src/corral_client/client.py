@@ -24,7 +24,8 @@ class AsyncClient:
     A running Corral, for programs with an event loop.
 
     *base_url* is where it is; without one, as the environment variable `CORRAL_URL` says, or port 3000 of this machine.
-    *api_key* is sent with every request; without one, that of the environment variable `CORRAL_API_KEY`, if set.
+    *api_key* is sent with every request; without one, that of the environment variable `CORRAL_API_KEY`, if set;
+    an empty one sends none.
     *timeout* is in seconds for each attempt of a request; *max_retries* is how often one is repeated when nothing came
     back, or when the answer says that it may succeed later.
 
@@ -44,9 +45,9 @@ class AsyncClient:
         timeout: float = TIMEOUT_SECONDS,
         max_retries: int = MAX_RETRIES,
     ) -> None:
-        key = api_key or os.environ.get(KEY_VARIABLE) or None  # noqa: TID251  # a caller's setting, not the service's
+        key = os.environ.get(KEY_VARIABLE) if api_key is None else api_key  # noqa: TID251  # a caller's setting
         url = base_url or os.environ.get(URL_VARIABLE) or DEFAULT_URL  # noqa: TID251
-        self._transport = Transport(url, api_key=key, timeout=timeout, max_retries=max_retries)
+        self._transport = Transport(url, api_key=key or None, timeout=timeout, max_retries=max_retries)
         self.events = AsyncEvents(self._transport)
         self.instances = AsyncInstances(self._transport, self.events)
         self.products = AsyncProducts(self._transport)

@@ -6,6 +6,7 @@ What can go wrong, one class for each thing a caller may want to do about it.
     │   ├─ Invalid           400, 405, 413, 415   the request must change; see `validation_errors`
     │   ├─ Unauthorised      401, 403             the key is missing, wrong or may not do this
     │   ├─ NotFound          404                  no such instance, product, template, …
+    │   │   └─ OutOfStock                         the product is sold out at the moment: create it again later
     │   ├─ Conflict          409                  not now, or not like this; `details` says what prevents it
     │   │   └─ Ambiguous                          several live instances have that name; see `ids`
     │   ├─ RateLimited       429                  too often; see `retry_after`
@@ -94,6 +95,15 @@ class NotFound(CorralApiError):
     """No such instance, product, template or route."""
 
 
+class OutOfStock(NotFound):
+    """
+    The product exists and is sold out at the moment; `details["tried"]` lists every offer.
+
+    `retryable`, but not retried by the client: stock returns in minutes or hours. `create(wait_for_capacity="2h")` has
+    the service wait.
+    """
+
+
 class Conflict(CorralApiError):
     """Not now, or not like this."""
 
@@ -161,6 +171,7 @@ class _Envelope(msgspec.Struct):
     error: _Body
 
 
+_NO_OFFER: Final = "NO_OPTIMAL_PRODUCT_ANY_REGION"
 _BY_STATUS: Final[Mapping[int, type[CorralApiError]]] = {
     401: Unauthorised,
     403: Unauthorised,
@@ -177,6 +188,8 @@ def error_of(status: int, headers: Mapping[str, str], body: bytes) -> CorralApiE
     except UNREADABLE:
         found = _Body(code=f"HTTP_{status}", message=f"the answer was HTTP {status} without an explanation")
     kind = _BY_STATUS.get(status, ServerError if status >= 500 else Invalid)  # noqa: PLR2004
+    if found.code == _NO_OFFER and found.retryable:  # else offers are too expensive, or in other regions only
+        kind = OutOfStock
     return kind(
         found.message,
         code=found.code,

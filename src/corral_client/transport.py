@@ -25,6 +25,7 @@ from corral_client.errors import (
     ConnectionFailed,
     CorralApiError,
     Invalid,
+    OutOfStock,
     ServerError,
     Unauthorised,
     error_of,
@@ -119,7 +120,8 @@ class Transport:
                 return await self._ask(method, kind, path, **request)
             except CorralApiError as error:
                 wait = delay(attempt) if error.retry_after is None else error.retry_after
-                if not error.retryable or attempt >= self.max_retries or wait > LONGEST_RETRY_AFTER:
+                final = not error.retryable or isinstance(error, OutOfStock)
+                if final or attempt >= self.max_retries or wait > LONGEST_RETRY_AFTER:
                     raise
             attempt += 1
             await self.sleep(wait)

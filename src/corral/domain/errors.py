@@ -6,6 +6,7 @@ Every error, grouped by what the caller may do next.
     │   ├─ SpecInvalidError           some fields are invalid (lists all of them)
     │   ├─ MalformedError             the body cannot be read
     │   ├─ NotFoundError              it names something that does not exist
+    │   │   └─ OutOfStockError          every offer for it is short at the moment: retry later
     │   ├─ GoalRefusedError           not possible in the current phase
     │   ├─ UnauthorisedError          the caller is not identified
     │   ├─ ForbiddenError             the caller is not allowed to do this
@@ -103,6 +104,13 @@ class NotFoundError(CallerError):
     """The request names something that does not exist."""
 
     code = "NOT_FOUND"
+
+
+class OutOfStockError(NotFoundError):
+    """An offer fits the request and is out of stock at the moment."""
+
+    code = "NO_OPTIMAL_PRODUCT_ANY_REGION"
+    retryable = True
 
 
 class GoalRefusedError(CallerError):

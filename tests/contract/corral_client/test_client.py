@@ -11,6 +11,7 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing, closing
 from pathlib import Path
 
+import aiohttp
 import pytest
 import pytest_asyncio
 from support.http.servers import HttpAnswers, http_answer, unused_port
@@ -29,6 +30,7 @@ from corral_client import (
     InstanceFailed,
     Invalid,
     NotFound,
+    OutOfStock,
     Progress,
     ServerError,
     Unauthorised,
@@ -93,6 +95,30 @@ async def test_an_instance_is_ordered_waited_for_found_and_deleted(client: Async
     assert str(ready.connection_details.ssh).startswith("ssh ")
     assert gone.is_gone
     assert (await client.instances.get("life")).id == handle.id
+
+
+async def test_a_product_that_is_sold_out_raises_its_own_error_at_once(
+    client: AsyncClient, corral: Running, short_dir: Path
+) -> None:
+    """Worth a retry in minutes, not in milliseconds; one that is only too expensive is not out of stock."""
+    waited, gpu = pauses(client), "A100 SXM 80GB"
+    simulator = (short_dir / "sdk" / ".corral" / "simulator" / "address").read_text().strip()
+    async with aiohttp.ClientSession() as session:
+        for cluster in ("as-sgp-2", "us-dallas-1", "sa-brazil-1"):
+            sold_out = {"productId": "A100-80GB.14c240g", "clusterId": cluster, "gpus": 0}
+            async with session.post(f"{simulator}/_sim/stock", json=sold_out) as response:
+                assert response.status == 200, await response.text()
+    await corral.ask("POST", "/api/cache/clear", json={})
+
+    with pytest.raises(OutOfStock) as sold_out_everywhere:
+        await client.instances.create(name="later", product_name=gpu, template_id=UBUNTU)
+    with pytest.raises(NotFound) as too_expensive:
+        await client.instances.create(name="cheap", product_name=GPU, template_id=UBUNTU, max_price=0.01)
+
+    assert sold_out_everywhere.value.retryable
+    assert isinstance(sold_out_everywhere.value.details["tried"], list)
+    assert (type(too_expensive.value), too_expensive.value.retryable) == (NotFound, False)
+    assert waited == []
 
 
 async def test_an_instance_is_stopped_started_and_restarted(client: AsyncClient) -> None:

@@ -136,7 +136,7 @@ async def test_a_known_product_without_stock_is_reported_with_all_rejected_offer
     with pytest.raises(NotFoundError, match="no RTX 4090 24GB is available for spot in CN-HK-01") as caught:
         await market.catalog.candidates(market.request_create())
 
-    assert caught.value.code == "NO_OPTIMAL_PRODUCT_ANY_REGION"
+    assert (caught.value.code, caught.value.retryable) == ("NO_OPTIMAL_PRODUCT_ANY_REGION", True)
     assert caught.value.details["tried"] == [
         {
             "region": region,

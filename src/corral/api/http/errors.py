@@ -25,7 +25,7 @@ _CLASSES: Final[Mapping[HTTPStatus, tuple[type[errors.CorralError], ...]]] = {
     HTTPStatus.BAD_REQUEST: (errors.CallerError, errors.SpecInvalidError, errors.MalformedError),
     HTTPStatus.UNAUTHORIZED: (errors.UnauthorisedError,),
     HTTPStatus.FORBIDDEN: (errors.ForbiddenError,),
-    HTTPStatus.NOT_FOUND: (errors.NotFoundError,),
+    HTTPStatus.NOT_FOUND: (errors.NotFoundError, errors.OutOfStockError),
     HTTPStatus.CONFLICT: (errors.GoalRefusedError, errors.StaleError),
     HTTPStatus.TOO_MANY_REQUESTS: (errors.RateLimitError,),
     HTTPStatus.INTERNAL_SERVER_ERROR: (errors.IllegalTransitionError, errors.SettingsError),

@@ -21,7 +21,14 @@ from corral.base.clock import Clock
 from corral.cache.cache import Cache
 from corral.cache.registry import CacheName, CacheRegistry
 from corral.cloud.port import Cloud, Credentials
-from corral.domain.errors import CloudError, CloudRefusedError, FieldProblem, NotFoundError, SpecInvalidError
+from corral.domain.errors import (
+    CloudError,
+    CloudRefusedError,
+    FieldProblem,
+    NotFoundError,
+    OutOfStockError,
+    SpecInvalidError,
+)
 from corral.domain.placement.catalog import (
     BillingMode,
     Cluster,
@@ -98,14 +105,16 @@ class Catalog:
         """
         The offers for *wanted*, best first; raises NotFoundError, with different codes for unknown and unavailable.
 
+        It is an OutOfStockError if some offer is only short for now.
+
         This is a first choice by the failed offers of up to a second ago; `plan` is exact, and a create call must use
         it. With *or_short* the ranking may have no candidate, if some offer is only short for now.
         """
         shortages = await self._failed_recently.get("all", self._load_failed)
         ranking = (await self._ranking(wanted)).without(shortages, wanted.gpu_num)
-        waits = or_short and any(r.product_id and r.reason in SHORT_FOR_NOW for r in ranking.rejected)
-        if not ranking.candidates and not waits:
-            raise NotFoundError(
+        is_short = any(r.product_id and r.reason in SHORT_FOR_NOW for r in ranking.rejected)
+        if not ranking.candidates and not (or_short and is_short):
+            raise (OutOfStockError if is_short else NotFoundError)(
                 f"no {wanted.product_name.strip()} is available for {' or '.join(wanted.billing_modes)} "
                 f"in {', '.join(wanted.regions) or 'no region'}",
                 code="NO_OPTIMAL_PRODUCT_ANY_REGION",

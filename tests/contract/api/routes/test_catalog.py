@@ -136,7 +136,9 @@ async def test_what_cannot_be_had_is_a_404_that_explains(counter: Counter) -> No
 
     error_of(await ask("GET", "/api/products/optimal?name=Voodoo2"), 404, "PRODUCT_NOT_FOUND")
     dear = await ask("GET", "/api/products/optimal?name=RTX%204090%2024GB&maxPrice=0.1799&region=MOON-01")
-    tried = error_of(dear, 404, "NO_OPTIMAL_PRODUCT_ANY_REGION")["details"]["tried"]
+    refused = error_of(dear, 404, "NO_OPTIMAL_PRODUCT_ANY_REGION")
+    tried = refused["details"]["tried"]
+    assert refused["retryable"] is False
     assert [(t["region"], t["reason"]) for t in tried] == [
         ("MOON-01", "unknown_region"),
         ("AS-SGP-02", "too_dear"),
