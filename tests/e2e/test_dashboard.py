@@ -54,6 +54,7 @@ async def test_an_instance_is_made_watched_and_deleted_on_one_page(short_dir: Pa
             await page.evaluate("window.loadedOnce = true")
             await expect(page.locator("#link")).to_have_text("live")
             await expect(page.locator("#simulator")).to_be_visible()
+            await expect(page.locator("#unencrypted")).to_have_count(0)
             await expect(page.locator("#empty")).to_be_visible()
 
             await _create(page, "made-here")
@@ -274,6 +275,7 @@ async def test_the_page_acts_when_opened_from_another_host_without_tls(short_dir
         page = tab.page
         await page.goto(corral.address.replace("0.0.0.0", OTHER_HOST))
         assert await page.evaluate("isSecureContext") is False
+        await expect(page.locator("#unencrypted")).to_contain_text("not encrypted")
         await _give_key(page, key)
 
         await _create(page, "made-remotely")
@@ -282,3 +284,5 @@ async def test_the_page_acts_when_opened_from_another_host_without_tls(short_dir
         await _act(page, "Delete", "made-remotely")
         await expect(row).to_be_hidden()
         assert [c for c in tab.complaints if "401" not in c] == []
+        await page.locator("#unencrypted a").click()
+        await expect(page.get_by_role("heading", name="Use TLS")).to_be_visible()

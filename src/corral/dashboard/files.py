@@ -20,7 +20,7 @@ POLICY = (
     "base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 )
 
-PAGES: Final[Mapping[str, str]] = {"/": "fleet"}
+PAGES: Final[Mapping[str, str]] = {"/": "fleet", "/help/tls": "help"}
 """The folder whose `page.html` is served at each path. A new page is a folder and a line here."""
 
 _TYPES = {".html": "text/html", ".css": "text/css", ".svg": "image/svg+xml", ".js": "text/javascript"}

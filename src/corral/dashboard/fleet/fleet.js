@@ -12,10 +12,8 @@ const LATER_MS = 5000; // delay before a failed read is repeated
 
 export const known = new Map(); // instance id -> {data, row, seen}
 const changed = new Set(); // instance ids to read again
-let onFresh = () => {};
 
-export function begin({ fresh }) {
-  onFresh = fresh;
+export function begin() {
   for (const status of ACTIVE) $("show").append(el("option", { value: status }, words(status)));
   for (const control of [$("find"), $("show")]) control.addEventListener("input", applyFilters);
   setInterval(() => known.forEach(({ row, data }) => row.element.hidden || showAge(row, data)), 1000);
@@ -44,7 +42,7 @@ async function everyInstance() {
 }
 
 function upsert(data) {
-  const entry = known.get(data.id) ?? { data: null, row: makeRow(data.id, () => known.get(data.id).data), seen: "" };
+  const entry = known.get(data.id) ?? { data: null, row: makeRow(data.id, () => known.get(data.id).data, look), seen: "" };
   const seen = JSON.stringify({ ...data, lastSeenAt: null });
   const [isNew, isSame] = [entry.data === null, entry.seen === seen];
   Object.assign(entry, { data, seen });
@@ -117,7 +115,6 @@ export async function loadAll() {
   const added = found.map(upsert).some(Boolean);
   if (added) arrange();
   summarise();
-  onFresh();
 }
 
 let reading = Promise.resolve();

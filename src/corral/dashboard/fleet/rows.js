@@ -6,7 +6,7 @@ import { COMING_UP, GOING, clock, money, span, tone, words } from "../shared/for
 
 const VERBS = { start: "Start", restart: "Restart", stop: "Stop", delete: "Delete" };
 
-export function makeRow(id, current) {
+export function makeRow(id, current, changed) {
   const outside = { className: "button", target: "_blank", rel: "noopener noreferrer" };
   const row = {
     badge: el("span", { className: "badge" }), name: el("h3"), old: el("span", { className: "badge", data: { tone: "warn" } }, "not observed recently"),
@@ -16,7 +16,7 @@ export function makeRow(id, current) {
   };
   for (const [verb, word] of Object.entries(VERBS)) {
     row.verbs[verb] = el("button", { type: "button", className: verb === "delete" ? "quiet danger-text" : "quiet" }, word);
-    row.verbs[verb].addEventListener("click", () => confirm(verb, current()));
+    row.verbs[verb].addEventListener("click", () => confirm(verb, [current()], ([id]) => changed(id)));
   }
   row.summary = el("summary", {}, "Details");
   row.details = el("details", {}, row.summary, row.more);

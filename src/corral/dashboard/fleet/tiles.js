@@ -6,15 +6,13 @@ import { request } from "../shared/api.js";
 import { $, setText } from "../shared/dom.js";
 import { money, plural, span, words } from "../shared/format.js";
 
-const VITALS_MS = 5000; // also how soon a silent connection is noticed
+const VITALS_MS = 5000;
 const HISTORY_EVERY = 6; // vitals
 const HOURS = [1, 6, 24]; // how far back a chart may look: no further than there is something to see
 
-let onAnswer = () => {};
 let turn = 0;
 
-export function begin({ answered }) {
-  onAnswer = answered;
+export function begin() {
   readVitals();
 }
 
@@ -25,9 +23,8 @@ async function readVitals() {
     showCaches(Object.values(caches));
     showProvider(health, numbers.provider);
     if (turn++ % HISTORY_EVERY === 0 && !document.hidden) await readHistory();
-    onAnswer(true);
   } catch {
-    onAnswer(false);
+    // the header shows that the service does not answer
   }
   setTimeout(readVitals, turn === 1 && !known.size ? 500 : VITALS_MS); // the first look may come before the instances
 }

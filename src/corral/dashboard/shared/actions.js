@@ -1,40 +1,99 @@
-// Start, stop, restart and delete, each after a confirmation.
+// Start, stop, restart and delete, of one instance or of many, each after one confirmation.
 
 import { newKey, request } from "./api.js";
-import { $, notice, perform, setText } from "./dom.js";
+import { $, el, notice, setText } from "./dom.js";
+import { money, plural } from "./format.js";
 
-const WORDS = {
-  start: ["Start this instance?", "It is billed again from the moment it runs. Its disk is unchanged.", "Start", "is being started"],
-  restart: ["Restart this instance?", "Running programs end and start again. Its disk is kept.", "Restart", "is being restarted"],
-  stop: ["Stop this instance?", "Running programs end. Its disk is kept, and it can be started again when its host has a free GPU.", "Stop", "is being stopped"],
-  delete: ["Delete this instance?", "Its disk is deleted too. It is shown as deleting, and may be billed, until the provider confirms.", "Delete", "is being deleted"],
+const AT_ONCE = 6; // requests under way together: as many as a browser sends to one host
+const VERBS = {
+  start: { title: "Start", note: "Billed again from the moment it runs. The disk is unchanged.", done: "being started", price: (data) => data.price },
+  restart: { title: "Restart", note: "Running programs end and start again. The disk is kept.", done: "being restarted", price: billedPrice },
+  stop: { title: "Stop", note: "Running programs end. The disk is kept, and the instance can be started again when its host has a free GPU.", done: "being stopped", price: billedPrice },
+  delete: { title: "Delete", note: "The disk is deleted too. Shown as deleting, and may be billed, until the provider confirms.", done: "being deleted", price: billedPrice },
 };
 
-let pending = null; // {verb, id, name, key}: the idempotency key makes a repeated request harmless
+let pending = null; // {verb, todo: [{data, key}], onDone}: the idempotency key makes a repeated request harmless
 
-export function begin({ look }) {
-  $("confirm-form").addEventListener("submit", (event) => {
-    event.preventDefault();
-    perform("confirm", async () => {
-      const { verb, id, name, key } = pending;
-      const path = `/api/instances/${encodeURIComponent(id)}`;
-      if (verb === "delete") await request(path, { method: "DELETE", key });
-      else await request(`${path}/${verb}`, { method: "POST", body: {}, key });
-      notice(`${name} ${WORDS[verb][3]}.`);
-      look(id);
-      $("confirm").addEventListener("close", () => $("instances").focus(), { once: true }); // its button is removed
-    });
-  });
+function billedPrice(data) {
+  return data.billed ? data.price : null;
 }
 
-export function confirm(verb, data) {
-  const [title, note, go] = WORDS[verb];
-  pending = { verb, id: data.id, name: data.name, key: newKey() };
-  $("confirm-error").hidden = true;
-  setText($("confirm-title"), title);
-  setText($("confirm-what"), `${data.name}, ${data.gpuNum} × ${data.productName} in ${data.region}`);
-  setText($("confirm-note"), note);
-  setText($("confirm-go"), go);
+export function begin() {
+  const cancel = el("button", { type: "button", autofocus: true }, "Cancel");
+  const form = el("form", { id: "confirm-form", method: "dialog" },
+    el("h2", { id: "confirm-title" }),
+    el("ul", { id: "confirm-what", role: "list", tabIndex: 0, "aria-label": "Instances" }),
+    el("p", { id: "confirm-money" }),
+    el("p", { id: "confirm-note", className: "note" }),
+    el("div", { id: "confirm-error", className: "problem", role: "alert", hidden: true }),
+    el("div", { className: "actions" }, cancel, el("button", { id: "confirm-go", type: "submit" })));
+  const dialog = el("dialog", { id: "confirm", "aria-labelledby": "confirm-title", "aria-describedby": "confirm-money confirm-note" }, form);
+  cancel.addEventListener("click", () => dialog.close());
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    carryOut();
+  });
+  document.body.append(dialog);
+}
+
+// Asks for a confirmation, then sends *verb* for each of *instances* that allows it; *onDone* gets the ids it was sent for.
+export function confirm(verb, instances, onDone = () => {}) {
+  const { title, note } = VERBS[verb];
+  const able = instances.filter((data) => data.allowedActions.includes(verb));
+  pending = { verb, todo: able.map((data) => ({ data, key: newKey() })), onDone };
+  const others = instances.length - able.length;
+  setText($("confirm-title"), instances.length === 1 ? `${title} this instance?` : `${title} ${plural(able.length, "instance")}?`);
+  setText($("confirm-note"), others ? `${note} ${others === 1 ? "One other" : `${others} others`} of the selection cannot ${verb} now.` : note);
+  setText($("confirm-go"), title);
   $("confirm-go").className = verb === "delete" ? "danger" : "primary";
+  $("confirm-go").disabled = !able.length;
+  $("confirm-error").hidden = true;
+  showTodo();
   $("confirm").showModal();
+}
+
+function showTodo() {
+  const { verb, todo } = pending;
+  const { price } = VERBS[verb];
+  $("confirm-what").replaceChildren(...todo.map(({ data }) => el("li", {}, el("b", {}, data.name),
+    el("span", {}, `${data.gpuNum} × ${data.productName} in ${data.region}`),
+    el("span", { className: "price" }, price(data) === null ? "" : `${money(price(data))}/h`))));
+  const total = todo.reduce((sum, { data }) => sum + (price(data) ?? 0), 0);
+  setText($("confirm-money"), !total ? "Not billed now." : verb === "start" ? `Will cost ${money(total)}/h.` : verb === "restart" ? `Costs ${money(total)}/h.` : `Ends ${money(total)}/h.`);
+}
+
+async function carryOut() {
+  const { verb, todo, onDone } = pending;
+  const [sent, failed] = [[], []];
+  $("confirm-go").disabled = true;
+  const queue = [...todo];
+  const worker = async () => {
+    for (let item = queue.shift(); item; item = queue.shift()) {
+      try {
+        await post(verb, item);
+        sent.push(item);
+      } catch (error) {
+        failed.push({ item, error });
+      }
+      if (todo.length > 1) setText($("confirm-go"), `${sent.length + failed.length} of ${todo.length}`);
+    }
+  };
+  await Promise.all(Array.from({ length: AT_ONCE }, worker));
+  pending.todo = failed.map(({ item }) => item);
+  setText($("confirm-go"), failed.length ? "Try again" : VERBS[verb].title);
+  $("confirm-go").disabled = false;
+  if (sent.length) notice(`${sent.length === 1 ? `${sent[0].data.name} is` : `${sent.length} instances are`} ${VERBS[verb].done}.`);
+  onDone(sent.map(({ data }) => data.id));
+  if (!failed.length) return $("confirm").close();
+  showTodo();
+  const reasons = new Map();
+  for (const { item, error } of failed) reasons.set(error.message, [...(reasons.get(error.message) ?? []), item.data.name]);
+  $("confirm-error").hidden = false;
+  $("confirm-error").replaceChildren(...[...reasons].map(([message, names]) => el("p", {}, `${names.length > 3 ? plural(names.length, "instance") : names.join(", ")}: ${message}`)));
+}
+
+function post(verb, { data, key }) {
+  const path = `/api/instances/${encodeURIComponent(data.id)}`;
+  if (verb === "delete") return request(path, { method: "DELETE", key });
+  return request(`${path}/${verb}`, { method: "POST", body: {}, key });
 }

@@ -1,20 +1,31 @@
-// The API key: requested when a request is refused, kept for this tab only, sent with every request. `EventSource`
-// cannot send headers, so the event stream is read with `fetch`.
+// The API key: requested when a request is refused, kept for this tab only, sent with every request.
 
+import { $, el } from "./dom.js";
 import { ROOT } from "./root.js";
 
 const STORAGE_KEY = "corral-key";
-const dialog = document.getElementById("key");
-const signOut = document.getElementById("sign-out");
 
 export function begin() {
-  signOut.hidden = !sessionStorage.getItem(STORAGE_KEY);
-  signOut.addEventListener("click", () => change(null));
+  if (sessionStorage.getItem(STORAGE_KEY)) {
+    const signOut = el("button", { type: "button" }, "Sign out");
+    signOut.addEventListener("click", () => change(null));
+    $("user").append(signOut);
+  }
+  const form = el("form", { id: "key-form", method: "dialog" },
+    el("h2", { id: "key-title" }, "Sign in"),
+    el("p", { id: "key-wrong", className: "problem", role: "alert", hidden: true }, "This key is unknown or was revoked."),
+    el("div", { className: "fields" }, el("label", { className: "whole" }, "API key ",
+      el("input", { name: "key", type: "password", required: true, autocomplete: "off", spellcheck: false, autofocus: true }))),
+    el("p", { id: "key-note", className: "note" }, "This service can be reached from other machines, so it requires an API key. The key is kept for this tab only. ",
+      el("code", {}, "corral keys create NAME"), " makes one."),
+    el("div", { className: "actions" }, el("button", { id: "key-go", className: "primary", type: "submit" }, "Sign in")));
+  const dialog = el("dialog", { id: "key", "aria-labelledby": "key-title", "aria-describedby": "key-note" }, form);
   dialog.addEventListener("cancel", (event) => event.preventDefault()); // without a key there is nothing to show
-  document.getElementById("key-form").addEventListener("submit", (event) => {
+  form.addEventListener("submit", (event) => {
     event.preventDefault();
-    change(event.target.elements.key.value.trim());
+    change(form.elements.key.value.trim());
   });
+  document.body.append(dialog);
 }
 
 function change(key) {
@@ -24,57 +35,13 @@ function change(key) {
 }
 
 export async function send(path, { headers = {}, ...options } = {}) {
+  const dialog = $("key");
   if (dialog.open) throw new Error("waiting for a key");
   const key = sessionStorage.getItem(STORAGE_KEY);
   const answer = await fetch(ROOT + path, { ...options, headers: key ? { ...headers, authorization: `Bearer ${key}` } : headers });
   if (answer.status === 401 && !dialog.open) {
-    document.getElementById("key-wrong").hidden = !key;
+    $("key-wrong").hidden = !key;
     dialog.showModal();
   }
   return answer;
-}
-
-export class EventStream {
-  // Like `EventSource`, but it never reconnects by itself.
-  static OPEN = 1;
-  static CLOSED = 2;
-  readyState = 0;
-  #end = new AbortController();
-
-  constructor(path) {
-    this.#read(path);
-  }
-
-  close() {
-    this.readyState = EventStream.CLOSED;
-    this.#end.abort();
-  }
-
-  async #read(path) {
-    try {
-      const answer = await send(path, { headers: { accept: "text/event-stream" }, signal: this.#end.signal });
-      if (!answer.ok) throw new Error(`answered ${answer.status}`);
-      this.readyState = EventStream.OPEN;
-      this.onopen();
-      await this.#pass(answer.body.pipeThrough(new TextDecoderStream()).getReader());
-    } catch {
-      // reported below, like every other end
-    }
-    if (this.readyState === EventStream.CLOSED) return;
-    this.readyState = EventStream.CLOSED;
-    this.onerror();
-  }
-
-  async #pass(reader) {
-    for (let rest = ""; ; ) {
-      const { done, value } = await reader.read();
-      if (done) return;
-      const messages = (rest + value).split("\n\n");
-      rest = messages.pop();
-      for (const message of messages) {
-        const data = message.split("\n").filter((line) => line.startsWith("data: ")).map((line) => line.slice(6)).join("\n");
-        if (data) this.onmessage({ data });
-      }
-    }
-  }
 }

@@ -5,7 +5,7 @@ export const TONES = { ready: "good", failed: "bad", exited: "idle", terminated:
 export const COMING_UP = [["startRequested", "creating"], ["instanceStarting", "starting"], ["instanceRunning", "running"], ["healthCheckStarted", "health check"], ["ready", "ready"]];
 export const GOING = { stop: ["stopping", "exited"], delete: ["deleting", "terminated"] };
 
-export const money = (usd) => (usd === null || usd === undefined ? "–" : `$${usd.toFixed(usd < 10 ? 3 : 2).replace(/0$/, "")}`);
+export const money = (usd) => (usd === null || usd === undefined ? "–" : usd > 0 && usd < 0.005 ? "<$0.01" : `$${usd.toFixed(2)}`);
 export const clock = (at) => new Date(at).toLocaleTimeString([], { hour12: false });
 export const words = (status) => status.replaceAll("_", " ");
 export const plural = (count, noun) => `${count} ${noun}${count === 1 ? "" : "s"}`;
