@@ -13,7 +13,7 @@ from support.engines.stepped_engine import SteppedEngine, stepped_engine
 
 from corral.domain.errors import NotFoundError
 from corral.domain.lifecycle.phases import Phase
-from corral.engine.queries.instance_pages import InstancePages
+from corral.engine.queries.instance_pages import InstanceFilter, InstancePages
 from corral.store.server.target import DatabaseTarget
 from corral.store.session.database import Database
 
@@ -29,10 +29,10 @@ def pages(engine: SteppedEngine) -> InstancePages:
     return InstancePages(engine.database, a_describer(engine.database, engine.clock), engine.clock)
 
 
-async def page(pages: InstancePages, **query: Any) -> dict[str, Any]:
+async def page(pages: InstancePages, *, phases: list[Phase] | None = None, **query: Any) -> dict[str, Any]:
     """A page as a caller reads it."""
-    chosen = {"phases": None, "name": None, "region": None, "limit": 100, "offset": 0, **query}
-    shown: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(await pages.page(**chosen)))
+    found = await pages.page(InstanceFilter(phases=phases), **{"limit": 100, **query})
+    shown: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(found))
     return shown
 
 
@@ -47,6 +47,31 @@ async def test_a_change_is_shown_at_once_without_a_notification(engine: SteppedE
     assert before[changed]["operation"]["kind"] == "create"
     assert after[changed]["operation"]["kind"] == "delete"
     assert after[unchanged] == before[unchanged]
+
+
+async def test_rows_and_whole_instances_are_kept_apart(engine: SteppedEngine, pages: InstancePages) -> None:
+    """Each reader gets its own shape, in whatever order they read, and both show a change at once."""
+    made = await engine.request_create()
+    statuses = []
+    for _ in range(2):
+        (row,) = (await page(pages, summaries=True))["instances"]
+        (whole,) = (await page(pages))["instances"]
+        assert "operation" not in row
+        assert row.items() <= whole.items()
+        statuses.append(row["status"])
+        await engine.request_delete(made)
+
+    assert statuses == ["creating", "deleting"]
+
+
+async def test_named_instances_are_read_together(engine: SteppedEngine, pages: InstancePages) -> None:
+    """Newest first, whatever the order of the ids; unknown ones are left out."""
+    first, second, _ = [await engine.request_create() for _ in range(3)]
+
+    found = await pages.named([first, "inst_unknown", second], summaries=True)
+
+    assert {msgspec.json.decode(one)["id"] for one in found.instances} == {first, second}
+    assert (found.total, found.limit) == (2, 3)
 
 
 async def test_what_depends_on_the_clock_is_at_most_a_second_old(engine: SteppedEngine, pages: InstancePages) -> None:

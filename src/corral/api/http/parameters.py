@@ -16,9 +16,11 @@ from corral.domain.errors import FieldProblem
 PRINTABLE: Final = "^[ -~]*$"
 """Characters of a filter; PostgreSQL accepts no NUL."""
 ID_CHARACTERS: Final = "^[A-Za-z0-9_-]*$"
+ID_LIST: Final = "^[A-Za-z0-9_,-]*$"
 _CHARACTERS: Final[Mapping[str | None, str]] = {
     PRINTABLE: "printable ASCII characters",
     ID_CHARACTERS: "characters out of A-Z, a-z, 0-9, _ and -",
+    ID_LIST: "characters out of A-Z, a-z, 0-9, _, - and the comma",
 }
 
 

@@ -128,6 +128,9 @@ def _complete_operation(path: str, method: str, operation: dict[str, Any], needs
         text = operation.get("description", "").strip()
         operation["description"] = f"{text}\n\nFor callers of the role {needs.name.lower()} and above.".strip()
     good = {code: answer for code, answer in operation["responses"].items() if int(code) < 400}  # noqa: PLR2004
+    for media in (media for answer in good.values() for media in answer.get("content", {}).values()):
+        if "oneOf" in media["schema"]:  # of two shapes of a list, an empty one has both
+            media["schema"]["anyOf"] = media["schema"].pop("oneOf")
     operation["responses"] = good | failures(path, method, operation, is_open=needs is None)
 
 

@@ -182,6 +182,7 @@ _EXAMPLES: Final[Mapping[str, object]] = {
     "nextStep": "the delete is sent again, at most 4 minutes apart",
     "elapsedTime": 41200,
     "responseTime": 85,
+    "ids": "inst_8k3v1q5t0c,inst_2m9x7r1d4h",
     "regions": ["CN-HK-01"],
     "clusterId": "hk-1",
     "host": "hooks.example.com",

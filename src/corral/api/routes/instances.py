@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 from http import HTTPStatus
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, cast
 
 import msgspec
 from litestar import Request, Response, get, post
@@ -14,27 +14,37 @@ from litestar.params import FromPath, FromQuery, QueryParameter
 
 from corral.api.http.bodies import JsonResponse, body_of
 from corral.api.http.context import context_of
-from corral.api.http.parameters import PRINTABLE
+from corral.api.http.parameters import ID_LIST, PRINTABLE
 from corral.api.http.request_readers import RequestReader
 from corral.api.middleware.auth import OPERATOR, VIEWER, check
 from corral.api.middleware.idempotency import KEEPS_ANSWERS, REPORTS_PROBLEMS, committed, replayed
 from corral.api.openapi.document import with_body
 from corral.base.clock import Clock
-from corral.domain.errors import FieldProblem, NotFoundError
+from corral.domain.errors import FieldProblem, NotFoundError, SpecInvalidError
 from corral.domain.idempotency import KeyRow
 from corral.domain.lifecycle.phases import Phase
 from corral.domain.requests.create import CREATE_BODY
 from corral.engine.engine import Engine
+from corral.engine.queries.instance_pages import InstanceFilter
 from corral.engine.queries.instances import InstanceQueries
 from corral.engine.queries.merged_listing import ListingOptions
 from corral.views.instance import operation_details
 from corral.views.listing import ComprehensiveList, comprehensive_list
 from corral.views.plan import PlanDetails, plan_details
 from corral.views.schemas import InstanceCreated, InstanceDetails, InstanceList, OperationDetails, OperationList
+from corral.views.summary import InstanceSummaryList
 
 PATH: Final = "/api/instances"
 ONE: Final = "/api/instances/{instance_id:str}"
 AFTER: Final = "Begin after the instance with this id. In a long list this is faster than a large offset."
+FIELDS: Final = "With `summary` only what a row of a table shows, at a quarter of the size."
+IDS: Final = (
+    "Only these instances: up to 100 of Corral's ids, separated by commas. Unknown ones are left out; the other "
+    "filters and the page do not apply."
+)
+MOST_IDS: Final = 100
+"""Rows of one batch. Fewer, and a page that follows a busy fleet sends more requests; more, and the address of the
+request grows beyond what proxies take (8 kB, some 300 ids)."""
 DRY_RUN: Final = "Return the offers that would be tried, and record nothing."
 INCLUDE_NOVITA_ONLY: Final = "Whether to list what only the provider knows; DEFAULT_INCLUDE_NOVITA_ONLY when left out."
 SYNC_LOCAL_STATE: Final = (
@@ -42,6 +52,36 @@ SYNC_LOCAL_STATE: Final = (
     "DEFAULT_SYNC_LOCAL_STATE when left out."
 )
 _FLAG: Final[dict[str, Any]] = {"type": "boolean", "default": False}
+
+
+class FieldSet(StrEnum):
+    """How much of each instance is listed."""
+
+    ALL = "all"
+    SUMMARY = "summary"
+
+
+class StatusFilter(StrEnum):
+    """The statuses that a list can be filtered by; `stopped` means `exited`."""
+
+    CREATING = Phase.CREATING
+    STARTING = Phase.STARTING
+    RUNNING = Phase.RUNNING
+    HEALTH_CHECKING = Phase.HEALTH_CHECKING
+    READY = Phase.READY
+    STOPPING = Phase.STOPPING
+    EXITED = Phase.EXITED
+    STOPPED = "stopped"
+    RESTARTING = Phase.RESTARTING
+    MIGRATING = Phase.MIGRATING
+    DELETING = Phase.DELETING
+    TERMINATED = Phase.TERMINATED
+    FAILED = Phase.FAILED
+
+    @property
+    def phase(self) -> Phase:
+        """The phase that it means."""
+        return Phase.EXITED if self is StatusFilter.STOPPED else Phase(self.value)
 
 
 def handlers(engine: Engine, reader: RequestReader, clock: Clock) -> list[HTTPRouteHandler]:
@@ -88,7 +128,11 @@ def _reads(engine: Engine) -> list[HTTPRouteHandler]:
         PATH,
         summary="Instances, newest first",
         tags=["instances"],
-        responses={HTTPStatus.OK: ResponseSpec(data_container=InstanceList, description="One page.")},
+        responses={
+            HTTPStatus.OK: ResponseSpec(
+                data_container=cast("Any", InstanceList | InstanceSummaryList), description="One page."
+            )
+        },
         opt=VIEWER,
     )
     async def list_instances(
@@ -103,10 +147,17 @@ def _reads(engine: Engine) -> list[HTTPRouteHandler]:
         limit: Annotated[int, QueryParameter(ge=1, le=500)] = 100,
         offset: Annotated[int, QueryParameter(ge=0, le=1_000_000_000)] = 0,
         after: Annotated[str | None, QueryParameter(max_length=100, pattern=PRINTABLE, description=AFTER)] = None,
+        fields: Annotated[FieldSet, QueryParameter(description=FIELDS)] = FieldSet.ALL,
+        ids: Annotated[str | None, QueryParameter(max_length=4000, pattern=ID_LIST, description=IDS)] = None,
     ) -> JsonResponse:
         """Filter by status (`stopped` means `exited`), name and region."""
-        phases = engine.describer.view.phases(None if status is None else status.phase)
-        page = await engine.pages.page(phases=phases, name=name, region=region, limit=limit, offset=offset, after=after)
+        summaries = fields is FieldSet.SUMMARY
+        if ids is not None:
+            page = await engine.pages.named(_listed_ids(ids), summaries=summaries)
+        else:
+            phases = engine.describer.view.phases(None if status is None else status.phase)
+            wanted = InstanceFilter(phases=phases, name=name, region=region)
+            page = await engine.pages.page(wanted, limit=limit, offset=offset, after=after, summaries=summaries)
         return JsonResponse(status=HTTPStatus.OK, body=msgspec.json.encode(page))
 
     @get(ONE, summary="One instance", tags=["instances"], opt=VIEWER)
@@ -166,27 +217,13 @@ def _merged_listing(engine: Engine, clock: Clock) -> HTTPRouteHandler:
     return list_comprehensively
 
 
-class StatusFilter(StrEnum):
-    """The statuses that a list can be filtered by; `stopped` means `exited`."""
-
-    CREATING = Phase.CREATING
-    STARTING = Phase.STARTING
-    RUNNING = Phase.RUNNING
-    HEALTH_CHECKING = Phase.HEALTH_CHECKING
-    READY = Phase.READY
-    STOPPING = Phase.STOPPING
-    EXITED = Phase.EXITED
-    STOPPED = "stopped"
-    RESTARTING = Phase.RESTARTING
-    MIGRATING = Phase.MIGRATING
-    DELETING = Phase.DELETING
-    TERMINATED = Phase.TERMINATED
-    FAILED = Phase.FAILED
-
-    @property
-    def phase(self) -> Phase:
-        """The phase that it means."""
-        return Phase.EXITED if self is StatusFilter.STOPPED else Phase(self.value)
+def _listed_ids(text: str) -> list[str]:
+    """The ids in *text*; raises SpecInvalidError for too many."""
+    ids = list(dict.fromkeys(each for each in text.split(",") if each))
+    if len(ids) > MOST_IDS:
+        message = f"must have at most {MOST_IDS} ids"
+        raise SpecInvalidError([FieldProblem(field="ids", code="INVALID_QUERY", message=message, shows_value=False)])
+    return ids
 
 
 def _read_flag(name: str, value: Any) -> tuple[bool, tuple[FieldProblem, ...]]:

@@ -8,7 +8,7 @@ generation. A second bounds what depends on the clock, such as `stale`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -22,7 +22,9 @@ from corral.domain.operation import InstanceWithOperation
 from corral.engine.ids import is_id, no_such_instance
 from corral.engine.queries.instances import InstanceDescriber
 from corral.store.session.database import Connection, Database
-from corral.store.tables import instances, operations
+from corral.store.tables import instance_pages, instances, operations
+from corral.views.schemas import InstanceDetails
+from corral.views.summary import InstanceSummary, summary_of
 
 KEPT_SECONDS: Final = 1.0
 MOST_INSTANCES: Final = 10_000
@@ -37,12 +39,21 @@ class _Encoded:
 
 
 class InstancePage(msgspec.Struct):
-    """One page, newest first; its JSON is that of `InstanceList`."""
+    """One page, newest first; its JSON is that of `InstanceList` or `InstanceSummaryList`."""
 
     instances: list[msgspec.Raw]
     total: int
     limit: int
     offset: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InstanceFilter:
+    """Which instances are listed; None means all."""
+
+    phases: Sequence[Phase] | None = None
+    name: str | None = None
+    region: str | None = None
 
 
 class InstancePages:
@@ -51,25 +62,20 @@ class InstancePages:
     def __init__(self, database: Database, describer: InstanceDescriber, clock: Clock) -> None:
         self._database = database
         self._describer = describer
-        self._encoded: Cache[_Encoded] = Cache(
-            ttl_seconds=KEPT_SECONDS,
-            most_entries=MOST_INSTANCES,
-            size_limit=SizeLimit(most=MOST_BYTES, size_of=lambda encoded: len(memoryview(encoded.json))),
-            clock=clock,
-        )
+        self._whole = _EncodedInstances(clock, lambda details: details)
+        self._rows = _EncodedInstances(clock, summary_of)
 
     async def page(
         self,
+        wanted: InstanceFilter,
         *,
-        phases: Sequence[Phase] | None,
-        name: str | None,
-        region: str | None,
         limit: int,
-        offset: int,
+        offset: int = 0,
         after: str | None = None,
+        summaries: bool = False,
     ) -> InstancePage:
         """
-        One page of the instances that pass the filters, and their total.
+        One page of the instances that pass the filter, and their total; with *summaries* as rows.
 
         With *after* it begins after the instance with this id, ours or the provider's, which costs the same anywhere in
         a long list; raises NotFoundError when there is none.
@@ -80,27 +86,66 @@ class InstancePages:
                 if last is None:
                     raise no_such_instance(after)
                 after = last.id
-            generations, total = await instances.page(
-                connection, phases=phases, name=name, region=region, limit=limit, offset=offset, after=after
+            generations, total = await instance_pages.page(
+                connection,
+                phases=wanted.phases,
+                name=wanted.name,
+                region=wanted.region,
+                limit=limit,
+                offset=offset,
+                after=after,
             )
-            shown = {each: self._kept(each, generation) for each, generation in generations.items()}
-            missing = [each for each, json in shown.items() if json is None]
-            if missing:
-                shown |= await self._load(connection, missing)
-        found = [json for json in shown.values() if json is not None]
+            found = await self._shown(connection, generations, summaries=summaries)
         return InstancePage(instances=found, total=total, limit=limit, offset=offset)
 
-    def _kept(self, instance_id: InstanceId, generation: int) -> msgspec.Raw | None:
-        kept = self._encoded.peek(instance_id)
-        return kept.json if kept is not None and kept.generation == generation else None
+    async def named(self, ids: Sequence[str], *, summaries: bool = False) -> InstancePage:
+        """The instances with these ids of ours, newest first; unknown ones are left out."""
+        async with self._database.connection() as connection:
+            generations = await instance_pages.generations(connection, [InstanceId(each) for each in ids])
+            found = await self._shown(connection, generations, summaries=summaries)
+        return InstancePage(instances=found, total=len(found), limit=len(ids), offset=0)
 
-    async def _load(self, connection: Connection, ids: Sequence[InstanceId]) -> dict[InstanceId, msgspec.Raw]:
+    async def _shown(
+        self, connection: Connection, generations: Mapping[InstanceId, int], *, summaries: bool
+    ) -> list[msgspec.Raw]:
+        encoded = self._rows if summaries else self._whole
+        shown = {each: encoded.kept(each, generation) for each, generation in generations.items()}
+        missing = [each for each, json in shown.items() if json is None]
+        if missing:
+            shown |= await self._load(connection, missing, encoded)
+        return [json for json in shown.values() if json is not None]
+
+    async def _load(
+        self, connection: Connection, ids: Sequence[InstanceId], encoded: _EncodedInstances
+    ) -> dict[InstanceId, msgspec.Raw]:
         """Read and encode the instances with *ids*; each may be later than the page's query."""
         found = await instances.by_ids(connection, ids, [])
         by_id = await operations.of_many(connection, [instance.operation_id for instance in found.values()])
         loaded = {}
         for instance in found.values():
             known = InstanceWithOperation(instance=instance, operation=by_id.get(instance.operation_id))
-            loaded[instance.id] = msgspec.Raw(msgspec.json.encode(await self._describer.details(known)))
-            self._encoded.put(instance.id, _Encoded(instance.generation, loaded[instance.id]))
+            details = await self._describer.details(known)
+            loaded[instance.id] = encoded.keep(instance.id, instance.generation, details)
         return loaded
+
+
+class _EncodedInstances:
+    """The JSON of instances in one shape, by id and generation."""
+
+    def __init__(self, clock: Clock, shape: Callable[[InstanceDetails], InstanceDetails | InstanceSummary]) -> None:
+        self._shape = shape
+        self._encoded: Cache[_Encoded] = Cache(
+            ttl_seconds=KEPT_SECONDS,
+            most_entries=MOST_INSTANCES,
+            size_limit=SizeLimit(most=MOST_BYTES, size_of=lambda encoded: len(memoryview(encoded.json))),
+            clock=clock,
+        )
+
+    def kept(self, instance_id: InstanceId, generation: int) -> msgspec.Raw | None:
+        kept = self._encoded.peek(instance_id)
+        return kept.json if kept is not None and kept.generation == generation else None
+
+    def keep(self, instance_id: InstanceId, generation: int, details: InstanceDetails) -> msgspec.Raw:
+        json = msgspec.Raw(msgspec.json.encode(self._shape(details)))
+        self._encoded.put(instance_id, _Encoded(generation, json))
+        return json

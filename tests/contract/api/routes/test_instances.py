@@ -550,3 +550,48 @@ async def test_the_openapi_document_describes_the_create_request(api: ServedApi)
     assert create["responses"]["201"]["content"]["application/json"]["schema"] == {
         "$ref": "#/components/schemas/InstanceCreated"
     }
+
+
+async def test_a_list_can_be_read_as_rows(api: ServedApi) -> None:
+    """What a table shows, each value as in the whole instance, page by page."""
+    made = [(await api.request_create(name=f"row-{number}")).json["instanceId"] for number in range(3)]
+    whole = {one["id"]: one for one in (await api.get("/api/instances")).json["instances"]}
+
+    first = (await api.get("/api/instances?fields=summary&limit=2")).json
+    rest = (await api.get(f"/api/instances?fields=summary&limit=2&after={first['instances'][-1]['id']}")).json
+    rows = [*first["instances"], *rest["instances"]]
+
+    assert {row["id"] for row in rows} == set(made)
+    assert (first["total"], rest["total"]) == (3, 3)
+    assert all(row.items() <= whole[row["id"]].items() for row in rows)
+    assert set(rows[0]) >= {"name", "status", "gpuNum", "productName", "region", "price", "billed", "createdAt"}
+    assert set(rows[0]) >= {"reason", "error", "allowedActions"}
+    assert set(rows[0]).isdisjoint({"healthCheck", "placement", "operation", "portMappings"})
+
+
+async def test_changed_rows_are_read_together_by_their_ids(api: ServedApi) -> None:
+    """A page that follows the events reads what changed, and never the whole fleet."""
+    made = [(await api.request_create(name=f"row-{number}")).json["instanceId"] for number in range(3)]
+
+    found = (await api.get(f"/api/instances?fields=summary&ids={made[0]},{made[2]},inst_none,{made[0]}")).json
+    none = (await api.get("/api/instances?ids=")).json
+    many = await api.get("/api/instances?ids=" + ",".join(f"inst_{number}" for number in range(101)))
+
+    assert {row["id"] for row in found["instances"]} == {made[0], made[2]}
+    assert found["total"] == 2
+    assert none["instances"] == []
+    assert error_of(many, 400, "VALIDATION_ERROR")["validationErrors"] == [
+        {"field": "ids", "code": "INVALID_QUERY", "message": "must have at most 100 ids"}
+    ]
+    error_of(await api.get("/api/instances?ids=a%20b"), 400, "VALIDATION_ERROR")
+    error_of(await api.get("/api/instances?fields=some"), 400, "VALIDATION_ERROR")
+
+
+async def test_fifty_rows_cross_a_slow_link_in_a_tenth_of_a_second(api: ServedApi) -> None:
+    """At 1.6 Mbit/s, 20 kB take that long."""
+    await asyncio.gather(*(api.request_create(name=f"row-{number}") for number in range(50)))
+
+    answer = await api.get("/api/instances?fields=summary&limit=50")
+
+    assert len(answer.json["instances"]) == 50
+    assert int(answer.headers["content-length"]) < 20_000
