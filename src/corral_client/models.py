@@ -127,6 +127,8 @@ class Instance(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     price: float | None = None
     billed: bool | None = None
     """Whether it costs that price now; None from a service of an earlier release."""
+    created_by: str | None = None
+    """The API key that created or adopted it, or `local`; None when that is not known."""
     port_mappings: list[PortMapping] = []
     connection_details: ConnectionDetails = ConnectionDetails()
     novita_instance_id: str | None = None

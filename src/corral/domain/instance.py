@@ -164,6 +164,8 @@ class Instance:
     """+1 on every write; a write names the generation it read."""
     operation_id: OperationId
     created_at: datetime
+    created_by: str | None = None
+    """The name of the key that created or adopted it, or `local`. None: recorded by an earlier release or a rebuild."""
     phase_since: datetime
     deadline_at: datetime | None
     """Until when the present operation must have brought it up."""

@@ -154,6 +154,10 @@ class InstanceDetails(msgspec.Struct, rename="camel"):
     connection_details: ConnectionDetails
     novita_instance_id: Annotated[str | None, Meta(description="The provider's id, once there is one.")]
     created_at: Time
+    created_by: Annotated[
+        str | None,
+        Meta(description="Name of the API key that created or adopted it, or `local`; null when that is not known."),
+    ]
     started_at: str | None
     ready_at: Annotated[str | None, Meta(description="When it first became ready after a create or start.")]
     stopped_at: str | None

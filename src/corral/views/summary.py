@@ -27,6 +27,10 @@ class InstanceSummary(msgspec.Struct, rename="camel"):
     billed: Annotated[bool, Meta(description="Whether it costs that price now.")]
     novita_instance_id: Annotated[str | None, Meta(description="The provider's id, once there is one.")]
     created_at: Time
+    created_by: Annotated[
+        str | None,
+        Meta(description="Name of the API key that created or adopted it, or `local`; null when that is not known."),
+    ]
     ready_at: Annotated[str | None, Meta(description="When it first became ready after a create or start.")]
     estimated_ready_time: Annotated[str | None, Meta(description="While it is coming up.")]
     stale: Annotated[bool, Meta(description="The provider could not be asked for two poll intervals.")]

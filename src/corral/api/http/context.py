@@ -82,8 +82,9 @@ class RequestContext:
 
     def command(self, status: int) -> CommandContext:
         """What a command records about this request, which is answered with *status* if it succeeds."""
-        line = partial(self.audit_entry, status=status)
-        return CommandContext(line=line, key=self.key, correlation_id=self.ids.correlation_id)
+        line, caller = partial(self.audit_entry, status=status), self.identity.caller
+        name = None if caller is None else caller.name
+        return CommandContext(line=line, caller=name, key=self.key, correlation_id=self.ids.correlation_id)
 
     def success_line(self, status: int) -> AuditEntry:
         """The audit line of this request if it succeeds, for the transaction of its change."""

@@ -152,7 +152,7 @@ _EXAMPLES: Final[Mapping[str, object]] = {
     "ProductDetails.name": "RTX 4090 24GB",
     "cacheName": "products",
     "ErrorDetails.message": "not ready in time (last seen: pulling)",
-    "who": "ci",
+    **dict.fromkeys(["who", "createdBy", "owner"], "ci"),
     "role": "operator",
     "method": "POST",
     "route": "/api/instances/{instance_id}/stop",

@@ -144,19 +144,22 @@ def _reads(engine: Engine) -> list[HTTPRouteHandler]:
         region: Annotated[
             str | None, QueryParameter(max_length=100, pattern=PRINTABLE, description="Region code.")
         ] = None,
+        owner: Annotated[
+            str | None, QueryParameter(max_length=100, pattern=PRINTABLE, description="The name in `createdBy`.")
+        ] = None,
         limit: Annotated[int, QueryParameter(ge=1, le=500)] = 100,
         offset: Annotated[int, QueryParameter(ge=0, le=1_000_000_000)] = 0,
         after: Annotated[str | None, QueryParameter(max_length=100, pattern=PRINTABLE, description=AFTER)] = None,
         fields: Annotated[FieldSet, QueryParameter(description=FIELDS)] = FieldSet.ALL,
         ids: Annotated[str | None, QueryParameter(max_length=4000, pattern=ID_LIST, description=IDS)] = None,
     ) -> JsonResponse:
-        """Filter by status (`stopped` means `exited`), name and region."""
+        """Filter by status (`stopped` means `exited`), name, region and owner."""
         summaries = fields is FieldSet.SUMMARY
         if ids is not None:
             page = await engine.pages.named(_listed_ids(ids), summaries=summaries)
         else:
             phases = engine.describer.view.phases(None if status is None else status.phase)
-            wanted = InstanceFilter(phases=phases, name=name, region=region)
+            wanted = InstanceFilter(phases=phases, name=name, region=region, created_by=owner)
             page = await engine.pages.page(wanted, limit=limit, offset=offset, after=after, summaries=summaries)
         return JsonResponse(status=HTTPStatus.OK, body=msgspec.json.encode(page))
 

@@ -58,7 +58,13 @@ def check_transition(before: Instance, after: Instance) -> None:
 
 
 def requested(
-    request: CreateRequest, placement: Placement, *, instance_id: InstanceId, operation_id: OperationId, now: datetime
+    request: CreateRequest,
+    placement: Placement,
+    *,
+    instance_id: InstanceId,
+    operation_id: OperationId,
+    now: datetime,
+    created_by: str | None = None,
 ) -> Instance:
     """A new instance, which is to be created."""
     wait = timedelta(seconds=request.wait_for_capacity_seconds or 0)
@@ -69,6 +75,7 @@ def requested(
         phase=Phase.CREATING,
         operation_id=operation_id,
         created_at=now,
+        created_by=created_by,
         phase_since=now,
         deadline_at=now + wait + CREATE_WITHIN,
         placement=placement,

@@ -53,6 +53,7 @@ def adopted(
     instance_id: InstanceId,
     operation_id: OperationId,
     now: datetime,
+    adopted_by: str | None = None,
 ) -> Instance:
     """The record of an instance found at the provider, in the phase that it is seen in."""
     region, gpus, mode = seen.region or NOWHERE, seen.gpu_num or 1, billing_mode(seen)
@@ -76,6 +77,7 @@ def adopted(
         phase=phase,
         operation_id=operation_id,
         created_at=min(seen.created_at or now, now),
+        created_by=adopted_by,
         phase_since=now,
         deadline_at=now + CREATE_WITHIN if rising else None,
         provider_id=ProviderId(seen.id),

@@ -67,6 +67,7 @@ class AdoptInstance:
             instance_id=InstanceId(f"inst_{self.new_id()}"),
             operation_id=OperationId(f"op_{self.new_id()}"),
             now=now,
+            adopted_by=line.who,
         )
         operation = completed_create(instance, now)
         if not await self._record(instance, operation, line):

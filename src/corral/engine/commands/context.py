@@ -1,4 +1,4 @@
-"""The request behind a command: its audit line and its idempotency key."""
+"""The request behind a command: its audit line, its caller and its idempotency key."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ class CommandContext:
 
     line: Callable[..., AuditEntry]
     """Returns the audit line, which is written with the change, for `at` and `instance_id`."""
+    caller: str | None = None
+    """The name of the caller, which is recorded with what it creates."""
     key: IdempotencyKey | None = None
     """If given, the response is stored under it with the change."""
     correlation_id: str | None = None

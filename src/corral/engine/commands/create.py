@@ -121,6 +121,7 @@ class CreateInstance:
             instance_id=InstanceId(f"inst_{self.new_id()}"),
             operation_id=OperationId(f"op_{self.new_id()}"),
             now=now,
+            created_by=context.caller,
         )
         operation = new_operation(OperationKind.CREATE, instance, now, correlation_id=context.correlation_id)
         response = created_response(instance, estimated_ready_at=ready_at)

@@ -54,6 +54,7 @@ class InstanceFilter:
     phases: Sequence[Phase] | None = None
     name: str | None = None
     region: str | None = None
+    created_by: str | None = None
 
 
 class InstancePages:
@@ -91,6 +92,7 @@ class InstancePages:
                 phases=wanted.phases,
                 name=wanted.name,
                 region=wanted.region,
+                created_by=wanted.created_by,
                 limit=limit,
                 offset=offset,
                 after=after,

@@ -103,9 +103,15 @@ def record_of(instance: Instance) -> str:
 
 
 def instance_of(row: Any) -> Instance:
-    """The instance of a row with `record` and `generation`; the latter is the row's, which every write counts up."""
+    """
+    The instance of a row with `record` and `generation`, and perhaps `created_by`.
+
+    The generation is the row's, which every write counts up. So is `created_by`, if the row has it: a process of an
+    earlier release that writes the record drops it there.
+    """
     record: Any = _decoder.decode(row["record"])
     record.generation = row["generation"]
+    record.created_by = row.get("created_by") or record.created_by
     found: Instance = _instance(record)
     for put, part in _groups.items():
         put(found, part(record))

@@ -9,7 +9,7 @@ from corral.domain.lifecycle.phases import Phase
 from corral.store.session.database import Connection
 
 _SELECTED = """FROM corral_instances WHERE ($1::text[] IS NULL OR phase = ANY($1)) AND ($2::text IS NULL OR name = $2)
-AND ($3::text IS NULL OR region = $3)"""
+AND ($3::text IS NULL OR region = $3) AND ($7::text IS NULL OR created_by = $7)"""
 # One row without an id for a page that is empty, so that the total is known there too. A page after an instance starts
 # in the index, however far behind the first that is; the total does not depend on it.
 _PAGE = f"""
@@ -30,6 +30,7 @@ async def page(
     phases: Sequence[Phase] | None,
     name: str | None,
     region: str | None,
+    created_by: str | None = None,
     limit: int,
     offset: int,
     after: str | None = None,
@@ -40,7 +41,7 @@ async def page(
     The page begins after the instance with the id *after*, which must exist.
     """
     wanted = None if phases is None else list(phases)
-    rows = await connection.fetch(_PAGE, wanted, name, region, limit, offset, after)
+    rows = await connection.fetch(_PAGE, wanted, name, region, limit, offset, after, created_by)
     return {InstanceId(row["id"]): row["generation"] for row in rows if row["id"] is not None}, rows[0]["total"]
 
 

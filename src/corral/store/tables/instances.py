@@ -31,9 +31,11 @@ _SHARED = (
     "goal text, phase text, provider_id text, generation int, create_in_doubt bool, look_at timestamptz,"
     " micro_usd bigint"
 )
+_NEW = f"{_SHARED}, created_by text"
+"""An update leaves `created_by` as it is."""
 _INSERT = "INSERT INTO corral_instances ({columns}) SELECT {columns} FROM {rows}"
-_ADD = BulkInsert(f"{_INSERT} RETURNING id", own=_OWN, shared=_SHARED)
-_ADD_UNLESS_KNOWN = BulkInsert(f"{_INSERT} ON CONFLICT (provider_id) DO NOTHING RETURNING id", own=_OWN, shared=_SHARED)
+_ADD = BulkInsert(f"{_INSERT} RETURNING id", own=_OWN, shared=_NEW)
+_ADD_UNLESS_KNOWN = BulkInsert(f"{_INSERT} ON CONFLICT (provider_id) DO NOTHING RETURNING id", own=_OWN, shared=_NEW)
 # The rows are locked in the order of their ids: two such statements at a time would wait for each other otherwise.
 _UPDATE = f"""
 WITH locked AS MATERIALIZED (SELECT id FROM corral_instances WHERE id = ANY($1::text[]) ORDER BY id FOR UPDATE)
@@ -62,12 +64,12 @@ _PRESENT = f"phase <> '{Phase.TERMINATED.value}'"
 
 def add(instances: Sequence[Instance], wake_at: datetime | None = None) -> Write:
     """Insert new instances, at least one."""
-    return Write("new_instances", *_ADD.statement([_row(instance, wake_at) for instance in instances]))
+    return Write("new_instances", *_ADD.statement([_new_row(instance, wake_at) for instance in instances]))
 
 
 def add_unless_known(instance: Instance, wake_at: datetime | None) -> Write:
     """Insert a new instance; returns no row, and inserts nothing, if a record has the same provider id."""
-    return Write("new_instance", *_ADD_UNLESS_KNOWN.statement([_row(instance, wake_at)]))
+    return Write("new_instance", *_ADD_UNLESS_KNOWN.statement([_new_row(instance, wake_at)]))
 
 
 def update(instance: Instance, *, wake_at: datetime | None) -> Write:
@@ -236,8 +238,13 @@ async def none_yet(connection: Connection) -> bool:
 
 async def _find(connection: Connection, condition: str, *arguments: object) -> list[Instance]:
     """The instances for which *condition*, SQL that may end with an order and a limit, holds."""
-    rows = await connection.fetch(f"SELECT record, generation FROM corral_instances WHERE {condition}", *arguments)  # noqa: S608
+    query = f"SELECT record, generation, created_by FROM corral_instances WHERE {condition}"  # noqa: S608
+    rows = await connection.fetch(query, *arguments)
     return [instance_of(row) for row in rows]
+
+
+def _new_row(instance: Instance, wake_at: datetime | None) -> tuple[Any, ...]:
+    return (*_row(instance, wake_at), instance.created_by)
 
 
 def _row(instance: Instance, wake_at: datetime | None) -> tuple[Any, ...]:

@@ -77,6 +77,7 @@ async def test_a_new_instance_is_shown_in_full(api: ServedApi) -> None:
         "connectionDetails": {"ssh": None, "jupyter": None, "webTerminal": None},
         "novitaInstanceId": None,
         "createdAt": NOW,
+        "createdBy": "local",
         "startedAt": None,
         "readyAt": None,
         "stoppedAt": None,
