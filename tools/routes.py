@@ -28,16 +28,26 @@ class _Anything:
 def api_page() -> str:
     """Every route, for people."""
     lines: list[str] = []
+    described = _described()
     routes = [
-        (path, method, operation) for path, row in _described()["paths"].items() for method, operation in row.items()
+        (path, method, operation) for path, row in described["paths"].items() for method, operation in row.items()
     ]
-    for tag in dict.fromkeys(operation["tags"][0] for _, _, operation in routes):
+    for tag in described["tags"]:
         rows = [
             f"| `{method.upper()} {path}` | {operation['summary']} | {_access(operation)} |"
             for path, method, operation in routes
-            if operation["tags"][0] == tag
+            if operation["tags"][0] == tag["name"]
         ]
-        lines += [f"## {tag.capitalize()}", "", "| route | what it does | access |", "|---|---|---|", *rows, ""]
+        lines += [
+            f"## {tag['x-displayName']}",
+            "",
+            tag["description"],
+            "",
+            "| route | what it does | access |",
+            "|---|---|---|",
+            *rows,
+            "",
+        ]
     return page(
         "The HTTP API",
         "Every route. A running service shows parameters, bodies and responses at `/docs`, and serves them for "

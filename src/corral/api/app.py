@@ -14,7 +14,7 @@ from litestar.exceptions import HTTPException, ValidationException
 from litestar.handlers import HTTPRouteHandler
 from litestar.middleware import DefineMiddleware
 from litestar.openapi.config import OpenAPIConfig
-from litestar.openapi.spec import License
+from litestar.openapi.spec import Contact, License
 from litestar.routes import HTTPRoute
 from litestar.types import ASGIApp
 
@@ -31,7 +31,7 @@ from corral.api.middleware.compression import CompressionMiddleware
 from corral.api.middleware.idempotency import IdempotencyMiddleware
 from corral.api.middleware.rate_limit import RequestLimit
 from corral.api.middleware.response_cache import ResponseCache, ResponseCacheMiddleware
-from corral.api.openapi.document import CompletedJson, keep_steady
+from corral.api.openapi.document import CompletedJson, keep_steady, operation_id
 from corral.api.routes import (
     actions,
     audit,
@@ -154,8 +154,15 @@ def _openapi() -> OpenAPIConfig:
         title="Corral",
         version=__version__,
         summary="GPU instances on novita.ai: ready, at the lowest price, none lost, none billed twice.",
-        description="HEAD works wherever GET does. An id in a path that cannot be one is 404, as any unknown id is; a "
-        "parameter or field that is not valid is 400, and `validationErrors` lists all of them.",
+        description=(
+            "A service that listens on this machine only needs no key. The examples read the service's address and the "
+            "key from `CORRAL_URL` and `CORRAL_API_KEY`.\n\nHEAD works wherever GET does. An id in a path that cannot "
+            "be one is 404, as any unknown id is; a parameter or field that is not valid is 400, and "
+            "`validationErrors` lists all of them."
+        ),
+        contact=Contact(name="The Corral maintainers"),
+        operation_id_creator=operation_id,
+        use_handler_docstrings=True,
         license=License(name="Apache-2.0", identifier="Apache-2.0"),
         openapi_router=Router("/schema", route_handlers=[], opt=OPEN, include_in_schema=False),
         render_plugins=[CompletedJson()],

@@ -15,14 +15,18 @@ from typing import Any, Final, cast
 
 import msgspec
 from litestar import Litestar, Request
+from litestar.handlers import HTTPRouteHandler
 from litestar.openapi.plugins import JsonRenderPlugin
-from litestar.openapi.spec import OpenAPIMediaType, Operation, RequestBody
+from litestar.openapi.spec import Example, OpenAPIMediaType, Operation, RequestBody
 from litestar.routes import HTTPRoute
 
 from corral.api.middleware.auth import NEEDS
 from corral.api.middleware.idempotency import HEADER
 from corral.api.openapi.errors import ERROR_SCHEMAS, examples, failures
 from corral.api.openapi.fields import FIELDS
+from corral.api.openapi.readable import make_readable, mark_times
+from corral.api.openapi.samples import samples
+from corral.api.openapi.topics import in_order
 from corral.domain.access import Access
 from corral.domain.requests.fields import JsonSchema
 
@@ -51,6 +55,7 @@ def document(app: Litestar) -> dict[str, Any]:
     found: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(app.openapi_schema.to_schema()))
     schemas: dict[str, Any] = found["components"]["schemas"]
     schemas |= ERROR_SCHEMAS
+    make_readable(found)
     needs = _needs(app)
     for path, method, operation in operations(found):
         _complete_operation(path, method, operation, needs.get((path, method)))
@@ -60,8 +65,11 @@ def document(app: Litestar) -> dict[str, Any]:
             _restore(name, schema)
     for schema in schemas.values():
         _exemplify_fields(schema, schemas)
-    for _, _, operation in operations(found):
+    for path, method, operation in operations(found):
         _explain(operation, schemas)
+        operation["x-codeSamples"] = samples(path, method, operation)
+    mark_times(found)
+    in_order(found)
     found["components"]["examples"] = examples()
     found["components"]["securitySchemes"] = {
         "bearer": {"type": "http", "scheme": "bearer", "description": "An API key: `corral keys create`."},
@@ -80,7 +88,14 @@ def operations(found: Mapping[str, Any]) -> Iterator[tuple[str, str, dict[str, A
 
 def with_body(schema: JsonSchema, *, required: bool = False) -> type[Operation]:
     """The class of an operation whose body `domain/requests` reads, with *schema*, and not the framework."""
-    body = RequestBody(required=required, content={"application/json": OpenAPIMediaType(schema=cast("Any", schema))})
+    [full] = schema["examples"]
+    minimal = {name: value for name, value in full.items() if name in schema.get("required", ())}
+    shown = {
+        "minimal": Example(summary="Only what is required", value=minimal),
+        "full": Example(summary="Every field", value=full),
+    }
+    media = OpenAPIMediaType(schema=cast("Any", schema), examples=cast("Any", shown))
+    body = RequestBody(required=required, content={"application/json": media})
 
     @dataclass
     class OperationWithBody(Operation):
@@ -88,6 +103,12 @@ def with_body(schema: JsonSchema, *, required: bool = False) -> type[Operation]:
             self.request_body = body
 
     return OperationWithBody
+
+
+def operation_id(handler: HTTPRouteHandler, *_: object) -> str:
+    """`createInstance` for the handler `create_instance`: what generated clients call their method."""
+    first, *others = handler.handler_name.split("_")
+    return first + "".join(word.capitalize() for word in others)
 
 
 class CompletedJson(JsonRenderPlugin):
@@ -121,6 +142,7 @@ def _needs(app: Litestar) -> dict[tuple[str, str], Access | None]:
 def _complete_operation(path: str, method: str, operation: dict[str, Any], needs: Access | None) -> None:
     if method in _CHANGING:
         operation["parameters"] = [*operation.get("parameters", ()), dict(_KEY_HEADER)]
+    _relax_body(operation)
     if needs is None:
         operation["security"] = []
     else:
@@ -134,9 +156,21 @@ def _complete_operation(path: str, method: str, operation: dict[str, Any], needs
     operation["responses"] = good | failures(path, method, operation, is_open=needs is None)
 
 
+def _relax_body(operation: dict[str, Any]) -> None:
+    """Mark the body of a handler that takes None as optional; the framework describes it as required, or null."""
+    body = operation.get("requestBody", {})
+    for media in body.get("content", {}).values():
+        options = media["schema"].get("oneOf", [])
+        others = [option for option in options if option != {"type": "null"}]
+        if len(others) < len(options):
+            body["required"] = False
+            media["schema"] = others[0]
+
+
 def _explain(operation: dict[str, Any], schemas: Mapping[str, Any]) -> None:
     for parameter in operation.get("parameters", ()):
-        meaning, example = FIELDS.get(parameter["name"], _UNKNOWN)
+        name = parameter["name"]
+        meaning, example = FIELDS.get(f"{operation['operationId']}.{name}") or FIELDS.get(name, _UNKNOWN)
         if meaning:
             parameter.setdefault("description", meaning)
         chosen = _example(parameter["schema"], schemas)  # a member of an enum, if it is one

@@ -2,7 +2,8 @@
 Descriptions and examples of response fields and parameters: name → (description, example).
 
 A description where the field is declared wins over this table; `Struct.field` is for a name with another meaning in
-one schema. Examples of lists and objects are made from those of their parts.
+one schema, `operationId.parameter` for a parameter with another in one route. Examples of lists and objects are made
+from those of their parts.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-_TIME = "2030-01-01T00:00:00.000Z"
+TIME: Final = "2030-01-01T00:00:00.000Z"
 
 _DESCRIBED: Final[Mapping[str, tuple[str, object]]] = {
     # identity
@@ -28,6 +29,7 @@ _DESCRIBED: Final[Mapping[str, tuple[str, object]]] = {
     "ListedTemplate.name": ("The template's name.", "PyTorch 2.6"),
     "TemplateDetails.name": ("The template's name.", "PyTorch 2.6"),
     "Tool.name": ("The tool's name.", "Jupyter"),
+    **dict.fromkeys(["getCacheStats.name", "dropCachedValue.name"], ("The cache's name.", "templates")),
     "key": ("The key of one value in the cache.", "107672"),
     "message": ("What happened, for people.", "Instance creation initiated successfully"),
     "EventError.message": ("What went wrong, for people.", "not ready in time (last seen: pulling)"),
@@ -52,6 +54,7 @@ _DESCRIBED: Final[Mapping[str, tuple[str, object]]] = {
     "previousStatus": ("The status before; null for a new instance.", "health_checking"),
     "reason": ("The reason, for people.", "healthy"),
     "TriedOffer.reason": ("Why it was not taken.", "no stock"),
+    "RejectedOffer.reason": ("Why it was not taken.", "out_of_stock"),
     # quantities
     "gpuNum": ("How many GPUs.", 1),
     "price": ("USD per hour for the whole instance.", 0.18),
@@ -70,22 +73,22 @@ _DESCRIBED: Final[Mapping[str, tuple[str, object]]] = {
     "uptime": ("Seconds since this process started.", 86400.5),
     "port": ("The port's number.", 8888),
     # times
-    "timestamp": ("ISO 8601, UTC, with milliseconds.", _TIME),
-    "at": ("When.", _TIME),
-    "createdAt": ("When it was requested.", _TIME),
-    "startedAt": ("When the provider accepted it.", _TIME),
-    "stoppedAt": ("When it last stopped.", _TIME),
-    "endedAt": ("When it ended; null while it is in progress.", _TIME),
-    "processedAt": ("When it last started.", _TIME),
-    "completedAt": ("When it ended; null while it is in progress.", _TIME),
-    "nextRetryAt": ("When it is due, if not at once.", _TIME),
-    "nextAttemptAt": ("When it is sent next; null when it is not sent again.", _TIME),
-    "estimatedReadyTime": ("When it is expected to be ready, estimated from earlier instances.", _TIME),
+    "timestamp": ("ISO 8601, UTC, with milliseconds.", TIME),
+    "at": ("When.", TIME),
+    "createdAt": ("When it was requested.", TIME),
+    "startedAt": ("When the provider accepted it.", TIME),
+    "stoppedAt": ("When it last stopped.", TIME),
+    "endedAt": ("When it ended; null while it is in progress.", TIME),
+    "processedAt": ("When it last started.", TIME),
+    "completedAt": ("When it ended; null while it is in progress.", TIME),
+    "nextRetryAt": ("When it is due, if not at once.", TIME),
+    "nextAttemptAt": ("When it is sent next; null when it is not sent again.", TIME),
+    "estimatedReadyTime": ("When it is expected to be ready, estimated from earlier instances.", TIME),
     "durationMs": ("Milliseconds it took.", 85),
     "olderThanMs": ("Milliseconds ago; a day when left out.", 86_400_000),
     "oldestPendingAgeMs": ("How long the oldest job that is due has waited; null: none.", 12),
     "paused": ("Whether no job starts until processing is resumed.", True),
-    "pausedAt": ("Since when processing is paused; null: it is not.", _TIME),
+    "pausedAt": ("Since when processing is paused; null: it is not.", TIME),
     "pausedBy": ("Who paused it; null: it is not paused.", "ops"),
     # places
     "region": ("The region's code.", "CN-HK-01"),
@@ -125,7 +128,8 @@ _DESCRIBED: Final[Mapping[str, tuple[str, object]]] = {
     "performance": ("How long each part took.", None),
     # parameters
     "after": ("Only events after this number.", 0),
-    "Last-Event-ID": ("The last event the client has; the stream continues after it.", "17"),
+    "listInstances.after": ("", "inst_8k3v1q5t0c"),
+    "Last-Event-ID": ("The last event the client has; the stream continues after it.", 17),
 }
 
 _EXAMPLES: Final[Mapping[str, object]] = {
@@ -143,7 +147,7 @@ _EXAMPLES: Final[Mapping[str, object]] = {
             "noticedAt",
             "spotReclaimTime",
         ],
-        _TIME,
+        TIME,
     ),
     "id": "inst_8k3v1q5t0c",
     **dict.fromkeys(["EventDetails.id", "eventId"], "evt_0f8fad5bd9cb469fa16570867728950e"),
@@ -159,9 +163,12 @@ _EXAMPLES: Final[Mapping[str, object]] = {
     "AuditLineDetails.status": 202,
     "address": "203.0.113.9",
     "EndpointCheck.status": "healthy",
-    **dict.fromkeys(["stale", "degraded", "last", "spotFallback", "syncLocalState"], False),
+    **dict.fromkeys(["stale", "degraded", "spotFallback", "syncLocalState"], False),
+    "last": 20,
     **dict.fromkeys(["retryable", "available", "billed", "dryRun", "includeNovitaOnly"], True),
     "source": "merged",
+    "OrphanDetails.kind": "no_record",
+    **dict.fromkeys(["getOptimalProduct.name", "listProducts.name"], "RTX 4090 24GB"),
     "rootfsSize": 60,
     **dict.fromkeys(["pricePerGpu", "spotPricePerGpu"], 0.18),
     "onDemandPricePerGpu": 0.35,
@@ -192,7 +199,7 @@ _EXAMPLES: Final[Mapping[str, object]] = {
     "ssh": "ssh root@5be2c7d1.example -p 30022",
     "jupyter": "https://5be2c7d1-8888.example",
     "webTerminal": "https://5be2c7d1-term.example",
-    "phases": {"startRequested": _TIME, "ready": _TIME},
+    "phases": {"startRequested": TIME, "ready": TIME},
     "data": {"name": "trainer", "region": "CN-HK-01"},
     **dict.fromkeys(["seq", "nextAfter"], 17),
     "warning": "the provider could not be reached; its part is left out",

@@ -56,12 +56,12 @@ def handlers(caches: CacheInvalidation) -> list[HTTPRouteHandler]:
     """The routes of `/api/cache`."""
 
     @get("/api/cache/stats", summary="Every cache in numbers", tags=["caches"], opt=VIEWER)
-    async def all_stats() -> AllCacheNumbers:
+    async def list_cache_stats() -> AllCacheNumbers:
         """Of the process that answers; others have their own."""
         return AllCacheNumbers(caches={name.value: _numbers(cache) for name, cache in caches.registry})
 
     @get("/api/cache/{name:str}/stats", summary="One cache in numbers", tags=["caches"], opt=VIEWER)
-    async def stats(name: FromPath[str]) -> CacheNumbers:
+    async def get_cache_stats(name: FromPath[str]) -> CacheNumbers:
         """Of the process that answers; others have their own."""
         return _numbers(caches.registry[cache_name(name)])
 
@@ -72,18 +72,18 @@ def handlers(caches: CacheInvalidation) -> list[HTTPRouteHandler]:
         status_code=200,
         opt=ADMIN,
     )
-    async def clear(data: JSONBody[ClearCacheRequest | None] = None) -> RemovedValues:
+    async def clear_caches(data: JSONBody[ClearCacheRequest | None] = None) -> RemovedValues:
         """In every process."""
         name = data.cache_name if data is not None else None
         return RemovedValues(removed=await caches.clear(None if name is None else cache_name(name)))
 
     @post("/api/cache/cleanup", summary="Forget what has expired", tags=["caches"], status_code=200, opt=ADMIN)
-    async def clean_up() -> RemovedValues:
+    async def remove_expired_values() -> RemovedValues:
         """In the process that answers. Expired values are never given out; this only frees their memory."""
         return RemovedValues(removed=caches.registry.cleanup())
 
     @delete("/api/cache/{name:str}/{key:path}", summary="Forget one value", tags=["caches"], status_code=200, opt=ADMIN)
-    async def drop(name: FromPath[str], key: FromPath[str]) -> RemovedValues:
+    async def drop_cached_value(name: FromPath[str], key: FromPath[str]) -> RemovedValues:
         """In every process; 404 when the one that answers did not hold it."""
         chosen, wanted = cache_name(name), key.removeprefix("/")
         if len(wanted) > KEY_LENGTH or not await caches.drop(chosen, wanted):
@@ -93,7 +93,7 @@ def handlers(caches: CacheInvalidation) -> list[HTTPRouteHandler]:
             )
         return RemovedValues(removed=1)
 
-    return [all_stats, stats, clear, clean_up, drop]
+    return [list_cache_stats, get_cache_stats, clear_caches, remove_expired_values, drop_cached_value]
 
 
 def _numbers(cache: Cache[Any]) -> CacheNumbers:

@@ -124,7 +124,7 @@ def handlers(catalog: Catalog) -> list[HTTPRouteHandler]:
         return ProductList(products=listed, total=len(listed), region=region, billing_mode=billing_mode)
 
     @get("/api/products/optimal", summary="What a create would choose now", tags=["catalog"], opt=VIEWER)
-    async def optimal_product(  # noqa: PLR0917  # Litestar calls it by name
+    async def get_optimal_product(  # noqa: PLR0917  # Litestar calls it by name
         name: Annotated[
             str, QueryParameter(min_length=1, max_length=NAME_LENGTH, description="The whole name, in any capitals.")
         ],
@@ -174,7 +174,7 @@ def handlers(catalog: Catalog) -> list[HTTPRouteHandler]:
             raise NotFoundError(f"there is no template {template_id[:40]!r}", code="TEMPLATE_NOT_FOUND")
         return _template(await catalog.template(template_id.strip()))
 
-    return [list_products, optimal_product, list_templates, get_template]
+    return [list_products, get_optimal_product, list_templates, get_template]
 
 
 def _product(product: Product, mode: BillingMode) -> ProductDetails:

@@ -50,7 +50,7 @@ def handlers(clock: Clock, service_health: ProcessHealth, engine: Engine) -> lis
     registry.register(gauges)
 
     @get("/health", summary="How every part is", tags=["health"], opt=OPEN)
-    async def health() -> Response[Health]:
+    async def get_health() -> Response[Health]:
         """200 when every part works, 503 otherwise. Sends no request: it shows the last known state."""
         now = clock.now()
         body = Health(
@@ -64,12 +64,12 @@ def handlers(clock: Clock, service_health: ProcessHealth, engine: Engine) -> lis
         return Response(body, status_code=HTTPStatus.OK if service_health.healthy else HTTPStatus.SERVICE_UNAVAILABLE)
 
     @get("/health/live", summary="Whether the process answers", tags=["health"], opt=OPEN)
-    async def live() -> Liveness:
+    async def check_liveness() -> Liveness:
         """Always 200 while the process responds; an orchestrator restarts it otherwise."""
         return Liveness(status="alive", timestamp=iso(clock.now()))
 
     @get("/health/ready", summary="Whether requests can be served", tags=["health"], opt=OPEN)
-    async def ready() -> Response[Liveness]:
+    async def check_readiness() -> Response[Liveness]:
         """200 when requests can be served, 503 while starting, stopping or without a database."""
         body = Liveness(status="ready" if service_health.ready else "not ready", timestamp=iso(clock.now()))
         return Response(body, status_code=HTTPStatus.OK if service_health.ready else HTTPStatus.SERVICE_UNAVAILABLE)
@@ -82,7 +82,7 @@ def handlers(clock: Clock, service_health: ProcessHealth, engine: Engine) -> lis
         media_type="text/plain",
         response_headers=[ResponseHeader(name="cache-control", value="no-store")],
     )
-    async def numbers() -> Response[bytes]:
+    async def get_prometheus_metrics() -> Response[bytes]:
         """
         Prometheus text format.
 
@@ -92,4 +92,4 @@ def handlers(clock: Clock, service_health: ProcessHealth, engine: Engine) -> lis
         await gauges.refresh()
         return Response(generate_latest(registry), media_type=_PROMETHEUS_TEXT)
 
-    return [health, live, ready, numbers]
+    return [get_health, check_liveness, check_readiness, get_prometheus_metrics]

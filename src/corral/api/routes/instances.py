@@ -195,7 +195,7 @@ def _merged_listing(engine: Engine, clock: Clock) -> HTTPRouteHandler:
         opt=VIEWER,
         responses={200: ResponseSpec(data_container=ComprehensiveList, description="Newest first.")},
     )
-    async def list_comprehensively(
+    async def list_all_instances(
         request: Request[Any, Any, Any],
         include_novita_only: Annotated[
             bool | None, QueryParameter(name="includeNovitaOnly", description=INCLUDE_NOVITA_ONLY)
@@ -217,7 +217,7 @@ def _merged_listing(engine: Engine, clock: Clock) -> HTTPRouteHandler:
         answer = await engine.listing.read(options)
         return Response(comprehensive_list(answer, seconds=clock.monotonic() - began), media_type="application/json")
 
-    return list_comprehensively
+    return list_all_instances
 
 
 def _listed_ids(text: str) -> list[str]:

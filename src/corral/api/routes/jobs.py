@@ -119,7 +119,7 @@ def handlers(queue: JobQueue) -> list[HTTPRouteHandler]:
         return JobList(jobs=[_details(view) for view in found], limit=limit, offset=offset)
 
     @get("/api/jobs/stats", summary="The queue in numbers", tags=["jobs"], opt=VIEWER)
-    async def job_stats() -> JobStats:
+    async def get_job_stats() -> JobStats:
         """Counts over waiting, running, failed and (until they are cleaned up) finished jobs."""
         stats, paused = await queue.stats(), await queue.paused()
         age = stats.oldest_pending_age
@@ -148,7 +148,7 @@ def handlers(queue: JobQueue) -> list[HTTPRouteHandler]:
         return _details(view)
 
     @post("/api/jobs/cleanup", summary="Remove finished jobs", tags=["jobs"], status_code=200, opt=ADMIN)
-    async def clean_up(
+    async def remove_jobs(
         request: Request[object, object, State], data: JSONBody[CleanupRequest | None] = None
     ) -> Removed:
         """Only jobs that completed or failed longer ago than `olderThanMs` (a day) are removed."""
@@ -159,7 +159,7 @@ def handlers(queue: JobQueue) -> list[HTTPRouteHandler]:
         return Removed(removed=removed)
 
     @post("/api/jobs/pause", summary="Pause the processing of jobs", tags=["jobs"], status_code=200, opt=ADMIN)
-    async def pause(request: Request[object, object, State]) -> Processing:
+    async def pause_jobs(request: Request[object, object, State]) -> Processing:
         """
         Let no job begin, in any process on this database, until it is resumed; also after a restart.
 
@@ -173,14 +173,14 @@ def handlers(queue: JobQueue) -> list[HTTPRouteHandler]:
         return _processing(state)
 
     @post("/api/jobs/resume", summary="Resume the processing of jobs", tags=["jobs"], status_code=200, opt=ADMIN)
-    async def resume(request: Request[object, object, State]) -> Processing:
+    async def resume_jobs(request: Request[object, object, State]) -> Processing:
         """What waited begins within a second, the most urgent first."""
         context = context_of(request.scope)
         state = await queue.resume(context.success_line(HTTPStatus.OK))
         context.is_audited = True
         return _processing(state)
 
-    return [list_jobs, job_stats, get_job, clean_up, pause, resume]
+    return [list_jobs, get_job_stats, get_job, remove_jobs, pause_jobs, resume_jobs]
 
 
 def _processing(state: PauseState) -> Processing:

@@ -116,18 +116,18 @@ def handlers(engine: Engine) -> list[HTTPRouteHandler]:
     fleet = engine.fleet
 
     @get("/api/metrics", summary="The fleet in numbers", tags=["metrics"], opt=VIEWER)
-    async def metrics_summary() -> MetricsSummary:
+    async def get_metrics() -> MetricsSummary:
         """Counted over all processes, at most a second ago."""
         return _summary(await fleet.numbers(), engine)
 
     @get("/api/metrics/history", summary="Cost and time to ready over the last hours", tags=["metrics"], opt=VIEWER)
-    async def metrics_history(
+    async def get_metrics_history(
         hours: Annotated[int, QueryParameter(ge=1, le=MOST_HOURS, description="How far back.")] = 24,
     ) -> MetricsHistory:
         """Sixty equal steps up to now. Follows from the event log, so it is complete also after an outage of Corral."""
         return _history(await fleet.history(hours))
 
-    return [metrics_summary, metrics_history]
+    return [get_metrics, get_metrics_history]
 
 
 def _summary(numbers: FleetNumbers, engine: Engine) -> MetricsSummary:

@@ -81,7 +81,7 @@ def handlers(deliveries: WebhookSender) -> list[HTTPRouteHandler]:
         opt=OPERATOR,
         status_code=202,
     )
-    async def redeliver(request: Request[object, object, State], delivery_id: FromPath[str]) -> DeliveryDetails:
+    async def redeliver_webhook(request: Request[object, object, State], delivery_id: FromPath[str]) -> DeliveryDetails:
         """
         The same message with the same `webhook-id`, soon, whatever became of it before.
 
@@ -96,7 +96,7 @@ def handlers(deliveries: WebhookSender) -> list[HTTPRouteHandler]:
         context.is_audited = True
         return _details(again)
 
-    return [list_deliveries, redeliver]
+    return [list_deliveries, redeliver_webhook]
 
 
 def _details(delivery: Delivery) -> DeliveryDetails:

@@ -85,6 +85,8 @@ async def test_a_service_serves_the_same_document(database: Database, document: 
         served = await _served(api)
 
     assert served["info"]["version"] != "unversioned"
+    first, *_ = operations(served)
+    assert (first[0], first[1]) == ("/api/instances", "post")
     for path, item in served["paths"].items():
         assert item == document["paths"][path], path
     for name, schema in served["components"]["schemas"].items():
