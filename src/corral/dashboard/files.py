@@ -20,7 +20,11 @@ POLICY = (
     "base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 )
 
-PAGES: Final[Mapping[str, str]] = {"/": "fleet", "/help/tls": "help"}
+PAGES: Final[Mapping[str, str]] = {
+    "/": "fleet",
+    "/instances/{instance_id:str}": "instance",
+    "/help/tls": "help",
+}
 """The folder whose `page.html` is served at each path. A new page is a folder and a line here."""
 
 _TYPES = {".html": "text/html", ".css": "text/css", ".svg": "image/svg+xml", ".js": "text/javascript"}

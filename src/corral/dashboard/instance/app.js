@@ -1,0 +1,91 @@
+// One instance: read once, then again when the event stream reports a change of it.
+//
+// Rule: text from the API is set with `textContent`, never as markup.
+
+import { request } from "../shared/api.js";
+import { $, el, setText } from "../shared/dom.js";
+import * as frame from "../shared/frame.js";
+import { guarded, problemText } from "../shared/parts.js";
+import { deliveryTable } from "../shared/deliveries.js";
+import { ROOT } from "../shared/root.js";
+import { live } from "../shared/stream.js";
+import { showConnection, showHealth } from "./connection.js";
+import { showEvents, showOperations, showTimeline } from "./history.js";
+import { showJson, showPlacement } from "./placement.js";
+import { showAbout, showTop, showWhy } from "./summary.js";
+
+const GATHER_MS = 200; // events within this time are handled by one read
+const MOVING_MS = 3000; // how often what changes without an event is read: checks, attempts to deliver
+const SETTLED = ["ready", "exited", "terminated", "failed"];
+const EVENTS = 500; // the API's largest page
+const DELIVERIES = 20;
+
+const path = `/api/instances/${location.pathname.slice(`${ROOT}/instances/`.length).replace(/\/$/, "")}`;
+let [data, events, pending] = [null, [], false];
+
+frame.begin();
+open();
+
+async function open() {
+  try {
+    data = await request(path);
+  } catch (error) {
+    if (error.code === "INSTANCE_NOT_FOUND") return showMissing(error);
+    setText($("facts"), error.code === "UNAUTHORIZED" ? "Sign in to see this instance." : `${error.message}; trying again…`);
+    return setTimeout(open, MOVING_MS);
+  }
+  $("found").hidden = false;
+  live({ load, onEvent, instanceId: data.id });
+  setInterval(() => !document.hidden && (pending || !SETTLED.includes(data.status)) && refresh(), MOVING_MS);
+}
+
+function showMissing(error) {
+  document.title = "Not found · Corral";
+  setText($("name"), "404: there is no such instance");
+  $("status").hidden = $("link").hidden = true;
+  $("facts").replaceChildren(...problemText(error), el("br"), "It may belong to another installation, or its id is incomplete.");
+  $("verbs").append(el("a", { className: "button primary", href: `${ROOT}/` }, "All instances"));
+}
+
+async function load() {
+  events = (await request(`${path}/events?last=${EVENTS}`)).events;
+  await read();
+}
+
+function onEvent(event) {
+  if (events.some(({ seq }) => seq === event.seq)) return;
+  events.push(event);
+  gathering ??= setTimeout(refresh, GATHER_MS);
+}
+
+let gathering = null;
+let reading = Promise.resolve();
+function refresh() {
+  gathering = null;
+  return (reading = reading.then(read).catch(() => {})); // one read at a time: an older answer never lands on a newer one
+}
+
+async function read() {
+  const [next, { operations }, { stuck }] = await Promise.all([request(path), request(`${path}/operations`), request("/api/orphans")]);
+  data = next;
+  document.title = `${data.name} · Corral`;
+  showTop(data, () => refresh());
+  showWhy(data, events, stuck.find(({ instanceId }) => instanceId === data.id));
+  showTimeline(data, events, events.length === EVENTS);
+  showConnection(data);
+  showHealth(data);
+  showPlacement(data);
+  showAbout(data);
+  showOperations(operations);
+  showEvents(events);
+  showJson(data);
+  await guarded("deliveries-panel", showDeliveries);
+}
+
+async function showDeliveries() {
+  const { deliveries, total } = await request(`/api/webhooks/deliveries?instanceId=${encodeURIComponent(data.id)}&limit=${DELIVERIES}`);
+  pending = deliveries.some(({ status }) => status === "pending");
+  if (!total) return setText($("deliveries"), "None: no webhook is set for it.");
+  $("deliveries").replaceChildren(deliveryTable(deliveries, { onSent: refresh }));
+  if (total > deliveries.length) $("deliveries").append(el("p", { className: "note" }, `The newest ${deliveries.length} of ${total}; `, el("a", { href: `${ROOT}/operations?instance=${encodeURIComponent(data.id)}#deliveries` }, "all"), "."));
+}

@@ -1,0 +1,168 @@
+"""The page of one instance, on a service that needs a key."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+from playwright.async_api import Browser, Page, expect
+from support.engines.outbox import SECRET
+from support.http.browser import Tab, launched, opened_tab
+from support.http.dashboard import axe_findings, confirm, is_too_wide, sign_in
+from support.http.receiver import Receiver
+from support.processes.process import Running, quicken, run, serving
+
+# The first test may have to install a browser.
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(400)]
+
+BROKEN = "150034"
+"""A template whose image cannot be pulled."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Site:
+    """A service, a browser to look at it, and the receiver of its webhooks."""
+
+    corral: Running
+    browser: Browser
+    receiver: Receiver
+    key: str
+
+    async def create(self, name: str, *, template: str = "107672", **fields: object) -> str:
+        """The id of a new instance."""
+        body = {"name": name, "productName": "RTX 4090 24GB", "templateId": template, **fields}
+        made = await self.corral.ask("POST", "/api/instances", json=body, headers={"X-API-Key": self.key})
+        assert made.status == 201, made
+        return str(made.json["instanceId"])
+
+    @asynccontextmanager
+    async def opened(self, instance_id: str, **options: Any) -> AsyncGenerator[Tab]:
+        """The page of an instance, signed in."""
+        async with opened_tab(self.browser, **options) as tab:
+            await tab.page.goto(f"{self.corral.address}/instances/{instance_id}")
+            await sign_in(tab.page, self.key)
+            yield tab
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def site(short_dir: Path) -> AsyncGenerator[Site]:
+    """One for all tests of this file."""
+    home = short_dir / "instance-page"
+    home.mkdir()
+    key = (await run("keys", "create", "olga", "--role", "operator", cwd=home))[1].strip()
+    settings = {"WEBHOOK_SECRET": SECRET, "CORRAL_WEBHOOK_ALLOW_PRIVATE": "true", "LOG_LEVEL": "warning"}
+    async with (
+        launched() as browser,
+        Receiver().serving() as receiver,
+        serving(home / ".corral", "--host", "0.0.0.0", **settings) as corral,
+    ):
+        await quicken(home / ".corral")
+        corral.address = corral.address.replace("0.0.0.0", "127.0.0.1")
+        yield Site(corral=corral, browser=browser, receiver=receiver, key=key)
+
+
+async def test_a_ready_instance_is_shown_in_full_and_live(site: Site) -> None:
+    """From its address alone, after the sign-in; actions show their effect without a reload."""
+    instance_id = await site.create("trainer", webhookUrl=site.receiver.url)
+    async with opened_tab(site.browser) as tab:
+        page = tab.page
+        await page.goto(f"{site.corral.address}/instances/{instance_id}")
+        await expect(page.get_by_role("dialog", name="Sign in")).to_be_visible()
+        assert await axe_findings(page) == []
+        await sign_in(page, site.key)
+        await page.evaluate("window.loadedOnce = true")
+
+        await expect(page.get_by_role("heading", level=1)).to_have_text("trainer")
+        await expect(page.locator("#status")).to_have_text("ready")
+        await expect(page.locator("#money")).to_contain_text("$0.18/h")
+        await expect(page.locator("#timeline li b")).to_have_text(
+            ["creating", "starting", "running", "health checking", "ready"]
+        )
+        await expect(page.locator("#timeline li").first).to_contain_text(re.compile(r"\d m?s"))
+        await expect(page.locator("#why")).to_contain_text("it stays ready until it is stopped")
+        await expect(page.get_by_role("button", name="Copy the ssh command")).to_be_visible()
+        await expect(page.get_by_role("link", name="Open the address of Jupyter")).to_be_visible()
+        await expect(page.locator("#health")).to_contain_text("8888 http")
+        await expect(page.locator("#placement")).to_contain_text("Taken: the cheapest in stock")
+        await expect(page.locator("#operations li").first).to_contain_text("completed")
+        await expect(page.locator("#about")).to_contain_text(instance_id)
+        await page.get_by_text("As the API returns it").click()
+        await expect(page.locator("#json pre")).to_contain_text(f'"id": "{instance_id}"')
+        duplicate = page.get_by_role("link", name="Duplicate")
+        await expect(duplicate).to_have_attribute("href", f"/?duplicate={instance_id}#create")
+        assert await axe_findings(page) == []
+
+        await confirm(page, "Stop")
+        await expect(page.locator("#status")).to_have_text("exited")
+        await expect(page.locator("#money")).to_have_text("Not billed now")
+        await expect(page.get_by_role("button", name="Copy the ssh command")).to_have_count(0)
+        await confirm(page, "Start")
+        await expect(page.locator("#status")).to_have_text("ready")
+        await expect(page.locator("#operations li")).to_have_count(3)
+        assert await page.evaluate("window.loadedOnce") is True
+        assert [c for c in tab.complaints if "401" not in c] == []
+
+
+async def test_a_delivery_is_sent_again(site: Site) -> None:
+    """The receiver gets it a second time, and the table counts the attempt."""
+    instance_id = await site.create("sender", webhookUrl=site.receiver.url)
+    async with site.opened(instance_id) as tab:
+        row = tab.page.locator("#deliveries tbody tr", has_text="ready")
+        await expect(row.locator('[data-label="Status"]')).to_have_text("delivered")
+        before = len(site.receiver.messages)
+        await row.get_by_role("button", name="Send ready to 127.0.0.1").click()
+        await expect(row.locator('[data-label="Attempts"]')).to_have_text("2")
+        assert len(site.receiver.messages) == before + 1
+
+
+async def test_a_failed_instance_says_why_and_what_can_be_done(site: Site) -> None:
+    """On a phone in the dark: the reason, the money, "Try again", and a delete that keeps the focus on the page."""
+    instance_id = await site.create("broken", template=BROKEN)
+    async with site.opened(instance_id, width=320, scheme="dark") as tab:
+        page = tab.page
+        await expect(page.locator("#status")).to_have_text("failed")
+        await expect(page.locator("#why")).to_contain_text("PROVISIONING_FAILED")
+        await expect(page.locator("#why")).to_contain_text("Next:")
+        await expect(page.locator("#why")).to_contain_text("costs $0.18/h until it is stopped or deleted")
+        again = page.get_by_role("link", name="Try again")
+        await expect(again).to_have_attribute("href", f"/?duplicate={instance_id}#create")
+        assert await axe_findings(page) == []
+        assert not await is_too_wide(page)
+
+        await confirm(page, "Delete")
+        await expect(page.locator("#status")).to_have_text("terminated")
+        await expect(page.locator("#connection")).to_contain_text("it is gone")
+        await expect(page.get_by_role("button", name="Delete", exact=True)).to_have_count(0)
+        assert await page.evaluate("document.activeElement.id") == "name"
+
+
+async def test_an_unknown_id_gives_a_clear_page(site: Site) -> None:
+    """With the API's words and a way on."""
+    async with site.opened("inst_nope") as tab:
+        await expect(tab.page.get_by_role("heading", level=1)).to_have_text("404: there is no such instance")
+        await expect(tab.page.locator("#facts")).to_contain_text("INSTANCE_NOT_FOUND")
+        await expect(tab.page.get_by_role("link", name="All instances")).to_have_attribute("href", "/")
+        assert await axe_findings(tab.page) == []
+
+
+async def test_an_error_is_shown_in_the_panel_that_it_belongs_to(site: Site) -> None:
+    """In the API's words; the rest of the page is there."""
+    instance_id = await site.create("partly")
+    async with opened_tab(site.browser) as tab:
+        await _refuse(tab.page, "**/api/webhooks/deliveries*")
+        await tab.page.goto(f"{site.corral.address}/instances/{instance_id}")
+        await sign_in(tab.page, site.key)
+        await expect(tab.page.locator("#deliveries-panel .problem")).to_contain_text("the database cannot be reached")
+        await expect(tab.page.locator("#status")).to_have_text("ready")
+        assert await axe_findings(tab.page) == []
+
+
+async def _refuse(page: Page, pattern: str) -> None:
+    body = '{"error": {"code": "STORE_UNAVAILABLE", "message": "the database cannot be reached"}}'
+    await page.route(pattern, lambda route: route.fulfill(status=503, body=body, content_type="application/json"))

@@ -1,0 +1,38 @@
+"""Steps that tests of every page of the dashboard take."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from axe_playwright_python.async_playwright import Axe
+from playwright.async_api import Page, expect
+
+RULES = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]}
+
+
+async def axe_findings(page: Page) -> list[str]:
+    """What axe-core objects to, each with the first element it means."""
+    found: dict[str, Any] = (await Axe().run(page, options=RULES)).response
+    assert found["passes"], "nothing was looked at"
+    return [f"{v['id']}: {v['help']}: {v['nodes'][0]['html'][:200]}" for v in found["violations"]]
+
+
+async def is_too_wide(page: Page) -> bool:
+    """Whether the page scrolls sideways."""
+    wide: bool = await page.evaluate("document.documentElement.scrollWidth > innerWidth")
+    return wide
+
+
+async def sign_in(page: Page, key: str) -> None:
+    """Give *key* in the dialog that asks for it."""
+    await page.get_by_label("API key", exact=True).fill(key)
+    await page.get_by_role("button", name="Sign in").click()
+    await expect(page.get_by_role("dialog", name="Sign in")).to_be_hidden()
+
+
+async def confirm(page: Page, verb: str) -> None:
+    """Press the button *verb* of the page, and the same in the dialog that asks for a confirmation."""
+    await page.get_by_role("button", name=verb, exact=True).click()
+    dialog = page.get_by_role("dialog")
+    await dialog.get_by_role("button", name=verb, exact=True).click()
+    await expect(dialog).to_be_hidden()
