@@ -23,6 +23,7 @@ from corral_client.errors import (
 )
 from corral_client.instances import AsyncInstanceHandle
 from corral_client.models import Action, Created, Event, Instance, Operation, Plan, Progress
+from corral_client.record_models import AuditLine, Delivery, Orphan, OrphanReport, StuckInstance
 from corral_client.resource_models import Health, Job, JobStats, ListedTemplate, Processing, Product, Template
 from corral_client.sync import Client
 from corral_client.sync_instances import InstanceHandle
@@ -34,12 +35,14 @@ __all__ = [
     "Ambiguous",
     "AsyncClient",
     "AsyncInstanceHandle",
+    "AuditLine",
     "Client",
     "Conflict",
     "ConnectionFailed",
     "CorralApiError",
     "CorralError",
     "Created",
+    "Delivery",
     "Event",
     "FieldError",
     "Health",
@@ -52,6 +55,8 @@ __all__ = [
     "ListedTemplate",
     "NotFound",
     "Operation",
+    "Orphan",
+    "OrphanReport",
     "OutOfStock",
     "Plan",
     "Processing",
@@ -59,6 +64,7 @@ __all__ = [
     "Progress",
     "RateLimited",
     "ServerError",
+    "StuckInstance",
     "Template",
     "Unauthorised",
     "WaitTimeout",

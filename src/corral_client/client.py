@@ -8,6 +8,8 @@ from typing import Final, Self
 
 from corral_client.events import AsyncEvents
 from corral_client.instances import AsyncInstances
+from corral_client.record_models import OrphanReport
+from corral_client.records import AsyncAudit, AsyncDeliveries
 from corral_client.resource_models import Health
 from corral_client.resources import AsyncJobs, AsyncOperations, AsyncProducts, AsyncTemplates
 from corral_client.transport import Transport
@@ -54,6 +56,12 @@ class AsyncClient:
         self.templates = AsyncTemplates(self._transport)
         self.operations = AsyncOperations(self._transport)
         self.jobs = AsyncJobs(self._transport)
+        self.deliveries = AsyncDeliveries(self._transport)
+        self.audit = AsyncAudit(self._transport)
+
+    async def orphans(self) -> OrphanReport:
+        """Machines that carry the installation's mark without a record, and instances that make no progress."""
+        return await self._transport.get(OrphanReport, "/api/orphans")
 
     async def health(self) -> Health:
         """How every part of the service is, also when one is down."""

@@ -90,6 +90,15 @@ class AsyncInstances:
             else:  # a service of an earlier release ignores `after`: it returned the first page again
                 start = {"offset": int(start.get("offset", 0)) + page_size}
 
+    async def count(self, *, status: str | None = None, name: str | None = None, region: str | None = None) -> int:
+        """How many instances match, also those that are gone, without reading them."""
+        query = {"status": status, "name": name, "region": region, "limit": 1}
+        return (await self._transport.get(InstancePage, "/api/instances", query)).total
+
+    async def adopt(self, novita_instance_id: str) -> Instance:
+        """Make a machine of the provider's account an instance; one that is one already is returned as it is."""
+        return await self._transport.act("POST", Instance, f"{_path(novita_instance_id)}/adopt", body={}, key=None)
+
     async def start(
         self, named: str, *, idempotency_key: str | None = None, **terms: Unpack[StartTerms]
     ) -> AsyncInstanceHandle:

@@ -12,9 +12,11 @@ from corral_client.events import PATIENCE_SECONDS, AsyncEvents
 from corral_client.looping import LoopThread
 from corral_client.models import Event, Operation, Plan
 from corral_client.orders import BillingMode
+from corral_client.record_models import OrphanReport
 from corral_client.resource_models import Health, Job, JobStats, ListedTemplate, Processing, Product, Template
 from corral_client.resources import AsyncJobs, AsyncOperations, AsyncProducts, AsyncTemplates
 from corral_client.sync_instances import Instances
+from corral_client.sync_records import Audit, Deliveries
 
 
 class Events:
@@ -243,8 +245,19 @@ class Client:
         self.templates = Templates(inner.templates, loop)
         self.operations = Operations(inner.operations, loop)
         self.jobs = Jobs(inner.jobs, loop)
+        self.deliveries = Deliveries(inner.deliveries, loop)
+        self.audit = Audit(inner.audit, loop)
         # Also closes a client that was only dropped, or is left when the program ends.
         self._end = weakref.finalize(self, _end, inner, loop)
+
+    def orphans(self) -> OrphanReport:
+        """
+        Machines that carry the installation's mark without a record, and instances that make no progress.
+
+            >>> client.orphans().orphans
+            []
+        """
+        return self._loop.run(self._inner.orphans())
 
     def health(self) -> Health:
         """

@@ -64,6 +64,25 @@ class Instances:
         """
         return self._loop.iterate(self._inner.list(status=status, name=name, region=region, page_size=page_size))
 
+    def count(self, *, status: str | None = None, name: str | None = None, region: str | None = None) -> int:
+        """
+        How many instances match, also those that are gone, without reading them.
+
+            >>> client.instances.count(status="ready", name="train")
+            1
+        """
+        return self._loop.run(self._inner.count(status=status, name=name, region=region))
+
+    def adopt(self, novita_instance_id: str) -> Instance:
+        """
+        Make a machine of the provider's account an instance; one that is one already is returned as it is.
+
+            >>> machine = client.instances.get("train").novita_instance_id
+            >>> client.instances.adopt(machine).name
+            'train'
+        """
+        return self._loop.run(self._inner.adopt(novita_instance_id))
+
     def start(self, named: str, *, idempotency_key: str | None = None, **terms: Unpack[StartTerms]) -> InstanceHandle:
         """
         Have a stopped instance started, or one that failed and still exists; returns as soon as that is recorded.

@@ -116,5 +116,7 @@ def _checks(instance: Instance) -> tuple[tuple[int, str], ...]:
 
 
 def _reason(latest: Event | None, instance: Instance) -> str | None:
-    """The reason of the latest event, if that event is about the instance's present status."""
+    """What the instance waits for; else the reason of the latest event, if that is about its present status."""
+    if instance.reason is not None:
+        return instance.reason
     return latest.reason if latest is not None and latest.status == instance.status else None

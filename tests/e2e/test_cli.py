@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import re
 import signal
 from collections.abc import AsyncGenerator, Awaitable, Callable
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +15,10 @@ import msgspec
 import pytest
 import pytest_asyncio
 from support.clock.waiting import until
-from support.http.servers import unused_port
+from support.http.servers import HttpAnswers, http_answer, unused_port
+from support.http.servers import serving as answering
 from support.processes.process import CORRAL, Running, clean_environment, quicken, run, serving
+from support.processes.terminal import on_terminal
 
 GPU = ("--product", "RTX 4090 24GB")
 UBUNTU = (*GPU, "--template", "150020")
@@ -24,6 +26,14 @@ NEVER_HEALTHY = (*GPU, "--template", "150033")
 UNSEEN = ("--product", "RTX 5090 32GB", "--template", "150033")
 """Of a product that no other test makes ready, so that nothing is learnt about how long it takes."""
 BROKEN_IMAGE = (*GPU, "--template", "150034")
+
+BASH_TAB = """
+eval "$(_CORRAL_COMPLETE=source_bash corral)"
+COMP_WORDS=(corral show --url "$@" complete-) COMP_CWORD=$(($# + 3))
+_corral_completion corral
+printf '%s\\n' "${COMPREPLY[@]}"
+"""
+"""What bash does at a press of Tab; it splits words at colons before that."""
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -34,9 +44,22 @@ Shell = Callable[..., Awaitable[tuple[int, str, str]]]
 async def corral(short_dir: Path) -> AsyncGenerator[Running]:
     """One service for all tests of this file; each uses names of its own."""
     data_dir = short_dir / "cli" / ".corral"
-    async with serving(data_dir, LOG_LEVEL="warning") as running:
+    async with serving(data_dir, LOG_LEVEL="warning", CORRAL_WEBHOOK_ALLOW_PRIVATE="true") as running:
         await quicken(data_dir)
         yield running
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def sold_out(corral: Running, short_dir: Path) -> tuple[str, ...]:
+    """The options for a product that is sold out everywhere."""
+    simulator = (short_dir / "cli" / ".corral" / "simulator" / "address").read_text().strip()
+    async with aiohttp.ClientSession() as client:
+        for cluster in ("as-sgp-2", "us-dallas-1", "sa-brazil-1"):
+            empty = {"productId": "A100-80GB.14c240g", "clusterId": cluster, "gpus": 0}
+            async with client.post(f"{simulator}/_sim/stock", json=empty) as response:
+                assert response.status == 200, await response.text()
+    await corral.ask("POST", "/api/cache/clear", json={})
+    return "--product", "A100 SXM 80GB", "--template", "150020"
 
 
 @pytest.fixture
@@ -67,7 +90,7 @@ async def test_a_machine_from_the_shell(shell: Shell) -> None:
 
     assert (created[0], created[2]) == (0, "")
     assert re.search(r"^status +ready$", created[1], re.MULTILINE)
-    assert re.search(r"^web +inst_\w+ +ready ", listed[1], re.MULTILINE)
+    assert re.search(r"^web +ready +RTX 4090 24GB +CN-HK-01 +\$0\.18/h +\d+[sm]$", listed[1], re.MULTILINE)
     assert shown[1].splitlines()[:2] == created[1].splitlines()[:2]
     assert re.fullmatch(r"ssh -p [0-9]+ root@127\.0\.0\.1\n", login[1])
     assert re.search(r"^because +healthy$", why[1], re.MULTILINE)
@@ -130,7 +153,9 @@ async def test_a_machine_rests_and_wakes(shell: Shell) -> None:
 
 async def test_a_name_of_two_is_not_guessed_but_both_are_shown(shell: Shell) -> None:
     """Each with what distinguishes them; neither is changed."""
-    one, other = [(await shell("create", "pair", *UBUNTU))[1].split("id        ")[1].split("\n")[0] for _ in range(2)]
+    one, other = [
+        (await shell("create", "pair", *UBUNTU, "--another"))[1].split("id        ")[1].split("\n")[0] for _ in range(2)
+    ]
     refused = await asyncio.gather(*(shell(verb, "pair") for verb in ("stop", "restart", "rm", "show", "ssh", "why")))
     left = read((await shell("ls", "--name", "pair", "--json"))[1])
 
@@ -153,24 +178,18 @@ async def test_a_failure_is_shown_with_the_next_step(shell: Shell) -> None:
     assert re.search(r"^to do +The provider could not make it run", why[1], re.MULTILINE)
 
 
-async def test_a_create_waits_for_capacity_as_long_as_it_says(shell: Shell, corral: Running, short_dir: Path) -> None:
+async def test_a_create_waits_for_capacity_as_long_as_it_says(shell: Shell, sold_out: tuple[str, ...]) -> None:
     """A product that is sold out is refused, unless the request says how long it waits."""
-    simulator = (short_dir / "cli" / ".corral" / "simulator" / "address").read_text().strip()
-    async with aiohttp.ClientSession() as client:
-        for cluster in ("as-sgp-2", "us-dallas-1", "sa-brazil-1"):
-            empty = {"productId": "A100-80GB.14c240g", "clusterId": cluster, "gpus": 0}
-            async with client.post(f"{simulator}/_sim/stock", json=empty) as response:
-                assert response.status == 200, await response.text()
-    await corral.ask("POST", "/api/cache/clear", json={})
-    sold_out = ("--product", "A100 SXM 80GB", "--template", "150020", "--no-wait")
+    sold_out = (*sold_out, "--no-wait")
     refused, at_once, unclear, accepted = await asyncio.gather(
-        shell("create", "later", *sold_out),
-        shell("create", "later", *sold_out, "--until-available", "0"),
-        shell("create", "later", *sold_out, "--until-available", "tomorrow"),
+        shell("create", "never", *sold_out),
+        shell("create", "at-once", *sold_out, "--until-available", "0"),
+        shell("create", "unclear", *sold_out, "--until-available", "tomorrow"),
         shell("create", "later", *sold_out, "--until-available", "2h"),
     )
 
     assert (refused[0], at_once[0], unclear[0], accepted[0]) == (4, 4, 2, 0)
+    assert "Wait for stock with --until-available 2h." in refused[2]
     assert "waitForCapacity: " in unclear[2]
 
     async def is_shown() -> bool:
@@ -181,9 +200,191 @@ async def test_a_create_waits_for_capacity_as_long_as_it_says(shell: Shell, corr
     assert (await shell("rm", accepted[1].strip()))[0] == 0
 
 
+async def test_a_wait_for_capacity_is_visible_and_survives_ctrl_c(
+    shell: Shell, corral: Running, sold_out: tuple[str, ...]
+) -> None:
+    """The live line says what it waits for; the service continues, and the name cannot be ordered twice by accident."""
+    sold_out = (*sold_out, "--until-available", "2h")
+    code, text = await interrupted(
+        *("create", "queued", *sold_out, "--url", corral.address), at="waiting for capacity", after="corral rm inst_"
+    )
+    again = await shell("create", "queued", *sold_out, "--no-wait")
+    (left,) = read((await shell("ls", "--name", "queued", "--json"))[1])
+
+    assert code == 130
+    assert f"corral wait {left['id']} --url" in text
+    assert left["status"] == "creating"
+    assert again[0] == 2
+    assert f"there is an instance 'queued' already ({left['id']}, creating, " in again[2]
+    assert (await shell("rm", "queued"))[0] == 0
+
+
+async def test_a_name_in_use_needs_another(shell: Shell) -> None:
+    """Also one of several; `--another` creates it nevertheless."""
+    first = (await shell("create", "unique-2", *UBUNTU, "--no-wait"))[1].strip()
+    refused = await shell("create", "unique", *UBUNTU, "--no-wait", "--count", "2")
+    alone = read((await shell("ls", "--json"))[1])
+    both = await shell("create", "unique", *UBUNTU, "--no-wait", "--count", "2", "--another", "--json")
+    ready = await shell("create", "several", *UBUNTU, "--count", "2")
+
+    assert (refused[0], refused[1]) == (2, "")
+    assert f"there is an instance 'unique-2' already ({first}, " in refused[2]
+    assert "unique-1" not in {instance["name"] for instance in alone}
+    assert [made["status"] for made in read(both[1])] == ["creating", "creating"]
+    assert [line.split()[:2] for line in ready[1].splitlines()[1:]] == [["several-1", "ready"], ["several-2", "ready"]]
+
+
+async def test_the_order_of_a_create_reaches_the_service(shell: Shell) -> None:
+    """Regions replace the usual ones, in their order; on demand comes after spot where it is allowed."""
+    here, cheap = await asyncio.gather(
+        shell("create", "x", *UBUNTU, "--plan", "--json", "--regions", "AS-SGP-02, CN-HK-01"),
+        shell("create", "x", *UBUNTU, "--plan", "--json", "--spot-fallback", "--regions", "CN-HK-01"),
+    )
+
+    regions = dict.fromkeys(offer["region"] for offer in read(here[1])["candidates"])
+    modes = dict.fromkeys(offer["billingMode"] for offer in read(cheap[1])["candidates"])
+    assert (list(regions), list(modes)) == (["AS-SGP-02", "CN-HK-01"], ["spot", "onDemand"])
+
+
+async def test_a_list_fits_the_terminal(shell: Shell, corral: Running) -> None:
+    """At 80 and 60 columns every instance has one line; a pipe gets all of it, and how much was left out."""
+    long = "a-name-of-more-than-forty-letters-is-shortened"
+    await shell("create", long, *UBUNTU, "--no-wait")
+    seen = dict[str, list[str]]()
+    for command, columns in (("ls", 80), ("ls", 60), ("jobs", 60), ("audit", 60)):
+        async with on_terminal(command, "--url", corral.address, columns=columns) as terminal:
+            assert await terminal.end() == 0
+            seen[f"{command} {columns}"] = terminal.text.splitlines()
+    piped, wide, one, total = await asyncio.gather(
+        shell("ls"), shell("ls", "-o", "wide"), shell("ls", "--limit", "1"), shell("ls", "--json")
+    )
+
+    for name, lines in seen.items():
+        assert max(map(len, lines)) <= int(name.split()[1]), name
+    assert not any("inst_" in line for line in seen["ls 80"] + seen["ls 60"])
+    assert seen["ls 80"][0].split() == ["NAME", "STATUS", "GPU", "REGION", "PRICE", "AGE"]
+    assert long in piped[1]
+    assert re.search(rf"^{long} +inst_\w+ ", wide[1], re.MULTILINE)
+    count = len(read(total[1]))
+    assert one[2] == f"1 of {count} shown; --limit {count} shows all\n"
+
+
+async def test_a_list_is_sorted_and_shows_the_columns_asked_for(shell: Shell) -> None:
+    """A column that does not exist is refused with those that do."""
+    for name in ("sorted-b", "sorted-a"):
+        await shell("create", name, *UBUNTU, "--no-wait")
+    rising, falling, unknown, status = await asyncio.gather(
+        shell("ls", "--sort", "name", "--columns", "name"),
+        shell("ls", "--sort", "-name", "--columns", "name,region"),
+        shell("ls", "--columns", "colour"),
+        shell("ls", "--status", "happy"),
+    )
+
+    names = rising[1].splitlines()[1:]
+    assert names == sorted(names)
+    assert names.index("sorted-a") < names.index("sorted-b")
+    assert [line.split()[0] for line in falling[1].splitlines()[1:]] == names[::-1]
+    assert (unknown[0], "there are name, id, status, gpu" in unknown[2]) == (2, True)
+    assert (status[0], "must be one of creating, starting, running" in status[2]) == (2, True)
+
+
+async def test_a_list_that_is_watched_shows_what_happens(shell: Shell, corral: Running) -> None:
+    """Without reading the whole list again; Ctrl-C ends it."""
+    async with on_terminal("ls", "--watch", "--url", corral.address, columns=60) as terminal:
+        await terminal.shows("Ctrl-C ends this.")
+        await shell("create", "newcomer", *UBUNTU, "--no-wait")
+        await terminal.shows("newcomer")
+        terminal.process.send_signal(signal.SIGINT)
+        assert await terminal.end() == 130
+    piped = await shell("ls", "--watch")
+
+    assert (piped[0], "--watch needs a terminal" in piped[2]) == (2, True)
+
+
+async def test_filters_change_nothing_until_the_list_is_confirmed(shell: Shell, corral: Running) -> None:
+    """With the money; without a terminal only with --yes."""
+    await shell("create", "batch", *UBUNTU, "--count", "2")
+    chosen = ("--name", "batch-1", "--status", "ready", "--url", corral.address)
+    refused = await shell("rm", "--name", "batch-1")
+    none = await shell("rm", "--name", "batch-1", "--older-than", "2d")
+    async with on_terminal("rm", *chosen) as terminal:
+        await terminal.shows("Delete 1 instance, together $0.18/h? [y/N]:")
+        terminal.type("n\n")
+        assert await terminal.end() == 1
+    kept = read((await shell("ls", "--name", "batch-1", "--json"))[1])
+    async with on_terminal("rm", *chosen) as terminal:
+        await terminal.shows("? [y/N]:")
+        terminal.type("y\n")
+        assert await terminal.end() == 0
+    removed = await shell("rm", "--name", "batch-2", "--yes", "--wait")
+    both = await shell("rm", "batch-1", "--all")
+
+    assert (refused[0], refused[1]) == (2, "")
+    assert re.search(r"^batch-1 +ready +RTX 4090", refused[2], re.MULTILINE)
+    assert "--yes confirms the above" in refused[2]
+    assert (none[0], none[1]) == (0, "")
+    assert kept[0]["status"] == "ready"
+    assert re.fullmatch(r"batch-2 \(inst_\w+\) is gone\n", removed[1])
+    assert (both[0], "not both" in both[2]) == (2, True)
+
+
+async def test_each_of_several_is_reported(shell: Shell) -> None:
+    """What can be done is done; the exit code is that of the first failure."""
+    await shell("create", "good", *UBUNTU)
+    code, output, errors = await shell("rm", "missing-1", "good", "missing-2")
+
+    assert code == 4
+    assert re.fullmatch(r"good \(inst_\w+\) is deleting\n", output)
+    assert errors.splitlines() == [
+        "corral: missing-1: there is no instance 'missing-1'",
+        "corral: missing-2: there is no instance 'missing-2'",
+        "1 of 3 done.",
+    ]
+
+
+async def test_times_are_those_of_the_place_with_its_zone(shell: Shell, corral: Running, tmp_path: Path) -> None:
+    """JSON stays in UTC."""
+    await shell("create", "clock", *UBUNTU, "--no-wait")
+    made = datetime.fromisoformat(read((await shell("show", "clock", "--json"))[1])["createdAt"])
+    shown = await run("show", "clock", "--url", corral.address, cwd=tmp_path, TZ="ABC-5")
+
+    there = made.astimezone(timezone(timedelta(hours=5)))
+    assert f"created   {there:%Y-%m-%d %H:%M:%S} ABC\n" in shown[1]
+
+
+async def test_machines_without_a_record_and_the_logs_are_listed(shell: Shell, corral: Running) -> None:
+    """Orphans, adoption, deliveries and the audit log, in words and as JSON."""
+    async with answering(HttpAnswers(http_answer(500))) as port:
+        await shell("create", "sender", *UBUNTU, "--webhook", f"http://127.0.0.1:{port}/hook")
+        sender = read((await shell("show", "sender", "--json"))[1])
+
+        async def was_tried() -> bool:
+            return bool(read((await shell("deliveries", "--instance", "sender", "--json"))[1])[-1]["attempts"])
+
+        await until(was_tried, what="an attempt to deliver")
+        orphans, none, adopted, sent, again, wrong, audit = (
+            await shell("orphans", "--json"),
+            await shell("orphans"),
+            await shell("adopt", sender["novitaInstanceId"]),
+            await shell("deliveries", "--instance", "sender"),
+            await shell("redeliver", read((await shell("deliveries", "--json"))[1])[-1]["id"]),
+            await shell("deliveries", "--status", "happy"),
+            await shell("audit", "--instance", "sender"),
+        )
+
+    assert read(orphans[1])["orphans"] == []
+    assert "No orphans" in none[1]
+    assert adopted[1] == f"sender ({sender['id']}) is ready\n"
+    assert re.search(r"^dlv_\d+ +instance\.created +pending +[1-9]\d* +127\.0\.0\.1", sent[1], re.MULTILINE)
+    assert re.fullmatch(r"dlv_\d+ \(instance\.created\) is sent again to 127\.0\.0\.1:?\d*\n", again[1])
+    assert "must be one of pending, delivered, failed, stopped" in wrong[2]
+    assert re.search(r"local +admin +POST /api/instances +201 +127\.0\.0\.1$", audit[1], re.MULTILINE)
+    assert corral.process.returncode is None
+
+
 async def test_exit_codes_show_a_script_what_happened(shell: Shell, corral: Running, tmp_path: Path) -> None:
     """As `corral --help` lists them."""
-    twins = await asyncio.gather(*(shell("create", "twin", *UBUNTU, "--no-wait") for _ in range(2)))
+    twins = await asyncio.gather(*(shell("create", "twin", *UBUNTU, "--no-wait", "--another") for _ in range(2)))
     nowhere = f"http://127.0.0.1:{unused_port()}"
     missing, invalid, usage, two, unreachable, late, no_product = await asyncio.gather(
         shell("show", "missing"),
@@ -219,10 +420,17 @@ async def test_the_shell_completes_names(shell: Shell, corral: Running, tmp_path
         words = {"COMP_WORDS": line, "COMP_CWORD": str(len(line.split(" ")) - 1)}
         return (await run(cwd=tmp_path, _CORRAL_COMPLETE="complete_bash", **words))[1].split()
 
+    bash = await asyncio.create_subprocess_exec(
+        *("bash", "-c", BASH_TAB, "bash", *re.split("(:)", corral.address)),
+        cwd=tmp_path,
+        env=clean_environment(CORRAL=str(CORRAL), PATH=f"{CORRAL.parent}:/usr/bin:/bin"),
+        stdout=asyncio.subprocess.PIPE,
+    )
+    assert (await bash.communicate())[0] == b"complete-me\n"
     at = f"--url {corral.address}"
     assert await pressed_tab(f"corral show {at} complete-") == ["complete-me"]
     assert "107672" in await pressed_tab(f"corral create x {at} --template ")
-    assert set(await pressed_tab("corral re")) == {"rebuild", "restart", "resume"}
+    assert set(await pressed_tab("corral re")) == {"rebuild", "redeliver", "restart", "resume"}
     assert await pressed_tab(f"corral show --url http://127.0.0.1:{unused_port()} a") == []
 
 
@@ -246,30 +454,14 @@ async def test_events_are_followed_until_interrupted(shell: Shell, corral: Runni
     assert b"Traceback" not in errors
 
 
-async def interrupted(*arguments: str, at: bytes, after: bytes) -> tuple[int, str]:
+async def interrupted(*arguments: str, at: str, after: str) -> tuple[int, str]:
     """Run a command on a terminal, press Ctrl-C once *at* is shown; its exit code and all that was shown."""
-    near, far = os.openpty()
-    seen = bytearray()
-    loop = asyncio.get_running_loop()
-    loop.add_reader(near, lambda: seen.extend(os.read(near, 65536)))
-    try:
-        running = await asyncio.create_subprocess_exec(
-            *(str(CORRAL), *arguments),
-            env=clean_environment(TERM="xterm-256color", COLUMNS="160"),
-            stdin=far,
-            stdout=far,
-            stderr=far,
-        )
-        await until(lambda: at in seen, what="the live line")
-        running.send_signal(signal.SIGINT)
-        code = await running.wait()
-        await until(lambda: after in seen, what="the way back")
-    finally:
-        loop.remove_reader(near)
-        os.close(near)
-        os.close(far)
-    assert "Traceback" not in seen.decode()
-    return code, seen.decode()
+    async with on_terminal(*arguments) as terminal:
+        await terminal.shows(at)
+        terminal.process.send_signal(signal.SIGINT)
+        code = await terminal.end()
+    assert after in terminal.text
+    return code, terminal.raw
 
 
 async def test_a_start_on_a_terminal_continues_after_ctrl_c(shell: Shell, corral: Running) -> None:
@@ -279,7 +471,7 @@ async def test_a_start_on_a_terminal_continues_after_ctrl_c(shell: Shell, corral
     await until_status(shell, made, "health_checking")
     await shell("stop", made, "--wait")
     code, text = await interrupted(
-        *("start", made, "--wait", "--url", corral.address), at=b"unhealthy", after=b"corral stop inst_"
+        *("start", made, "--wait", "--url", corral.address), at="unhealthy", after="corral stop inst_"
     )
 
     assert code == 130
@@ -298,7 +490,7 @@ async def until_status(shell: Shell, named: str, status: str) -> None:
 async def test_a_terminal_shows_progress_and_ctrl_c_leaves_the_work(shell: Shell, corral: Running) -> None:
     """A live line with status, time and estimate; then how to come back."""
     code, text = await interrupted(
-        *("create", "patient", *UNSEEN, "--url", corral.address), at=b" left", after=b"corral rm inst_"
+        *("create", "patient", *UNSEEN, "--url", corral.address), at=" left", after="corral rm inst_"
     )
     instance_id = re.findall(r"corral wait (inst_\w+) --url", text)[0]
 

@@ -15,6 +15,7 @@ from corral_client import (
     InstanceFailed,
     Invalid,
     NotFound,
+    OutOfStock,
     Unauthorised,
     WaitTimeout,
 )
@@ -41,7 +42,7 @@ MEANINGS: Final[Mapping[int, str]] = {
     1: "an error, explained in one sentence; also: not ready within `--timeout`, or `doctor` found something",
     2: "bad usage, a bad setting, a file that cannot be read, or a value the service does not accept",
     3: "the service or its database cannot be reached",
-    4: "there is no such instance, product or template",
+    4: "there is no such instance, product or template, or the product is sold out",
     5: "the instance failed; `corral why NAME` says more",
     INTERRUPTED: "interrupted with Ctrl-C; the service continues what was started",
 }
@@ -64,6 +65,9 @@ def explain(error: CorralError) -> str:
                 f"\n  {i.id}  {i.status}  {i.region}  created {clock_time(i.created_at)}" for i in error.instances
             )
             return f"{len(error.ids)} instances are named {error.name!r}; use the id of the one you mean:{lines}"
+        case OutOfStock():
+            advice = "" if error.next_step is None else f"\n{error.next_step}"
+            return f"{error.message}\nWait for stock with --until-available 2h. {advice.strip()}".rstrip()
         case CorralApiError():
             fields = "".join(f"\n  {each.field}: {each.message}" for each in error.validation_errors)
             advice = "" if error.next_step is None else f"\n{error.next_step}"

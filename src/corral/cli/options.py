@@ -10,7 +10,6 @@ from typing import Annotated
 import typer
 
 from corral_client import Client, CorralError
-from corral_client.client import DEFAULT_URL, URL_VARIABLE
 from corral_client.models import GONE
 
 RETRIES = 2
@@ -44,15 +43,19 @@ offered_names = _completion(_instance_names)
 offered_products = _completion(lambda client: dict.fromkeys((p.name, "") for p in client.products.list()))
 offered_templates = _completion(lambda client: [(t.id, t.name) for t in client.templates.list()])
 
-Url = Annotated[str, typer.Option("--url", envvar=URL_VARIABLE, help="Where the service is; or `CORRAL_URL`.")]
+Url = Annotated[
+    str | None,
+    typer.Option("--url", help="Where the service is; else CORRAL_URL, else http://127.0.0.1:3000."),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 Named = Annotated[str, typer.Argument(metavar="NAME", help="Name or id.", autocompletion=offered_names)]
-Names = Annotated[list[str], typer.Argument(metavar="NAME...", help="Names or ids.", autocompletion=offered_names)]
+Names = Annotated[
+    list[str] | None, typer.Argument(metavar="[NAME...]", help="Names or ids.", autocompletion=offered_names)
+]
 Timeout = Annotated[float | None, typer.Option(help="Most seconds to wait; the service continues after that.", min=0)]
+Wait = Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until it is done. Ctrl-C ends the wait only.")]
 
-__all__ = ["DEFAULT_URL", "Json", "Named", "Names", "Timeout", "Url", "connect"]
 
-
-def connect(url: str) -> Client:
-    """A client of the service at *url*."""
+def connect(url: str | None) -> Client:
+    """A client of the service at *url*; None for the one of the environment or the login."""
     return Client(url, max_retries=RETRIES)

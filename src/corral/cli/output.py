@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final, TypeVar
 
 import msgspec
@@ -24,6 +24,7 @@ _STYLES: Final = {
 }
 _MOVING: Final = "yellow"
 T = TypeVar("T")
+_AGES: Final = ((86400, "d"), (3600, "h"), (60, "m"))
 _SECOND_STEPS: Final = ((86400, "d"), (3600, "h"), (60, "min"), (1, "s"))
 
 
@@ -96,9 +97,20 @@ def price(usd: float | None) -> str:
     return "-" if usd is None else f"${usd:.4f}".rstrip("0").ljust(5, "0") + "/h"
 
 
+def rate(usd: float | None) -> str:
+    """USD per hour, to the cent."""
+    return "-" if usd is None else f"${usd:,.2f}/h"
+
+
+def age(passed: timedelta) -> str:
+    """How long ago, in the largest unit of which there are two, such as 90m or 3d."""
+    seconds = max(0, int(passed.total_seconds()))
+    return next((f"{seconds // size}{unit}" for size, unit in _AGES if seconds >= 2 * size), f"{seconds}s")
+
+
 def clock_time(at: datetime | None) -> str:
-    """A moment, in UTC."""
-    return "-" if at is None else at.strftime("%Y-%m-%d %H:%M:%S")
+    """A moment in the time zone of this machine, which is named."""
+    return "-" if at is None else at.astimezone().strftime("%Y-%m-%d %H:%M:%S %Z")
 
 
 def expected(at: datetime, now: datetime) -> str:

@@ -60,7 +60,7 @@ class LiveLine:
         return f", about {span(left)} left" if left > 0 else ", longer than usual"
 
 
-def wait(client: Client, named: str, aim: Aim, *, timeout: float | None, url: str) -> Instance:
+def wait(client: Client, named: str, aim: Aim, *, timeout: float | None, url: str | None) -> Instance:
     """
     The instance, once it is where *aim* says.
 
@@ -98,9 +98,9 @@ def _checks(checked: HealthCheck) -> str:
     )
 
 
-def _come_back(named: str, instance: Instance | None, aim: Aim, url: str) -> str:
+def _come_back(named: str, instance: Instance | None, aim: Aim, url: str | None) -> str:
     named = named if instance is None else instance.id
-    place = "" if url == "http://127.0.0.1:3000" else f" --url {url}"
+    place = "" if url is None else f" --url {url}"
     match aim:
         case Aim.READY:
             # One that was only started has a disk that may be needed.

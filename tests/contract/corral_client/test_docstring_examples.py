@@ -18,12 +18,23 @@ import pytest_asyncio
 from support.processes.process import Running, quicken, serving
 
 import corral_client
-from corral_client import AsyncClient, Client, client, events, instances, resources, sync, sync_instances
+from corral_client import (
+    AsyncClient,
+    Client,
+    client,
+    events,
+    instances,
+    records,
+    resources,
+    sync,
+    sync_instances,
+    sync_records,
+)
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-BLOCKING = (sync, sync_instances)
-AWAITED = (client, events, instances, resources)
+BLOCKING = (sync, sync_instances, sync_records)
+AWAITED = (client, events, instances, records, resources)
 AS_ELSEWHERE = {"InstanceHandle", "LoopThread"}
 """Classes with methods that say "as `client.instances.…`", or that are not for callers."""
 

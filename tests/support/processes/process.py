@@ -26,15 +26,17 @@ def clean_environment(**settings: str) -> dict[str, str]:
     """
     This process's environment without anything that Corral would read, plus *settings*.
 
-    No authority is trusted: nothing is called by TLS, and reading the system's takes a tenth of a command's CPU.
+    No authority is trusted: nothing is called by TLS, and reading the system's takes a tenth of a command's CPU. The
+    login of the person who runs the tests is not read, and the time zone is UTC.
     """
     inherited = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}  # noqa: TID251
-    return {**inherited, "SSL_CERT_FILE": os.devnull, "SSL_CERT_DIR": os.devnull, **settings}
+    nothing = {"TZ": "UTC"} | dict.fromkeys(["SSL_CERT_FILE", "SSL_CERT_DIR", "XDG_CONFIG_HOME"], os.devnull)
+    return {**inherited, **nothing, **settings}
 
 
-async def run(*arguments: str, cwd: Path, **settings: str) -> tuple[int, str, str]:
+async def run(*arguments: str, cwd: Path, stdin: str | None = None, **settings: str) -> tuple[int, str, str]:
     """
-    Run `corral` to its end; returns exit code, output and errors.
+    Run `corral` to its end, with *stdin* if given; returns exit code, output and errors.
 
     Fails at once if it is a service that starts, and after REFUSAL_SECONDS if that neither starts nor ends.
     """
@@ -43,12 +45,15 @@ async def run(*arguments: str, cwd: Path, **settings: str) -> tuple[int, str, st
         *arguments,
         cwd=cwd,
         env=clean_environment(**settings),
-        stdin=asyncio.subprocess.DEVNULL,
+        stdin=asyncio.subprocess.DEVNULL if stdin is None else asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
     )
     assert process.stdout is not None
     assert process.stderr is not None
+    if process.stdin is not None and stdin is not None:
+        process.stdin.write(stdin.encode())
+        process.stdin.close()
     output = list[bytes]()
     errors = asyncio.create_task(process.stderr.read())
     try:

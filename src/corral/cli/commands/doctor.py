@@ -16,7 +16,7 @@ from corral_client.client import URL_VARIABLE
 commands = typer.Typer()
 
 
-@commands.command()
+@commands.command(rich_help_panel="The service")
 def doctor(
     json: Json = False,
     url: Annotated[

@@ -27,7 +27,7 @@ PROGRESS_EVERY_SECONDS: Final = 2.0
 STANDARD: Final = "-"
 
 
-@commands.command("export")
+@commands.command("export", rich_help_panel="Backup and recovery")
 def export_all(
     file: Annotated[
         str, typer.Argument(metavar="[FILE|-]", help="Where to; readable by you alone. `-` is standard output.")
@@ -43,7 +43,7 @@ def export_all(
     print_note(f"Exported {header.rows:,} rows of installation {header.installation} (schema {header.schema}).")
 
 
-@commands.command("import")
+@commands.command("import", rich_help_panel="Backup and recovery")
 def import_all(file: Annotated[str, typer.Argument(metavar="FILE|-", help="What `corral export` wrote.")]) -> None:
     """Read an export into an empty database: all of it, or nothing. The service must not be running."""
     from corral.app import offline_tasks  # noqa: PLC0415  # as above
@@ -55,12 +55,12 @@ def import_all(file: Annotated[str, typer.Argument(metavar="FILE|-", help="What 
         header = uvloop.run(offline_tasks.restore(settings, lines, _progress("imported")))
     print_note(
         f"Imported {header.rows:,} rows of installation {header.installation}, as they were at "
-        f"{clock_time(header.exported_at)} UTC."
+        f"{clock_time(header.exported_at)}."
     )
     print_note("Machines made since then are not among them: `corral rebuild` finds those, before `corral serve`.")
 
 
-@commands.command()
+@commands.command(rich_help_panel="Backup and recovery")
 def rebuild(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show what would be recorded, and record nothing.")

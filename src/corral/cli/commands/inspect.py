@@ -12,8 +12,9 @@ import msgspec
 import typer
 
 from corral.base.clock import SystemClock
-from corral.cli.options import DEFAULT_URL, Json, Named, Url, connect, offered_names
+from corral.cli.options import Json, Named, Url, connect, offered_names
 from corral.cli.output import clock_time, expected, price, print_found, print_json, print_line
+from corral.cli.table import Layout, print_fitted
 from corral_client import Client, Event, Instance, Job, Operation, Processing, Product
 from corral_client.models import GONE
 
@@ -36,8 +37,8 @@ class Why(msgspec.Struct, kw_only=True, rename="camel"):
     """The state of the provider, from `/health`."""
 
 
-@commands.command()
-def why(named: Named, json: Json = False, url: Url = DEFAULT_URL) -> None:
+@commands.command(rich_help_panel="Look inside")
+def why(named: Named, json: Json = False, url: Url = None) -> None:
     """Say why an instance is as it is: its error, what was tried, the steps so far and the latest events."""
     with connect(url) as client:
         instance = client.instances.get(named)
@@ -56,7 +57,7 @@ def why(named: Named, json: Json = False, url: Url = DEFAULT_URL) -> None:
             print_line(f"{label:<10}{line}".rstrip())
 
 
-@commands.command()
+@commands.command(rich_help_panel="Look inside")
 def events(
     named: Annotated[
         str | None, typer.Argument(metavar="[NAME]", help="Only those of this instance.", autocompletion=offered_names)
@@ -65,7 +66,7 @@ def events(
     after: Annotated[int | None, typer.Option(help="Only those after this number.", min=0)] = None,
     last: Annotated[int, typer.Option(help="Without --follow: how many of the latest.", min=1, max=500)] = 100,
     json: Json = False,
-    url: Url = DEFAULT_URL,
+    url: Url = None,
 ) -> None:
     """Print what happened, in order. With --json, one event a line."""
     with connect(url) as client:
@@ -79,45 +80,47 @@ def events(
                 _print_event(event, json=json)
 
 
-@commands.command()
+@commands.command(rich_help_panel="Look inside")
 def jobs(
     status: Annotated[str | None, typer.Option(help="pending, processing, completed or failed.")] = None,
     kind: Annotated[str | None, typer.Option("--type", help="Only jobs of this type.")] = None,
     named: Annotated[str | None, typer.Option("--instance", help="Only jobs of this instance (name or id).")] = None,
     limit: Annotated[int, typer.Option(help="Most to list.", min=1)] = 50,
     json: Json = False,
-    url: Url = DEFAULT_URL,
+    url: Url = None,
 ) -> None:
     """List background jobs, newest first."""
     with connect(url) as client:
         instance_id = None if named is None else client.instances.get(named).id
         listed = client.jobs.list(type=kind, status=status, instance_id=instance_id, page_size=min(limit, 500))
         found = list(islice(listed, limit))
-    columns = ["id", "type", "status", "attempts", "created", "error"]
-    print_found(found, columns, _job_row, json=json, styled="status")
+    if json:
+        print_json(found)
+    else:
+        print_fitted(_JOB_COLUMNS, [_job_row(job) for job in found])
 
 
-@commands.command()
-def pause(json: Json = False, url: Url = DEFAULT_URL) -> None:
+@commands.command(rich_help_panel="The service")
+def pause(json: Json = False, url: Url = None) -> None:
     """Pause the processing of jobs, in every process: creates, stops, deletes and webhooks wait for `corral resume`."""
     with connect(url) as client:
         _print_processing(client.jobs.pause(), json=json)
 
 
-@commands.command()
-def resume(json: Json = False, url: Url = DEFAULT_URL) -> None:
+@commands.command(rich_help_panel="The service")
+def resume(json: Json = False, url: Url = None) -> None:
     """Resume the processing of jobs."""
     with connect(url) as client:
         _print_processing(client.jobs.resume(), json=json)
 
 
-@commands.command()
+@commands.command(rich_help_panel="Catalog")
 def products(
     name: Annotated[str | None, typer.Argument(help="Part of the name.")] = None,
     region: Annotated[str | None, typer.Option(help="Only what this region sells.")] = None,
     spot: Annotated[bool, typer.Option("--spot/--on-demand", help="Which prices.")] = True,
     json: Json = False,
-    url: Url = DEFAULT_URL,
+    url: Url = None,
 ) -> None:
     """List what is for sale, cheapest first. Prices are per GPU."""
     with connect(url) as client:
@@ -126,12 +129,22 @@ def products(
     print_found(found, columns, _product_row, json=json)
 
 
-@commands.command()
-def templates(json: Json = False, url: Url = DEFAULT_URL) -> None:
+@commands.command(rich_help_panel="Catalog")
+def templates(json: Json = False, url: Url = None) -> None:
     """List what can be run: the account's own templates first, then the provider's official ones."""
     with connect(url) as client:
         found = client.templates.list()
     print_found(found, ["id", "name", "image", "channel"], lambda t: (t.id, t.name, t.image, t.channel), json=json)
+
+
+_JOB_COLUMNS: Final = (
+    Layout(name="id"),
+    Layout(name="type", shrinks_to=12),
+    Layout(name="status", is_status=True),
+    Layout(name="attempts", rank=2),
+    Layout(name="created", rank=1),
+    Layout(name="error", shrinks_to=16),
+)
 
 
 def _job_row(j: Job) -> tuple[object, ...]:

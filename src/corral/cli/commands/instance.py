@@ -1,0 +1,99 @@
+"""`corral show`, `wait` and `ssh`: one instance."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import sys
+from typing import Annotated, Final
+
+import typer
+
+from corral.cli.options import Json, Named, Timeout, Url, connect
+from corral.cli.output import clock_time, price, print_json, print_line, print_note
+from corral.cli.waiting import wait as wait_live
+from corral_client import Aim, Instance
+from corral_client.models import GONE
+
+commands = typer.Typer()
+
+_SSH: Final = re.compile(r"ssh(?: -p [0-9]{1,5})? [A-Za-z0-9_.-]+@[A-Za-z0-9][A-Za-z0-9.:-]*(?: -p [0-9]{1,5})?")
+"""The only form that is run: an option such as ProxyCommand would run any program."""
+
+
+@commands.command(rich_help_panel="Instances")
+def show(named: Named, json: Json = False, url: Url = None) -> None:
+    """Show one instance: where it is, what it costs and how to get in."""
+    with connect(url) as client:
+        show_instance(client.instances.get(named), json=json)
+
+
+@commands.command("wait", rich_help_panel="Instances")
+def wait_for(
+    named: Named,
+    until: Annotated[Aim, typer.Option(help="What to wait for.")] = Aim.READY,
+    timeout: Timeout = None,
+    json: Json = False,
+    url: Url = None,
+) -> None:
+    """Wait until an instance is ready, stopped or gone. Ctrl-C ends the wait, not the work."""
+    with connect(url) as client:
+        show_instance(wait_live(client, named, until, timeout=timeout, url=url), json=json)
+
+
+@commands.command(rich_help_panel="Instances")
+def ssh(
+    named: Named,
+    print_only: Annotated[bool, typer.Option("--print", help="Print the command; do not run it.")] = False,
+    json: Json = False,
+    url: Url = None,
+) -> None:
+    """Log in to an instance. Without a terminal, or with --print, the command is printed instead."""
+    with connect(url) as client:
+        instance = client.instances.get(named)
+    command = instance.connection_details.ssh
+    if command is None:
+        print_note(f"corral: {instance.name} is {instance.status} and offers no ssh; `corral why {named}` says more")
+        raise typer.Exit(1)
+    if json:
+        print_json({"id": instance.id, "ssh": command})
+    elif print_only or not (sys.stdin.isatty() and sys.stdout.isatty()):
+        print_line(command)
+    elif _SSH.fullmatch(command):
+        words = shlex.split(command)
+        os.execvp(words[0], words)  # noqa: S606  # checked above
+    else:
+        print_note(
+            "corral: the provider's command has more in it than a host and a port; run it yourself if you trust it:"
+        )
+        print_line(command)
+        raise typer.Exit(1)
+
+
+def show_instance(instance: Instance, *, json: bool) -> None:
+    """Where it is, what it costs and how to get in."""
+    if json:
+        print_json(instance)
+        return
+    access = instance.connection_details
+    facts = {
+        "name": instance.name,
+        "id": instance.id,
+        "status": instance.status + (" (not seen lately)" if instance.stale and instance.status not in GONE else ""),
+        "gpu": f"{instance.gpu_num} x {instance.product_name}, {instance.rootfs_size} GB disk",
+        "region": instance.region,
+        "price": f"{price(instance.price)} {instance.billing_mode}",
+        "template": instance.template_id,
+        "provider": instance.novita_instance_id,
+        "created": clock_time(instance.created_at),
+        "ready": None if instance.ready_at is None else clock_time(instance.ready_at),
+        "error": None if instance.error is None else f"{instance.error.code}: {instance.error.message}",
+        "ssh": access.ssh,
+        "jupyter": access.jupyter,
+        "terminal": access.web_terminal,
+        **{f"port {mapping.port}": mapping.endpoint for mapping in instance.port_mappings},
+    }
+    for label, value in facts.items():
+        if value is not None:
+            print_line(f"{label:<10}{value}")
