@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
-import os
 import secrets
 import shutil
 import signal
@@ -17,18 +16,15 @@ import asyncpg
 import pytest
 import structlog
 from hypothesis import settings as hypothesis_settings
+from support.database import prepared
 from support.suite.schedule import Test, scheduled
 
 from corral.base.clock import SystemClock
-from corral.jobs.pgqueuer_adapter import install
 from corral.store.server.embedded import EmbeddedServer
-from corral.store.server.migrate import migrate
 from corral.store.server.target import DatabaseTarget
 from corral.store.session.database import Database
 
 TEMPLATE = "corral_template"
-ENOUGH_MEMORY_BYTES = 6 * 1024**3
-"""Each of four workers has a server with up to 1 GB of log, and services of single tests have their own."""
 
 hypothesis_settings.register_profile("ci", derandomize=True, deadline=None, print_blob=True)
 hypothesis_settings.register_profile("check", derandomize=True, deadline=None, print_blob=True, max_examples=20)
@@ -99,31 +95,23 @@ def short_dir() -> Generator[Path]:
     In memory where there is plenty: a new database is some 300 small files, and a disk shared by three workers takes
     a tenth of a second or more to copy them, for each test.
     """
-    path = Path(tempfile.mkdtemp(prefix="corral-test-", dir=_memory()))
+    path = Path(tempfile.mkdtemp(prefix="corral-test-", dir=prepared.memory()))
     path.chmod(0o711)
     yield path
     shutil.rmtree(path)
 
 
-def _memory() -> Path | None:
-    """A file system in memory with room for the data of all workers, if there is one."""
-    found = Path("/dev/shm")  # noqa: S108  # of Linux; its files are made by mkdtemp
-    if not os.access(found, os.W_OK) or shutil.disk_usage(found).free < ENOUGH_MEMORY_BYTES:
-        return None
-    return found
-
-
 @pytest.fixture(scope="session")
 def server(short_dir: Path) -> Generator[DatabaseTarget]:
     """The PostgreSQL server of this session; not synced to disk, because nothing outlives the session."""
-    embedded = EmbeddedServer(
-        short_dir / "data", SystemClock(), options=[("fsync", "off"), ("full_page_writes", "off")]
-    )
+    prepared.prepare(short_dir / "data")
+    embedded = EmbeddedServer(short_dir / "data", SystemClock(), options=prepared.UNSYNCED)
 
     async def start() -> DatabaseTarget:
         target = await embedded.ensure()
-        await _run(target, f"CREATE DATABASE {TEMPLATE}")
-        await migrate(target.named(TEMPLATE), first=install)
+        others = target.named("template1")
+        await _run(others, f"ALTER DATABASE postgres RENAME TO {TEMPLATE}")  # it is migrated
+        await _run(others, "CREATE DATABASE postgres TEMPLATE template0 STRATEGY file_copy")
         return target
 
     yield asyncio.run(start())

@@ -24,7 +24,7 @@ async def test_its_commands_do_what_it_says(short_dir: Path) -> None:
     assert first.commands == "make run\n"
     assert "corral serve" in pages.text("Makefile")
     data_dir = short_dir / "readme" / ".corral"
-    async with serving(data_dir) as corral:
+    async with serving(data_dir, cluster="none") as corral:
         assert first.missing("".join(corral.lines)) == []
         await quicken(data_dir)
         await until(corral.is_ready)

@@ -17,7 +17,7 @@ from corral.store.server.cluster_location import locate
 async def test_it_serves_stops_when_asked_and_remembers(short_dir: Path) -> None:
     """Start, stop, start: the same data, exit code 0, nothing left running."""
     data_dir = short_dir / "remembers" / ".corral"
-    async with serving(data_dir) as corral:
+    async with serving(data_dir, cluster="none") as corral:
         assert (await corral.ask("GET", "/health/ready")).status == 200
         await until(lambda: _completed(corral))
         before = (await corral.ask("GET", "/api/jobs?status=completed")).json["jobs"][-1]

@@ -14,6 +14,7 @@ from typing import Any
 
 import aiohttp
 
+from support.database import prepared
 from support.http.service import Answer
 
 CORRAL = Path(sys.executable).with_name("corral")
@@ -106,14 +107,23 @@ class Running:
 
 @asynccontextmanager
 async def serving(
-    data_dir: Path, *arguments: str, port: str = "--port=0", handles: str = "", ahead: str = "", **settings: str
+    data_dir: Path,
+    *arguments: str,
+    port: str = "--port=0",
+    handles: str = "",
+    ahead: str = "",
+    cluster: str = "prepared",
+    **settings: str,
 ) -> AsyncGenerator[Running]:
     """
     `corral serve` on a free port, from the moment it says where until the end of the block.
 
-    It may have so many *handles* of files and sockets, if that is said; its clock is *ahead* by so many seconds.
+    It may have so many *handles* of files and sockets, if that is said; its clock is *ahead* by so many seconds. A new
+    *data_dir* gets a prepared *cluster*; with "none" the service makes it, as for a user.
     """
     data_dir.parent.mkdir(parents=True, exist_ok=True)
+    if cluster == "prepared" and "DATABASE_URL" not in settings:
+        prepared.prepare(data_dir)
     limited = () if not handles else ("sh", "-c", f'ulimit -n {handles} && exec "$@"', "sh")
     process = await asyncio.create_subprocess_exec(
         *limited,
