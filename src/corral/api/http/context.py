@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from corral.base.clock import Clock
 from corral.domain.access import Caller
@@ -29,8 +29,7 @@ MOST_PATH_CHARACTERS: Final = 300
 _CONTEXT: Final = "context"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RequestIds:
+class RequestIds(NamedTuple):
     """The ids of one request in responses and logs."""
 
     request_id: str
@@ -116,7 +115,7 @@ def keep_context(scope: HTTPScope, context: RequestContext) -> None:
 
 def context_of(scope: Scope) -> RequestContext:
     """The context of the request that *scope* describes."""
-    context: RequestContext = cast("Any", scope)["state"][_CONTEXT]
+    context: RequestContext = scope["state"][_CONTEXT]
     return context
 
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import structlog
 from litestar.config.cors import CORSConfig
-from litestar.enums import HttpMethod, ScopeType
+from litestar.enums import ScopeType
 
 from corral.api.http.bodies import IS_HERE
 from corral.api.http.context import Identity, RequestContext, RequestIds, keep_context
@@ -70,7 +70,7 @@ class Edge:
         """Serve one request; a WebSocket gets no response, and the server then refuses it."""
         if scope["type"] == ScopeType.HTTP:
             method = scope["method"]
-            if method == HttpMethod.HEAD:
+            if method == "HEAD":
                 # A copy, because the server reads the method of the original and then sends no body.
                 scope, send = cast("HTTPScope", {**scope, "method": "GET"}), _HeadersOnly(send)
             headers = dict(scope["headers"])
@@ -174,7 +174,7 @@ class _Exchange:
     async def _named_send(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self._status = message["status"]
-            given = list(message["headers"])
+            given = message["headers"]
             ours = (*_id_headers(self._ids), *self._limit_headers(), *self._last(), *security_headers(given))
             message["headers"] = [*given, *ours]
         await self._send(message)

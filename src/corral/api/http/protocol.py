@@ -49,11 +49,13 @@ class LimitedHttpProtocol(HttpToolsProtocol):
         self._awaits_headers = False
         self._headers_due: TimerHandle | None = None
         """Runs while they are awaited; not for those that come in one piece, as most do."""
-        self._header_count = 0
+        self._header_count = self._header_bytes = 0
         self._unfinished = 0
         """Bytes received since the last headers or piece of a body was complete."""
         self._held = 0
         """Bytes of memory held for requests that are not answered yet."""
+        self._counted = 0
+        """How many of them are counted among those of all connections."""
         self._unsent = 0
         self._offered_by: bytes | None = None
         """The method of a request that offers another protocol, while its headers are read again without the offer."""
@@ -65,8 +67,8 @@ class LimitedHttpProtocol(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
         """Wait for a request; close at once if there are too many connections."""
-        joined = CoalescedWrites(transport, self.loop, unsent_within=self._limits.unsent_within_seconds)
-        super().connection_made(cast("asyncio.Transport", joined))
+        self._joined = CoalescedWrites(transport, self.loop, unsent_within=self._limits.unsent_within_seconds)
+        super().connection_made(cast("asyncio.Transport", self._joined))
         if self._door.admits(len(self.connections)):
             self._expect_headers()
             self._wait()
@@ -97,6 +99,8 @@ class LimitedHttpProtocol(HttpToolsProtocol):
             self._refuse(OverloadedError("too many large requests at once; ask again later", retry_after_seconds=5))
             return
         self._feed(data)
+        if self._awaits_headers:
+            self._hold(0)  # counts those that came
         if self._refusal is None and self._unfinished > self._limits.header_bytes:
             self._refuse(_unreadable("the request's headers are too large"))
         elif self._awaits_headers and self._headers_due is None and self._refusal is None:
@@ -133,7 +137,8 @@ class LimitedHttpProtocol(HttpToolsProtocol):
         if not self._awaits_headers:
             return
         self._header_count += 1
-        self._hold(HEADER_COST)
+        self._header_bytes += len(name) + len(value)
+        self._held += HEADER_COST
         if self._header_count > self._limits.headers:
             raise _RefusedError(_unreadable(f"the request has more than {self._limits.headers} headers"))
         super().on_header(name, value)
@@ -148,7 +153,7 @@ class LimitedHttpProtocol(HttpToolsProtocol):
                 raise _RefusedError(_unreadable("CONNECT is not offered"))
             return
         _check_headers(self.headers, self.parser.get_http_version())
-        if sum(len(name) + len(value) for name, value in self.headers) + len(self.url) > self._limits.header_bytes:
+        if self._header_bytes + len(self.url) > self._limits.header_bytes:
             raise _RefusedError(_unreadable("the request's headers are too large"))
         if len(self.pipeline) >= self._limits.queued_requests:
             raise _RefusedError(_unreadable("too many requests were sent ahead of their responses"))
@@ -181,12 +186,6 @@ class LimitedHttpProtocol(HttpToolsProtocol):
             self._hold(-self._held)
             if self._refusal is not None:
                 self._hang_up(self._refusal)
-
-    # The rest is ours
-
-    @property
-    def _joined(self) -> CoalescedWrites:
-        return cast("CoalescedWrites", self.transport)
 
     def _feed(self, data: bytes) -> None:
         try:
@@ -243,12 +242,14 @@ class LimitedHttpProtocol(HttpToolsProtocol):
         self.transport.close()
 
     def _hold(self, change: int) -> bool:
-        before, self._held = self._held, self._held + change
+        """Hold *change* bytes more, count what is held, and return whether it may be."""
+        self._held += change
+        before, self._counted = self._counted, self._held
         return self._door.held.change(before, self._held)
 
     def _expect_headers(self) -> None:
         self._awaits_headers = True
-        self._header_count = 0
+        self._header_count = self._header_bytes = 0
 
     def _wait(self) -> None:
         self._headers_due = self.loop.call_later(self._limits.headers_within_seconds, self._give_up)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from corral.api.http.context import Identity, context_of
@@ -70,7 +71,7 @@ class Authenticator:
             # A page of another origin cannot read the responses, but a browser here would still send its requests.
             foreign = ForbiddenError("a page of another origin may not act here without a key; see ALLOWED_ORIGINS")
             return Identity(address=address, refusal=foreign, trusts_address=True)
-        return Identity(address=address, caller=LOCAL, trusts_address=True)
+        return _local(address)
 
     def _is_foreign(self, headers: Mapping[bytes, bytes]) -> bool:
         origin = headers.get(b"origin")
@@ -110,9 +111,15 @@ def check(opt: Mapping[str, Any], identity: Identity) -> None:
         raise ForbiddenError(f"this needs the role {needed.value}{has}", details={"neededRole": needed.value})
 
 
+@lru_cache(maxsize=64)
+def _local(address: str) -> Identity:
+    """A caller on this machine."""
+    return Identity(address=address, caller=LOCAL, trusts_address=True)
+
+
 def is_forwarded(headers: Mapping[bytes, bytes]) -> bool:
     """Whether a proxy forwarded the request: a loopback address is then the proxy's."""
-    return any(name in PROXY_HEADERS or name.startswith(PROXY_PREFIX) for name in headers)
+    return not PROXY_HEADERS.isdisjoint(headers) or any(name.startswith(PROXY_PREFIX) for name in headers)
 
 
 def sent_key(headers: Mapping[bytes, bytes]) -> str | None:

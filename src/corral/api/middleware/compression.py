@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+from collections.abc import Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -32,9 +33,9 @@ LEVEL: Final = 1
 _TYPES: Final = (b"application/json", b"text/", b"application/vnd.oai.openapi+json", b"application/openmetrics-text")
 
 
-def asks_for_gzip(scope: Scope) -> bool:
-    """Whether the client of this request takes gzip."""
-    accepted = context_of(scope).headers.get(b"accept-encoding")
+def asks_for_gzip(headers: Mapping[bytes, bytes]) -> bool:
+    """Whether the client of a request with these *headers* takes gzip."""
+    accepted = headers.get(b"accept-encoding")
     return accepted is not None and accepts_gzip(accepted.decode("latin-1"))
 
 
@@ -46,7 +47,7 @@ class CompressionMiddleware:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve; a client that does not ask for gzip is served by the application itself."""
-        if cast("Any", scope)["method"] == "GET" and asks_for_gzip(scope):
+        if cast("Any", scope)["method"] == "GET" and asks_for_gzip(context_of(scope).headers):
             send = _CompressedSend(send)
         await self.app(scope, receive, send)
 

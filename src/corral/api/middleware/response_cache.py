@@ -83,11 +83,12 @@ class ResponseCacheMiddleware:
         if request["method"] not in {"GET", "HEAD"}:
             await self.app(scope, receive, self._dropping(send))
             return
-        if not _may_be_kept(request):
+        context = context_of(scope)
+        if not _may_be_kept(request, context.headers):
             await self.app(scope, receive, send)
             return
         address = f"{request['path']}?{request['query_string'].decode('latin-1')}"
-        if asks_for_gzip(scope):
+        if asks_for_gzip(context.headers):
             address += " gzip"  # a space is in no query
         kept = self.responses.kept.peek(address)
         if kept is None:
@@ -102,7 +103,7 @@ class ResponseCacheMiddleware:
             if response is not None and changes == self.responses.changes:
                 self.responses.kept.put(address, response)
             return
-        check(kept.needs, context_of(scope).identity)
+        check(kept.needs, context.identity)
         request["path_template"] = kept.route
         await send({"type": "http.response.start", "status": HTTPStatus.OK, "headers": kept.headers})
         await send({"type": "http.response.body", "body": kept.body, "more_body": False})
@@ -118,13 +119,9 @@ class ResponseCacheMiddleware:
         return dropping
 
 
-def _may_be_kept(request: Any) -> bool:
+def _may_be_kept(request: Any, headers: Mapping[bytes, bytes]) -> bool:
     """Whether its response may be kept; one to a page of another origin has that page's CORS headers."""
-    return (
-        request["method"] == "GET"
-        and request["path"].startswith("/api/instances")
-        and not any(name == b"origin" for name, _ in request["headers"])
-    )
+    return request["method"] == "GET" and request["path"].startswith("/api/instances") and b"origin" not in headers
 
 
 def _whole_response(request: Any, messages: list[Any]) -> CachedResponse | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 SECURITY_HEADERS: Final[Mapping[str, str]] = {
@@ -17,7 +17,7 @@ _ENCODED: Final = tuple((name.encode(), value.encode()) for name, value in SECUR
 _NAMES: Final = frozenset(name for name, _ in _ENCODED)
 
 
-def security_headers(headers: list[tuple[bytes, bytes]]) -> tuple[tuple[bytes, bytes], ...]:
-    """The security headers that are missing from *headers*."""
-    given = _NAMES.intersection([name.lower() for name, _ in headers])
-    return _ENCODED if not given else tuple(pair for pair in _ENCODED if pair[0] not in given)
+def security_headers(headers: Iterable[tuple[bytes, bytes]]) -> tuple[tuple[bytes, bytes], ...]:
+    """The security headers that are missing from *headers*, whose names are in lower case, as ASGI has them."""
+    given = dict(headers)
+    return _ENCODED if _NAMES.isdisjoint(given) else tuple(pair for pair in _ENCODED if pair[0] not in given)
