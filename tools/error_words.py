@@ -30,6 +30,7 @@ ANSWERS: Final[Mapping[int, Mapping[str, str]]] = {
         "JOB_NOT_FOUND": "No job has this id, or it was removed (finished ones are, after a day).",
         "CACHE_NOT_FOUND": "No cache has this name; `GET /api/cache/stats` lists them.",
         "CACHE_KEY_NOT_FOUND": "This cache does not hold this key.",
+        "KEY_NOT_FOUND": "No API key in use has this id or name.",
         "PRODUCT_NOT_FOUND": "The provider sells no product of this name.",
         "NO_OPTIMAL_PRODUCT_ANY_REGION": "The product exists, but no allowed region sells it now at an allowed price. "
         "`retryable` while an offer that fits is only out of stock.",
@@ -41,6 +42,7 @@ ANSWERS: Final[Mapping[int, Mapping[str, str]]] = {
     409: {
         "STARTUP_OPERATION_IN_PROGRESS": "A create, start or restart is in progress; `details` says which.",
         "OPERATION_IN_PROGRESS": "Another operation is in progress, or the instance was changed at the same time.",
+        "KEY_NAME_TAKEN": "An API key in use has this name; revoke it first, or choose another name.",
         "NAME_AMBIGUOUS": "Several live instances have this name; the message lists their ids.",
         "IDEMPOTENCY_KEY_REUSED": "This `Idempotency-Key` was used for another request in the last 24 hours.",
     },
@@ -81,6 +83,8 @@ FIELDS: Final[Mapping[str, str]] = {
     "INVALID_HEALTH_CHECK": "A number outside its range, or a bad path; the field says which.",
     "INVALID_MAX_PRICE": "USD per GPU-hour, above zero.",
     "INVALID_WAIT_FOR_CAPACITY": "Seconds, or a text such as 2h, 30m or 1h30m; 0 to 24 hours.",
+    "INVALID_KEY_NAME": "1 to 64 letters, digits, `_`, `-`, `.` and `@`.",
+    "INVALID_ROLE": "`viewer`, `operator` or `admin`.",
     "INVALID_QUERY": "A parameter of the query or the path has a value that is not accepted.",
     "VALIDATION_ERROR": "Everything without its own code: a body that is not a JSON object, a field of another kind of "
     "request, or an `Idempotency-Key` that has not 1 to 255 printable ASCII characters.",

@@ -42,8 +42,10 @@ from corral.api.routes import (
     health,
     instances,
     jobs,
+    keys,
     metrics,
     orphans,
+    settings,
     webhooks,
 )
 from corral.base.clock import Clock
@@ -95,6 +97,8 @@ def build(parts: AppDependencies, *, only_watching: bool = False) -> ASGIApp:
         *docs.handlers(),
         *jobs.handlers(engine.queue),
         *audit.handlers(engine.audit),
+        *keys.handlers(engine, local_only=parts.local_only),
+        *settings.handlers(engine.runtime.settings),
         *catalog.handlers(engine.catalog),
         *caches.handlers(engine.caches),
         *metrics.handlers(engine),

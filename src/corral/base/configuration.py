@@ -61,6 +61,15 @@ class Configuration:
     shown: tuple[SettingShown, ...]
 
 
+def settings_shown(settings: Settings) -> tuple[SettingShown, ...]:
+    """Every setting of a process that runs, as `corral config` prints it but for where it came from."""
+    return tuple(
+        SettingShown.of(field.alias or name, group_name, field, getattr(getattr(settings, group_name), name), "")
+        for group_name, group in _groups().items()
+        for name, field in group.model_fields.items()
+    )
+
+
 def load(
     environ: Mapping[str, str], *, dotenv: str = "", command_line: Mapping[str, str] | None = None
 ) -> Configuration:

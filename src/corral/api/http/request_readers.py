@@ -1,4 +1,4 @@
-"""Reads the bodies of create, adopt and action requests, and checks the address of a webhook."""
+"""Reads the bodies of create, adopt, action and key requests, and checks the address of a webhook."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from corral.domain.observation.adoption import Adoption
 from corral.domain.requests.action import read_command_options
 from corral.domain.requests.create import CreateDefaults, read_adoption, read_create_request
 from corral.domain.requests.fields import Problems
+from corral.domain.requests.key import KeyRequest, read_key_request
 from corral.webhooks.guard import AddressGuard
 
 T = TypeVar("T")
@@ -52,6 +53,14 @@ class RequestReader:
             return found
         problems: Problems = found if isinstance(found, tuple) else ()
         raise SpecInvalidError([*beside, *problems, *([] if problem is None else [problem])])
+
+
+def read_key(body: bytes, *, beside: Problems = ()) -> KeyRequest:
+    """The API key to create in *body*; raises as `RequestReader.read` does."""
+    found = read_key_request(decoded(body))
+    if isinstance(found, tuple) or beside:
+        raise SpecInvalidError([*beside, *(found if isinstance(found, tuple) else ())])
+    return found
 
 
 def decoded(body: bytes) -> Any:

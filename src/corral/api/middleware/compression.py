@@ -69,7 +69,7 @@ class _CompressedSend:
             body: bytes = cast("Any", message).get("body", b"")
             if len(body) >= LEAST_BYTES and not cast("Any", message).get("more_body", False):
                 body = await _compressed(body)
-                start = {**start, "headers": _headers_of(start["headers"], len(body))}
+                start = cast("Any", {**start, "headers": _headers_of(start["headers"], len(body))})
                 message = cast("Message", {**message, "body": body})
             await self._send(start)
         await self._send(message)

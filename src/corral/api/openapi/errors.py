@@ -38,6 +38,7 @@ OF_PARAMETER: Final[Mapping[str, str]] = {
     "template_id": "TEMPLATE_NOT_FOUND",
     "name": "CACHE_NOT_FOUND",
     "key": "CACHE_KEY_NOT_FOUND",
+    "key_id": "KEY_NOT_FOUND",
 }
 START: Final[Mapping[int, tuple[str, ...]]] = {
     400: ("INSTANCE_NOT_STARTABLE",),
@@ -65,6 +66,7 @@ OF_ROUTE: Final[Mapping[tuple[str, str], Mapping[int, tuple[str, ...]]]] = {
     ("post", "/api/instances/delete"): NAMED,
     ("post", "/api/instances/{instance_id}/adopt"): {**PROVIDER, 404: ("INSTANCE_NOT_FOUND",)},
     ("get", "/api/instances/comprehensive"): {404: ("NOT_FOUND",)},
+    ("post", "/api/keys"): {409: ("KEY_NAME_TAKEN",)},
     ("post", "/api/cache/clear"): {404: ("CACHE_NOT_FOUND",)},
 }
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import secrets
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -70,27 +71,41 @@ class ApiKeys:
             return await keys.in_use(connection)
 
 
-async def create_key(database: Database, *, name: str, access: Access, now: datetime) -> tuple[ApiKey, str]:
-    """Create a key, with its audit line; returns its properties, and the key itself, which is stored nowhere."""
+async def create_key(
+    database: Database, *, name: str, access: Access, now: datetime, line: AuditEntry | None = None
+) -> tuple[ApiKey, str]:
+    """
+    Create a key, with its audit line; returns its properties, and the key itself, which is stored nowhere.
+
+    *line* is that of the request; None on the command line. Raises GoalRefusedError when a key of that name is in use.
+    """
     if not is_key_name(name):
         raise SettingsError(f"{name[:80]!r} cannot name a key: use 1 to 64 letters, digits, '_', '-', '.' and '@'")
     text = key_text(secrets.token_bytes(KEY_BYTES))
     key = ApiKey(id=KeyId(f"key_{secrets.token_hex(6)}"), name=name, access=access, prefix=text[:SHOWN], created_at=now)
     async with database.transaction() as connection:
         if not await keys.add(connection, key, key_digest(text)):
-            raise GoalRefusedError(f"there is a key named {name!r}: revoke it first, or choose another name")
-        await audit.append([_audit_line("create", key, now)]).run(connection)
+            raise GoalRefusedError(
+                f"there is a key named {name!r}: revoke it first, or choose another name", code="KEY_NAME_TAKEN"
+            )
+        await audit.append([_audit_line("create", key, now, line)]).run(connection)
         await forget_on_commit(connection, CacheName.API_KEYS)
     return key, text
 
 
-async def revoke_key(database: Database, *, named: str, now: datetime) -> ApiKey:
-    """Revoke the key with the id or name *named*, with its audit line; every process refuses it from then on."""
+async def revoke_key(database: Database, *, named: str, now: datetime, line: AuditEntry | None = None) -> ApiKey:
+    """
+    Revoke the key with the id or name *named*, with its audit line; every process refuses it from then on.
+
+    *line* is that of the request; None on the command line. Raises NotFoundError when no key in use is called so.
+    """
     async with database.transaction() as connection:
         key = await keys.revoke(connection, named, now) if is_id(named) else None
         if key is None:
-            raise NotFoundError(f"no key in use is called {named[:80]!r}; `corral keys ls` lists all")
-        await audit.append([_audit_line("revoke", key, now)]).run(connection)
+            raise NotFoundError(
+                f"no key in use is called {named[:80]!r}; `corral keys ls` lists all", code="KEY_NOT_FOUND"
+            )
+        await audit.append([_audit_line("revoke", key, now, line)]).run(connection)
         await forget_on_commit(connection, CacheName.API_KEYS)
     return key
 
@@ -101,5 +116,9 @@ async def list_keys(database: Database) -> list[ApiKey]:
         return await keys.load_all(connection)
 
 
-def _audit_line(verb: str, key: ApiKey, now: datetime) -> AuditEntry:
-    return command_line_entry(f"keys {verb}", f"{key.id} {key.name} {key.access.value}", now)
+def _audit_line(verb: str, key: ApiKey, now: datetime, line: AuditEntry | None) -> AuditEntry:
+    """The line of the request, or of the command line, with the key that it is about."""
+    about = f"{key.id} {key.name} {key.access.value}"
+    if line is None:
+        return command_line_entry(f"keys {verb}", about, now)
+    return replace(line, path=f"{line.path} {about}")

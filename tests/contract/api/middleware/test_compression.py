@@ -76,7 +76,7 @@ async def sent(service: Service, path: str, *, method: str = "GET", **headers: s
 
 @pytest.mark.parametrize("path", ["/api/instances", "/long"])
 async def test_a_long_answer_is_compressed_for_a_client_that_asks(service: Service, path: str) -> None:
-    """In the loop or in a thread; a cache in between is told that the header matters."""
+    """In the loop or in a thread; `Vary` says to caches in between that the header matters."""
     headers, body = await sent(service, path, accept_encoding="br, gzip;q=0.5")
     _, plain = await sent(service, path)
 

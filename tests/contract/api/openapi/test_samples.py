@@ -98,6 +98,7 @@ def _route_of(operation: dict[str, Any]) -> str:
 
 
 def _example(schema: dict[str, Any]) -> Any:
+    schema = next(iter(schema.get("anyOf", ())), schema)
     if "$ref" in schema:
         schema = DOCUMENT["components"]["schemas"][schema["$ref"].rsplit("/", 1)[-1]]
     if schema.get("examples"):
