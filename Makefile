@@ -1,6 +1,6 @@
 # All targets use .venv, which the first target that needs it creates (tools/setup.sh).
 .DEFAULT_GOAL := help
-.PHONY: help install run check test lint fix docs pictures lock demo bench chaos soak fuzz clean
+.PHONY: help install run check test lint style types fix docs pictures lock demo bench chaos soak fuzz clean
 SHELL := /bin/sh
 PYTHON ?=
 export PYTHON
@@ -31,14 +31,20 @@ check: lint ## lint, types, layers, then the unit, property and self-tests: unde
 	@PYTHONHASHSEED=0 $(BIN)/pytest -n 2 --dist worksteal --hypothesis-profile check tests/unit tests/property tests/selftest
 
 # A fixed hash seed, because the order of sets is random too, and a failing history should fail again.
-# More workers than two cores: tests of whole processes wait half of their time, and others run meanwhile.
-test: lint ## lint, types, layers, then every test
-	@PYTHONHASHSEED=0 $(BIN)/pytest -n 4 --dist worksteal
+# More workers than two cores: tests of whole processes wait half of their time, and others run meanwhile. So do the
+# type checkers, whose findings are printed after those of the tests.
+test: style ## lint, layers, then every test and the types
+	@$(MAKE) -s types >.venv/types.log 2>&1 & types=$$!; PYTHONHASHSEED=0 $(BIN)/pytest -n 4 --dist worksteal; tests=$$?; \
+	wait $$types; types=$$?; cat .venv/types.log; exit $$((tests | types))
 
-lint: .venv/.dev ## ruff, mypy, pyright, import-linter
+lint: style types ## ruff, import-linter, mypy, pyright
+
+style: .venv/.dev
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/lint-imports
+
+types: .venv/.dev
 	@$(BIN)/pyright & pyright=$$!; $(BIN)/mypy; mypy=$$?; wait $$pyright && exit $$mypy
 
 fix: .venv/.dev ## format, and apply safe lint fixes
