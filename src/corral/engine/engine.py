@@ -19,8 +19,8 @@ from corral.engine.commands.create import CreateInstance
 from corral.engine.events.log import EventLog
 from corral.engine.events.publisher import EventPublisher
 from corral.engine.events.webhook_sender import WebhookSender
+from corral.engine.maintenance import retention
 from corral.engine.maintenance.orphans import OrphanSweep
-from corral.engine.maintenance.retention import sweep_deliveries, sweep_history
 from corral.engine.maintenance.stuck import StuckSweep
 from corral.engine.observe.observations import Observations
 from corral.engine.observe.observer import Observer
@@ -40,7 +40,6 @@ from corral.engine.reconcile.steps.create import CreateStep
 from corral.engine.reconcile.steps.dispatch import Steps
 from corral.engine.reconcile.uncreated import UncreatedInstances
 from corral.engine.runtime import Runtime
-from corral.jobs import retention
 from corral.jobs.queue import JobQueue
 from corral.jobs.registry import JobType, Registry
 from corral.store.session.leadership import Leadership
@@ -110,7 +109,7 @@ def build_engine(runtime: Runtime) -> Engine:
         clock=clock,
         policy=policy,
         installation=installation,
-        publish=event_publisher.publish,
+        event_publisher=event_publisher,
     )
     merged_listing = MergedListing(
         cloud=cloud, database=database, caches=cache_registry, sightings=observations, clock=clock, describer=describer
@@ -120,7 +119,7 @@ def build_engine(runtime: Runtime) -> Engine:
         catalog=catalog,
         database=database,
         queue=queue,
-        publish=event_publisher.publish,
+        event_publisher=event_publisher,
         caches=cache_registry,
         clock=clock,
         installation=installation,
@@ -215,7 +214,7 @@ def build_engine(runtime: Runtime) -> Engine:
             cloud=cloud,
             catalog=catalog,
             database=database,
-            publish=event_publisher.publish,
+            event_publisher=event_publisher,
             clock=clock,
             installation=installation,
             rule=settings.instances.orphans,
@@ -235,8 +234,10 @@ def job_types(engine: Engine) -> list[JobType]:
         engine.webhook_sender.job_type(),
         engine.orphan_sweep.job_type(),
         engine.stuck_sweep.job_type(),
-        sweep_deliveries(runtime.database, engine.queue, runtime.clock),
-        sweep_history(runtime.database, runtime.clock, timedelta(days=runtime.settings.store.event_retention_days)),
-        retention.sweep(engine.queue),
+        retention.sweep_deliveries(runtime.database, engine.queue, runtime.clock),
+        retention.sweep_history(
+            runtime.database, runtime.clock, timedelta(days=runtime.settings.store.event_retention_days)
+        ),
+        retention.sweep_jobs(engine.queue),
         retention.sweep_answers(runtime.database, runtime.clock),
     ]

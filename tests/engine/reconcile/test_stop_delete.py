@@ -107,7 +107,7 @@ async def test_an_observation_from_before_the_call_repeats_nothing(engine: Stepp
         clock=engine.clock,
         policy=engine.observer.policy,
         installation=engine.installation,
-        publish=engine.event_publisher.publish,
+        event_publisher=engine.event_publisher,
     )
     await sightings.record(listing, began=began)
     await engine.work()

@@ -9,8 +9,8 @@ from support.clock.clocks import SteppedClock
 
 from corral.api.middleware.idempotency import IdempotencyKeys
 from corral.domain.idempotency import KeyRow, StoredResponse
+from corral.engine.maintenance.retention import sweep_answers
 from corral.jobs.registry import JobId, JobRun
-from corral.jobs.retention import sweep_answers
 from corral.store.session.database import Database
 from corral.store.tables import idempotency
 from corral.store.tables.idempotency import CLAIM_LASTS, KEPT_FOR, KeyClaim

@@ -19,11 +19,11 @@ from corral.domain.observation.provider_names import parse_provider_name
 from corral.domain.observation.sighting import GOING, ProviderInstance, Sighting
 from corral.domain.operation import InstanceWithOperation, Operation, OperationKind, OperationStatus
 from corral.engine.commands.create import REMIND_AFTER
+from corral.engine.events.publisher import EventPublisher
 from corral.engine.ids import is_id, name_ambiguous, no_instance_named, no_such_instance
 from corral.engine.payloads import about
 from corral.engine.queries.catalog import Catalog
 from corral.engine.queries.instances import load_known
-from corral.engine.reconcile.recorder import PublishChanges
 from corral.jobs.queue import JobQueue, NewJob
 from corral.store.session.database import Database
 from corral.store.tables import audit, instances, operations, orphans
@@ -37,7 +37,7 @@ class AdoptInstance:
     catalog: Catalog
     database: Database
     queue: JobQueue
-    publish: PublishChanges
+    event_publisher: EventPublisher
     caches: CacheRegistry
     clock: Clock
     installation: str
@@ -112,7 +112,9 @@ class AdoptInstance:
                 return False
             await operations.add([replace(operation, correlation_id=correlation_id())]).run(connection)
             await self.queue.add([NewJob(type="monitor_instance", payload=about(instance))]).run(connection)
-            await self.publish(connection, [Change(before=None, after=instance, because="adopted", at=now)])
+            await self.event_publisher.publish(
+                connection, [Change(before=None, after=instance, because="adopted", at=now)]
+            )
             await audit.append([line.about(instance.id)]).run(connection)
         return True
 

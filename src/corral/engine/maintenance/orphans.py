@@ -22,8 +22,8 @@ from corral.base.log import log
 from corral.cloud.port import Cloud
 from corral.domain.errors import CloudError
 from corral.domain.observation.orphans import Orphan, may_delete, orphan_event
+from corral.engine.events.publisher import EventPublisher
 from corral.engine.queries.catalog import Catalog
-from corral.engine.reconcile.recorder import PublishChanges
 from corral.jobs.registry import JobRun, JobType, Priority
 from corral.store.session.database import Database
 from corral.store.tables import instances, orphans
@@ -43,7 +43,7 @@ class OrphanSweep:
     cloud: Cloud
     catalog: Catalog
     database: Database
-    publish: PublishChanges
+    event_publisher: EventPublisher
     clock: Clock
     installation: str
     rule: OrphanRule
@@ -85,7 +85,7 @@ class OrphanSweep:
                     f"the machine {orphan.provider_id} under its name ({orphan.kind}) is deleted after its grace period"
                 )
                 record = await instances.load(connection, orphan.made_for)
-                await self.publish(connection, [orphan_event(orphan, record, because, now)])
+                await self.event_publisher.publish(connection, [orphan_event(orphan, record, because, now)])
         log.warning(
             "orphan.deleted",
             provider_id=orphan.provider_id,

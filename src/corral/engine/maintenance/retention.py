@@ -1,5 +1,7 @@
 """
-How long deliveries and history are kept.
+How long deliveries, history, finished jobs and the responses stored under idempotency keys are kept.
+
+Every sweep runs every ten minutes. Finished jobs, and responses under a key, are deleted after a day.
 
 Deliveries and their attempts are deleted 30 days after they ended: long enough to investigate a complaint about last
 month, and to redeliver what a receiver lost. A pending delivery without a job (its job failed for good) gets a new one.
@@ -19,8 +21,11 @@ from corral.engine.events.publisher import SEND_WEBHOOK
 from corral.jobs.queue import JobQueue, NewJob
 from corral.jobs.registry import JobRun, JobType, Priority
 from corral.store.session.database import Database
-from corral.store.tables import deliveries, events, history
+from corral.store.tables import deliveries, events, history, idempotency
 
+EVERY = timedelta(minutes=10)
+"""Less often, and the tables grow; more often only adds statements."""
+JOBS_KEPT_FOR = timedelta(hours=24)
 DELIVERIES_KEPT_FOR = timedelta(days=30)
 LATE_AFTER = timedelta(minutes=10)
 """A delivery this late has lost its job. Shorter, and a busy worker's deliveries get a second job."""
@@ -31,7 +36,7 @@ MOST_STEPS = 50
 
 
 def sweep_deliveries(database: Database, queue: JobQueue, clock: Clock) -> JobType:
-    """The job type that removes old deliveries and resumes late ones, every ten minutes."""
+    """The job type that removes old deliveries and resumes late ones."""
 
     async def handler(_run: JobRun) -> None:
         now = clock.now()
@@ -46,11 +51,11 @@ def sweep_deliveries(database: Database, queue: JobQueue, clock: Clock) -> JobTy
         if removed or late:
             log.info("deliveries.swept", removed=removed, resumed=len(late))
 
-    return JobType(name="sweep_deliveries", handler=handler, priority=Priority.LOW, every=timedelta(minutes=10))
+    return JobType(name="sweep_deliveries", handler=handler, priority=Priority.LOW, every=EVERY)
 
 
 def sweep_history(database: Database, clock: Clock, kept_for: timedelta) -> JobType:
-    """The job type that removes what is older than *kept_for*, every ten minutes."""
+    """The job type that removes what is older than *kept_for*."""
 
     async def handler(_run: JobRun) -> None:
         before = clock.now() - kept_for
@@ -68,4 +73,27 @@ def sweep_history(database: Database, clock: Clock, kept_for: timedelta) -> JobT
                 log.info("history.swept", what=what, removed=removed)
 
     # The name that earlier releases gave their sweep of the audit log: one that they left in the queue is run.
-    return JobType(name="sweep_audit", handler=handler, priority=Priority.LOW, every=timedelta(minutes=10))
+    return JobType(name="sweep_audit", handler=handler, priority=Priority.LOW, every=EVERY)
+
+
+def sweep_jobs(queue: JobQueue) -> JobType:
+    """The job type that removes finished jobs."""
+
+    async def handler(_run: JobRun) -> None:
+        removed = await queue.cleanup(JOBS_KEPT_FOR, None)
+        if removed:
+            log.info("jobs.swept", removed=removed)
+
+    return JobType(name="sweep_jobs", handler=handler, priority=Priority.LOW, every=EVERY)
+
+
+def sweep_answers(database: Database, clock: Clock) -> JobType:
+    """The job type that removes responses with expired keys."""
+
+    async def handler(_run: JobRun) -> None:
+        async with database.connection() as connection:
+            removed = await idempotency.sweep(connection, clock.now())
+        if removed:
+            log.info("answers.swept", removed=removed)
+
+    return JobType(name="sweep_answers", handler=handler, priority=Priority.LOW, every=EVERY)

@@ -32,8 +32,8 @@ from corral.domain.observation.matching import Match, matched
 from corral.domain.observation.observations import ObservationTimes, with_machine
 from corral.domain.observation.orphans import orphan_event, orphan_of
 from corral.domain.observation.sighting import GOING, ProviderInstance, Sighting
+from corral.engine.events.publisher import EventPublisher
 from corral.engine.payloads import about
-from corral.engine.reconcile.recorder import PublishChanges
 from corral.jobs.queue import JobQueue, NewJob
 from corral.jobs.registry import RELEASE
 from corral.store.installation import last_listing
@@ -54,7 +54,7 @@ class Observations:
     clock: Clock
     policy: Policy
     installation: str
-    publish: PublishChanges
+    event_publisher: EventPublisher
 
     async def record(
         self,
@@ -188,7 +188,7 @@ class Observations:
         for orphan in fresh:
             log.warning("orphan.found", provider_id=orphan.provider_id, name=orphan.name, kind=orphan.kind.value)
         because = "a machine under its name belongs to no record: {0.provider_id} ({0.kind}); see /api/orphans"
-        await self.publish(
+        await self.event_publisher.publish(
             connection,
             [orphan_event(each, remembered.get(each.made_for), because.format(each), now) for each in fresh],
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
@@ -19,9 +19,6 @@ from corral.store.sql.combined_statement import Write
 from corral.store.tables import instances, operations, ready_times
 
 _IS_UPDATED: Final = "SELECT EXISTS (SELECT FROM updated_instance) AS is_updated"
-
-PublishChanges = Callable[[Connection, Sequence[Change]], Awaitable[None]]
-"""Records the events of changes, within the transaction that makes the changes."""
 
 
 @dataclass(slots=True, kw_only=True)

@@ -42,7 +42,7 @@ async def test_an_orphan_is_listed_with_what_follows(database: Database, rule: O
             clock=env.clock,
             policy=Policy(),
             installation=INSTALLATION,
-            publish=EventPublisher(env.queue).publish,
+            event_publisher=EventPublisher(env.queue),
         )
         name = f"corral-{INSTALLATION}-inst-lost-1"
         lost = shown("p1", Sighting.RUNNING, name=name, cluster_id="hk", cluster_name="CN-HK-01 (Hong Kong)")
