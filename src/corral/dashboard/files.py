@@ -23,6 +23,7 @@ POLICY = (
 PAGES: Final[Mapping[str, str]] = {
     "/": "fleet",
     "/instances/{instance_id:str}": "instance",
+    "/operations": "operations",
     "/help/tls": "help",
 }
 """The folder whose `page.html` is served at each path. A new page is a folder and a line here."""

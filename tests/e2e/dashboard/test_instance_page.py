@@ -90,6 +90,8 @@ async def test_a_ready_instance_is_shown_in_full_and_live(site: Site) -> None:
         await expect(page.get_by_role("link", name="Open the address of Jupyter")).to_be_visible()
         await expect(page.locator("#health")).to_contain_text("8888 http")
         await expect(page.locator("#placement")).to_contain_text("Taken: the cheapest in stock")
+        await page.get_by_text("What the same request would get now").click()
+        await expect(page.locator("#offers-body tbody tr").first).to_contain_text("First choice")
         await expect(page.locator("#operations li").first).to_contain_text("completed")
         await expect(page.locator("#about")).to_contain_text(instance_id)
         await page.get_by_text("As the API returns it").click()

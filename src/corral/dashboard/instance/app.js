@@ -5,13 +5,13 @@
 import { request } from "../shared/api.js";
 import { $, el, setText } from "../shared/dom.js";
 import * as frame from "../shared/frame.js";
-import { guarded, problemText } from "../shared/parts.js";
+import { guarded, keepFocus, problemText, render } from "../shared/parts.js";
 import { deliveryTable } from "../shared/deliveries.js";
 import { ROOT } from "../shared/root.js";
 import { live } from "../shared/stream.js";
 import { showConnection, showHealth } from "./connection.js";
 import { showEvents, showOperations, showTimeline } from "./history.js";
-import { showJson, showPlacement } from "./placement.js";
+import * as placement from "./placement.js";
 import { showAbout, showTop, showWhy } from "./summary.js";
 
 const GATHER_MS = 200; // events within this time are handled by one read
@@ -24,6 +24,8 @@ const path = `/api/instances/${location.pathname.slice(`${ROOT}/instances/`.leng
 let [data, events, pending] = [null, [], false];
 
 frame.begin();
+placement.begin();
+keepFocus();
 open();
 
 async function open() {
@@ -74,18 +76,19 @@ async function read() {
   showTimeline(data, events, events.length === EVENTS);
   showConnection(data);
   showHealth(data);
-  showPlacement(data);
+  placement.showPlacement(data);
   showAbout(data);
   showOperations(operations);
   showEvents(events);
-  showJson(data);
+  placement.showJson(data);
   await guarded("deliveries-panel", showDeliveries);
 }
 
 async function showDeliveries() {
   const { deliveries, total } = await request(`/api/webhooks/deliveries?instanceId=${encodeURIComponent(data.id)}&limit=${DELIVERIES}`);
   pending = deliveries.some(({ status }) => status === "pending");
-  if (!total) return setText($("deliveries"), "None: no webhook is set for it.");
-  $("deliveries").replaceChildren(deliveryTable(deliveries, { onSent: refresh }));
-  if (total > deliveries.length) $("deliveries").append(el("p", { className: "note" }, `The newest ${deliveries.length} of ${total}; `, el("a", { href: `${ROOT}/operations?instance=${encodeURIComponent(data.id)}#deliveries` }, "all"), "."));
+  const all = el("a", { href: `${ROOT}/operations?instance=${encodeURIComponent(data.id)}#deliveries` }, "all");
+  render($("deliveries"), [deliveries, total], () => (total
+    ? [deliveryTable(deliveries, { onSent: refresh }), ...(total > deliveries.length ? [el("p", { className: "note" }, `The newest ${deliveries.length} of ${total}; see `, all, ".")] : [])]
+    : [el("p", { className: "note" }, "None: no webhook is set for it.")]));
 }

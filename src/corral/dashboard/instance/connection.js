@@ -2,7 +2,7 @@
 
 import { $, el, webAddress } from "../shared/dom.js";
 import { words } from "../shared/format.js";
-import { badge, copyable, facts, table } from "../shared/parts.js";
+import { badge, copyable, facts, render, table } from "../shared/parts.js";
 import { age } from "../shared/time.js";
 
 export function showConnection({ status, connectionDetails: { ssh, jupyter, webTerminal }, portMappings }) {
@@ -12,7 +12,7 @@ export function showConnection({ status, connectionDetails: { ssh, jupyter, webT
     webTerminal && ["Terminal", address(webTerminal, "the address of the terminal")],
     ...portMappings.map(({ port, type, endpoint }) => [`Port ${port} ${type}`, endpoint ? address(endpoint, `the address of port ${port}`) : "no address now"]),
   ].filter(Boolean);
-  $("connection").replaceChildren(ways.length ? facts(ways) : el("p", { className: "note" }, NO_WAY[status] ?? "No address yet: the provider reports it once the machine runs."));
+  render($("connection"), [status, ssh, jupyter, webTerminal, portMappings], () => [ways.length ? facts(ways) : el("p", { className: "note" }, NO_WAY[status] ?? "No address yet: the provider reports it once the machine runs.")]);
 }
 
 const NO_WAY = {

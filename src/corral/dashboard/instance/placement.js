@@ -1,26 +1,50 @@
-// Which offers were considered, and why this one; and the instance as the API returns it.
+// Which offers were considered, and why this one; what the same request would get now; and the instance as JSON.
 
-import { $, el } from "../shared/dom.js";
+import { request } from "../shared/api.js";
+import { $, el, setText } from "../shared/dom.js";
 import { money } from "../shared/format.js";
-import { copyable, table } from "../shared/parts.js";
+import { copyable, problemText, render, table } from "../shared/parts.js";
 import { ROOT } from "../shared/root.js";
 
+const COLUMNS = ["Region", "Product", "Billing", "Per hour", "Outcome"];
+const ORDER = "the cheapest in stock, preferred regions first";
 const mode = (text) => (text === "spot" ? "spot" : text === "onDemand" ? "on demand" : "–");
 
-export function showPlacement({ placement, billingMode, novitaInstanceId, templateId }) {
-  const chosen = placement.region && [placement.region, placement.productId, mode(billingMode), money(placement.price),
-    el("b", {}, templateId === null ? "Adopted there" : novitaInstanceId ? "Taken: the cheapest in stock, preferred regions first" : "First choice: the cheapest in stock, preferred regions first")];
+let current = null; // the instance that is shown
+
+export function begin() {
+  $("offers").addEventListener("toggle", () => $("offers").open && showOffers());
+}
+
+export function showPlacement(data) {
+  const { placement, billingMode, novitaInstanceId, templateId } = (current = data);
+  const outcome = templateId === null ? "Adopted there" : `${novitaInstanceId ? "Taken" : "First choice"}: ${ORDER}`;
+  const chosen = placement.region ? [[placement.region, placement.productId, mode(billingMode), money(placement.price), el("b", {}, outcome)]] : [];
   const others = placement.tried.map((offer) => [offer.region, offer.productId, mode(offer.billingMode), money(offer.price), offer.reason]);
-  const rows = [...(chosen ? [chosen] : []), ...others];
-  if (!rows.length) return $("placement").replaceChildren(el("p", { className: "note" }, "Not placed yet."));
-  $("placement").replaceChildren(table("Offers considered", ["Region", "Product", "Billing", "Per hour", "Outcome"], rows));
+  render($("placement"), [placement, outcome], () => [chosen.length + others.length ? table("Offers considered", COLUMNS, [...chosen, ...others]) : el("p", { className: "note" }, "Not placed yet.")]);
+  $("offers").hidden = templateId === null;
+}
+
+// The plan of the same request at this moment: the offers that would serve in their order, and the reasons of the others.
+async function showOffers() {
+  const { productName, gpuNum, billingMode, region } = current;
+  const query = new URLSearchParams({ name: productName, gpuNum, region, ...(billingMode ? { billingMode } : {}) });
+  setText($("offers-body"), "Loading…");
+  try {
+    const { candidates, rejected } = await request(`/api/products/optimal?${query}`);
+    $("offers-body").replaceChildren(table("Offers now", COLUMNS, [
+      ...candidates.map((offer, index) => [offer.region, offer.productId, mode(offer.billingMode), money(offer.price), index ? `choice ${index + 1}` : el("b", {}, `First choice: ${ORDER}`)]),
+      ...rejected.map((offer) => [offer.region, offer.productId, mode(offer.billingMode), offer.pricePerGpu === null ? "–" : money(offer.pricePerGpu * gpuNum), offer.message]),
+    ]));
+  } catch (error) {
+    $("offers-body").replaceChildren(el("p", { className: "problem" }, ...problemText(error)));
+  }
 }
 
 export function showJson(data) {
   const text = JSON.stringify(data, null, 2);
-  if ($("json").dataset.shown === text) return; // keep what the reader selected
-  $("json").dataset.shown = text;
-  const block = copyable(text, "the JSON");
-  const pre = el("pre", { tabIndex: 0, "aria-label": "JSON of the instance" }, block.firstElementChild);
-  $("json").replaceChildren(el("p", { className: "note" }, "GET ", el("code", {}, `${ROOT}/api/instances/${data.id} `), block.lastElementChild), pre);
+  render($("json"), data, () => {
+    const { firstElementChild: code, lastElementChild: button } = copyable(text, "the JSON");
+    return [el("p", { className: "note" }, "GET ", el("code", {}, `${ROOT}/api/instances/${data.id} `), button), el("pre", { tabIndex: 0, "aria-label": "JSON of the instance" }, code)];
+  });
 }

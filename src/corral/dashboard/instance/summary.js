@@ -3,7 +3,7 @@
 import { confirm } from "../shared/actions.js";
 import { $, el, setText } from "../shared/dom.js";
 import { money, tone, words } from "../shared/format.js";
-import { copyable, facts, problemText } from "../shared/parts.js";
+import { copyable, facts, focusHeading, problemText, render } from "../shared/parts.js";
 import { ROOT } from "../shared/root.js";
 import { age, local, moment } from "../shared/time.js";
 
@@ -48,7 +48,7 @@ function showVerbs(data, onDone) {
     return button;
   });
   $("verbs").replaceChildren(...(data.templateId === null ? [] : [again]), ...buttons);
-  if (hadFocus) $("name").focus();
+  if (hadFocus) focusHeading($("top"));
 }
 
 export function showWhy(data, events, stuck) {
@@ -67,7 +67,7 @@ export function showWhy(data, events, stuck) {
 }
 
 export function showAbout(data) {
-  $("about").replaceChildren(facts([
+  render($("about"), data, () => [facts([
     ["Id", copyable(data.id, "the id")],
     data.novitaInstanceId && ["At the provider", copyable(data.novitaInstanceId, "the provider's id")],
     data.createdBy && ["Created by", data.createdBy],
@@ -79,5 +79,5 @@ export function showAbout(data) {
     ["Template", data.templateId ?? "none: adopted"],
     ["Disk", `${data.rootfsSize} GB`],
     ["Price", data.price === null ? "not known yet" : `${money(data.price)}/h ${data.billingMode === "spot" ? "spot" : "on demand"}`],
-  ]));
+  ])]);
 }

@@ -7,7 +7,7 @@ import { $, el, setText } from "./dom.js";
 import { clock } from "./format.js";
 import { ROOT } from "./root.js";
 
-const LINKS = [["/", "Fleet"], ["/docs", "API docs"]];
+const LINKS = [["/", "Fleet"], ["/operations", "Operations"], ["/docs", "API docs"]];
 
 // Fills the page's `<header>`; *buttons* are the page's own, such as "New instance".
 export function begin(...buttons) {

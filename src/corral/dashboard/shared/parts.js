@@ -39,10 +39,43 @@ export function copyable(text, what) {
   return el("span", { className: "copyable" }, shown, button);
 }
 
+export const bodyOf = (id) => $(id).querySelector(".body");
+
+const shown = new WeakMap(); // node -> the data it shows
+
+// Fills *node* with the nodes that *make* returns, unless it shows *data* already. The focus stays on the control with
+// the same name, or goes to the heading of the panel when there is none any more.
+export function render(node, data, make) {
+  const text = JSON.stringify(data);
+  if (shown.get(node) === text) return;
+  shown.set(node, text);
+  const name = node.contains(document.activeElement) ? nameOf(document.activeElement) : null;
+  node.replaceChildren(...make());
+  if (name === null) return;
+  const same = [...node.querySelectorAll("a, button, [tabindex]")].find((each) => nameOf(each) === name);
+  if (same) same.focus();
+  else focusHeading(node.closest(".panel"));
+}
+
+const nameOf = (node) => node.getAttribute("aria-label") ?? node.textContent;
+
+// Keeps the focus in the panel of the last click when a dialog closes whose button was removed meanwhile.
+export function keepFocus() {
+  let panel = null;
+  document.addEventListener("click", ({ target }) => (panel = target.closest(".panel") ?? panel));
+  document.addEventListener("close", () => document.activeElement === document.body && panel && focusHeading(panel), true);
+}
+
+export function focusHeading(panel) {
+  const heading = panel.querySelector("h1, h2");
+  heading.tabIndex = -1;
+  heading.focus();
+}
+
 // Awaits *load*, which fills the panel *id*. An error is shown in the panel, in the API's words; without a code it is the
 // connection, which the header shows, and the panel keeps what it has.
 export async function guarded(id, load) {
-  const problem = $(id).querySelector(".problem") ?? $(id).appendChild(el("p", { className: "problem", role: "status", hidden: true }));
+  const problem = $(id).querySelector(".refusal") ?? $(id).appendChild(el("p", { className: "problem refusal", role: "status", hidden: true }));
   try {
     await load();
     problem.hidden = true;
