@@ -71,6 +71,7 @@ docs: .venv/.dev ## regenerate docs/reference from the program's own tables
 
 pictures: .venv/.dev ## recreate the pictures in docs/images (needs Chromium)
 	@$(BIN)/python tools/screenshots.py
+	@$(BIN)/python tools/recording.py
 
 lock: .venv/.dev ## resolve the dependencies into locks/
 	@sh tools/lock.sh
