@@ -23,7 +23,7 @@ from corral_client.errors import (
 )
 from corral_client.instances import AsyncInstanceHandle
 from corral_client.models import Action, Created, Event, Instance, Operation, Plan, Progress
-from corral_client.record_models import AuditLine, Delivery, Orphan, OrphanReport, StuckInstance
+from corral_client.record_models import AuditLine, Delivery, Identity, Orphan, OrphanReport, StuckInstance
 from corral_client.resource_models import Health, Job, JobStats, ListedTemplate, Processing, Product, Template
 from corral_client.sync import Client
 from corral_client.sync_instances import InstanceHandle
@@ -46,6 +46,7 @@ __all__ = [
     "Event",
     "FieldError",
     "Health",
+    "Identity",
     "Instance",
     "InstanceFailed",
     "InstanceHandle",

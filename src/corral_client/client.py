@@ -2,32 +2,29 @@
 
 from __future__ import annotations
 
-import os
 from types import TracebackType
 from typing import Final, Self
 
 from corral_client.events import AsyncEvents
 from corral_client.instances import AsyncInstances
-from corral_client.record_models import OrphanReport
+from corral_client.login import target
+from corral_client.record_models import Identity, OrphanReport
 from corral_client.records import AsyncAudit, AsyncDeliveries
 from corral_client.resource_models import Health
 from corral_client.resources import AsyncJobs, AsyncOperations, AsyncProducts, AsyncTemplates
 from corral_client.transport import Transport
 
-DEFAULT_URL: Final = "http://127.0.0.1:3000"
 TIMEOUT_SECONDS: Final = 30.0
 MAX_RETRIES: Final = 3
-KEY_VARIABLE: Final = "CORRAL_API_KEY"
-URL_VARIABLE: Final = "CORRAL_URL"
 
 
 class AsyncClient:
     """
     A running Corral, for programs with an event loop.
 
-    *base_url* is where it is; without one, as the environment variable `CORRAL_URL` says, or port 3000 of this machine.
-    *api_key* is sent with every request; without one, that of the environment variable `CORRAL_API_KEY`, if set;
-    an empty one sends none.
+    *base_url* is where it is; without one, as the environment variable `CORRAL_URL` says, else as `corral login` stored
+    it, else port 3000 of this machine. *api_key* is sent with every request; without one, that of the environment
+    variable `CORRAL_API_KEY`, else the stored one if it belongs to this address; an empty one sends none.
     *timeout* is in seconds for each attempt of a request; *max_retries* is how often one is repeated when nothing came
     back, or when the answer says that it may succeed later.
 
@@ -47,9 +44,8 @@ class AsyncClient:
         timeout: float = TIMEOUT_SECONDS,
         max_retries: int = MAX_RETRIES,
     ) -> None:
-        key = os.environ.get(KEY_VARIABLE) if api_key is None else api_key  # noqa: TID251  # a caller's setting
-        url = base_url or os.environ.get(URL_VARIABLE) or DEFAULT_URL  # noqa: TID251
-        self._transport = Transport(url, api_key=key or None, timeout=timeout, max_retries=max_retries)
+        found = target(base_url, api_key)
+        self._transport = Transport(found.url, api_key=found.api_key, timeout=timeout, max_retries=max_retries)
         self.events = AsyncEvents(self._transport)
         self.instances = AsyncInstances(self._transport, self.events)
         self.products = AsyncProducts(self._transport)
@@ -58,6 +54,10 @@ class AsyncClient:
         self.jobs = AsyncJobs(self._transport)
         self.deliveries = AsyncDeliveries(self._transport)
         self.audit = AsyncAudit(self._transport)
+
+    async def whoami(self) -> Identity:
+        """Who the service takes the caller for; raises Unauthorised when it needs a key and this is none."""
+        return await self._transport.get(Identity, "/api/whoami")
 
     async def orphans(self) -> OrphanReport:
         """Machines that carry the installation's mark without a record, and instances that make no progress."""

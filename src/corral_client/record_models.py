@@ -1,10 +1,21 @@
-"""Responses about orphans, webhook deliveries and the audit log, typed."""
+"""Responses about the caller, orphans, webhook deliveries and the audit log, typed."""
 
 from __future__ import annotations
 
 from datetime import datetime
 
 import msgspec
+
+
+class Identity(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Who the service takes the caller for."""
+
+    name: str
+    """Of the key; `local` without one on the machine of the service."""
+    role: str
+    """viewer, operator or admin."""
+    key_required: bool = True
+    """Whether a caller at this address needs a key."""
 
 
 class Orphan(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

@@ -12,7 +12,7 @@ from corral_client.events import PATIENCE_SECONDS, AsyncEvents
 from corral_client.looping import LoopThread
 from corral_client.models import Event, Operation, Plan
 from corral_client.orders import BillingMode
-from corral_client.record_models import OrphanReport
+from corral_client.record_models import Identity, OrphanReport
 from corral_client.resource_models import Health, Job, JobStats, ListedTemplate, Processing, Product, Template
 from corral_client.resources import AsyncJobs, AsyncOperations, AsyncProducts, AsyncTemplates
 from corral_client.sync_instances import Instances
@@ -249,6 +249,15 @@ class Client:
         self.audit = Audit(inner.audit, loop)
         # Also closes a client that was only dropped, or is left when the program ends.
         self._end = weakref.finalize(self, _end, inner, loop)
+
+    def whoami(self) -> Identity:
+        """
+        Who the service takes the caller for; raises Unauthorised when it needs a key and this is none.
+
+            >>> client.whoami().role
+            'admin'
+        """
+        return self._loop.run(self._inner.whoami())
 
     def orphans(self) -> OrphanReport:
         """

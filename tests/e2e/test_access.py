@@ -17,6 +17,7 @@ import pytest_asyncio
 from support.clock.waiting import until
 from support.http.service import Answer, error_of
 from support.processes.process import Running, run, serving
+from support.processes.terminal import on_terminal
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -226,11 +227,55 @@ async def test_the_shell_uses_the_key_of_its_environment(
     assert by_sdk == (0, "[]\n")
     assert without[0] == (0 if where == "loopback" else 1)
     assert (known[0], json.loads(known[1])) == (0, [])
-    assert (unknown[0], unknown[2]) == (
-        1,
-        "corral: this API key is not known, or was revoked; CORRAL_API_KEY holds the key that is sent\n",
-    )
+    assert unknown[0] == 1
+    assert unknown[2].startswith("corral: this API key is not known, or was revoked; CORRAL_API_KEY or `corral login`")
     assert {key["name"] for key in json.loads(listed[1])} >= {"test-viewer", "test-admin"}
+
+
+async def test_a_login_is_checked_stored_and_used_by_commands_and_programs(
+    bound: tuple[str, Running], keys: dict[str, str], data_dir: Path, tmp_path: Path
+) -> None:
+    """A key that is refused is not stored; `logout` ends it."""
+    where, corral = bound
+    mine = {"XDG_CONFIG_HOME": str(tmp_path)}
+    home, file = data_dir.parent, tmp_path / "corral" / "login.json"
+    refused = await run("login", corral.address, cwd=home, stdin="corral_wrong\n", **mine)
+    assert (refused[0], refused[1], file.exists()) == (1, "", False)
+    assert refused[2] == "corral: this API key is not known, or was revoked; nothing was stored\n"
+
+    async with on_terminal("login", corral.address, environ=mine) as terminal:
+        await terminal.shows(f"API key for {corral.address}")
+        terminal.type(keys["operator"] + "\n")
+        assert await terminal.end() == 0
+    assert f"Logged in to {corral.address} as test-operator, operator." in terminal.text
+    assert keys["operator"] not in terminal.text
+    assert file.stat().st_mode & 0o777 == 0o600
+
+    who = await run("whoami", cwd=home, **mine)
+    listed = await run("ls", "--json", cwd=home, **mine)
+    viewer = await run("whoami", "--json", cwd=home, CORRAL_API_KEY=keys["viewer"], **mine)
+    config = await run("config", "CORRAL_URL", "CORRAL_API_KEY", cwd=home, **mine)
+    program = "from corral_client import Client; c = Client(); print(c.whoami().name); c.close()"
+    by_sdk = await run_python(program, home, mine)
+    out = await run("logout", cwd=home, **mine)
+    again = await run("logout", cwd=home, **mine)
+
+    assert who[1] == f"test-operator, operator at {corral.address} (from `corral login`)\n"
+    assert (listed[0], json.loads(listed[1])) == (0, [])
+    assert {name: json.loads(viewer[1])[name] for name in ("name", "role", "urlFrom", "keyFrom", "keyRequired")} == {
+        "name": "test-viewer",
+        "role": "viewer",
+        "urlFrom": "login",
+        "keyFrom": "environment",
+        "keyRequired": where != "loopback",
+    }
+    assert [line.split()[:3] for line in config[1].splitlines()[1:]] == [
+        ["CORRAL_URL", corral.address, "login"],
+        ["CORRAL_API_KEY", "********", "login"],
+    ]
+    assert by_sdk == (0, "test-operator\n")
+    assert (out[1], again[1]) == (f"Logged out of {corral.address}.\n", "You are not logged in.\n")
+    assert not file.exists()
 
 
 async def test_a_stop_notes_when_keys_were_last_used(short_dir: Path) -> None:

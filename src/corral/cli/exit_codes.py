@@ -57,9 +57,10 @@ def explain(error: CorralError) -> str:
     """The message for *error*, with the next step where there is one."""
     match error:
         case ConnectionFailed():
-            return f"{error.message}; is `corral serve` running there? `--url` or CORRAL_URL names another place"
+            elsewhere = "`--url`, CORRAL_URL or `corral login` names another place"
+            return f"{error.message}; is `corral serve` running there? {elsewhere}"
         case Unauthorised():
-            return f"{error.message}; CORRAL_API_KEY holds the key that is sent"
+            return f"{error.message}; CORRAL_API_KEY or `corral login` gives the key that is sent"
         case Ambiguous():
             lines = "".join(
                 f"\n  {i.id}  {i.status}  {i.region}  created {clock_time(i.created_at)}" for i in error.instances

@@ -19,6 +19,7 @@ from corral.cli.commands import (
     instance,
     keys,
     listing,
+    login,
     records,
     recovery,
     service,
@@ -38,7 +39,7 @@ cli = typer.Typer(
     pretty_exceptions_enable=False,
     pretty_exceptions_show_locals=False,
 )
-for group in (create, listing, instance, change, inspect, records, service, doctor, recovery):
+for group in (create, listing, instance, change, inspect, records, login, service, doctor, recovery):
     cli.add_typer(group.commands)
 cli.add_typer(keys.commands, rich_help_panel="Access")
 

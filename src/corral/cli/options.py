@@ -45,7 +45,9 @@ offered_templates = _completion(lambda client: [(t.id, t.name) for t in client.t
 
 Url = Annotated[
     str | None,
-    typer.Option("--url", help="Where the service is; else CORRAL_URL, else http://127.0.0.1:3000."),
+    typer.Option(
+        "--url", help="Where the service is; else CORRAL_URL, else as `corral login` said, else http://127.0.0.1:3000."
+    ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 Named = Annotated[str, typer.Argument(metavar="NAME", help="Name or id.", autocompletion=offered_names)]

@@ -11,7 +11,7 @@ from corral.base.clock import SystemClock
 from corral.cli.environment import configuration, configure_logging
 from corral.cli.options import Json
 from corral.cli.output import print_json, print_table
-from corral_client.client import URL_VARIABLE
+from corral_client.login import URL_VARIABLE
 
 commands = typer.Typer()
 

@@ -17,6 +17,7 @@ from corral.base.clock import SystemClock
 from corral.cli.environment import configuration, configure_logging
 from corral.cli.output import print_line
 from corral.domain.errors import MalformedError
+from corral_client.login import KEY_VARIABLE, URL_VARIABLE, target
 
 commands = typer.Typer()
 
@@ -56,11 +57,13 @@ def serve(
 
 @commands.command(rich_help_panel="The service")
 def config(
-    names: Annotated[list[str] | None, typer.Argument(metavar="[NAME...]", help="Only these, such as PORT.")] = None,
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="[NAME...]", help="Only these, such as PORT or CORRAL_URL.")
+    ] = None,
 ) -> None:
     """Print every setting: its value, where it came from and what it means. Secrets are masked."""
     service = [(s.name, s.value, s.origin, f"{s.meaning} ({s.accepts})") for s in configuration({}).shown]
-    rows = {row[0]: row for row in service}
+    rows = {row[0]: row for row in (*service, *_client_settings())}
     unknown = [name for name in names or () if name not in rows]
     if unknown:
         raise MalformedError(f"there is no setting {', '.join(unknown)}; `corral config` lists all settings")
@@ -68,6 +71,17 @@ def config(
     for name in names or rows:
         table.add_row(*rows[name])
     Console(width=None if sys.stdout.isatty() else 200).print(table)
+
+
+def _client_settings() -> list[tuple[str, str, str, str]]:
+    """What the commands and the SDK read, beside the settings of the service."""
+    found = target()
+    where = "Where commands and Python programs find the service. (an http or https address)"
+    key = "The key that they send. (text)"
+    return [
+        (URL_VARIABLE, found.url, found.url_origin, where),
+        (KEY_VARIABLE, "********" if found.api_key else "", found.key_origin, key),
+    ]
 
 
 @commands.command(rich_help_panel="The service")
