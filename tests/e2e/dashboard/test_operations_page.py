@@ -202,13 +202,58 @@ async def test_the_audit_log_is_read_page_by_page(site: Site) -> None:
         await expect(audit).to_have_count(25)
 
 
+async def test_a_key_is_created_shown_once_and_revoked(site: Site) -> None:
+    """The secret admits a caller until the key is revoked, and is gone from the page after a reload."""
+    async with opened_tab(site.browser, width=320) as tab:
+        page = tab.page
+        await page.goto(f"{site.corral.address}/operations")
+        await sign_in(page, site.keys["admin"])
+        keys = page.locator("#keys")
+        await keys.get_by_label("Name").fill("admin")
+        await keys.get_by_role("button", name="Create key").click()
+        await expect(keys.locator("#new-key-problem")).to_contain_text("there is a key named 'admin'")
+        await keys.get_by_label("Name").fill("ci")
+        await keys.get_by_label("Role").select_option("operator")
+        await keys.get_by_role("button", name="Create key").click()
+        await expect(keys.locator("#new-key-secret")).to_contain_text("The operator key of ci: shown this once")
+        await expect(keys.locator("#new-key-problem")).to_be_hidden()
+        secret = {"X-API-Key": await keys.locator("#new-key-secret code").text_content() or ""}
+        row = keys.locator("tbody tr", has_text="ci")
+        await expect(row).to_contain_text("never")
+        assert (await site.corral.ask("GET", "/api/instances", headers=secret)).status == 200
+        assert await axe_findings(page) == []
+        assert not await is_too_wide(page)
+
+        await _act(page, "Revoke ci", "Revoke")
+        await expect(row).to_contain_text("revoked")
+        assert (await site.corral.ask("GET", "/api/instances", headers=secret)).status == 401
+        await expect(page.locator("#audit tbody tr").first).to_contain_text("DELETE")
+
+
+async def test_the_settings_in_force_are_listed(site: Site) -> None:
+    """Those that differ from their default first; secrets are masked."""
+    async with opened_tab(site.browser) as tab:
+        page = tab.page
+        await page.goto(f"{site.corral.address}/operations")
+        await sign_in(page, site.keys["admin"])
+        changed = page.get_by_role("table", name="Settings that differ from their default")
+        await expect(changed.locator("tr", has_text="LOG_LEVEL")).to_contain_text("warning")
+        await expect(changed.locator("tr", has_text="WEBHOOK_SECRET")).not_to_contain_text(SECRET)
+        await page.get_by_text("With their default").click()
+        await expect(page.get_by_role("table", name="Settings with their default")).to_contain_text(
+            "INSTANCE_POLL_INTERVAL"
+        )
+        assert await axe_findings(page) == []
+
+
 async def test_a_section_that_the_role_may_not_read_says_so(site: Site) -> None:
     """A viewer sees the rest, and an action is refused in the dialog, in the API's words."""
     async with opened_tab(site.browser) as tab:
         page = tab.page
         await page.goto(f"{site.corral.address}/operations")
         await sign_in(page, site.keys["viewer"])
-        await expect(page.locator("#audit .problem")).to_contain_text("this needs the role admin")
+        for section in ("audit", "keys", "settings"):
+            await expect(page.locator(f"#{section} .refusal")).to_contain_text("this needs the role admin")
         await expect(_body(page, "jobs")).to_contain_text("Jobs are processed.")
         assert await axe_findings(page) == []
 

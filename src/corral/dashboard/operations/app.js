@@ -12,18 +12,22 @@ import * as audit from "./audit.js";
 import * as caches from "./caches.js";
 import * as deliveries from "./deliveries.js";
 import * as jobs from "./jobs.js";
+import * as keys from "./keys.js";
 import * as numbers from "./numbers.js";
+import * as settings from "./settings.js";
 
 const GATHER_MS = 1000; // events within this time are handled by one read
 const EVERY_MS = 10000; // how often what changes without an event is read
-const LIVE = { attention, numbers, deliveries, jobs, caches };
+const LIVE = { attention, numbers, deliveries, jobs, caches }; // change without an action on this page
+const ALL = { ...LIVE, audit, keys, settings };
 
 frame.begin();
 ask.begin();
 keepFocus();
 deliveries.begin(() => read({ deliveries }));
 audit.begin(() => read({ audit }));
-live({ load: () => read({ ...LIVE, audit }), onEvent: () => (gathering ??= setTimeout(refresh, GATHER_MS)) });
+keys.begin(() => read({ keys, audit }));
+live({ load: () => read(ALL), onEvent: () => (gathering ??= setTimeout(refresh, GATHER_MS)) });
 setInterval(() => !document.hidden && refresh(), EVERY_MS);
 
 let gathering = null;

@@ -30,9 +30,9 @@ export function ask({ title, what, note, go, isDanger = false }, then) {
   $("ask").showModal();
 }
 
-// A button that asks first; *name* is what a screen reader calls it.
-export function asking(text, name, question, then) {
-  const button = el("button", { type: "button", className: question.isDanger ? "danger-text" : "", "aria-label": name }, text);
+// A button for callers with the role *needs* that asks first; *name* is what a screen reader calls it.
+export function asking({ text, name, needs }, question, then) {
+  const button = el("button", { type: "button", className: question.isDanger ? "danger-text" : "", data: { needs }, "aria-label": name }, text);
   button.addEventListener("click", () => ask({ go: text, ...question }, then));
   return button;
 }

@@ -35,12 +35,12 @@ function group(title, count, content) {
 
 function failedTable(billed, changed) {
   const total = billed.reduce((sum, { price }) => sum + (price ?? 0), 0);
-  const deleteAll = el("button", { type: "button", className: "danger-text" }, `Delete all ${billed.length}`);
+  const deleteAll = el("button", { type: "button", className: "danger-text", data: { needs: "operator" } }, `Delete all ${billed.length}`);
   deleteAll.addEventListener("click", () => confirm("delete", billed, changed));
   return [
     el("p", { className: "line" }, `Together ${money(total)}/h, until stopped or deleted.`, billed.length > 1 ? deleteAll : null),
     table("Failed and still billed", ["Instance", "Per hour", "Age", "Why", "Action"], billed.map((each) => {
-      const remove = el("button", { type: "button", className: "danger-text", "aria-label": `Delete ${each.name}` }, "Delete");
+      const remove = el("button", { type: "button", className: "danger-text", data: { needs: "operator" }, "aria-label": `Delete ${each.name}` }, "Delete");
       remove.addEventListener("click", () => confirm("delete", [each], changed));
       return [instanceLink(each.id, each.name), money(each.price), age(each.createdAt, ""), el("span", {}, ...(each.error ? problemText(each.error) : ["–"])), remove];
     })),
@@ -63,7 +63,7 @@ function orphanTable(orphans, changed) {
 
 function adopt(orphan, changed) {
   const question = { title: "Adopt this machine?", what: `${orphan.name}, ${orphan.novitaInstanceId}`, note: "Corral manages it from then on, as an instance of its own. The machine is not changed." };
-  return asking("Adopt", `Adopt ${orphan.novitaInstanceId}`, question, async () => {
+  return asking({ text: "Adopt", name: `Adopt ${orphan.novitaInstanceId}`, needs: "operator" }, question, async () => {
     const { id, name } = await take(orphan);
     notice(`${name} is adopted as ${id}.`);
     changed();
@@ -73,7 +73,7 @@ function adopt(orphan, changed) {
 // The API deletes only what has a record, so that every delete is repeated until the provider confirms it.
 function remove(orphan, changed) {
   const question = { title: "Delete this machine?", what: `${orphan.name}, ${orphan.novitaInstanceId}`, note: "It is adopted first, so that the delete is repeated until the provider confirms it. Its disk is deleted too.", isDanger: true };
-  return asking("Delete", `Delete ${orphan.novitaInstanceId}`, question, async () => {
+  return asking({ text: "Delete", name: `Delete ${orphan.novitaInstanceId}`, needs: "operator" }, question, async () => {
     const { id, name } = await take(orphan);
     await request(`/api/instances/${id}`, { method: "DELETE" });
     notice(`${name} is being deleted.`);

@@ -2,7 +2,7 @@
 
 import { request } from "../shared/api.js";
 import { $, el, notice, setText } from "../shared/dom.js";
-import { plural, words } from "../shared/format.js";
+import { plural } from "../shared/format.js";
 import { bodyOf, render, table } from "../shared/parts.js";
 import { asking } from "./ask.js";
 
@@ -20,8 +20,8 @@ export async function show(changed) {
 }
 
 function clear(name, changed) {
-  const question = { title: "Clear this cache?", what: words(name), note: "In every process. The next lookups are slower; nothing is lost." };
-  return asking("Clear", `Clear the cache ${name}`, question, async () => {
+  const question = { title: "Clear this cache?", what: name, note: "In every process. The next lookups are slower; nothing is lost." };
+  return asking({ text: "Clear", name: `Clear the cache ${name}`, needs: "admin" }, question, async () => {
     const { removed } = await request("/api/cache/clear", { method: "POST", body: { cacheName: name } });
     notice(`${plural(removed, "value")} of ${name} removed.`);
     changed();

@@ -36,7 +36,8 @@ function toggle({ paused, pendingJobs }, changed) {
   const question = paused
     ? { title: "Resume the processing of jobs?", what: `${plural(pendingJobs, "job")} waiting`, note: "They begin within a second, the most urgent first." }
     : { title: "Pause the processing of jobs?", what: "In every process on this database, until it is resumed", note: "Creates, starts, stops, deletes, health checks and webhooks wait. Machines go on running and are billed.", isDanger: true };
-  return asking(paused ? "Resume" : "Pause", `${paused ? "Resume" : "Pause"} the jobs`, question, async () => {
+  const text = paused ? "Resume" : "Pause";
+  return asking({ text, name: `${text} the jobs`, needs: "admin" }, question, async () => {
     await request(`/api/jobs/${verb}`, { method: "POST" });
     notice(paused ? "Jobs are processed again." : "Jobs are paused.");
     changed();

@@ -9,7 +9,7 @@ const TONES = { delivered: "good", failed: "bad", pending: "busy", stopped: "war
 const words = (event) => event.replace("instance.", "").replaceAll("_", " ");
 
 // *onSent* is called after a delivery was requested again; *withInstance* adds a column for it.
-export function deliveryTable(deliveries, { onSent, withInstance = false, refusal = null }) {
+export function deliveryTable(deliveries, { onSent, withInstance = false }) {
   const columns = ["Event", ...(withInstance ? ["Instance"] : []), "Receiver", "Status", "Attempts", "Last attempt", "Created", "Action"];
   return table("Webhook deliveries", columns, deliveries.map((each) => [
     words(each.event),
@@ -19,7 +19,7 @@ export function deliveryTable(deliveries, { onSent, withInstance = false, refusa
     attempts(each),
     lastAttempt(each),
     age(each.createdAt),
-    sendAgain(each, onSent, refusal),
+    sendAgain(each, onSent),
   ]));
 }
 
@@ -33,10 +33,8 @@ function lastAttempt({ history: [last] }) {
   return el("span", {}, `${answer} in ${last.durationMs} ms, `, age(last.at));
 }
 
-function sendAgain(delivery, onSent, refusal) {
-  const button = el("button", { type: "button", "aria-label": `Send ${words(delivery.event)} to ${delivery.host} again` }, "Redeliver");
-  button.disabled = refusal !== null;
-  if (refusal !== null) button.title = refusal;
+function sendAgain(delivery, onSent) {
+  const button = el("button", { type: "button", data: { needs: "operator" }, "aria-label": `Send ${words(delivery.event)} to ${delivery.host} again` }, "Redeliver");
   button.addEventListener("click", async () => {
     button.disabled = true;
     try {
@@ -46,7 +44,7 @@ function sendAgain(delivery, onSent, refusal) {
     } catch (error) {
       notice(error.message);
     }
-    button.disabled = refusal !== null;
+    button.disabled = false;
   });
   return button;
 }
