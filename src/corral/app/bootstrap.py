@@ -168,7 +168,7 @@ def pool_size(settings: Settings, role: Role) -> int:
     """
     The most connections of this process's pool; with `OWN_CONNECTIONS` the most sessions it opens.
 
-    A job that waits for a connection holds its place in the worker, so every job and send has one of its own.
+    As many as jobs and sends run at once: with fewer, a job would hold its place while it waits for a connection.
     """
     for_api = API_CONNECTIONS if role is not Role.WORKER else 0
     for_jobs = settings.jobs.max_concurrent + URGENT_PLACES + SEND_SLOTS if role is not Role.API else 0

@@ -44,6 +44,7 @@ LOG_EVENTS: Final[dict[str, str]] = {
     "worker.interrupted": "Taking jobs failed, usually because the database went away; it is tried again.",
     "worker.drained": "All running jobs ended before the stop.",
     "worker.abandoned": "Jobs still ran at the end of the grace period; they were put back for another worker.",
+    "locks.lost": "The session that held the locks of instances was lost; other processes may reconcile them too.",
     "job.failed": "A job failed for good; its error is kept and listed.",
     "job.retried": "A job failed and will be tried again.",
     "job.unsaved": "A job's outcome could not be stored; it will run again on some worker.",

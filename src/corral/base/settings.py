@@ -195,7 +195,8 @@ class JobSettings(Group):
     """How much background work runs at once."""
 
     max_concurrent: int = _whole("MAX_CONCURRENT_JOBS", 10, 1, 100)
-    """Jobs one worker process runs at the same time."""
+    """Jobs one worker process runs at the same time. One that waits for a commit which it shares with others does not
+    count."""
 
 
 class HealthCheckSettings(Group):

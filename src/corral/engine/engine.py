@@ -34,6 +34,7 @@ from corral.engine.queries.instances import InstanceDescriber, InstanceQueries
 from corral.engine.queries.merged_listing import MergedListing
 from corral.engine.reconcile.create_gate import CreateGate
 from corral.engine.reconcile.grouped_writes import GroupedWrites
+from corral.engine.reconcile.instance_locks import InstanceLocks
 from corral.engine.reconcile.reconciler import Reconciler
 from corral.engine.reconcile.recorder import Recorder
 from corral.engine.reconcile.steps.create import CreateStep
@@ -183,7 +184,9 @@ def build_engine(runtime: Runtime) -> Engine:
         ),
         adopt=adopt,
         gate=gate,
-        reconciler=Reconciler(runtime=runtime, steps=steps, recorder=recorder, gate=gate),
+        reconciler=Reconciler(
+            runtime=runtime, steps=steps, recorder=recorder, gate=gate, locks=InstanceLocks(database)
+        ),
         observer=Observer(
             cloud=cloud,
             database=database,

@@ -9,6 +9,9 @@ job may start a second later. So while there are many callers, fewer jobs run, b
 
 Urgent jobs (stops and deletes) have a few places more, and are started before other waiting jobs: those may hold every
 place for as long as the provider takes to answer.
+
+A place is for work and calls. A job that waits for a commit which many jobs share gives its place to the next meanwhile
+(`StepAside`) and continues before new jobs begin: the more jobs wait, the more share a commit.
 """
 
 from __future__ import annotations
@@ -17,7 +20,9 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from datetime import timedelta
+from enum import Enum, auto
 from typing import Final
 
 import msgspec
@@ -29,11 +34,12 @@ from pgqueuer.models import Context, Job
 from corral.base.clock import Clock
 from corral.base.log import log
 from corral.base.metrics import Metrics
+from corral.base.recent_count import RecentCount
 from corral.domain.errors import CloudTransientError, StoreUnavailableError
 from corral.domain.timing import delay
 from corral.jobs.pause import Pause
 from corral.jobs.pgqueuer_adapter import RequeueRequested
-from corral.jobs.registry import CORRELATION, JobId, JobRun, JobType, Priority, RequeueError
+from corral.jobs.registry import CORRELATION, JobId, JobRun, JobType, Priority, RequeueError, StepAside
 
 FIRST_RETRY_SECONDS = 0.1
 LAST_RETRY_SECONDS = 300.0
@@ -49,29 +55,64 @@ Without them a stop or delete waits until a create or probe ends, up to half a m
 connections, because each of these jobs is one short call.
 """
 
+RECENT_SECONDS: Final = 0.25
+MOST_RECENT: Final = 100
+"""
+A worker takes as many more jobs as it ended within these seconds, but no more than this.
+
+More or longer, and jobs wait in a worker that has become slow while another is idle; fewer or shorter, and a busy
+worker asks the queue more often than it needs to.
+"""
+
+
+class _Turn(Enum):
+    """The order in which jobs that wait for a place get one."""
+
+    URGENT = auto()
+    CONTINUED = auto()
+    """It stepped aside, and may hold the lock of an instance."""
+    NEW = auto()
+
 
 class AdaptiveSemaphore:
-    """Limits how many jobs run at once; waiting jobs are started urgent ones first, then by arrival."""
+    """Limits how many jobs run at once; waiting jobs get a place in the order of their turns, then by arrival."""
 
     def __init__(self, most: int, *, is_crowded: Callable[[], bool] = lambda: False) -> None:
         self._most = most
         self._most_in_a_crowd = max(1, int(most * SHARE_IN_A_CROWD))
         self._is_crowded = is_crowded
         self._taken = 0
-        self._waiting: dict[bool, deque[asyncio.Future[None]]] = {True: deque(), False: deque()}
+        self._waiting: dict[_Turn, deque[asyncio.Future[None]]] = {turn: deque() for turn in _Turn}
 
     @asynccontextmanager
-    async def place(self, *, is_urgent: bool = False) -> AsyncGenerator[None]:
-        """Hold one place for the length of the block; waits until there is one."""
-        await self._enter(is_urgent=is_urgent)
-        try:
-            yield
-        finally:
-            self._leave()
+    async def place(self, *, is_urgent: bool = False) -> AsyncGenerator[StepAside]:
+        """Wait for a place and hold it for the length of the block, except while its holder steps aside."""
+        await self._enter(_Turn.URGENT if is_urgent else _Turn.NEW)
+        is_held = True
 
-    async def _enter(self, *, is_urgent: bool) -> None:
-        queue = self._waiting[is_urgent]
-        if not queue and self._has_room(is_urgent=is_urgent):
+        @asynccontextmanager
+        async def aside() -> AsyncGenerator[None]:
+            nonlocal is_held
+            is_held = False
+            self._leave()
+            try:
+                yield
+            except Exception:
+                await self._enter(_Turn.URGENT if is_urgent else _Turn.CONTINUED)
+                is_held = True
+                raise
+            await self._enter(_Turn.URGENT if is_urgent else _Turn.CONTINUED)
+            is_held = True
+
+        try:
+            yield aside
+        finally:
+            if is_held:
+                self._leave()
+
+    async def _enter(self, turn: _Turn) -> None:
+        queue = self._waiting[turn]
+        if not queue and self._has_room(turn):
             self._taken += 1
             return
         granted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -87,24 +128,26 @@ class AdaptiveSemaphore:
 
     def _leave(self) -> None:
         self._taken -= 1
-        for is_urgent, queue in self._waiting.items():
-            while queue and self._has_room(is_urgent=is_urgent):
+        for turn, queue in self._waiting.items():
+            while queue and self._has_room(turn):
                 self._taken += 1
                 queue.popleft().set_result(None)
 
-    def _has_room(self, *, is_urgent: bool) -> bool:
+    def _has_room(self, turn: _Turn) -> bool:
         most = self._most_in_a_crowd if self._is_crowded() else self._most
-        return self._taken < most + (URGENT_PLACES if is_urgent else 0)
+        return self._taken < most + (URGENT_PLACES if turn is _Turn.URGENT else 0)
 
 
 class RunningJobs:
     """The handlers running now: limited in number, and cancelled together when the worker stops."""
 
-    def __init__(self, places: AdaptiveSemaphore, pause: Pause | None = None) -> None:
+    def __init__(self, places: AdaptiveSemaphore, clock: Clock, pause: Pause | None = None) -> None:
         self._places = places
         self._pause = pause or Pause()
         self._tasks: set[asyncio.Task[object]] = set()
         self._abandoned = False
+        self.recent = RecentCount(clock, seconds=RECENT_SECONDS, most=MOST_RECENT)
+        """Jobs that ended lately."""
 
     def abandon(self) -> int:
         """Cancel every running handler, and let no other begin; returns how many were running."""
@@ -114,16 +157,16 @@ class RunningJobs:
         return len(self._tasks)
 
     @asynccontextmanager
-    async def place(self, task: asyncio.Task[object], *, is_urgent: bool) -> AsyncGenerator[None]:
+    async def place(self, task: asyncio.Task[object], *, is_urgent: bool) -> AsyncGenerator[StepAside]:
         """Hold a place for *task*, the current one; raises RequeueRequested when paused or cancelled by `abandon`."""
         if self._abandoned:
             raise RequeueRequested(timedelta(0), "its worker is stopping")
         self._tasks.add(task)
         try:
-            async with self._places.place(is_urgent=is_urgent):
+            async with self._places.place(is_urgent=is_urgent) as aside:
                 if self._pause.is_on:
                     raise RequeueRequested(timedelta(0), "processing is paused")
-                yield
+                yield aside
         except asyncio.CancelledError:
             if not self._abandoned:
                 raise
@@ -132,6 +175,7 @@ class RunningJobs:
             raise RequeueRequested(timedelta(0), "its worker was stopped") from None
         finally:
             self._tasks.discard(task)
+            self.recent.note()
 
 
 class Executor(AbstractEntrypointExecutor):
@@ -163,8 +207,8 @@ class Executor(AbstractEntrypointExecutor):
         began = self._clock.monotonic()
         with structlog.contextvars.bound_contextvars(**_log_fields(run)):
             try:
-                async with self._running.place(task, is_urgent=job.priority >= Priority.URGENT):
-                    await self._type.handler(run)
+                async with self._running.place(task, is_urgent=job.priority >= Priority.URGENT) as aside:
+                    await self._type.handler(replace(run, aside=aside))
             except Exception as error:
                 raised = self._error_for_pgqueuer(run, error)
                 is_requeue, is_retry = isinstance(raised, RequeueRequested), isinstance(raised, RetryRequested)

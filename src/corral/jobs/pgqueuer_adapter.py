@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import timedelta
 from typing import Final, cast
 from uuid import UUID
@@ -158,12 +158,20 @@ class CorralQueries(Queries):
 
     *urgent* names job types of which a worker may take *spare* more than its limit allows: jobs that hang or wait for
     the rate limit then do not keep it from taking a stop or a delete. While *pause* is on the queue looks empty.
+    *most* returns how many jobs the worker may have taken, in place of PgQueuer's fixed number.
     """
 
     def __init__(
-        self, driver: Driver, *, urgent: Collection[str] = (), spare: int = 0, pause: Pause | None = None
+        self,
+        driver: Driver,
+        *,
+        urgent: Collection[str] = (),
+        spare: int = 0,
+        pause: Pause | None = None,
+        most: Callable[[], int] | None = None,
     ) -> None:
         self._pause = pause or Pause()
+        self._most = most
         self._urgent = frozenset(urgent)
         self._spare = spare
         super().__init__(
@@ -184,6 +192,8 @@ class CorralQueries(Queries):
         """Take jobs; when the limit allows none, urgent ones within the spare places."""
         if self._pause.is_on:
             return []
+        if self._most is not None:
+            batch_size = global_concurrency_limit = self._most()
         taken = await super().dequeue(
             batch_size, entrypoints, queue_manager_id, global_concurrency_limit, heartbeat_timeout
         )

@@ -9,6 +9,7 @@ outages mean "later" and count as no attempt.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import IntEnum, StrEnum
@@ -50,6 +51,10 @@ class JobPool(StrEnum):
     """Webhook sends. A receiver that hangs must not take the places in which instances are created and deleted."""
 
 
+StepAside = Callable[[], AbstractAsyncContextManager[None]]
+"""Frees the place that a job holds in its worker for the length of a block, and waits for one again at its end."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobRun:
     """One run of one job."""
@@ -61,6 +66,8 @@ class JobRun:
     """1 at the first run; a requeue does not raise it."""
     first: bool = False
     """Whether it was started before earlier jobs, and so should be quick."""
+    aside: StepAside = nullcontext
+    """For a wait that is neither work of this process nor a call: for a commit that many jobs share."""
 
 
 Handler = Callable[[JobRun], Awaitable[None]]

@@ -44,6 +44,10 @@ it stays well under the 60 s that are promised; too short, and a worker that is 
 DEQUEUE_TIMEOUT = timedelta(seconds=5)
 """How long a worker sleeps without a notification of new jobs; only jobs of dead workers wait for it."""
 
+ENDS_TOGETHER = 50
+"""Jobs whose end PgQueuer records in one statement, or those of a tenth of a second. Fewer, and a busy worker sends
+more statements; more, and more jobs may run again after a SIGKILL."""
+
 
 @dataclass(kw_only=True)
 class Worker:
@@ -70,7 +74,8 @@ class Worker:
         self._stopping, self._ended = asyncio.Event(), asyncio.Event()
         self._ended.set()
         self.pause.on_resume(self._wake)
-        self._running = RunningJobs(AdaptiveSemaphore(self.concurrency, is_crowded=self.is_crowded), self.pause)
+        places = AdaptiveSemaphore(self.concurrency, is_crowded=self.is_crowded)
+        self._running = RunningJobs(places, self.clock, self.pause)
 
     async def run(self) -> None:
         """Take jobs until `stop` is called; continues after an outage of the database."""
@@ -128,7 +133,11 @@ class Worker:
             return
         urgent = [job_type.name for job_type in self.registry if job_type.priority >= Priority.URGENT]
         queries = CorralQueries(
-            ListenFirstDriver(self.database.pool), urgent=urgent, spare=URGENT_PLACES, pause=self.pause
+            ListenFirstDriver(self.database.pool),
+            urgent=urgent,
+            spare=URGENT_PLACES,
+            pause=self.pause,
+            most=self._most_taken,
         )
         self._queries = queries
         manager = QueueManager(queries, CHANNEL)
@@ -137,18 +146,24 @@ class Worker:
             executor = Executor(job_type, self._running, metrics=self.metrics, clock=self.clock)
             manager.register_executor(job_type.name, executor)
         self._manager = manager
-        # `RunningJobs` holds the limit. PgQueuer may take twice as many, so that the next ones are at hand when a seat
-        # is free (half as many round trips a job); more would keep them from other workers.
-        most = 2 * self.concurrency
         log.info("worker.started", pool=self.pool.value, concurrency=self.concurrency)
         await manager.run(
             dequeue_timeout=self.dequeue_timeout,
-            batch_size=self.concurrency,
-            max_concurrent_tasks=most,
+            batch_size=ENDS_TOGETHER,
+            max_concurrent_tasks=2 * ENDS_TOGETHER,  # what PgQueuer requires; `_most_taken` is the limit
             shutdown_on_listener_failure=True,
             heartbeat_timeout=self.heartbeat_timeout,
             log_aggregation_interval=timedelta(0),  # we do not use its statistics table
         )
+
+    def _most_taken(self) -> int:
+        """
+        How many jobs PgQueuer may have taken for this worker; `RunningJobs` limits how many run.
+
+        Twice as many as run, so that the next ones are at hand when a place is free, and as many as ended lately: those
+        would be taken one by one otherwise. More would keep them from other workers.
+        """
+        return 2 * self.concurrency + self._running.recent.count()
 
     def _timers(self) -> list[BackgroundTask]:
         repeated = [(job_type, job_type.every) for job_type in self.registry if job_type.every is not None]

@@ -124,3 +124,58 @@ async def test_a_job_that_is_called_off_as_it_gets_its_place_gives_it_back() -> 
 
     assert guests.tasks[2].cancelled()
     assert guests.seated == [3]
+
+
+async def test_a_job_that_steps_aside_gives_its_place_to_the_next_and_continues_before_new_ones() -> None:
+    """It may hold the lock of an instance; and the more jobs wait for a commit, the more share it."""
+    seats = AdaptiveSemaphore(1)
+    order: list[str] = []
+    committed, ended = asyncio.Event(), asyncio.Event()
+
+    async def waits_for_commit() -> None:
+        async with seats.place() as aside:
+            order.append("begins")
+            async with aside():
+                await committed.wait()
+            order.append("continues")
+
+    async def works(name: str) -> None:
+        async with seats.place():
+            order.append(name)
+            await ended.wait()
+
+    tasks = [asyncio.create_task(each) for each in (waits_for_commit(), works("second"), works("third"))]
+    await turns()
+    committed.set()
+    await turns()
+    before_any_ended = list(order)
+    ended.set()
+    await asyncio.gather(*tasks)
+
+    assert before_any_ended == ["begins", "second"], "the place is taken when the commit has been made"
+    assert order == ["begins", "second", "continues", "third"]
+
+
+@pytest.mark.parametrize("is_committed", [False, True], ids=["during the commit", "while it waits for a place"])
+async def test_a_job_that_is_called_off_aside_gives_back_no_place_twice(*, is_committed: bool) -> None:
+    """Else one more job than allowed would run for ever after."""
+    seats = AdaptiveSemaphore(1)
+    guests = Guests(seats)
+    committed = asyncio.Event()
+
+    async def waits_for_commit() -> None:
+        async with seats.place() as aside, aside():
+            await committed.wait()
+
+    task = asyncio.create_task(waits_for_commit())
+    await turns()
+    await guests.come(1, 2)
+    if is_committed:
+        committed.set()
+        await turns()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    await turns()
+
+    assert guests.seated == [1]

@@ -88,9 +88,9 @@ async def queue(database: Database, registry: Registry) -> JobQueue:
 async def _is_free(database: Database) -> bool:
     """Whether the instance's lock is free."""
     async with database.connection() as connection:
-        taken = await instance_lock.acquire(connection, INSTANCE)
+        (taken,) = await instance_lock.acquire(connection, [INSTANCE])
         if taken is not None:
-            await instance_lock.release(connection, INSTANCE)
+            await instance_lock.release(connection, [INSTANCE])
     return taken is not None
 
 
@@ -133,7 +133,7 @@ async def test_a_process_cut_off_without_a_word_loses_its_lead_and_its_locks(
         pool = await Database.connect(line.target, most_connections=2, application_name=name)
         with pytest.raises(StoreUnavailableError):
             async with cut_off.reporting(), theirs.leading(), pool.transaction() as held:
-                assert await instance_lock.acquire(held, INSTANCE) is not None
+                assert await instance_lock.acquire(held, [INSTANCE]) != [None]
                 await held.execute("UPDATE corral_last_look SET at = now()")
                 line.cut()
 

@@ -28,9 +28,10 @@ from corral.domain.observation.sighting import Endpoint
 from corral.domain.operation import OperationKind
 from corral.domain.timing import delay
 from corral.engine.engine import build_engine
+from corral.engine.reconcile.instance_locks import InstanceLocks
 from corral.health.probe import Prober
 from corral.jobs.execution import FIRST_RETRY_SECONDS, LAST_RETRY_SECONDS, OUTAGE_PAUSE_SECONDS
-from corral.jobs.registry import JobId, JobPool, JobRun, RequeueError
+from corral.jobs.registry import Handler, JobId, JobPool, JobRun, RequeueError
 from corral.jobs.worker import HEARTBEAT_TIMEOUT
 from corral.store.installation import installation_id
 from corral.store.server.target import DatabaseTarget
@@ -324,14 +325,15 @@ class FaultEngine:
         now = self.clock.monotonic()
         self.pending += [Pending(now, job.name, job.payload) for job in await fetch_jobs(self.environment.database)]
 
-    async def _run(self, job: Pending) -> bool:
-        """Run one job as a worker does; False when the process died of it."""
+    async def _run(self, job: Pending, handler: Handler | None = None) -> bool:
+        """Run one job as a worker does, by *handler* or its own; False when the process died of it."""
         job_type = self.parts.registry.get(job.name)
         assert job_type is not None
         if job_type.pool is JobPool.WEBHOOKS:
             return True  # nothing is sent: the receivers of these tests do not exist
         try:
-            await job_type.handler(JobRun(id=JobId(1), type=job.name, payload=job.payload, attempt=job.attempt))
+            run = JobRun(id=JobId(1), type=job.name, payload=job.payload, attempt=job.attempt)
+            await (handler or job_type.handler)(run)
         except Killed:
             self._start_process()
             self._later(job, HEARTBEAT_TIMEOUT.total_seconds())
@@ -386,8 +388,10 @@ class FaultEngine:
 
     async def _pass_all(self) -> None:
         """Another worker's passes; over an instance that is being passed over they find it locked."""
+        other = replace(self.parts.reconciler, locks=InstanceLocks(self.database))
         for instance_id in self.requested:
-            await self._run(Pending(self.clock.monotonic(), "monitor_instance", {"instanceId": instance_id}))
+            job = Pending(self.clock.monotonic(), "monitor_instance", {"instanceId": instance_id})
+            await self._run(job, other.reconcile)
 
 
 class _ObedientProber(Prober):

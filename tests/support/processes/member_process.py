@@ -36,7 +36,7 @@ async def main(host: str, name: str, instance: str) -> None:
 
         async def deed(_run: JobRun) -> None:
             async with database.connection() as connection:
-                assert await instance_lock.acquire(connection, InstanceId(instance)) is not None
+                assert await instance_lock.acquire(connection, [InstanceId(instance)]) != [None]
                 async with leadership.leading():
                     _say("leading")
                     await _lead(leadership, clock)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final, Protocol
 
 from corral.base.metrics import Metrics
 from corral.domain.events import Change, EventDraft, EventType, Progress, event_drafts
@@ -16,8 +16,8 @@ from corral.domain.instance import InstanceId
 from corral.domain.operation import Operation, OperationStatus
 from corral.engine.payloads import host_of
 from corral.jobs.queue import JobQueue, NewJob
-from corral.store.session.database import Connection, ensure_transaction
-from corral.store.sql.combined_statement import RunWrites, Write, run_combined
+from corral.store.session.database import Connection, Database, ensure_transaction
+from corral.store.sql.combined_statement import Write, run_combined
 from corral.store.tables import deliveries, events, operations
 from corral.store.tables.deliveries import NewDelivery, Snapshot
 
@@ -34,6 +34,19 @@ def send_job(instance_id: InstanceId, host: str) -> NewJob:
     It has no deduplication key: a job that is just ending would suppress it, and the new delivery would not be sent.
     """
     return NewJob(type=SEND_WEBHOOK, payload={"instanceId": instance_id, "webhookHost": host})
+
+
+class Writer(Protocol):
+    """Runs writes in transactions that others share."""
+
+    @property
+    def database(self) -> Database:
+        """Where it writes."""
+        ...
+
+    async def run(self, writes: Sequence[Write], answer: str) -> Any:
+        """Run *writes* as one statement; returns the row that the query *answer* selects from what they returned."""
+        ...
 
 
 class EventPublisher:
@@ -59,25 +72,17 @@ class EventPublisher:
         _count(self._metrics, changes, drafts)
         await self._post(connection, rows, drafts)
 
-    async def write(
-        self,
-        connection: Connection,
-        writes: Sequence[Write],
-        changes: Sequence[Change],
-        run: RunWrites | None = None,
-    ) -> bool:
+    async def write(self, connection: Connection, writes: Sequence[Write], changes: Sequence[Change]) -> bool:
         """
         Run *writes* and record the events of *changes*, at least one, in one transaction.
 
         Returns False, with nothing written, when the first write returns no row. Without a webhook address it takes one
-        round trip, which *run* makes if it is given.
+        round trip.
         """
         drafts = event_drafts(changes)
-        if_ = writes[0].name
-        parts = [*writes, events.append(drafts, if_=if_)]
+        parts = [*writes, events.append(drafts, if_=writes[0].name)]
         if not any(self._url(draft) for draft in drafts):
-            row = await run_combined(connection, parts, _EVENT_ROWS) if run is None else await run(parts, _EVENT_ROWS)
-            rows = row["rows"]
+            rows = (await run_combined(connection, parts, _EVENT_ROWS))["rows"]
         else:
             async with ensure_transaction(connection):
                 rows = (await run_combined(connection, parts, _EVENT_ROWS))["rows"]
@@ -86,6 +91,18 @@ class EventPublisher:
         if rows:
             _count(self._metrics, changes, drafts)
         return bool(rows)
+
+    async def write_grouped(self, writer: Writer, writes: Sequence[Write], changes: Sequence[Change]) -> bool:
+        """As `write`, by *writer*; only with a webhook address in a transaction of its own."""
+        drafts = event_drafts(changes)
+        if any(self._url(draft) for draft in drafts):
+            async with writer.database.connection() as connection:
+                return await self.write(connection, writes, changes)
+        parts = [*writes, events.append(drafts, if_=writes[0].name)]
+        is_written = bool((await writer.run(parts, _EVENT_ROWS))["rows"])
+        if is_written:
+            _count(self._metrics, changes, drafts)
+        return is_written
 
     async def _post(self, connection: Connection, rows: Sequence[int], drafts: Sequence[EventDraft]) -> None:
         """Add deliveries for the events that have a webhook address."""

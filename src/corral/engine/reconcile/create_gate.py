@@ -97,13 +97,17 @@ class CreateGate:
         """Whether listings have failed for so long that single creates may go by other evidence."""
         return not self._is_open and self._clock.monotonic() - self._since >= STUCK_AFTER_SECONDS
 
+    def is_open(self, server: datetime | None) -> bool:
+        """Whether every create may be sent, as far as this process knows; *server* as for `check`."""
+        return self._is_open and not self._settling and server is not None and server == self._server
+
     async def check(self, connection: Connection, server: datetime | None, instance_id: InstanceId) -> None:
         """
         Return if a create may be sent; *server* is the start time of the database server that the caller uses.
 
         Raises CloudTransientError, with the time after which to try again, if no listing was compared yet.
         """
-        if self._is_open and not self._settling and server is not None and server == self._server:
+        if self.is_open(server):
             return
         now = await last_listing.listings(connection)
         if now.server != self._server:

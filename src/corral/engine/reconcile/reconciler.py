@@ -24,12 +24,11 @@ from corral.domain.lifecycle.phases import Action, Phase
 from corral.domain.lifecycle.transitions import Decision, decided
 from corral.domain.operation import Operation
 from corral.engine.reconcile.create_gate import CreateGate
+from corral.engine.reconcile.instance_locks import InstanceLocks
 from corral.engine.reconcile.recorder import ReconcileContext, Recorder, Transition
 from corral.engine.reconcile.steps.dispatch import Steps
 from corral.engine.runtime import Runtime
 from corral.jobs.registry import RELEASE, JobRun, JobType, Priority, RequeueError
-from corral.store.session import instance_lock
-from corral.store.session.database import Connection
 from corral.store.tables import instances
 
 SOON = timedelta(seconds=10)
@@ -47,6 +46,7 @@ class Reconciler:
     runtime: Runtime
     recorder: Recorder
     gate: CreateGate
+    locks: InstanceLocks
 
     def job_types(self, retries: int) -> list[JobType]:
         """The types of the jobs that reconcile; their names say why."""
@@ -62,29 +62,29 @@ class Reconciler:
         """Reconcile the instance of a job once; raises RequeueError to be run again soon."""
         instance_id = InstanceId(str(run.payload["instanceId"]))
         with structlog.contextvars.bound_contextvars(instance_id=instance_id):
-            async with self.runtime.database.connection() as connection:
-                taken = await instance_lock.acquire(connection, instance_id)
-                if taken is None:
-                    self.runtime.metrics.reconciles.labels(ReconcileEnd.BUSY).inc()
-                    raise RequeueError(BUSY_PAUSE, "another worker reconciles it")
-                try:
-                    with structlog.contextvars.bound_contextvars(**_log_fields(taken.operation)), self._counted():
-                        context = ReconcileContext(
-                            connection=connection,
-                            operation=taken.operation,
-                            wake_at=taken.wake_at,
-                            server=taken.server,
-                            urgent=run.first,
-                        )
-                        await self._reconcile(context, taken.instance)
-                except StaleError as error:
-                    raise RequeueError(timedelta(0), error.message) from error
-                except IllegalTransitionError as error:
-                    await self._contain(connection, instance_id, error)
-                finally:
-                    await instance_lock.release(connection, instance_id)
+            async with run.aside():
+                taken = await self.locks.acquire(instance_id)
+            if taken is None:
+                self.runtime.metrics.reconciles.labels(ReconcileEnd.BUSY).inc()
+                raise RequeueError(BUSY_PAUSE, "another worker reconciles it")
+            try:
+                with structlog.contextvars.bound_contextvars(**_log_fields(taken.operation)), self._counted():
+                    context = ReconcileContext(
+                        operation=taken.operation,
+                        wake_at=taken.wake_at,
+                        server=taken.server,
+                        urgent=run.first,
+                        aside=run.aside,
+                    )
+                    await self._reconcile(context, taken.instance)
+            except StaleError as error:
+                raise RequeueError(timedelta(0), error.message) from error
+            except IllegalTransitionError as error:
+                await self._contain(instance_id, error)
+            finally:
+                self.locks.release(instance_id)
 
-    async def _contain(self, connection: Connection, instance_id: InstanceId, error: IllegalTransitionError) -> None:
+    async def _contain(self, instance_id: InstanceId, error: IllegalTransitionError) -> None:
         """
         Leave an instance as it is recorded after a mistake in the lifecycle, and reconcile it again later.
 
@@ -92,7 +92,9 @@ class Reconciler:
         forgotten. Failing the job instead would repeat the same mistake within seconds, and then drop the job.
         """
         log.error("instance.illegal_transition", why=error.message)
-        await instances.wake_by(connection, instance_id, self.runtime.clock.now() + self.runtime.policy.failed_interval)
+        later = self.runtime.clock.now() + self.runtime.policy.failed_interval
+        async with self.runtime.database.connection() as connection:
+            await instances.wake_by(connection, instance_id, later)
 
     @contextmanager
     def _counted(self) -> Generator[None]:
@@ -130,7 +132,7 @@ class Reconciler:
                 if entered is not None:
                     instance = await self.recorder.write(context, instance, entered, now=now, wake_at=wake_at)
                 elif wake_at is not None:
-                    await context.wake_by(instance, wake_at)
+                    await self.recorder.wake_by(context, instance, wake_at)
                 if decision.action is None:
                     return
                 with self._acting(decision.action):
@@ -162,7 +164,7 @@ class Reconciler:
     async def _requeue(self, context: ReconcileContext, instance: Instance, after: timedelta) -> None:
         if after < SOON:
             raise RequeueError(after, f"still {instance.phase}")
-        await context.wake_by(instance, self.runtime.clock.now() + after)
+        await self.recorder.wake_by(context, instance, self.runtime.clock.now() + after)
 
 
 def _log_fields(operation: Operation | None) -> dict[str, object]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
@@ -14,7 +15,7 @@ from corral.domain.lifecycle.transitions import check_transition
 from corral.domain.operation import Operation, OperationStatus, advanced
 from corral.engine.events.publisher import EventPublisher
 from corral.engine.reconcile.grouped_writes import GroupedWrites
-from corral.store.session.database import Connection
+from corral.jobs.registry import StepAside
 from corral.store.sql.combined_statement import Write
 from corral.store.tables import instances, operations, ready_times
 
@@ -23,22 +24,17 @@ _IS_UPDATED: Final = "SELECT EXISTS (SELECT FROM updated_instance) AS is_updated
 
 @dataclass(slots=True, kw_only=True)
 class ReconcileContext:
-    """What one reconcile works with: the connection that holds the instance's lock, and what was read with it."""
+    """What one reconcile works with: what was read when the instance was locked."""
 
-    connection: Connection
     operation: Operation | None
     wake_at: datetime | None
     """When the instance is reconciled at the latest."""
     server: datetime | None = None
-    """When the database server of that connection was started."""
+    """When the database server of that session was started."""
     urgent: bool = False
     """Whether this reconcile was run before earlier jobs."""
-
-    async def wake_by(self, instance: Instance, at: datetime) -> None:
-        """Make sure that *instance* is reconciled by *at*; an earlier time is kept."""
-        if self.wake_at is None or self.wake_at > at:
-            await instances.wake_by(self.connection, instance.id, at)
-            self.wake_at = at
+    aside: StepAside = nullcontext
+    """Frees the place of the job while it waits for a commit that it shares."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +51,13 @@ class Recorder:
 
     event_publisher: EventPublisher
     grouped: GroupedWrites
+
+    async def wake_by(self, context: ReconcileContext, instance: Instance, at: datetime) -> None:
+        """Make sure that *instance* is reconciled by *at*; an earlier time is kept."""
+        if context.wake_at is None or context.wake_at > at:
+            async with self.grouped.database.connection() as connection:
+                await instances.wake_by(connection, instance.id, at)
+            context.wake_at = at
 
     async def write(
         self,
@@ -76,7 +79,9 @@ class Recorder:
         moves = [(old, new) for old, new in zip(befores, transitions, strict=False) if _is_event(old, new.after)]
         update = instances.update(last, wake_at=wake_at)
         if not moves:
-            if not (await self.grouped.run([update], _IS_UPDATED))["is_updated"]:
+            async with context.aside():
+                row = await self.grouped.run([update], _IS_UPDATED)
+            if not row["is_updated"]:
                 raise instances.stale(before)
             context.wake_at = wake_at
             return instances.updated(last)
@@ -84,7 +89,9 @@ class Recorder:
         # operation is unchanged too.
         operation, following, changes = _following(moves, context.operation, now, if_=update.name)
         writes = [update, *following]
-        if not await self.event_publisher.write(context.connection, writes, changes, self.grouped.run):
+        async with context.aside():
+            is_written = await self.event_publisher.write_grouped(self.grouped, writes, changes)
+        if not is_written:
             raise instances.stale(before)
         context.operation, context.wake_at = operation, wake_at
         for change in changes:

@@ -1,15 +1,17 @@
 """
-The lock of an instance: one reconcile of it at a time.
+The locks of instances: one reconcile of an instance at a time.
 
-The lock belongs to the connection, not to a transaction: it is held during calls to the provider and released when the
+A lock belongs to a session, not to a transaction: it is held during calls to the provider and released when the
 process ends. A frozen process holds it until another ends its sessions (`store/session/presence.py`). The lock only
 saves work; the generation keeps two reconciles from overwriting each other, also the one of a process that was frozen.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from corral.domain.instance import Instance, InstanceId
 from corral.domain.operation import Operation
@@ -18,6 +20,7 @@ from corral.store.sql.instance_codec import instance_of
 from corral.store.tables import operations
 
 _OPERATION = ", ".join(f"o.{column}" for column in operations.COLUMNS.split(", "))
+# For one instance, run for many in one round trip: PostgreSQL would plan a join with an array again each time.
 _ACQUIRE = f"""
 WITH lock AS MATERIALIZED (SELECT pg_try_advisory_lock(hashtextextended($1, 0)) AS ours)
 SELECT lock.ours, pg_postmaster_start_time() AS server, i.record, i.generation, i.created_by, i.look_at, {_OPERATION}
@@ -25,11 +28,12 @@ FROM lock
 LEFT JOIN corral_instances AS i ON lock.ours AND i.id = $1
 LEFT JOIN corral_operations AS o ON o.id = i.record ->> 'operation_id'
 """  # noqa: S608  # constants
+_RELEASE = "SELECT pg_advisory_unlock(hashtextextended(id, 0)) FROM unnest($1::text[]) AS id"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LockedInstance:
-    """The record of an instance that this connection has locked; None where there is no row."""
+    """The record of an instance that this session has locked; None where there is no row."""
 
     instance: Instance | None
     operation: Operation | None
@@ -39,15 +43,21 @@ class LockedInstance:
     """When the database server was started."""
 
 
-async def acquire(connection: Connection, instance_id: InstanceId) -> LockedInstance | None:
+async def acquire(
+    connection: Connection, instance_ids: Sequence[InstanceId]
+) -> list[LockedInstance | Exception | None]:
     """
-    Take the lock and read the instance with its operation; None when another connection has the lock.
+    Take locks and read the instances with their operations, in one round trip.
 
-    The row may be from just before the lock was granted; then the first write is stale.
+    Returns None where another session has the lock, and an error, with the lock taken, for a record that cannot be
+    read. A session can take a lock that it has again; it has to release it as often. A row may be from just before its
+    lock was granted; then the first write is stale.
     """
-    row = await connection.fetchrow(_ACQUIRE, instance_id)
-    if not row["ours"]:
-        return None
+    rows = await connection.fetchmany(_ACQUIRE, [(instance_id,) for instance_id in instance_ids])
+    return [_locked(row) if row["ours"] else None for row in rows]
+
+
+def _locked(row: Any) -> LockedInstance | Exception:
     try:
         return LockedInstance(
             instance=None if row["record"] is None else instance_of(row),
@@ -55,11 +65,10 @@ async def acquire(connection: Connection, instance_id: InstanceId) -> LockedInst
             wake_at=row["look_at"],
             server=row["server"],
         )
-    except BaseException:  # an unreadable record must not stay locked until the connection ends
-        await release(connection, instance_id)
-        raise
+    except Exception as error:  # noqa: BLE001  # it is the error of this instance, and of no other
+        return error
 
 
-async def release(connection: Connection, instance_id: InstanceId) -> None:
-    """Release the lock."""
-    await connection.execute("SELECT pg_advisory_unlock(hashtextextended($1, 0))", instance_id)
+async def release(connection: Connection, instance_ids: Sequence[InstanceId]) -> None:
+    """Release the locks."""
+    await connection.execute(_RELEASE, list(instance_ids))

@@ -9,7 +9,7 @@ returned (`only_if`).
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -28,10 +28,6 @@ class Write(NamedTuple):
         """Run the statement by itself, in the transaction that *connection* has open or its own; return its rows."""
         rows: list[Any] = await connection.fetch(self.sql, *self.arguments)
         return rows
-
-
-RunWrites = Callable[[Sequence[Write], str], Awaitable[Any]]
-"""Runs writes as one statement and returns the row that the query selects from what they returned."""
 
 
 def only_if(name: str | None) -> str:

@@ -122,8 +122,11 @@ class CreateStep:
 
         Raises CloudTransientError if that may change soon.
         """
+        if self.gate.is_open(context.server):
+            return None
         try:
-            await self.gate.check(context.connection, context.server, instance.id)
+            async with self.runtime.database.connection() as connection:
+                await self.gate.check(connection, context.server, instance.id)
         except CloudTransientError as error:
             why = Failure(code=NOT_LISTED, message=error.message)
             if self.gate.is_settling(instance.id):

@@ -92,16 +92,16 @@ class CreateOutcomes:
         """
         Record the id that the provider returned, also if another process changed the instance meanwhile.
 
-        Raises StaleError when this reconcile must end: the record has another id by now, or the connection and with it
-        the lock was lost. The id is then written through a new connection.
+        Raises StaleError when this reconcile must end: the record has another id by now, or a connection was lost, and
+        the lock may be too. The id is then written through another connection.
         """
         try:
             with driver_errors():
                 return await self._write_id(context, instance, provider_id)
         except StoreUnavailableError as lost:
             try:
-                async with self.runtime.database.connection() as connection:
-                    await self._write_id(replace(context, connection=connection), instance, provider_id)
+                with driver_errors():
+                    await self._write_id(context, instance, provider_id)
             except StoreUnavailableError:
                 log.error("instance.id_unrecorded", instance_id=instance.id, provider_id=provider_id)
                 raise
@@ -155,7 +155,8 @@ class CreateOutcomes:
 
     async def _reread(self, context: ReconcileContext, instance: Instance) -> Instance | None:
         """The instance as it is recorded now; *context* gets its operation."""
-        current = await instances.load(context.connection, instance.id)
-        if current is not None:
-            context.operation = await operations.load(context.connection, current.operation_id)
+        async with self.runtime.database.connection() as connection:
+            current = await instances.load(connection, instance.id)
+            if current is not None:
+                context.operation = await operations.load(connection, current.operation_id)
         return current

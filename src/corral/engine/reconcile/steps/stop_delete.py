@@ -73,7 +73,8 @@ class StopDeleteStep:
         try:
             return await self._write(context, sent, end(sent), because)
         except StaleError:
-            known = await instances.load(context.connection, sent.id)
+            async with self.runtime.database.connection() as connection:
+                known = await instances.load(connection, sent.id)
             if known is None or known.operation_id != sent.operation_id:
                 raise
             if known.pending.sent_at != sent.pending.sent_at:
