@@ -6,9 +6,10 @@ Stops and deletes go before other changes, then come lookups that running machin
 Every third read is a page of a long list while other reads wait: a lookup does not wait for a whole listing, and a
 listing finishes under any load.
 
-One task asks the store for all waiters, so a burst costs one revision, not one each. While the store cannot be reached,
-a quarter of the last known limit is granted locally, on top of what was known to be used; those permits are charged to
-the store when it is back. Only then may several processes together exceed the limit, and a metric counts it.
+One task asks the store for all waiters, so a burst costs one revision, not one each; calls that follow closely use
+permits that were taken ahead (`permits_ahead.py`). While the store cannot be reached, a quarter of the last known limit
+is granted locally, on top of what was known to be used; those permits are charged to the store when it is back. Only
+then may several processes together exceed the limit, and a metric counts it.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from corral.base.log import log
 from corral.base.metrics import Metrics
 from corral.cloud import rate_limit_state
 from corral.cloud.lanes import Lane, Permit, Waiter
+from corral.cloud.permits_ahead import PermitsAhead
 from corral.cloud.rate_limit_state import RateLimiterState
 from corral.cloud.rate_limiter import Grant, RateLimiter, RateLimitStore
 from corral.domain.errors import CloudTransientError, StoreError
@@ -67,6 +69,7 @@ class Throttle:
         self._changed = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._known = RateLimiterState()
+        self._ahead = PermitsAhead(clock)
         self._store_away_until: float | None = None
         self._uncharged = 0
         self._short = False
@@ -90,6 +93,9 @@ class Throttle:
         goes before other reads. Raises CloudTransientError when none was granted in time.
         """
         lane = Lane.URGENT if is_urgent else Lane.CHANGE if change else Lane.LOOKUP if is_awaited else Lane.READ
+        permit = self._taken_ahead(lane)
+        if permit is not None:
+            return permit
         waiter = Waiter(lane=lane, is_page=is_page, deadline=self._clock.monotonic() + max_wait_seconds)
         is_first = not self._waiters(lane)
         self._waiting[lane].append(waiter)
@@ -103,6 +109,17 @@ class Throttle:
             if waiter.future.done() and not waiter.future.cancelled() and waiter.future.exception() is None:
                 self.leave(waiter.future.result())
             raise
+
+    def _taken_ahead(self, lane: Lane) -> Permit | None:
+        """A permit that was taken ahead, for a change or an awaited lookup while no others wait."""
+        if lane is not Lane.CHANGE and lane is not Lane.LOOKUP:
+            return None
+        is_free = sum(self._in_flight.values()) < MOST_READS_IN_FLIGHT and not any(self._waiting.values())
+        granted_at = self._ahead.take(may_use=is_free)
+        if granted_at is None:
+            return None
+        self._in_flight[lane] += 1
+        return Permit(lane=lane, granted_at=granted_at)
 
     def leave(self, permit: Permit) -> None:
         """The request ended."""
@@ -119,6 +136,7 @@ class Throttle:
             ), None
 
         before = self.limit
+        self._ahead.forget()
         await self._revise(change)
         if self.limit < before:
             log.warning("cloud.budget_halved", limit=self.limit, before=before)
@@ -157,14 +175,17 @@ class Throttle:
         urgent, changes, lookups, reads = admissible = self._admissible()
         if not any(admissible):
             return None
+        is_last_group = sum(admissible) == sum(map(len, self._waiting.values()))
+        ahead = self._ahead.wanted() if is_last_group and self._store_away_until is None else 0
 
         def take(state: RateLimiterState, now: float) -> tuple[RateLimiterState, Grant]:
             return self._current_limiter().take(
-                state, now, urgent=urgent, changes=changes, lookups=lookups, reads=reads
+                state, now, urgent=urgent, changes=changes, lookups=lookups, reads=reads, ahead=ahead
             )
 
         grant = await self._revise(take)
         self._room_at = self._clock.monotonic() + grant.room_seconds
+        self._ahead.put(grant.ahead, grant.at)
         granted = (grant.urgent, grant.changes, grant.lookups, grant.reads)
         for lane, count in zip(Lane, granted, strict=True):
             self._grant(lane, count=count, granted_at=grant.at)

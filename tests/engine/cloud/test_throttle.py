@@ -13,6 +13,8 @@ from support.provider.rate_limit_store import MemoryRateLimitStore
 
 from corral.base.metrics import Metrics
 from corral.cloud.lanes import Permit
+from corral.cloud.permits_ahead import AHEAD_SECONDS
+from corral.cloud.rate_limit_state import decoded
 from corral.cloud.throttle import (
     LOCAL_SECONDS,
     MOST_IN_FLIGHT,
@@ -38,6 +40,11 @@ class UnreliableStore(MemoryRateLimitStore):
         if self.away:
             raise StoreUnavailableError("gone")
         return await super().revise(change)
+
+
+async def permits_counted(store: MemoryRateLimitStore) -> int:
+    """The permits of the last minute, as every process sees them."""
+    return await store.revise(lambda raw, now: (raw or b"", sum(decoded(raw, now).counts)))
 
 
 async def settle() -> None:
@@ -370,3 +377,53 @@ async def test_a_throttled_process_slows_the_others(database: Database, clock: S
     other.leave(await other.enter(change=True, max_wait_seconds=30))
 
     assert (one.limit, other.limit) == (150, 150)
+
+
+async def test_a_burst_takes_permits_ahead_and_the_store_counts_each(clock: SteppedClock) -> None:
+    """Without them nearly every call of a burst would be a transaction on the state that all processes share."""
+    ledger = UnreliableStore(clock)
+    throttle = Throttle(ledger, fixed=100_000, clock=clock, metrics=Metrics())
+    for n in range(200):
+        throttle.leave(await throttle.enter(change=n % 2 == 0, is_awaited=n % 2 == 1, max_wait_seconds=1))
+    revisions = ledger.asked
+
+    assert revisions < 20
+    assert await permits_counted(ledger) >= 200
+
+
+async def test_permits_taken_ahead_are_not_used_later_nor_after_a_refusal(clock: SteppedClock) -> None:
+    """They count in the minute in which they were taken; and a provider that throttles is not asked at once again."""
+    ledger = UnreliableStore(clock)
+    throttle = Throttle(ledger, fixed=100_000, clock=clock, metrics=Metrics())
+
+    async def call() -> Permit:
+        permit = await throttle.enter(change=True, max_wait_seconds=1)
+        throttle.leave(permit)
+        return permit
+
+    async def revisions_of_a_call() -> int:
+        before = ledger.asked
+        await call()
+        return ledger.asked - before
+
+    for _ in range(10):
+        await call()
+    at_once = await revisions_of_a_call()
+    clock.advance(AHEAD_SECONDS * 1.5)
+    later = await revisions_of_a_call()
+    for _ in range(10):
+        await call()
+    await throttle.throttled(await call(), None)
+    refused = await revisions_of_a_call()
+
+    assert (at_once, later, refused) == (0, 1, 1)
+
+
+async def test_a_scarce_limit_is_not_spent_on_permits_ahead(clock: SteppedClock) -> None:
+    """Below 300 calls a minute every permit is for a call that is made."""
+    ledger = MemoryRateLimitStore(clock)
+    throttle = Throttle(ledger, fixed=299, clock=clock, metrics=Metrics())
+    for _ in range(20):
+        throttle.leave(await throttle.enter(change=True, max_wait_seconds=1))
+
+    assert await permits_counted(ledger) == 20
