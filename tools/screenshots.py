@@ -155,7 +155,7 @@ async def open_page(page: Page, address: str, width: int, height: int) -> None:
     await page.set_viewport_size({"width": width, "height": height})
     await page.goto(address)
     await page.locator("#cost-chart .line").wait_for(state="attached")
-    await page.locator(".row").first.wait_for()
+    await page.locator("#rows tr").first.wait_for()
     await page.locator("#link[data-state=live]").wait_for()
 
 

@@ -11,6 +11,7 @@ import pytest_asyncio
 from axe_playwright_python.async_playwright import Axe
 from playwright.async_api import Browser, Page, expect
 from support.http.browser import launched, opened_tab
+from support.http.dashboard import choose
 from support.processes.process import Running, quicken, run, serving
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(400)]
@@ -52,22 +53,25 @@ async def unused(short_dir: Path) -> AsyncGenerator[Running]:
 async def test_axe_finds_nothing_on_a_page_with_rows(
     corral: Running, browser: Browser, width: int, scheme: str
 ) -> None:
-    """Ready and failed rows, opened details, charts, tiles and events; then both dialogs."""
+    """Ready and failed rows, an open menu, charts and events; then both dialogs."""
     async with opened_tab(browser, width=width, scheme=scheme) as tab:
         page = tab.page
         await page.goto(corral.address)
         await expect(page.locator("#link")).to_have_text("live")
-        await expect(page.locator(".row")).to_have_count(2)
+        await expect(page.locator("#rows tr")).to_have_count(2)
         await page.locator("#cost-chart .line").wait_for(state="attached")
-        await page.locator(".row summary").first.click()
         assert await complaints(page) == []
+        await page.get_by_role("button", name="Actions for well").click()
+        await page.get_by_role("menuitem", name="Copy ssh command").wait_for()
+        assert await complaints(page) == []
+        await page.keyboard.press("Escape")
 
         await page.get_by_role("button", name="New instance").click()
         await page.locator(".offers li").first.wait_for()
         assert await complaints(page) == []
         await page.keyboard.press("Escape")
 
-        await page.get_by_role("button", name="Delete well").click()
+        await choose(page, "Delete", "well")
         await expect(page.locator("#confirm")).to_be_visible()
         assert await complaints(page) == []
         assert tab.complaints == []
@@ -91,18 +95,26 @@ async def test_everything_can_be_reached_and_left_by_keyboard(corral: Running, b
     async with opened_tab(browser) as tab:
         page = tab.page
         await page.goto(corral.address)
-        await expect(page.locator(".row")).to_have_count(2)
+        await expect(page.locator("#rows tr")).to_have_count(2)
 
         await page.keyboard.press("Tab")
         assert await focused(page) == "Skip to the instances"
         await page.keyboard.press("Enter")
         seen = []
-        for _ in range(12):
+        for _ in range(22):
             await page.keyboard.press("Tab")
             seen.append(await focused(page))
-        assert {"Delete broken", "Copy the ssh command of well", "Open Jupyter of well", "Delete well"} <= set(seen)
+        assert {"Select all that match", "Name", "Select broken", "broken", "Actions for broken", "Select well"} <= set(
+            seen
+        )
+        assert "Actions for well" in seen
 
-        await page.get_by_role("button", name="Delete well").focus()
+        menu = page.get_by_role("button", name="Actions for well")
+        await menu.focus()
+        await page.keyboard.press("Enter")
+        await expect(page.get_by_role("menuitem", name="Details")).to_be_focused()
+        for _ in range(3):
+            await page.keyboard.press("ArrowDown")
         await page.keyboard.press("Enter")
         await expect(page.locator("#confirm")).to_be_visible()
         assert await focused(page) == "Cancel"  # a careless Enter does no harm
@@ -111,19 +123,19 @@ async def test_everything_can_be_reached_and_left_by_keyboard(corral: Running, b
             await page.keyboard.press("Tab")
             inside.append(await focused(page))
         assert "Delete" in inside
-        assert not {"Delete well", "New instance"} & set(inside)
+        assert not {"Actions for well", "New instance"} & set(inside)
         await page.keyboard.press("Escape")
         await expect(page.locator("#confirm")).to_be_hidden()
-        assert await focused(page) == "Delete well"
+        await expect(menu).to_be_focused()
 
         chip = page.get_by_role("button", name="1 failed")
         await chip.focus()
         await page.keyboard.press("Space")
-        await expect(page.locator(".row:visible")).to_have_count(1)
+        await expect(page.locator("#rows tr")).to_have_count(1)
         await expect(chip).to_have_attribute("aria-pressed", "true")
-        assert await focused(page) == "1 failed"
+        await expect(chip).to_be_focused()
         await page.keyboard.press("Space")
-        await expect(page.locator(".row:visible")).to_have_count(2)
+        await expect(page.locator("#rows tr")).to_have_count(2)
 
 
 async def complaints(page: Page) -> list[str]:

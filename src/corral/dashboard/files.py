@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from importlib.resources import files
-from importlib.resources.abc import Traversable
+from os.path import normpath
 from pathlib import PurePath
 from typing import Any, Final
 
@@ -31,14 +32,24 @@ PAGES: Final[Mapping[str, str]] = {
 _TYPES = {".html": "text/html", ".css": "text/css", ".svg": "image/svg+xml", ".js": "text/javascript"}
 
 
+_SCRIPT = re.compile(r'<script type="module" src="([./]*dashboard/)([\w/.]+)"></script>')
+_IMPORT = re.compile(r'^import [^;]*?from "([^"]+)";$', re.MULTILINE)
+
+
 def handlers() -> list[HTTPRouteHandler]:
     """The routes of the pages."""
-    held = {
-        f"{folder.name}/{path.name}": _read(path)
+    texts = {
+        f"{folder.name}/{path.name}": path.read_bytes()
         for folder in files("corral.dashboard").iterdir()
         if folder.is_dir()
         for path in folder.iterdir()
         if PurePath(path.name).suffix in _TYPES
+    }
+    held = {
+        name: StaticFile.of(
+            _with_preloads(text, texts) if name.endswith(".html") else text, _TYPES[PurePath(name).suffix]
+        )
+        for name, text in texts.items()
     }
 
     @get("/dashboard/{folder:str}/{name:str}", include_in_schema=False)
@@ -61,8 +72,22 @@ def _page(path: str, file: StaticFile) -> HTTPRouteHandler:
     return page
 
 
-def _read(path: Traversable) -> StaticFile:
-    return StaticFile.of(path.read_bytes(), _TYPES[PurePath(path.name).suffix])
+def _with_preloads(page: bytes, texts: Mapping[str, bytes]) -> bytes:
+    """
+    *page* with a link to every module that its script imports, directly or not.
+
+    Browsers then load all of them at once; otherwise each level of imports costs a slow connection a round trip.
+    """
+    html = page.decode()
+    script = _SCRIPT.search(html)
+    if script is None:
+        return page
+    found = [script[2]]
+    for module in found:  # grows while it is read
+        imports = [normpath(PurePath(module).parent / name) for name in _IMPORT.findall(texts[module].decode())]
+        found += [name for name in dict.fromkeys(imports) if name not in found]
+    links = "".join(f'<link rel="modulepreload" href="{script[1]}{name}">\n  ' for name in found[1:])
+    return html.replace(script[0], links + script[0]).encode()
 
 
 def _served(file: StaticFile, request: Request[Any, Any, Any]) -> Response[bytes]:

@@ -60,9 +60,9 @@ class InstanceView:
         """The public word for *phase*."""
         return self.ready_word if phase is Phase.READY else phase.value
 
-    def phases(self, word: Phase | None) -> list[Phase] | None:
-        """The phases that are shown as *word*; None means all."""
-        return None if word is None else [p for p in Phase if p is word or self.status(p) == word.value]
+    def phases(self, word: Phase) -> list[Phase]:
+        """The phases that are shown as *word*."""
+        return [p for p in Phase if p is word or self.status(p) == word.value]
 
     def has_estimate(self, known: InstanceWithOperation) -> bool:
         """Whether it is coming up and waits for nothing of unknown length, so that an estimate can be given."""

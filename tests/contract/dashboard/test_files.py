@@ -196,7 +196,7 @@ async def test_a_worker_serves_no_dashboard(database: Database) -> None:
 
 async def test_every_failure_comes_with_a_next_step(service: Service) -> None:
     """The API has one for each; the page shows that and has no copy of its own."""
-    rows = (await service.ask("GET", "/dashboard/fleet/rows.js")).body.decode()
+    rows = (await service.ask("GET", "/dashboard/fleet/row.js")).body.decode()
     scripts = "".join([(await service.ask("GET", script)).body.decode() for script in SCRIPTS])
 
     assert FAILURES - set(NEXT_STEPS) == set()

@@ -36,3 +36,30 @@ async def confirm(page: Page, verb: str) -> None:
     dialog = page.get_by_role("dialog")
     await dialog.get_by_role("button", name=verb, exact=True).click()
     await expect(dialog).to_be_hidden()
+
+
+async def choose(page: Page, verb: str, name: str) -> None:
+    """Choose *verb* from the menu of the row of instance *name*."""
+    await page.get_by_role("button", name=f"Actions for {name}", exact=True).click()
+    await page.get_by_role("menuitem", name=verb, exact=True).click()
+
+
+async def act(page: Page, verb: str, name: str) -> None:
+    """Choose *verb* for instance *name*, and confirm."""
+    await choose(page, verb, name)
+    dialog = page.locator("#confirm")
+    await expect(dialog).to_contain_text(name)
+    await dialog.get_by_role("button", name=verb, exact=True).click()
+    await expect(dialog).to_be_hidden()
+
+
+async def create(page: Page, name: str) -> None:
+    """Create an instance with the form, once its plan is shown."""
+    await page.get_by_role("button", name="New instance").press("Enter")
+    go = page.locator("#create-go")
+    await expect(go).to_be_enabled()
+    await page.get_by_label("Name", exact=True).fill(name)
+    await expect(page.locator("#plan")).to_contain_text("$0.18")
+    await expect(go).to_be_enabled()
+    await go.click()
+    await expect(page.locator("#create")).to_be_hidden()

@@ -28,7 +28,7 @@ from corral.engine.engine import Engine
 from corral.engine.queries.instance_pages import InstanceFilter
 from corral.engine.queries.instances import InstanceQueries
 from corral.engine.queries.merged_listing import ListingOptions
-from corral.views.instance import operation_details
+from corral.views.instance import InstanceView, operation_details
 from corral.views.listing import ComprehensiveList, comprehensive_list
 from corral.views.plan import PlanDetails, plan_details
 from corral.views.schemas import InstanceCreated, InstanceDetails, InstanceList, OperationDetails, OperationList
@@ -62,8 +62,9 @@ class FieldSet(StrEnum):
 
 
 class StatusFilter(StrEnum):
-    """The statuses that a list can be filtered by; `stopped` means `exited`."""
+    """The statuses that a list can be filtered by: `active` is every one but `terminated`, `stopped` means `exited`."""
 
+    ACTIVE = "active"
     CREATING = Phase.CREATING
     STARTING = Phase.STARTING
     RUNNING = Phase.RUNNING
@@ -78,10 +79,11 @@ class StatusFilter(StrEnum):
     TERMINATED = Phase.TERMINATED
     FAILED = Phase.FAILED
 
-    @property
-    def phase(self) -> Phase:
-        """The phase that it means."""
-        return Phase.EXITED if self is StatusFilter.STOPPED else Phase(self.value)
+    def phases(self, view: InstanceView) -> list[Phase]:
+        """The phases that it means."""
+        if self is StatusFilter.ACTIVE:
+            return [phase for phase in Phase if phase is not Phase.TERMINATED]
+        return view.phases(Phase.EXITED if self is StatusFilter.STOPPED else Phase(self.value))
 
 
 def handlers(engine: Engine, reader: RequestReader, clock: Clock) -> list[HTTPRouteHandler]:
@@ -153,12 +155,12 @@ def _reads(engine: Engine) -> list[HTTPRouteHandler]:
         fields: Annotated[FieldSet, QueryParameter(description=FIELDS)] = FieldSet.ALL,
         ids: Annotated[str | None, QueryParameter(max_length=4000, pattern=ID_LIST, description=IDS)] = None,
     ) -> JsonResponse:
-        """Filter by status (`stopped` means `exited`), name, region and owner."""
+        """Filter by status (`active`: all but `terminated`; `stopped` means `exited`), name, region and owner."""
         summaries = fields is FieldSet.SUMMARY
         if ids is not None:
             page = await engine.pages.named(_listed_ids(ids), summaries=summaries)
         else:
-            phases = engine.describer.view.phases(None if status is None else status.phase)
+            phases = None if status is None else status.phases(engine.describer.view)
             wanted = InstanceFilter(phases=phases, name=name, region=region, created_by=owner)
             page = await engine.pages.page(wanted, limit=limit, offset=offset, after=after, summaries=summaries)
         return JsonResponse(status=HTTPStatus.OK, body=msgspec.json.encode(page))

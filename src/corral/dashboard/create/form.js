@@ -1,6 +1,6 @@
 // The form for a new instance: the plan with its price is shown before Create is enabled.
 
-import { known } from "../fleet/fleet.js";
+import { known } from "../fleet/instances.js";
 import { newKey, request } from "../shared/api.js";
 import { $, el, notice, perform, refuse, setText } from "../shared/dom.js";
 import { money } from "../shared/format.js";
@@ -34,7 +34,7 @@ async function openCreate() {
 async function offerTemplates() {
   const { templates } = await request("/api/templates");
   $("templates").replaceChildren(...templates.map((t) => el("option", { value: t.id, label: `${t.name} (${t.channel})` })));
-  const lastUsed = [...known.values()].sort((a, b) => (a.data.createdAt < b.data.createdAt ? 1 : -1))[0]?.data.templateId;
+  const lastUsed = [...known.values()].sort((a, b) => (a.createdAt < b.createdAt ? 1 : -1))[0]?.templateId;
   const official = templates.find((t) => t.channel === "official");
   order.elements.templateId.value ||= lastUsed ?? official?.id ?? templates[0]?.id ?? "";
 }

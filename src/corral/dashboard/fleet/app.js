@@ -1,4 +1,4 @@
-// The fleet page: reads the API once, then follows the event stream and reads only what changed.
+// The fleet page: reads the list page by page, then follows the event stream and reads only what changed.
 //
 // Rule: text from the API is set with `textContent`, never as markup.
 
@@ -6,24 +6,34 @@ import * as createForm from "../create/form.js";
 import { el } from "../shared/dom.js";
 import * as frame from "../shared/frame.js";
 import { live } from "../shared/stream.js";
+import * as cards from "./cards.js";
 import * as feed from "./feed.js";
-import * as fleet from "./fleet.js";
+import * as filters from "./filters.js";
+import * as instances from "./instances.js";
+import * as menu from "./menu.js";
+import * as selection from "./selection.js";
+import * as table from "./table.js";
 import * as tiles from "./tiles.js";
 
 frame.begin(el("button", { id: "new", className: "primary", type: "button" }, "New instance"));
 for (const closer of document.querySelectorAll("[data-close]")) {
   closer.addEventListener("click", () => closer.closest("dialog").close());
 }
-createForm.begin(fleet);
-fleet.begin();
-tiles.begin();
+createForm.begin(instances);
+menu.begin();
+selection.begin();
+cards.begin();
+table.begin();
+instances.watch(table.update);
+filters.begin(table.refilter);
 live({
   load: async () => {
-    await fleet.inTurn(fleet.loadAll);
-    await feed.recall();
+    await instances.load();
+    feed.recall();
+    tiles.begin();
   },
   onEvent: (event) => {
     feed.add(event);
-    fleet.look(event.instanceId);
+    instances.look(event.instanceId);
   },
 });

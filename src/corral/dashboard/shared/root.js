@@ -1,3 +1,5 @@
 // Where Corral is served, without a trailing slash: empty at the root of a host, `/corral` behind a proxy with that prefix.
 
 export const ROOT = new URL("../../", import.meta.url).pathname.slice(0, -1);
+
+export const pageOf = (id) => `${ROOT}/instances/${encodeURIComponent(id)}`;

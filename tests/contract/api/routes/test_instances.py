@@ -414,6 +414,8 @@ async def test_instances_are_listed_newest_first_and_filtered(api: ServedApi) ->
     assert await names("status=stopped") == ([], 0)
     await api.change(made[0], phase=Phase.EXITED)
     assert await names("status=stopped") == await names("status=exited") == (["a"], 1)
+    await api.change(made[2], phase=Phase.TERMINATED)
+    assert await names("status=active") == (["b", "a"], 2)
     assert await names("name=a") == (["a"], 1)
     assert await names("region=CN-HK-01&status=ready") == (["b"], 1)
     assert await names("region=EU-1") == ([], 0)
@@ -433,12 +435,16 @@ async def test_a_bad_query_is_reported_by_its_name(api: ServedApi, query: str) -
 
 
 async def test_a_bad_word_in_a_query_names_those_that_are_accepted(api: ServedApi) -> None:
-    """Every status there is, and the other word for one of them; the same for every list with such a filter."""
+    """Every status there is, and two other words; the same for every list with such a filter."""
     error = error_of(await api.get("/api/instances?status=lost"), 400, "VALIDATION_ERROR")
     jobs = error_of(await api.get("/api/jobs?status=lost"), 400, "VALIDATION_ERROR")
 
     message = error["validationErrors"][0]["message"]
-    assert set(message.removeprefix("must be one of ").split(", ")) == {*(phase.value for phase in Phase), "stopped"}
+    assert set(message.removeprefix("must be one of ").split(", ")) == {
+        *(phase.value for phase in Phase),
+        "stopped",
+        "active",
+    }
     assert "must be one of pending" in jobs["validationErrors"][0]["message"]
 
 

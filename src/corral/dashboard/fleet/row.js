@@ -1,0 +1,47 @@
+// One row per instance. It is made once and changed in place, so that keyboard focus is kept.
+
+import { el, setText } from "../shared/dom.js";
+import { age, money, tone, words } from "../shared/format.js";
+import { pageOf } from "../shared/root.js";
+import { known } from "./instances.js";
+import { openMenu } from "./menu.js";
+
+export function makeRow(id) {
+  const row = {
+    tick: el("input", { type: "checkbox" }), badge: el("span", { className: "badge" }), name: el("a", { href: pageOf(id) }),
+    brief: el("p", { className: "brief" }), why: el("p", { className: "why" }), gpu: el("td", { className: "wide" }), region: el("td", { className: "wide" }),
+    price: el("td", { className: "wide number" }), age: el("td", { className: "wide number" }), owner: el("td", { className: "wide" }),
+    menu: el("button", { type: "button", className: "quiet", "aria-haspopup": "menu", "aria-expanded": "false" }, "⋯"),
+  };
+  row.menu.addEventListener("click", () => openMenu(row.menu, known.get(id)));
+  row.element = el("tr", { data: { id } }, el("td", { className: "tick" }, row.tick), el("td", {}, row.badge),
+    el("td", { className: "what" }, row.name, row.brief, row.why), row.gpu, row.region, row.price, row.age, row.owner, el("td", { className: "dots" }, row.menu));
+  return row;
+}
+
+export function showRow(row, data) {
+  setText(row.badge, words(data.status));
+  row.badge.dataset.tone = row.element.dataset.tone = tone(data);
+  row.element.dataset.status = data.status;
+  setText(row.name, data.name);
+  row.tick.setAttribute("aria-label", `Select ${data.name}`);
+  row.menu.setAttribute("aria-label", `Actions for ${data.name}`);
+  setText(row.why, whyOf(data));
+  row.why.title = row.why.textContent;
+  row.why.hidden = !row.why.textContent;
+  setText(row.gpu, `${data.gpuNum} × ${data.productName}`);
+  setText(row.region, data.region);
+  setText(row.price, data.billed ? money(data.price) : "");
+  setText(row.owner, data.createdBy ?? "");
+  showAge(row, data);
+}
+
+export function showAge(row, data) {
+  setText(row.age, age(data.createdAt));
+  setText(row.brief, [`${data.gpuNum} × ${data.productName}`, data.region, ...(data.billed ? [`${money(data.price)}/h`] : []), row.age.textContent, ...(data.createdBy ? [data.createdBy] : [])].join(" · "));
+}
+
+// What an instance waits for, or what is wrong with it and what can be done.
+export function whyOf({ reason, error }) {
+  return reason ?? (error ? `${error.message}. ${error.nextStep}` : "");
+}
