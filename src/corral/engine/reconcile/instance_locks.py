@@ -37,7 +37,6 @@ class InstanceLocks:
         self._released: list[InstanceId] = []
         """To be released with the next group, before that takes others."""
         self._batcher = Batcher[InstanceId | None, _Outcome](self._run)
-        self._releasing: asyncio.Task[None] | None = None
         self._session: Connection | None = None
         self._borrowed = AsyncExitStack()
 
@@ -53,39 +52,46 @@ class InstanceLocks:
         try:
             outcome = await self._batcher.add(instance_id)
         except BaseException:  # if cancelled, the lock may have been taken
-            self.release(instance_id)
+            self._drop(instance_id)
+            self._release_later()
             raise
         if isinstance(outcome, Exception):
-            self.release(instance_id)
+            await self.release(instance_id)
             raise outcome
         if outcome is None:
             self._held.discard(instance_id)
-            self._release_soon()
+            await self._release()
         return outcome
 
-    def release(self, instance_id: InstanceId) -> None:
-        """Release the lock, in a moment."""
+    async def release(self, instance_id: InstanceId) -> None:
+        """Release the lock, also if the caller is cancelled meanwhile; raises no error of the database."""
+        self._drop(instance_id)
+        await self._release()
+
+    def _drop(self, instance_id: InstanceId) -> None:
         self._held.discard(instance_id)
         self._released.append(instance_id)
-        self._release_soon()
-
-    def _release_soon(self) -> None:
-        if self._releasing is None or self._releasing.done():
-            self._releasing = asyncio.create_task(self._release())
-            self._tasks.add(self._releasing)
-            self._releasing.add_done_callback(self._tasks.discard)
 
     async def _release(self) -> None:
         try:
-            while self._released or (self._session is not None and not self._held):
-                await self._batcher.add(None)
+            await self._batcher.add(None)
+        except asyncio.CancelledError:
+            self._release_later()
+            raise
         except Exception as error:  # noqa: BLE001  # whatever it was, the session was closed, and its locks released
             log.warning("locks.lost", reason=repr(error))
+
+    def _release_later(self) -> None:
+        task = asyncio.create_task(self._release())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     async def _run(self, wanted: Sequence[InstanceId | None]) -> list[_Outcome]:
         """Release what is to be released, then take the locks of *wanted*; None is a request for the former only."""
         ids = [instance_id for instance_id in wanted if instance_id is not None]
         released, self._released = self._released, []
+        if not ids and self._session is None:
+            return [None] * len(wanted)
         try:
             with driver_errors():
                 session, is_new = await self._open()

@@ -82,7 +82,7 @@ class Reconciler:
             except IllegalTransitionError as error:
                 await self._contain(instance_id, error)
             finally:
-                self.locks.release(instance_id)
+                await self.locks.release(instance_id)
 
     async def _contain(self, instance_id: InstanceId, error: IllegalTransitionError) -> None:
         """
