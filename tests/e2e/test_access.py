@@ -57,6 +57,7 @@ NEEDED: Final[Mapping[str, tuple[str, ...]]] = {
         "GET /api/operations/{operation_id}",
         "GET /api/orphans",
         "GET /api/webhooks/deliveries",
+        "GET /api/whoami",
     ),
     "operator": (
         "POST /api/instances",
@@ -72,6 +73,10 @@ NEEDED: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "admin": (
         "GET /api/audit",
+        "GET /api/keys",
+        "POST /api/keys",
+        "DELETE /api/keys/{key_id}",
+        "GET /api/settings",
         "POST /api/jobs/cleanup",
         "POST /api/jobs/pause",
         "POST /api/jobs/resume",

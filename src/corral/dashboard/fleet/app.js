@@ -15,7 +15,7 @@ import * as selection from "./selection.js";
 import * as table from "./table.js";
 import * as tiles from "./tiles.js";
 
-frame.begin(el("button", { id: "new", className: "primary", type: "button" }, "New instance"));
+frame.begin(el("button", { id: "new", className: "primary", type: "button", data: { needs: "operator" } }, "New instance"));
 for (const closer of document.querySelectorAll("[data-close]")) {
   closer.addEventListener("click", () => closer.closest("dialog").close());
 }

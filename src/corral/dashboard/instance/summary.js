@@ -40,10 +40,10 @@ function showVerbs(data, onDone) {
   if ($("verbs").dataset.shown === shown) return;
   const hadFocus = $("verbs").contains(document.activeElement);
   $("verbs").dataset.shown = shown;
-  const again = el("a", { className: data.status === "failed" ? "button primary" : "button", href: `${ROOT}/?duplicate=${encodeURIComponent(data.id)}#create` },
+  const again = el("a", { className: data.status === "failed" ? "button primary" : "button", data: { needs: "operator" }, href: `${ROOT}/?duplicate=${encodeURIComponent(data.id)}#create` },
     data.status === "failed" ? "Try again" : "Duplicate");
   const buttons = Object.keys(VERBS).filter((verb) => data.allowedActions.includes(verb)).map((verb) => {
-    const button = el("button", { type: "button", className: verb === "delete" ? "danger-text" : "" }, VERBS[verb]);
+    const button = el("button", { type: "button", className: verb === "delete" ? "danger-text" : "", data: { needs: "operator" } }, VERBS[verb]);
     button.addEventListener("click", () => confirm(verb, [data], onDone));
     return button;
   });

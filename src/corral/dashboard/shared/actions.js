@@ -3,6 +3,7 @@
 import { newKey, request } from "./api.js";
 import { $, el, notice, setText } from "./dom.js";
 import { money, plural } from "./format.js";
+import { refusal } from "./roles.js";
 
 const AT_ONCE = 6; // requests under way together: as many as a browser sends to one host
 const VERBS = {
@@ -38,6 +39,8 @@ export function begin() {
 
 // Asks for a confirmation, then sends *verb* for each of *instances* that allows it; *onDone* gets the ids it was sent for.
 export function confirm(verb, instances, onDone = () => {}) {
+  const reason = refusal("operator");
+  if (reason) return notice(reason);
   const { title, note } = VERBS[verb];
   const able = instances.filter((data) => data.allowedActions.includes(verb));
   pending = { verb, todo: able.map((data) => ({ data, key: newKey() })), onDone };

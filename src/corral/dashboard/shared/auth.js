@@ -1,12 +1,14 @@
-// The API key: requested when a request is refused, kept for this tab only, sent with every request.
+// The API key: requested when a request is refused, sent with every request. It is kept in the browser's storage of this
+// origin until someone signs out, so a new tab does not ask again; signing in or out in one tab does so in all.
 
 import { $, el } from "./dom.js";
 import { ROOT } from "./root.js";
 
-const STORAGE_KEY = "corral-key";
+const STORAGE_KEY = `corral-key ${ROOT}/`; // two services behind one host have a key each
 
 export function begin() {
-  if (sessionStorage.getItem(STORAGE_KEY)) {
+  addEventListener("storage", ({ key }) => (key === STORAGE_KEY || key === null) && location.reload());
+  if (localStorage.getItem(STORAGE_KEY)) {
     const signOut = el("button", { type: "button" }, "Sign out");
     signOut.addEventListener("click", () => change(null));
     $("user").append(signOut);
@@ -16,7 +18,7 @@ export function begin() {
     el("p", { id: "key-wrong", className: "problem", role: "alert", hidden: true }, "This key is unknown or was revoked."),
     el("div", { className: "fields" }, el("label", { className: "whole" }, "API key ",
       el("input", { name: "key", type: "password", required: true, autocomplete: "off", spellcheck: false, autofocus: true }))),
-    el("p", { id: "key-note", className: "note" }, "This service can be reached from other machines, so it requires an API key. The key is kept for this tab only. ",
+    el("p", { id: "key-note", className: "note" }, "This service can be reached from other machines, so it requires an API key. This browser keeps it until you sign out. ",
       el("code", {}, "corral keys create NAME"), " makes one."),
     el("div", { className: "actions" }, el("button", { id: "key-go", className: "primary", type: "submit" }, "Sign in")));
   const dialog = el("dialog", { id: "key", "aria-labelledby": "key-title", "aria-describedby": "key-note" }, form);
@@ -29,15 +31,15 @@ export function begin() {
 }
 
 function change(key) {
-  if (key) sessionStorage.setItem(STORAGE_KEY, key);
-  else sessionStorage.removeItem(STORAGE_KEY);
+  if (key) localStorage.setItem(STORAGE_KEY, key);
+  else localStorage.removeItem(STORAGE_KEY);
   location.reload(); // what is shown was read with the other key
 }
 
 export async function send(path, { headers = {}, ...options } = {}) {
   const dialog = $("key");
   if (dialog.open) throw new Error("waiting for a key");
-  const key = sessionStorage.getItem(STORAGE_KEY);
+  const key = localStorage.getItem(STORAGE_KEY);
   const answer = await fetch(ROOT + path, { ...options, headers: key ? { ...headers, authorization: `Bearer ${key}` } : headers });
   if (answer.status === 401 && !dialog.open) {
     $("key-wrong").hidden = !key;

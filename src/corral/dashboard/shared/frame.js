@@ -5,6 +5,7 @@ import * as actions from "./actions.js";
 import * as auth from "./auth.js";
 import { $, el, setText } from "./dom.js";
 import { clock } from "./format.js";
+import * as roles from "./roles.js";
 import { ROOT } from "./root.js";
 
 const LINKS = [["/", "Fleet"], ["/operations", "Operations"], ["/docs", "API docs"]];
@@ -26,6 +27,7 @@ export function begin(...buttons) {
   document.body.append(el("p", { id: "notice", role: "status", hidden: true }));
   auth.begin();
   actions.begin();
+  roles.begin();
 }
 
 function unencrypted() {
