@@ -137,6 +137,7 @@ _DESCRIBED: Final[Mapping[str, tuple[str, object]]] = {
     "performance": ("How long each part took.", None),
     # parameters
     "after": ("Only events after this number.", 0),
+    "listInstances.status": ("Only instances of this status.", None),
     "listInstances.after": ("", "inst_8k3v1q5t0c"),
     "Last-Event-ID": ("The last event the client has; the stream continues after it.", 17),
 }
@@ -185,7 +186,7 @@ _EXAMPLES: Final[Mapping[str, object]] = {
     "address": "203.0.113.9",
     "EndpointCheck.status": "healthy",
     **dict.fromkeys(["stale", "degraded", "spotFallback", "syncLocalState"], False),
-    "last": 20,
+    **dict.fromkeys(["last", "before"], 20),
     **dict.fromkeys(["retryable", "available", "billed", "dryRun", "includeNovitaOnly"], True),
     "source": "merged",
     "OrphanDetails.kind": "no_record",

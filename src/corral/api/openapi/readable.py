@@ -8,7 +8,7 @@ from typing import Any, Final
 from corral.api.openapi.fields import TIME
 
 LARGEST_EXACT: Final = 2**53
-"""A larger limit says "any": a client that reads numbers as floats would not get it right, and no one can read it."""
+"""A larger limit says "any": a client that reads numbers as floats would not get it right, and it is hard to read."""
 _LIMITS: Final = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")
 _CHOICES: Final = ("oneOf", "anyOf", "allOf")
 

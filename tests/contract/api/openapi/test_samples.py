@@ -57,7 +57,11 @@ def echo() -> Iterator[Echo]:
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002
             """Nothing: the test's own output is enough."""
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    class Server(ThreadingHTTPServer):
+        def handle_error(self, request: object, client_address: object) -> None:
+            """Nothing: a sample that follows a stream hangs up."""
+
+    server = Server(("127.0.0.1", 0), Handler)
     found = Echo(url=f"http://127.0.0.1:{server.server_port}")
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
     thread.start()
@@ -101,6 +105,9 @@ def _example(schema: dict[str, Any]) -> Any:
     schema = next(iter(schema.get("anyOf", ())), schema)
     if "$ref" in schema:
         schema = DOCUMENT["components"]["schemas"][schema["$ref"].rsplit("/", 1)[-1]]
+    for choice in ("oneOf", "anyOf"):
+        if choice in schema:
+            return _example(schema[choice][0])
     if schema.get("examples"):
         return schema["examples"][0]
     return {name: _example(inner) for name, inner in schema.get("properties", {}).items()}

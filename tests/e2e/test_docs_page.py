@@ -1,0 +1,116 @@
+"""`/docs` in a real browser: the viewer of another project, under our policy and with our document."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+from axe_playwright_python.async_playwright import Axe
+from playwright.async_api import Browser, Page, Route, expect
+from support.http.browser import OTHER_HOST, launched, opened_tab
+from support.processes.process import Running, run, serving
+
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(400)]
+
+RULES = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]}
+DARK, LIGHT = "rgb(15, 15, 15)", "rgb(255, 255, 255)"
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def browser() -> AsyncGenerator[Browser]:
+    """One for all tests of this file; each opens a tab of its own."""
+    async with launched() as started:
+        yield started
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def keyed(short_dir: Path) -> AsyncGenerator[tuple[Running, str]]:
+    """A service that other machines can reach, and a viewer's key."""
+    home = short_dir / "docs"
+    home.mkdir()
+    key = (await run("keys", "create", "reader", "--role", "viewer", cwd=home))[1].strip()
+    async with serving(home / ".corral", HOST="0.0.0.0", LOG_LEVEL="warning") as running:
+        running.address = running.address.replace("0.0.0.0", OTHER_HOST)
+        yield running, key
+
+
+async def opened(page: Page, address: str) -> None:
+    """The page at *address*, once the viewer shows the document."""
+    await page.goto(address)
+    await expect(page.get_by_role("heading", name="Create an instance")).to_be_visible()
+
+
+async def test_the_page_is_searched_and_a_request_tried(keyed: tuple[Running, str], browser: Browser) -> None:
+    """Nothing is fetched from another host, nothing breaks the policy, and the key is sent with what is tried."""
+    corral, key = keyed
+    async with opened_tab(browser) as tab:
+        page, asked = tab.page, list[str]()
+        page.on("request", lambda request: asked.append(request.url))
+        await opened(page, f"{corral.address}/docs")
+
+        await page.get_by_role("button", name="Open Search").click()
+        await page.get_by_role("combobox").fill("orphans")
+        await page.get_by_role("option", name="/api/orphans").click()
+        await expect(page.get_by_role("heading", name="Orphans, and instances")).to_be_in_viewport()
+
+        await page.get_by_label("Bearer Token").first.fill(key)
+        await page.get_by_role("button", name="Test Request (get /api/orphans)").click()
+        async with page.expect_response(lambda response: response.url == f"{corral.address}/api/orphans") as waited:
+            await page.get_by_role("button", name="Send get request").click()
+        answer = await waited.value
+        assert (answer.status, set(await answer.json())) == (200, {"orphans", "stuck"})
+        assert await answer.request.header_value("authorization") == f"Bearer {key}"
+
+        assert {url.split("/")[2] for url in asked} == {corral.address.removeprefix("http://")}
+        assert tab.complaints == []
+
+
+async def test_examples_are_in_curl_and_python_and_types_are_readable(
+    keyed: tuple[Running, str], browser: Browser
+) -> None:
+    """As the document has them; no literal backtick, no unreadable number."""
+    async with opened_tab(browser) as tab:
+        page = tab.page
+        await opened(page, f"{keyed[0].address}/docs")
+        sample = page.get_by_role("button", name="Change code sample language: curl").first
+        await expect(page.get_by_text('curl -X POST "$CORRAL_URL/api/instances"')).to_be_visible()
+        await sample.click()
+        await page.get_by_role("option", name="Python").click()
+        await expect(page.get_by_text("from corral_client import Client").first).to_be_visible()
+
+        text = await page.locator("#viewer").inner_text()
+        assert "`" not in text
+        assert "e+" not in text
+        assert "Generate SDK" not in text
+
+
+@pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 1280), ("dark", 390)])
+async def test_axe_finds_nothing_while_reading(
+    keyed: tuple[Running, str], browser: Browser, scheme: str, width: int
+) -> None:
+    """In both colour schemes, which follow the system, and on a phone."""
+    async with opened_tab(browser, scheme=scheme, width=width) as tab:
+        await opened(tab.page, f"{keyed[0].address}/docs")
+        colour = await tab.page.evaluate("getComputedStyle(document.querySelector('#viewer main')).backgroundColor")
+        found: Any = (await Axe().run(tab.page, options=RULES)).response
+        assert {each["id"]: [node["html"] for node in each["nodes"]] for each in found["violations"]} == {}
+        assert colour in {DARK if scheme == "dark" else LIGHT, "rgba(0, 0, 0, 0)"}
+        assert await tab.page.evaluate("document.body.classList.contains('dark-mode')") is (scheme == "dark")
+
+
+async def test_the_page_works_behind_a_path_prefix(keyed: tuple[Running, str], browser: Browser) -> None:
+    """As behind a proxy that serves Corral under `/corral/`: every address begins with it."""
+    address = keyed[0].address.replace(OTHER_HOST, "127.0.0.1")
+
+    async def strip(route: Route) -> None:
+        assert route.request.url.startswith(f"{address}/corral/")
+        await route.fulfill(response=await route.fetch(url=route.request.url.replace("/corral/", "/", 1)))
+
+    async with opened_tab(browser) as tab:
+        await tab.page.route("**/*", strip)
+        await opened(tab.page, f"{address}/corral/docs")
+        await expect(tab.page.get_by_text(f"{address}/corral").first).to_be_visible()
+        assert tab.complaints == []
