@@ -42,7 +42,8 @@ HOME = Path(__file__).resolve().parent.parent / "docs" / "reference"
 def settings_page() -> str:
     """Every setting."""
     rows = [
-        f"| `{s.name}` | {f'`{s.default}`' if s.default else ''} | {s.accepts} | {s.meaning} |" for s in load({}).shown
+        f"| `{s.name}` | {f'`{s.default}`' if s.default else ''} | {s.accepts} | {' '.join(s.meaning.split())} |"
+        for s in load({}).shown
     ]
     return page(
         "Settings",

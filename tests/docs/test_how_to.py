@@ -16,6 +16,8 @@ PAGES: dict[str, list[pages.Lesson]] = {
     "stuck-instance": [FIRST],
     "shell": [],
     "keys": [],
+    "teams": [],
+    "costs": [],
     "webhooks": [],
 }
 """Each page, and what was done before it is read."""
