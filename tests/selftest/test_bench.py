@@ -224,7 +224,7 @@ def test_cost_of_growth_is_per_instance_and_cost_at_rest_per_minute() -> None:
 
 def test_a_fleet_has_the_targets_of_its_size() -> None:
     """What 1,000 instances may cost at rest says nothing of 100."""
-    assert [f.target for f in figures(1000) if f.name == "CPU at rest"] == [2.0]
+    assert [f.target for f in figures(1000) if f.name == "CPU at rest"] == [1.5]
     assert [f.target for f in figures(100) if f.name == "CPU at rest"] == [None]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
@@ -81,6 +82,7 @@ async def test_an_imported_database_is_not_continued(
         lines = await exported(target)
         if is_old:
             lines[0] = lines[0].replace(b'"schema":%d' % len(migrations()), b'"schema":%d' % BEFORE_CONTINUITY)
+            lines = [re.sub(rb',"created_by":("[^"]*"|null)', b"", line) for line in lines]  # a later column
         elif into == "one that was used before":
             async with connected(copy) as connection:
                 await use(connection)
