@@ -10,7 +10,7 @@ from urllib.parse import quote
 from corral_client.errors import Ambiguous, NotFound
 from corral_client.events import AsyncEvents
 from corral_client.models import GONE, Action, Created, Instance, InstancePage, Operation, OperationList, Plan, Progress
-from corral_client.orders import Order, StartTerms
+from corral_client.orders import Order, StartTerms, camel
 from corral_client.transport import Transport
 from corral_client.watching import Aim, watch
 
@@ -67,17 +67,25 @@ class AsyncInstances:
             return _chosen(named, found, missing)
 
     async def list(
-        self, *, status: str | None = None, name: str | None = None, region: str | None = None, page_size: int = 100
+        self,
+        *,
+        status: str | None = None,
+        name: str | None = None,
+        region: str | None = None,
+        owner: str | None = None,
+        page_size: int = 100,
     ) -> AsyncGenerator[Instance]:
         """
         All instances that match, newest first, read page by page as they are consumed.
+
+        *owner* is the name of the key that created it, or `local`; a service of an earlier release ignores it.
 
             >>> [instance.name async for instance in client.instances.list(status="ready", name="train")]
             ['train']
         """
         start, seen = dict[str, str | int](), set[str]()
         while True:
-            query = {"status": status, "name": name, "region": region, "limit": page_size, **start}
+            query = {"status": status, "name": name, "region": region, "owner": owner, "limit": page_size, **start}
             page = await self._transport.get(InstancePage, "/api/instances", query)
             new = [instance for instance in page.instances if instance.id not in seen]
             seen.update(instance.id for instance in new)
@@ -272,17 +280,6 @@ class AsyncInstanceHandle:
     async def delete(self) -> AsyncInstanceHandle:
         """As `client.instances.delete`."""
         return await self._instances.delete(self.id)
-
-
-def camel(order: Mapping[str, object]) -> dict[str, object]:
-    """*order* with the names of the wire; what is None is left out."""
-    named: dict[str, object] = {}
-    for name, value in order.items():
-        head, *tail = name.split("_")
-        if value is not None:
-            key = head + "".join(word.capitalize() for word in tail)
-            named[key] = camel(value) if isinstance(value, Mapping) else value  # pyright: ignore[reportUnknownArgumentType]
-    return named
 
 
 def _chosen(name: str, found: Sequence[Instance], missing: NotFound | None) -> Instance:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Literal, NotRequired, TypedDict
 
 BillingMode = Literal["spot", "onDemand"]
@@ -42,3 +43,14 @@ class StartTerms(TypedDict, total=False):
     health_check_config: HealthCheckOrder
     target_port: int
     webhook_url: str
+
+
+def camel(order: Mapping[str, object]) -> dict[str, object]:
+    """*order* with the names of the wire; what is None is left out."""
+    named: dict[str, object] = {}
+    for name, value in order.items():
+        head, *tail = name.split("_")
+        if value is not None:
+            key = head + "".join(word.capitalize() for word in tail)
+            named[key] = camel(value) if isinstance(value, Mapping) else value  # pyright: ignore[reportUnknownArgumentType]
+    return named

@@ -54,7 +54,13 @@ class Instances:
         return self._loop.run(self._inner.get(named))
 
     def list(
-        self, *, status: str | None = None, name: str | None = None, region: str | None = None, page_size: int = 100
+        self,
+        *,
+        status: str | None = None,
+        name: str | None = None,
+        region: str | None = None,
+        owner: str | None = None,
+        page_size: int = 100,
     ) -> Generator[Instance]:
         """
         All instances that match, newest first, read page by page as they are consumed.
@@ -62,7 +68,9 @@ class Instances:
             >>> [instance.name for instance in client.instances.list(status="ready", name="train")]
             ['train']
         """
-        return self._loop.iterate(self._inner.list(status=status, name=name, region=region, page_size=page_size))
+        return self._loop.iterate(
+            self._inner.list(status=status, name=name, region=region, owner=owner, page_size=page_size)
+        )
 
     def count(self, *, status: str | None = None, name: str | None = None, region: str | None = None) -> int:
         """

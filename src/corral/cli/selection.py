@@ -27,6 +27,8 @@ OlderThan = Annotated[
     str | None, typer.Option(metavar="DURATION", help="Only those created longer ago, such as 30m, 12h, 2d or 1w.")
 ]
 
+PAGE: Final = 500
+"""Instances in one response: the most that the service gives."""
 _UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 _DURATION: Final = re.compile(r"(?:\d{1,5}[smhdw])+", re.ASCII)
 
@@ -63,7 +65,7 @@ class Filters:
         )
 
     def accept_locally(self, instance: Instance, now: datetime) -> bool:
-        """The part of `accept` that the service does not decide."""
+        """The part of `accept` that the service does not decide, or an earlier release does not."""
         old_enough = self.older_than is None or now - instance.created_at > duration(self.older_than, "--older-than")
         return old_enough and self.owner in {None, instance.created_by}
 
@@ -84,13 +86,14 @@ def selected(client: Client, filters: Filters, *, limit: int | None = None) -> t
     if not filters.is_exact or limit is None:
         found = sorted(_read(client, filters, now), key=lambda i: i.created_at, reverse=True)
         return found[:limit], len(found)
-    found = list(islice(_read(client, filters, now), limit))
+    found = list(islice(_read(client, filters, now, page_size=min(limit, PAGE)), limit))
     return found, len(found) if len(found) < limit else _count(client, filters)
 
 
-def _read(client: Client, filters: Filters, now: datetime) -> Iterator[Instance]:
+def _read(client: Client, filters: Filters, now: datetime, page_size: int = PAGE) -> Iterator[Instance]:
     for status in filters.status or (None,):
-        listed = client.instances.list(status=status, name=filters.name, region=filters.region, page_size=500)
+        where = {"name": filters.name, "region": filters.region, "owner": filters.owner}
+        listed = client.instances.list(status=status, page_size=page_size, **where)
         for instance in listed:
             visible = status is not None or filters.gone or not instance.is_gone
             if visible and filters.accept_locally(instance, now):
