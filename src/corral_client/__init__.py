@@ -25,8 +25,8 @@ from corral_client.instances import AsyncInstanceHandle
 from corral_client.models import Action, Created, Event, Instance, Operation, Plan, Progress
 from corral_client.record_models import AuditLine, Delivery, Identity, Orphan, OrphanReport, StuckInstance
 from corral_client.resource_models import Health, Job, JobStats, ListedTemplate, Processing, Product, Template
-from corral_client.sync import Client
-from corral_client.sync_instances import InstanceHandle
+from corral_client.sync.client import Client
+from corral_client.sync.instances import InstanceHandle
 from corral_client.watching import Aim
 
 __all__ = [

@@ -26,14 +26,15 @@ from corral_client import (
     instances,
     records,
     resources,
-    sync,
-    sync_instances,
-    sync_records,
 )
+from corral_client.sync import client as sync_client
+from corral_client.sync import instances as sync_instances
+from corral_client.sync import records as sync_records
+from corral_client.sync import resources as sync_resources
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-BLOCKING = (sync, sync_instances, sync_records)
+BLOCKING = (sync_client, sync_instances, sync_records, sync_resources)
 AWAITED = (client, events, instances, records, resources)
 AS_ELSEWHERE = {"InstanceHandle", "LoopThread"}
 """Classes with methods that say "as `client.instances.…`", or that are not for callers."""

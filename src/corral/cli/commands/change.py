@@ -26,7 +26,7 @@ from corral_client import (
     InstanceHandle,
     Unauthorised,
 )
-from corral_client.sync_instances import Instances
+from corral_client.sync.instances import Instances
 
 commands = typer.Typer()
 

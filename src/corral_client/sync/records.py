@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 
-from corral_client.looping import LoopThread
 from corral_client.record_models import AuditLine, Delivery
 from corral_client.records import AsyncAudit, AsyncDeliveries
+from corral_client.sync.looping import LoopThread
 
 
 class Deliveries:

@@ -7,9 +7,9 @@ from collections.abc import Coroutine, Generator, Sequence
 from typing import Any, Unpack
 
 from corral_client.instances import WAIT_SECONDS, AsyncInstanceHandle, AsyncInstances, OnProgress
-from corral_client.looping import LoopThread
 from corral_client.models import Action, Created, Instance, Operation, Plan, Progress
 from corral_client.orders import Order, StartTerms
+from corral_client.sync.looping import LoopThread
 from corral_client.watching import Aim
 
 
