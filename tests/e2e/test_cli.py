@@ -182,7 +182,7 @@ async def test_a_create_waits_for_capacity_as_long_as_it_says(shell: Shell, sold
     """A product that is sold out is refused, unless the request says how long it waits."""
     sold_out = (*sold_out, "--no-wait")
     refused, at_once, unclear, accepted = await asyncio.gather(
-        shell("create", "never", *sold_out),
+        shell("create", "sold-out", *sold_out),
         shell("create", "at-once", *sold_out, "--until-available", "0"),
         shell("create", "unclear", *sold_out, "--until-available", "tomorrow"),
         shell("create", "later", *sold_out, "--until-available", "2h"),
