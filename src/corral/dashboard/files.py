@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from http import HTTPStatus
 from importlib.resources import files
 from os.path import normpath
 from pathlib import PurePath
@@ -66,7 +67,12 @@ def handlers() -> list[HTTPRouteHandler]:
 def _page(path: str, file: StaticFile) -> HTTPRouteHandler:
     @get(path, include_in_schema=False)
     async def page(request: Request[Any, Any, Any]) -> Response[bytes]:
-        """One page, the same for every path that matches."""
+        """One page, the same for every path that matches; without a slash at its end, for its relative addresses."""
+        raw = request.scope["raw_path"].decode("latin-1")  # the framework removes the slash from the path
+        if raw != "/" and raw.endswith("/"):
+            name, query = raw.rstrip("/").rpartition("/")[2], request.url.query
+            location = f"../{name}{f'?{query}' if query else ''}"
+            return Response(b"", status_code=HTTPStatus.PERMANENT_REDIRECT, headers={"location": location})
         return _served(file, request)
 
     return page

@@ -143,6 +143,15 @@ async def test_a_page_has_no_inline_script_and_loads_only_from_here(service: Ser
             assert (await service.ask("GET", urljoin(path, address))).status == 200, address
 
 
+@pytest.mark.parametrize("path", [page for page in PAGES if page != "/"])
+async def test_a_page_with_a_slash_at_its_end_leads_to_the_page(service: Service, path: str) -> None:
+    """From there its relative addresses lead nowhere. The redirect is relative, so that it works below a prefix."""
+    answer = await service.ask("GET", f"{path}/?instance=inst_1")
+
+    assert answer.status == 308
+    assert urljoin(f"/corral{path}/", answer.headers["location"]) == f"/corral{path}?instance=inst_1"
+
+
 @pytest.mark.parametrize("path", [part for part in PARTS if part != ICON])
 async def test_no_part_names_another_host(service: Service, path: str) -> None:
     """No font, script or picture from other hosts: it works offline, and no other host sees its users."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import pytest
 import pytest_asyncio
 from playwright.async_api import Browser, Page, expect
@@ -21,6 +22,7 @@ from support.processes.process import Running, quicken, run, serving
 # The first test may have to install a browser.
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(400)]
 
+PRODUCT = "RTX 4090 24GB"
 BROKEN = "150034"
 """A template whose image cannot be pulled."""
 
@@ -32,14 +34,30 @@ class Site:
     corral: Running
     browser: Browser
     receiver: Receiver
+    data_dir: Path
     key: str
 
     async def create(self, name: str, *, template: str = "107672", **fields: object) -> str:
         """The id of a new instance."""
-        body = {"name": name, "productName": "RTX 4090 24GB", "templateId": template, **fields}
+        body = {"name": name, "productName": PRODUCT, "templateId": template, **fields}
         made = await self.corral.ask("POST", "/api/instances", json=body, headers={"X-API-Key": self.key})
         assert made.status == 201, made
         return str(made.json["instanceId"])
+
+    async def sold_out(self) -> str:
+        """The name of a product that is out of stock everywhere; no other test uses it."""
+        found = await self.corral.ask("GET", "/api/products", headers={"X-API-Key": self.key})
+        name = next(str(each["name"]) for each in found.json["products"] if each["name"] != PRODUCT)
+        ids = {each["id"] for each in found.json["products"] if each["name"] == name}
+        stock = f"{(self.data_dir / 'simulator' / 'address').read_text().strip()}/_sim/stock"
+        async with aiohttp.ClientSession() as client:
+            async with client.get(stock) as response:
+                places = [each for each in await response.json() if each["productId"] in ids]
+            for place in places:
+                emptied = {"productId": place["productId"], "clusterId": place["clusterId"], "gpus": 0}
+                async with client.post(stock, json=emptied) as response:
+                    assert response.status == 200, await response.text()
+        return name
 
     @asynccontextmanager
     async def opened(self, instance_id: str, **options: Any) -> AsyncGenerator[Tab]:
@@ -64,7 +82,7 @@ async def site(short_dir: Path) -> AsyncGenerator[Site]:
     ):
         await quicken(home / ".corral")
         corral.address = corral.address.replace("0.0.0.0", "127.0.0.1")
-        yield Site(corral=corral, browser=browser, receiver=receiver, key=key)
+        yield Site(corral=corral, browser=browser, receiver=receiver, data_dir=home / ".corral", key=key)
 
 
 async def test_a_ready_instance_is_shown_in_full_and_live(site: Site) -> None:
@@ -142,6 +160,22 @@ async def test_a_failed_instance_says_why_and_what_can_be_done(site: Site) -> No
         await expect(page.locator("#connection")).to_contain_text("it is gone")
         await expect(page.get_by_role("button", name="Delete", exact=True)).to_have_count(0)
         assert await page.evaluate("document.activeElement.id") == "name"
+
+
+async def test_an_instance_that_waits_says_what_for(site: Site) -> None:
+    """No offer of its product is in stock: each is listed with the reason, and the wait is explained."""
+    instance_id = await site.create("patient", productName=await site.sold_out(), waitForCapacity=600)
+    async with site.opened(instance_id, width=320) as tab:
+        page = tab.page
+        await expect(page.locator("#status")).to_have_text("creating")
+        await expect(page.locator("#why")).to_contain_text("Waits: waiting for capacity")
+        await expect(page.locator("#money")).to_have_text("Not billed now")
+        await expect(page.locator("#placement tbody tr")).not_to_have_count(0)
+        await expect(page.locator("#connection")).to_contain_text("No address yet")
+        assert await axe_findings(page) == []
+        assert not await is_too_wide(page)
+        await confirm(page, "Delete")
+        await expect(page.locator("#status")).to_have_text("terminated")
 
 
 async def test_an_unknown_id_gives_a_clear_page(site: Site) -> None:

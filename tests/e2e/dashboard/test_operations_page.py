@@ -273,6 +273,29 @@ async def test_an_error_stays_in_its_section(site: Site) -> None:
         assert await axe_findings(page) == []
 
 
+async def test_a_stuck_instance_is_reported_with_what_is_done(site: Site) -> None:
+    """Answered for the API: it takes ten minutes until an instance counts as stuck."""
+    stuck = {
+        "instanceId": "inst_slow",
+        "status": "deleting",
+        "since": "2030-01-01T00:00:00.000Z",
+        "reason": "deleting for more than 10 minutes",
+        "nextStep": "a delete is sent at most 4 minutes apart",
+    }
+    body = json.dumps({"orphans": [], "stuck": [stuck]})
+    async with opened_tab(site.browser, width=320) as tab:
+        page = tab.page
+        await page.route("**/api/orphans", lambda route: route.fulfill(body=body, content_type="application/json"))
+        await page.goto(f"{site.corral.address}/operations")
+        await sign_in(page, site.keys["admin"])
+        row = page.get_by_role("table", name="Stuck").locator("tbody tr")
+        await expect(row).to_contain_text("deleting for more than 10 minutes")
+        await expect(row).to_contain_text("a delete is sent at most 4 minutes apart")
+        await expect(row.get_by_role("link")).to_have_attribute("href", "/instances/inst_slow")
+        assert await axe_findings(page) == []
+        assert not await is_too_wide(page)
+
+
 def _body(page: Page, section: str) -> Locator:
     return page.locator(f"#{section} .body")
 
