@@ -60,6 +60,7 @@ NEEDED: Final[Mapping[str, tuple[str, ...]]] = {
         "GET /api/whoami",
     ),
     "operator": (
+        "GET /api/instances/{instance_id}/request",
         "POST /api/instances",
         "DELETE /api/instances/{instance_id}",
         "POST /api/instances/{instance_id}/adopt",

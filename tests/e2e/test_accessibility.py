@@ -113,7 +113,7 @@ async def test_everything_can_be_reached_and_left_by_keyboard(corral: Running, b
         await menu.focus()
         await page.keyboard.press("Enter")
         await expect(page.get_by_role("menuitem", name="Details")).to_be_focused()
-        for _ in range(3):
+        for _ in range(4):
             await page.keyboard.press("ArrowDown")
         await page.keyboard.press("Enter")
         await expect(page.locator("#confirm")).to_be_visible()

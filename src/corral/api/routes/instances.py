@@ -28,6 +28,7 @@ from corral.engine.engine import Engine
 from corral.engine.queries.instance_pages import InstanceFilter
 from corral.engine.queries.instances import InstanceQueries
 from corral.engine.queries.merged_listing import ListingOptions
+from corral.views.create_request import CreateRequestDetails, create_request_details
 from corral.views.instance import InstanceView, operation_details
 from corral.views.listing import ComprehensiveList, comprehensive_list
 from corral.views.plan import PlanDetails, plan_details
@@ -170,7 +171,16 @@ def _reads(engine: Engine) -> list[HTTPRouteHandler]:
         """By Corral's id or the provider's."""
         return await engine.describer.details(await engine.queries.instance(instance_id))
 
-    return [list_instances, get_instance]
+    @get(f"{ONE}/request", summary="The request of one instance", tags=["instances"], opt=OPERATOR)
+    async def get_create_request(instance_id: FromPath[str]) -> CreateRequestDetails:
+        """
+        To create another one like it.
+
+        The address of its webhook and the query of its health check are left out, because they may hold a token.
+        """
+        return create_request_details((await engine.queries.instance(instance_id)).instance.request)
+
+    return [list_instances, get_instance, get_create_request]
 
 
 def _operations(queries: InstanceQueries) -> list[HTTPRouteHandler]:

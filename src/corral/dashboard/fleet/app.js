@@ -16,9 +16,6 @@ import * as table from "./table.js";
 import * as tiles from "./tiles.js";
 
 frame.begin(el("button", { id: "new", className: "primary", type: "button", data: { needs: "operator" } }, "New instance"));
-for (const closer of document.querySelectorAll("[data-close]")) {
-  closer.addEventListener("click", () => closer.closest("dialog").close());
-}
 createForm.begin(instances);
 menu.begin();
 selection.begin();

@@ -3,7 +3,7 @@
 import { confirm } from "../shared/actions.js";
 import { request } from "../shared/api.js";
 import { $, el, notice, webAddress } from "../shared/dom.js";
-import { pageOf } from "../shared/root.js";
+import { copyOf, pageOf } from "../shared/root.js";
 import { look } from "./instances.js";
 
 const VERBS = { start: "Start", restart: "Restart", stop: "Stop", delete: "Delete" };
@@ -25,8 +25,9 @@ export function openMenu(button, data) {
   opener = button;
   const menu = $("menu");
   const verbs = Object.keys(VERBS).filter((verb) => data.allowedActions.includes(verb));
-  menu.replaceChildren(item("a", "Details", { href: pageOf(data.id) }), ...verbs.map((verb) => {
-    const made = item("button", VERBS[verb], { type: "button", className: verb === "delete" ? "danger-text" : "" });
+  const copy = data.templateId === null ? [] : [item("a", data.status === "failed" ? "Try again" : "Duplicate", { href: copyOf(data.id), data: { needs: "operator" } })];
+  menu.replaceChildren(item("a", "Details", { href: pageOf(data.id) }), ...copy, ...verbs.map((verb) => {
+    const made = item("button", VERBS[verb], { type: "button", className: verb === "delete" ? "danger-text" : "", data: { needs: "operator" } });
     made.addEventListener("click", () => {
       menu.hidePopover();
       confirm(verb, [data], ([id]) => id && look(id));

@@ -4,7 +4,7 @@ import { confirm } from "../shared/actions.js";
 import { $, el, setText } from "../shared/dom.js";
 import { money, tone, words } from "../shared/format.js";
 import { copyable, facts, focusHeading, problemText, render } from "../shared/parts.js";
-import { ROOT } from "../shared/root.js";
+import { copyOf } from "../shared/root.js";
 import { age, local, moment } from "../shared/time.js";
 
 const VERBS = { start: "Start", stop: "Stop", restart: "Restart", delete: "Delete" };
@@ -40,7 +40,7 @@ function showVerbs(data, onDone) {
   if ($("verbs").dataset.shown === shown) return;
   const hadFocus = $("verbs").contains(document.activeElement);
   $("verbs").dataset.shown = shown;
-  const again = el("a", { className: data.status === "failed" ? "button primary" : "button", data: { needs: "operator" }, href: `${ROOT}/?duplicate=${encodeURIComponent(data.id)}#create` },
+  const again = el("a", { className: data.status === "failed" ? "button primary" : "button", data: { needs: "operator" }, href: copyOf(data.id) },
     data.status === "failed" ? "Try again" : "Duplicate");
   const buttons = Object.keys(VERBS).filter((verb) => data.allowedActions.includes(verb)).map((verb) => {
     const button = el("button", { type: "button", className: verb === "delete" ? "danger-text" : "", data: { needs: "operator" } }, VERBS[verb]);

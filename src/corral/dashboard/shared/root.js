@@ -2,4 +2,6 @@
 
 export const ROOT = new URL("../../", import.meta.url).pathname.slice(0, -1);
 
+// The form for a new instance like the one with this id.
+export const copyOf = (id) => `${ROOT}/?duplicate=${encodeURIComponent(id)}#create`;
 export const pageOf = (id) => `${ROOT}/instances/${encodeURIComponent(id)}`;

@@ -10,7 +10,7 @@ from typing import Any, Final
 import msgspec
 import pytest
 from support.http.served_api import CREATE_BODY, ServedApi, opened
-from support.http.service import Answer, Service
+from support.http.service import Answer, Service, error_of
 
 from corral.base.clock import SystemClock
 from corral.domain.access import Access
@@ -139,3 +139,33 @@ async def test_a_create_without_its_audit_line_is_not_recorded(api: ServedApi, d
         recorded = await connection.fetchval("SELECT count(*) FROM corral_instances")
 
     assert (answer.status, recorded) == (500, 0)
+
+
+async def test_the_request_of_an_instance_can_be_sent_again(api: ServedApi) -> None:
+    """Limits and checks included, so that a copy does not cost more; but nothing that may hold a token."""
+    chosen = {
+        "name": "copied",
+        "regions": ["AS-SGP-02", "CN-HK-01"],
+        "billingMode": "spot",
+        "spotFallback": True,
+        "maxPrice": 0.75,
+        "waitForCapacity": 7200,
+        "rootfsSize": 80,
+        "healthCheck": {"path": "/up?token=do-not-tell", "targetPort": 8080},
+        "webhookUrl": "https://93.184.216.34/do-not-tell",
+    }
+    first = (await api.request_create(**chosen)).json["instanceId"]
+    found = await api.get(f"/api/instances/{first}/request")
+    again = await api.service.ask("POST", "/api/instances", json=found.json)
+    copy = await api.get(f"/api/instances/{again.json['instanceId']}/request")
+
+    assert again.status == 201
+    assert found.json == {**copy.json, "webhookHost": "93.184.216.34"}
+    assert b"do-not-tell" not in found.body
+    assert {name: found.json[name] for name in ("name", "regions", "spotFallback", "maxPrice", "waitForCapacity")} == {
+        name: chosen[name] for name in ("name", "regions", "spotFallback", "maxPrice", "waitForCapacity")
+    }
+    assert (found.json["gpuNum"], found.json["rootfsSize"], found.json["templateId"]) == (2, 80, "204511")
+    health = found.json["healthCheck"]
+    assert (health["path"], health["targetPort"], health["timeoutMs"]) == ("/up", 8080, 10_000)
+    error_of(await api.get("/api/instances/inst_none/request"), 404, "INSTANCE_NOT_FOUND")

@@ -1,0 +1,67 @@
+"""The request that an instance was created with, in a form that can be sent again."""
+
+from __future__ import annotations
+
+from typing import Annotated
+from urllib.parse import urlsplit
+
+import msgspec
+from msgspec import Meta
+
+from corral.domain.instance import CreateRequest
+from corral.domain.placement.catalog import BillingMode
+from corral.domain.placement.pricing import usd
+
+
+class RequestedHealthCheck(msgspec.Struct, rename="camel"):
+    """The health check that was requested, completed by the settings of that time."""
+
+    path: Annotated[str, Meta(description="Path of the GET, without its query, which may hold a token.")]
+    target_port: Annotated[int | None, Meta(description="The only port that is checked; null: every port.")]
+    timeout_ms: Annotated[int, Meta(description="Milliseconds one check may take.")]
+    retry_attempts: Annotated[int, Meta(description="Repetitions within a round.")]
+    retry_delay_ms: Annotated[int, Meta(description="Milliseconds before the first; doubles with each.")]
+    max_wait_time_ms: Annotated[int, Meta(description="Milliseconds until it counts as unhealthy.")]
+
+
+class CreateRequestDetails(msgspec.Struct, rename="camel"):
+    """A create request: the body of `POST /api/instances`, without what may hold a token."""
+
+    name: str
+    product_name: str
+    template_id: Annotated[str | None, Meta(description="Null when Corral did not create it.")]
+    gpu_num: int
+    rootfs_size: Annotated[int, Meta(description="GB.")]
+    regions: Annotated[list[str], Meta(description="Every region that may be tried, in order.")]
+    billing_mode: BillingMode
+    spot_fallback: Annotated[bool, Meta(description="Whether on-demand is accepted when no region has spot.")]
+    max_price: Annotated[float | None, Meta(description="Most USD per GPU-hour; null: any.")]
+    wait_for_capacity: Annotated[int | None, Meta(description="Seconds; null: until the deadline of the create.")]
+    health_check: RequestedHealthCheck
+    webhook_host: Annotated[str | None, Meta(description="The host of its webhook; null without one.")]
+
+
+def create_request_details(request: CreateRequest) -> CreateRequestDetails:
+    """*request* as answers show it."""
+    health, limit = request.health, request.max_micro_usd_per_gpu
+    return CreateRequestDetails(
+        name=request.name,
+        product_name=request.product_name,
+        template_id=request.template_id or None,
+        gpu_num=request.gpu_num,
+        rootfs_size=request.rootfs_gb,
+        regions=list(request.regions),
+        billing_mode=request.billing_mode,
+        spot_fallback=request.spot_fallback,
+        max_price=None if limit is None else usd(limit),
+        wait_for_capacity=request.wait_for_capacity_seconds,
+        health_check=RequestedHealthCheck(
+            path=health.path.partition("?")[0],
+            target_port=health.target_port,
+            timeout_ms=health.timeout_ms,
+            retry_attempts=health.retry_attempts,
+            retry_delay_ms=health.retry_delay_ms,
+            max_wait_time_ms=health.max_wait_ms,
+        ),
+        webhook_host=None if request.webhook_url is None else urlsplit(request.webhook_url).hostname,
+    )

@@ -1,0 +1,170 @@
+"""The form for new instances: every error under its field, the price before the press, and copies."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+from playwright.async_api import Browser, Page, expect
+from support.http.browser import launched, opened_tab
+from support.http.dashboard import axe_findings, is_too_wide
+from support.processes.process import Running, quicken, run, serving
+
+# The first test may have to install a browser.
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(400)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Site:
+    """A service, and a browser to look at it."""
+
+    corral: Running
+    browser: Browser
+    home: Path
+
+    async def instances(self) -> dict[str, dict[str, Any]]:
+        listed = (await self.corral.ask("GET", "/api/instances")).json["instances"]
+        return {one["name"]: one for one in listed}
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def site(short_dir: Path) -> AsyncGenerator[Site]:
+    """One for all tests of this file."""
+    home = short_dir / "create-form"
+    async with launched() as browser, serving(home / ".corral", LOG_LEVEL="warning") as corral:
+        await quicken(home / ".corral")
+        yield Site(corral=corral, browser=browser, home=home)
+
+
+async def opened_form(page: Page, site: Site) -> None:
+    await page.goto(site.corral.address)
+    await page.get_by_role("button", name="New instance").click()
+    await expect(page.locator("#create-go")).to_be_enabled()
+
+
+async def errors(page: Page) -> dict[str, str]:
+    """What is shown under each field."""
+    shown = "all => Object.fromEntries(all.map(each => [each.parentElement.dataset.field, each.textContent]))"
+    found: dict[str, str] = await page.locator(".field-error:visible").evaluate_all(shown)
+    return found
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (320, "dark")])
+async def test_every_error_is_under_its_field(site: Site, width: int, scheme: str) -> None:
+    """All at once and in the words of the API, also those of fields that are folded away."""
+    async with opened_tab(site.browser, width=width, scheme=scheme) as tab:
+        page = tab.page
+        await opened_form(page, site)
+        assert await axe_findings(page) == []
+        for name, value in (("Name", "two words"), ("GPUs", "9"), ("Count", "21")):
+            await page.get_by_label(name, exact=True).fill(value)
+        await page.get_by_text("Regions, price limit").click()
+        await page.get_by_label("Webhook").fill("http://127.0.0.1/")
+        await page.get_by_label("Health check: path").fill("no slash")
+        await page.get_by_text("Regions, price limit").click()
+        await expect(page.locator("#error-webhookUrl")).to_be_visible()  # it unfolds what has an error
+
+        found = await errors(page)
+        assert set(found) == {"name", "gpuNum", "count", "webhookUrl", "healthPath"}
+        assert found["gpuNum"] == "must be a whole number between 1 and 8"
+        await expect(page.get_by_label("GPUs")).to_have_attribute("aria-invalid", "true")
+        await expect(page.locator("#create-go")).to_be_disabled()
+        assert await axe_findings(page) == []
+        assert not await is_too_wide(page)
+
+        await page.get_by_label("GPUs").fill("2")
+        await expect(page.locator("#error-gpuNum")).to_be_hidden()
+        assert [c for c in tab.complaints if "400" not in c] == []
+
+
+async def test_prices_follow_the_billing_mode_and_the_button_says_what_it_costs(site: Site) -> None:
+    """Also for several, whose names are numbered; each is made once."""
+    async with opened_tab(site.browser) as tab:
+        page = tab.page
+        await opened_form(page, site)
+        go = page.locator("#create-go")
+        await expect(go).to_have_text("Create for $0.18/h")
+        await expect(page.locator("[name=productName]")).to_contain_text("RTX 4090 24GB, from $0.18/h per GPU")
+        await page.get_by_label("Billing").select_option("onDemand")
+        await expect(go).to_have_text("Create for $0.35/h")
+        await expect(page.locator("[name=productName]")).to_contain_text("RTX 4090 24GB, from $0.35/h per GPU")
+        await page.get_by_label("Billing").select_option("spot")
+
+        await page.get_by_label("Find a template").fill("pytorch")
+        await expect(page.locator(".choices label:visible")).to_have_count(1)
+        await page.get_by_label("Find a template").press("Enter")
+        await expect(page.locator("#hint-templateId")).to_contain_text("docker.io/pytorch")
+        await expect(page.locator("#hint-templateId")).to_contain_text("8888 http")
+        await page.get_by_label("Name", exact=True).fill("many")
+        await page.get_by_label("Count").fill("3")
+        await expect(go).to_have_text("Create 3 for $0.54/h")
+        await expect(page.locator("#hint-name")).to_have_text("They are named many-1 to many-3.")
+        await go.click()
+        await expect(page.locator("#create")).to_be_hidden()
+        await expect(page.locator("#notice")).to_have_text("3 instances are being created.")
+        assert {"many-1", "many-2", "many-3"} <= set(await site.instances())
+        assert (await site.instances())["many-1"]["templateId"] == "107672"
+        assert tab.complaints == []
+
+
+async def test_the_same_request_works_in_a_shell(site: Site) -> None:
+    """Both commands are executed, and make what the form would have made."""
+    async with opened_tab(site.browser) as tab:
+        page = tab.page
+        await opened_form(page, site)
+        await page.get_by_label("Name", exact=True).fill("from-shell")
+        await page.get_by_label("Disk, GB").fill("80")
+        await page.get_by_text("Regions, price limit").click()
+        await page.get_by_role("checkbox", name="AS-SGP-02").check()
+        await page.get_by_label("Maximum price").fill("0.5")
+        await page.get_by_text("The same as a command").click()
+        lines = page.locator("#command-lines code")
+        await expect(lines.first).to_contain_text("--max-price 0.5")
+        command, curl = [shlex.split(text) for text in await lines.all_inner_texts()]
+        await page.keyboard.press("Escape")
+
+    assert (await run(*command[1:], "--no-wait", cwd=site.home))[0] == 0
+    body = json.loads(curl[curl.index("-d") + 1])
+    made = await site.corral.ask(curl[2], "/api/instances", json={**body, "name": "from-curl"})
+    assert (made.status, curl[3]) == (201, f"{site.corral.address}/api/instances")
+    both = await site.instances()
+    for name in ("from-shell", "from-curl"):
+        found = (await site.corral.ask("GET", f"/api/instances/{both[name]['id']}/request")).json
+        assert (found["rootfsSize"], found["regions"], found["maxPrice"]) == (80, ["AS-SGP-02"], 0.5)
+
+
+async def test_a_copy_keeps_the_limits_and_a_taken_name_is_noticed(site: Site) -> None:
+    """From the address that the pages link to; the name of a live instance is a warning and no error."""
+    body = {"name": "original", "productName": "RTX 4090 24GB", "templateId": "107672", "maxPrice": 0.4}
+    chosen = {"regions": ["CN-HK-01", "AS-SGP-02"], "spotFallback": True, "healthCheck": {"path": "/up"}}
+    made = await site.corral.ask("POST", "/api/instances", json={**body, **chosen})
+    async with opened_tab(site.browser) as tab:
+        page = tab.page
+        await page.goto(f"{site.corral.address}/?duplicate={made.json['instanceId']}#create")
+        go = page.locator("#create-go")
+        await expect(go).to_have_text("Create for $0.18/h")
+        await expect(page.get_by_label("Name", exact=True)).to_have_value("original-2")
+        assert page.url == f"{site.corral.address}/"
+        await page.get_by_label("Name", exact=True).fill("original")
+        await expect(page.locator("#hint-name")).to_contain_text(re.compile("The name is taken: original is "))
+        assert await axe_findings(page) == []
+        await page.get_by_label("Name", exact=True).fill("copy")
+        await expect(page.locator("#hint-name")).to_be_hidden()
+        await expect(go).to_be_enabled()
+        await go.click()
+        await expect(page.locator("#create")).to_be_hidden()
+        assert tab.complaints == []
+
+    copy = (await site.instances())["copy"]["id"]
+    requests = [
+        (await site.corral.ask("GET", f"/api/instances/{each}/request")).json
+        for each in (made.json["instanceId"], copy)
+    ]
+    assert requests[0] == {**requests[1], "name": "original"}
