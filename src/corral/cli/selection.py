@@ -57,8 +57,9 @@ class Filters:
     def accept(self, instance: Instance, now: datetime) -> bool:
         """Whether *instance* is as asked for."""
         statuses = {"exited" if status == "stopped" else status for status in self.status or ()}
+        is_active = not instance.is_gone and (not statuses or "active" in statuses)
         return (
-            (instance.status in statuses if statuses else self.gone or not instance.is_gone)
+            (is_active or instance.status in statuses or (self.gone and not statuses))
             and self.name in {None, instance.name}
             and self.region in {None, instance.region}
             and self.accept_locally(instance, now)

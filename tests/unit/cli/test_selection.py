@@ -58,6 +58,8 @@ def test_what_is_gone_is_chosen_only_when_asked_for() -> None:
     assert not Filters().accept(gone, NOW)
     assert Filters(gone=True).accept(gone, NOW)
     assert Filters(status=["terminated"]).accept(gone, NOW)
+    assert not Filters(status=["active"], gone=True).accept(gone, NOW)
+    assert Filters(status=["active"]).accept(an_instance(), NOW)
     assert Filters(status=["stopped"]).accept(an_instance(status="exited"), NOW)
 
 
