@@ -1,8 +1,8 @@
 // Shows the OpenAPI document with Scalar (`viewer.js`). Every address is relative to the page, so that it works behind a
 // path prefix, and nothing is fetched from another host: the page's Content-Security-Policy would refuse it.
 
-const root = new URL(".", location.href).href.replace(/\/$/, "");
-const key = sessionStorage.getItem("corral-key") ?? localStorage.getItem("corral-key"); // as the dashboard keeps it
+const root = new URL("../", import.meta.url);
+const key = localStorage.getItem(`corral-key ${root.pathname}`); // as the dashboard keeps it
 const answer = await fetch("schema/openapi.json");
 const shown = await answer.json();
 
@@ -21,7 +21,7 @@ for (const operation of Object.values(shown.paths).flatMap((methods) => Object.v
 
 globalThis.Scalar.createApiReference("#viewer", {
   content: shown,
-  servers: [{ url: root, description: "This service" }],
+  servers: [{ url: root.href.replace(/\/$/, ""), description: "This service" }],
   authentication: {
     preferredSecurityScheme: "bearer",
     securitySchemes: { bearer: { token: key ?? "" } },

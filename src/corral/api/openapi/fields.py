@@ -137,6 +137,7 @@ _DESCRIBED: Final[Mapping[str, tuple[str, object]]] = {
     "performance": ("How long each part took.", None),
     # parameters
     "after": ("Only events after this number.", 0),
+    "adoptInstance.instance_id": ("The provider's id of the instance.", "5be2c7d10f9a4436"),
     "listInstances.status": ("Only instances of this status.", None),
     "listInstances.after": ("", "inst_8k3v1q5t0c"),
     "Last-Event-ID": ("The last event the client has; the stream continues after it.", 17),

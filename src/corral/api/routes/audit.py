@@ -48,7 +48,7 @@ class AuditPage(msgspec.Struct, rename="camel"):
 def handlers(trail: AuditLog) -> list[HTTPRouteHandler]:
     """The route of `/api/audit`."""
 
-    @get("/api/audit", summary="The audit log", tags=["audit"], opt=ADMIN)
+    @get("/api/audit", summary="List the audit log", tags=["audit"], opt=ADMIN)
     async def list_audit(  # noqa: PLR0917  # Litestar calls it by name
         after: After = 0,
         before: Annotated[

@@ -55,19 +55,19 @@ class RemovedValues(msgspec.Struct):
 def handlers(caches: CacheInvalidation) -> list[HTTPRouteHandler]:
     """The routes of `/api/cache`."""
 
-    @get("/api/cache/stats", summary="Every cache in numbers", tags=["caches"], opt=VIEWER)
+    @get("/api/cache/stats", summary="Get statistics of all caches", tags=["caches"], opt=VIEWER)
     async def list_cache_stats() -> AllCacheNumbers:
         """Of the process that answers; others have their own."""
         return AllCacheNumbers(caches={name.value: _numbers(cache) for name, cache in caches.registry})
 
-    @get("/api/cache/{name:str}/stats", summary="One cache in numbers", tags=["caches"], opt=VIEWER)
+    @get("/api/cache/{name:str}/stats", summary="Get statistics of a cache", tags=["caches"], opt=VIEWER)
     async def get_cache_stats(name: FromPath[str]) -> CacheNumbers:
         """Of the process that answers; others have their own."""
         return _numbers(caches.registry[cache_name(name)])
 
     @post(
         "/api/cache/clear",
-        summary="Forget all values of one cache, or of all",
+        summary="Clear one cache, or all",
         tags=["caches"],
         status_code=200,
         opt=ADMIN,
@@ -77,12 +77,20 @@ def handlers(caches: CacheInvalidation) -> list[HTTPRouteHandler]:
         name = data.cache_name if data is not None else None
         return RemovedValues(removed=await caches.clear(None if name is None else cache_name(name)))
 
-    @post("/api/cache/cleanup", summary="Forget what has expired", tags=["caches"], status_code=200, opt=ADMIN)
+    @post(
+        "/api/cache/cleanup", summary="Remove expired values from caches", tags=["caches"], status_code=200, opt=ADMIN
+    )
     async def remove_expired_values() -> RemovedValues:
         """In the process that answers. Expired values are never given out; this only frees their memory."""
         return RemovedValues(removed=caches.registry.cleanup())
 
-    @delete("/api/cache/{name:str}/{key:path}", summary="Forget one value", tags=["caches"], status_code=200, opt=ADMIN)
+    @delete(
+        "/api/cache/{name:str}/{key:path}",
+        summary="Remove a value from a cache",
+        tags=["caches"],
+        status_code=200,
+        opt=ADMIN,
+    )
     async def drop_cached_value(name: FromPath[str], key: FromPath[str]) -> RemovedValues:
         """In every process; 404 when the one that answers did not hold it."""
         chosen, wanted = cache_name(name), key.removeprefix("/")

@@ -103,7 +103,7 @@ class TemplateDetails(msgspec.Struct, rename="camel"):
 def handlers(catalog: Catalog) -> list[HTTPRouteHandler]:
     """The routes of `/api/products` and `/api/templates`."""
 
-    @get("/api/products", summary="Products for sale, cheapest first", tags=["catalog"], opt=VIEWER)
+    @get("/api/products", summary="List products", tags=["catalog"], opt=VIEWER)
     async def list_products(
         name: Annotated[
             str | None, QueryParameter(max_length=NAME_LENGTH, description="Part of the name, in any capitals.")
@@ -123,7 +123,7 @@ def handlers(catalog: Catalog) -> list[HTTPRouteHandler]:
         listed.sort(key=lambda p: (p.price_per_gpu is None, p.price_per_gpu or 0, p.name, p.id))
         return ProductList(products=listed, total=len(listed), region=region, billing_mode=billing_mode)
 
-    @get("/api/products/optimal", summary="What a create would choose now", tags=["catalog"], opt=VIEWER)
+    @get("/api/products/optimal", summary="Get the best product for a request", tags=["catalog"], opt=VIEWER)
     async def get_optimal_product(  # noqa: PLR0917  # Litestar calls it by name
         name: Annotated[
             str, QueryParameter(min_length=1, max_length=NAME_LENGTH, description="The whole name, in any capitals.")
@@ -156,7 +156,7 @@ def handlers(catalog: Catalog) -> list[HTTPRouteHandler]:
         best = offer_details(ranking.candidates[0])
         return OptimalProduct(product=best, candidates=plan.candidates, rejected=plan.rejected)
 
-    @get("/api/templates", summary="Templates to choose from", tags=["catalog"], opt=VIEWER)
+    @get("/api/templates", summary="List templates", tags=["catalog"], opt=VIEWER)
     async def list_templates() -> TemplateList:
         """
         The account's own first, then the provider's official ones; cached for up to ten minutes.
@@ -167,7 +167,7 @@ def handlers(catalog: Catalog) -> list[HTTPRouteHandler]:
         listed = [filled(ListedTemplate, template) for template in found]
         return TemplateList(templates=listed, total=len(listed))
 
-    @get("/api/templates/{template_id:str}", summary="One template", tags=["catalog"], opt=VIEWER)
+    @get("/api/templates/{template_id:str}", summary="Get a template", tags=["catalog"], opt=VIEWER)
     async def get_template(template_id: FromPath[str]) -> TemplateDetails:
         """Cached for up to ten minutes."""
         if len(template_id) > LONGEST_TEMPLATE_ID:

@@ -49,7 +49,7 @@ class EventPage(msgspec.Struct, rename="camel"):
 def handlers(event_log: EventLog, hub: EventStream, keys: ApiKeys) -> list[HTTPRouteHandler]:
     """The routes of `/api/events`."""
 
-    @get("/api/events", summary="What happened, in order", tags=["events"], opt=VIEWER)
+    @get("/api/events", summary="List events", tags=["events"], opt=VIEWER)
     async def list_events(
         after: After = 0, instance_id: InstanceFilter = None, limit: Limit = 100, last: Last = None
     ) -> EventPage:
@@ -58,9 +58,7 @@ def handlers(event_log: EventLog, hub: EventStream, keys: ApiKeys) -> list[HTTPR
         found = await event_log.page(after=after, limit=limit, instance_id=instance_id, newest=newest)
         return _page(found, after, limit)
 
-    @get(
-        "/api/instances/{instance_id:str}/events", summary="What happened to one instance", tags=["events"], opt=VIEWER
-    )
+    @get("/api/instances/{instance_id:str}/events", summary="List events of an instance", tags=["events"], opt=VIEWER)
     async def list_events_of_instance(
         instance_id: FromPath[str], after: After = 0, limit: Limit = 100, last: Last = None
     ) -> EventPage:
@@ -70,7 +68,7 @@ def handlers(event_log: EventLog, hub: EventStream, keys: ApiKeys) -> list[HTTPR
 
     @get(
         "/api/events/stream",
-        summary="What happens, as it happens",
+        summary="Stream events",
         tags=["events"],
         opt=VIEWER,
         media_type="text/event-stream",

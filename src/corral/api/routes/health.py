@@ -49,7 +49,7 @@ def handlers(clock: Clock, service_health: ProcessHealth, engine: Engine) -> lis
     registry, gauges = engine.runtime.metrics.registry, FleetGauges(engine.fleet)
     registry.register(gauges)
 
-    @get("/health", summary="How every part is", tags=["health"], opt=OPEN)
+    @get("/health", summary="Get the health of all parts", tags=["health"], opt=OPEN)
     async def get_health() -> Response[Health]:
         """200 when every part works, 503 otherwise. Sends no request: it shows the last known state."""
         now = clock.now()
@@ -63,12 +63,12 @@ def handlers(clock: Clock, service_health: ProcessHealth, engine: Engine) -> lis
         )
         return Response(body, status_code=HTTPStatus.OK if service_health.healthy else HTTPStatus.SERVICE_UNAVAILABLE)
 
-    @get("/health/live", summary="Whether the process answers", tags=["health"], opt=OPEN)
+    @get("/health/live", summary="Check liveness", tags=["health"], opt=OPEN)
     async def check_liveness() -> Liveness:
         """Always 200 while the process responds; an orchestrator restarts it otherwise."""
         return Liveness(status="alive", timestamp=iso(clock.now()))
 
-    @get("/health/ready", summary="Whether requests can be served", tags=["health"], opt=OPEN)
+    @get("/health/ready", summary="Check readiness", tags=["health"], opt=OPEN)
     async def check_readiness() -> Response[Liveness]:
         """200 when requests can be served, 503 while starting, stopping or without a database."""
         body = Liveness(status="ready" if service_health.ready else "not ready", timestamp=iso(clock.now()))
@@ -76,7 +76,7 @@ def handlers(clock: Clock, service_health: ProcessHealth, engine: Engine) -> lis
 
     @get(
         "/metrics",
-        summary="Numbers for Prometheus",
+        summary="Get metrics for Prometheus",
         tags=["health"],
         opt=VIEWER,
         media_type="text/plain",

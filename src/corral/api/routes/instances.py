@@ -129,7 +129,7 @@ def _create(engine: Engine, reader: RequestReader) -> HTTPRouteHandler:
 def _reads(engine: Engine) -> list[HTTPRouteHandler]:
     @get(
         PATH,
-        summary="Instances, newest first",
+        summary="List instances",
         tags=["instances"],
         responses={
             HTTPStatus.OK: ResponseSpec(
@@ -166,7 +166,7 @@ def _reads(engine: Engine) -> list[HTTPRouteHandler]:
             page = await engine.pages.page(wanted, limit=limit, offset=offset, after=after, summaries=summaries)
         return JsonResponse(status=HTTPStatus.OK, body=msgspec.json.encode(page))
 
-    @get(ONE, summary="One instance", tags=["instances"], opt=VIEWER)
+    @get(ONE, summary="Get an instance", tags=["instances"], opt=VIEWER)
     async def get_instance(instance_id: FromPath[str]) -> InstanceDetails:
         """By Corral's id or the provider's."""
         return await engine.describer.details(await engine.queries.instance(instance_id))
@@ -184,12 +184,12 @@ def _reads(engine: Engine) -> list[HTTPRouteHandler]:
 
 
 def _operations(queries: InstanceQueries) -> list[HTTPRouteHandler]:
-    @get("/api/operations/{operation_id:str}", summary="One operation", tags=["operations"], opt=VIEWER)
+    @get("/api/operations/{operation_id:str}", summary="Get an operation", tags=["operations"], opt=VIEWER)
     async def get_operation(operation_id: FromPath[str]) -> OperationDetails:
         """What was asked, and which steps were reached when."""
         return operation_details(await queries.operation(operation_id))
 
-    @get(f"{ONE}/operations", summary="Operations of one instance", tags=["operations"], opt=VIEWER)
+    @get(f"{ONE}/operations", summary="List operations of an instance", tags=["operations"], opt=VIEWER)
     async def list_operations(instance_id: FromPath[str]) -> OperationList:
         """The last hundred, newest first."""
         return OperationList(operations=[operation_details(o) for o in await queries.operations_of(instance_id)])
@@ -202,7 +202,7 @@ def _merged_listing(engine: Engine, clock: Clock) -> HTTPRouteHandler:
 
     @get(
         "/api/instances/comprehensive",
-        summary="Corral's and the provider's instances, merged",
+        summary="List instances of Corral and the provider",
         tags=["instances"],
         opt=VIEWER,
         responses={200: ResponseSpec(data_container=ComprehensiveList, description="Newest first.")},

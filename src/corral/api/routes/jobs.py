@@ -98,7 +98,7 @@ class Removed(msgspec.Struct):
 def handlers(queue: JobQueue) -> list[HTTPRouteHandler]:
     """The routes of `/api/jobs`."""
 
-    @get("/api/jobs", summary="Jobs of every status, newest first", tags=["jobs"], opt=VIEWER)
+    @get("/api/jobs", summary="List jobs", tags=["jobs"], opt=VIEWER)
     async def list_jobs(  # noqa: PLR0917  # Litestar calls it by name
         job_type: Annotated[str | None, QueryParameter(name="type", max_length=100, pattern=PRINTABLE)] = None,
         status: FromQuery[JobStatus | None] = None,
@@ -118,7 +118,7 @@ def handlers(queue: JobQueue) -> list[HTTPRouteHandler]:
         )
         return JobList(jobs=[_details(view) for view in found], limit=limit, offset=offset)
 
-    @get("/api/jobs/stats", summary="The queue in numbers", tags=["jobs"], opt=VIEWER)
+    @get("/api/jobs/stats", summary="Get queue statistics", tags=["jobs"], opt=VIEWER)
     async def get_job_stats() -> JobStats:
         """Counts over waiting, running, failed and (until they are cleaned up) finished jobs."""
         stats, paused = await queue.stats(), await queue.paused()
@@ -136,7 +136,7 @@ def handlers(queue: JobQueue) -> list[HTTPRouteHandler]:
             paused_by=paused.by,
         )
 
-    @get("/api/jobs/{job_id:str}", summary="One job", tags=["jobs"], opt=VIEWER)
+    @get("/api/jobs/{job_id:str}", summary="Get a job", tags=["jobs"], opt=VIEWER)
     async def get_job(job_id: FromPath[str]) -> JobDetails:
         """Until it is cleaned up, a day after it ended."""
         named = re.fullmatch(r"(?:job_)?([0-9]{1,18})", job_id)
@@ -158,7 +158,7 @@ def handlers(queue: JobQueue) -> list[HTTPRouteHandler]:
         context.is_audited = True
         return Removed(removed=removed)
 
-    @post("/api/jobs/pause", summary="Pause the processing of jobs", tags=["jobs"], status_code=200, opt=ADMIN)
+    @post("/api/jobs/pause", summary="Pause jobs", tags=["jobs"], status_code=200, opt=ADMIN)
     async def pause_jobs(request: Request[object, object, State]) -> Processing:
         """
         Let no job begin, in any process on this database, until it is resumed; also after a restart.
@@ -172,7 +172,7 @@ def handlers(queue: JobQueue) -> list[HTTPRouteHandler]:
         context.is_audited = True
         return _processing(state)
 
-    @post("/api/jobs/resume", summary="Resume the processing of jobs", tags=["jobs"], status_code=200, opt=ADMIN)
+    @post("/api/jobs/resume", summary="Resume jobs", tags=["jobs"], status_code=200, opt=ADMIN)
     async def resume_jobs(request: Request[object, object, State]) -> Processing:
         """What waited begins within a second, the most urgent first."""
         context = context_of(request.scope)

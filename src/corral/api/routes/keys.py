@@ -66,7 +66,7 @@ class KeyList(msgspec.Struct):
 def handlers(engine: Engine, *, local_only: bool) -> list[HTTPRouteHandler]:
     """The routes of `/api/whoami` and `/api/keys`; with *local_only* programs on this machine need no key."""
 
-    @get("/api/whoami", summary="The caller and its role", tags=["keys"], opt=VIEWER)
+    @get("/api/whoami", summary="Get the caller", tags=["keys"], opt=VIEWER)
     async def get_caller(request: Request[Any, Any, Any]) -> CallerDetails:
         """For a page or a command that shows who is signed in, and what the role allows."""
         context = context_of(request.scope)
@@ -82,7 +82,7 @@ def handlers(engine: Engine, *, local_only: bool) -> list[HTTPRouteHandler]:
 def _keys(engine: Engine) -> list[HTTPRouteHandler]:
     database, clock = engine.runtime.database, engine.runtime.clock
 
-    @get("/api/keys", summary="API keys", tags=["keys"], opt=ADMIN)
+    @get("/api/keys", summary="List API keys", tags=["keys"], opt=ADMIN)
     async def list_keys() -> KeyList:
         """All keys with their roles and when they were last used, also the revoked."""
         return KeyList(keys=[_details(key) for key in await api_keys.list_keys(database)])

@@ -115,12 +115,12 @@ def handlers(engine: Engine) -> list[HTTPRouteHandler]:
     """The routes of `/api/metrics`."""
     fleet = engine.fleet
 
-    @get("/api/metrics", summary="The fleet in numbers", tags=["metrics"], opt=VIEWER)
+    @get("/api/metrics", summary="Get fleet metrics", tags=["metrics"], opt=VIEWER)
     async def get_metrics() -> MetricsSummary:
         """Counted over all processes, at most a second ago."""
         return _summary(await fleet.numbers(), engine)
 
-    @get("/api/metrics/history", summary="Cost and time to ready over the last hours", tags=["metrics"], opt=VIEWER)
+    @get("/api/metrics/history", summary="Get the history of costs and times to ready", tags=["metrics"], opt=VIEWER)
     async def get_metrics_history(
         hours: Annotated[int, QueryParameter(ge=1, le=MOST_HOURS, description="How far back.")] = 24,
     ) -> MetricsHistory:

@@ -66,7 +66,7 @@ class OrphanReport(msgspec.Struct):
 def handlers(engine: Engine) -> list[HTTPRouteHandler]:
     """The route of orphans."""
 
-    @get("/api/orphans", summary="Orphans, and instances that make no progress", tags=["instances"], opt=VIEWER)
+    @get("/api/orphans", summary="List orphans and stuck instances", tags=["instances"], opt=VIEWER)
     async def list_orphans() -> OrphanReport:
         """Instances with the mark of another installation, or none, are not orphans; they are never touched."""
         rule, view = engine.runtime.settings.instances.orphans, engine.describer.view

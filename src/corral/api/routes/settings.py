@@ -36,7 +36,7 @@ def handlers(settings: Settings) -> list[HTTPRouteHandler]:
     """The route of `/api/settings`."""
     shown = SettingList(settings=[filled(SettingDetails, each) for each in settings_shown(settings)])
 
-    @get("/api/settings", summary="The settings in force", tags=["settings"], opt=ADMIN)
+    @get("/api/settings", summary="List settings", tags=["settings"], opt=ADMIN)
     async def list_settings() -> SettingList:
         """Of the process that answers; they change only when it is started again. Secrets are masked."""
         return shown

@@ -63,7 +63,7 @@ class DeliveryList(msgspec.Struct):
 def handlers(deliveries: WebhookSender) -> list[HTTPRouteHandler]:
     """The routes of `/api/webhooks`."""
 
-    @get("/api/webhooks/deliveries", summary="What was sent to webhooks, newest first", tags=["webhooks"], opt=VIEWER)
+    @get("/api/webhooks/deliveries", summary="List webhook deliveries", tags=["webhooks"], opt=VIEWER)
     async def list_deliveries(
         instance_id: InstanceFilter = None,
         status: FromQuery[DeliveryStatus | None] = None,
@@ -76,7 +76,7 @@ def handlers(deliveries: WebhookSender) -> list[HTTPRouteHandler]:
 
     @post(
         "/api/webhooks/deliveries/{delivery_id:str}/redeliver",
-        summary="Send one again",
+        summary="Redeliver a webhook",
         tags=["webhooks"],
         opt=OPERATOR,
         status_code=202,
