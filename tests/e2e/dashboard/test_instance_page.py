@@ -117,6 +117,9 @@ async def test_a_ready_instance_is_shown_in_full_and_live(site: Site) -> None:
         duplicate = page.get_by_role("link", name="Duplicate")
         await expect(duplicate).to_have_attribute("href", f"/?duplicate={instance_id}#create")
         assert await axe_findings(page) == []
+        await page.set_viewport_size({"width": 320, "height": 900})
+        assert await axe_findings(page) == []
+        assert not await is_too_wide(page)
 
         await confirm(page, "Stop")
         await expect(page.locator("#status")).to_have_text("exited")

@@ -247,7 +247,7 @@ async def test_the_settings_in_force_are_listed(site: Site) -> None:
 
 
 async def test_a_section_that_the_role_may_not_read_says_so(site: Site) -> None:
-    """A viewer sees the rest, and an action is refused in the dialog, in the API's words."""
+    """A viewer sees the rest, and a button that needs another role is disabled with the reason."""
     async with opened_tab(site.browser) as tab:
         page = tab.page
         await page.goto(f"{site.corral.address}/operations")
@@ -255,6 +255,11 @@ async def test_a_section_that_the_role_may_not_read_says_so(site: Site) -> None:
         for section in ("audit", "keys", "settings"):
             await expect(page.locator(f"#{section} .refusal")).to_contain_text("this needs the role admin")
         await expect(_body(page, "jobs")).to_contain_text("Jobs are processed.")
+        pause = page.get_by_role("button", name="Pause the jobs")
+        await expect(pause).to_have_attribute("aria-disabled", "true")
+        await pause.click(force=True)  # it can be reached by keyboard, and says why it does nothing
+        await expect(page.locator("#notice")).to_contain_text("This needs the role admin")
+        await expect(page.locator("#ask")).to_be_hidden()
         assert await axe_findings(page) == []
 
 

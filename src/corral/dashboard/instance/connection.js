@@ -26,7 +26,7 @@ const NO_WAY = {
 
 function address(text, what) {
   const known = webAddress(text);
-  return el("span", {}, copyable(text, what), " ", known ? el("a", { href: known, target: "_blank", rel: "noreferrer", "aria-label": `Open ${what}` }, "Open") : "");
+  return el("span", {}, copyable(text, what), " ", known ? el("a", { className: "open", href: known, target: "_blank", rel: "noreferrer", "aria-label": `Open ${what}` }, "Open") : "");
 }
 
 export function showHealth({ healthCheck, status }) {

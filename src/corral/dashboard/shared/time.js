@@ -11,11 +11,12 @@ export function moment(at) {
   return el("time", { dateTime: at }, local(at));
 }
 
-// How long ago *at* was, without fractions of a second; with *ended*, how long it took until then.
+// How long ago *at* was, without fractions of a second.
 export function age(at, suffix = " ago") {
   return ticking(el("time", { dateTime: at, title: local(at), data: { since: at, suffix } }));
 }
 
+// The time between *from* and *to*; without *to*, the time since *from* so far.
 export function elapsed(from, to) {
   if (to) return el("span", {}, span(Date.parse(to) - Date.parse(from)));
   return ticking(el("span", { data: { since: from, suffix: " so far" } }));
