@@ -6,14 +6,16 @@ import { ACTIVE, TONES, words } from "../shared/format.js";
 import { known, readAll } from "./instances.js";
 import { matches, parse, withTerm } from "./query.js";
 
-const byText = (read) => (a, b) => read(a).localeCompare(read(b));
+const { compare } = new Intl.Collator("en", { numeric: true });
+const byText = (read) => (a, b) => compare(read(a), read(b));
+const byAge = (a, b) => (a.createdAt < b.createdAt ? -1 : a.createdAt > b.createdAt ? 1 : 0);
 const COLUMNS = {
   status: byText((data) => data.status),
   name: byText((data) => data.name),
   gpu: byText((data) => `${data.productName} ${data.gpuNum}`),
   region: byText((data) => data.region),
   price: (a, b) => (a.billed ? a.price ?? 0 : -1) - (b.billed ? b.price ?? 0 : -1),
-  age: byText((data) => data.createdAt),
+  age: byAge,
   owner: byText((data) => data.createdBy ?? ""),
 };
 const DEFAULT = { column: "age", down: true }; // newest first
@@ -40,9 +42,8 @@ export function shown() {
   const now = Date.now();
   const all = showsAll();
   const found = [...known.values()].filter((data) => (all || data.status !== "terminated") && matches(query.terms, data, now));
-  const compare = COLUMNS[sort.column];
-  const newest = (a, b) => (a.createdAt < b.createdAt ? 1 : a.createdAt > b.createdAt ? -1 : a.id < b.id ? 1 : -1);
-  return found.sort((a, b) => (sort.down ? compare(b, a) : compare(a, b)) || newest(a, b));
+  const order = COLUMNS[sort.column];
+  return found.sort((a, b) => (sort.down ? order(b, a) : order(a, b)) || byAge(b, a) || (a.id < b.id ? 1 : -1));
 }
 
 export const isFiltered = () => $("find").value.trim() !== "";

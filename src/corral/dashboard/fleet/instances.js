@@ -24,10 +24,10 @@ export function watch(changed) {
 }
 
 // Also reads terminated instances from now on.
-export async function readAll() {
+export function readAll() {
   if (status === "") return;
   status = "";
-  await load();
+  if (run > 0) load().catch(again); // before the first load, it reads them too
 }
 
 // Resolves with the first page; the others follow in the background.
@@ -55,8 +55,12 @@ async function readRest(mine, { instances, limit }) {
     const page = await readPage(PAGE, instances.at(-1).id);
     inTurn(() => readRest(mine, page)); // in turn: changed rows may be read between two pages
   } catch {
-    setTimeout(() => mine === run && load().catch(() => {}), LATER_MS);
+    if (mine === run) again();
   }
+}
+
+function again() {
+  setTimeout(() => load().catch(again), LATER_MS);
 }
 
 function finish() {
