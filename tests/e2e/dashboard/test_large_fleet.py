@@ -65,10 +65,10 @@ ACCEPTED = {
     "status:": True,
 }
 REFUSED = {
-    "colour:red": '"colour:" is no filter. Filters are name, owner, status, region',
-    "status:lost": '"lost" is no status. Statuses are creating, starting',
-    "older:soon": '"older:soon" is no age. Write a number and m, h, d or w',
-    "constructor:x": '"constructor:" is no filter.',
+    "colour:red": '"colour:" is not a filter. Filters are name, owner, status, region',
+    "status:lost": '"lost" is not a status. Statuses are creating, starting',
+    "older:soon": '"older:soon" is not an age. Write a number and m, h, d or w',
+    "constructor:x": '"constructor:" is not a filter.',
 }
 
 
@@ -126,7 +126,7 @@ async def _order(page: Page) -> None:
 async def _problems(page: Page) -> None:
     """A filter without meaning shows nothing and says why; nothing can be selected by it."""
     await page.get_by_label("Filter").fill("owne:olga")
-    await expect(page.locator("#find-problem")).to_contain_text('"owne:" is no filter')
+    await expect(page.locator("#find-problem")).to_contain_text('"owne:" is not a filter')
     await expect(page.locator("#rows tr")).to_have_count(0)
     assert await page.locator("#select-all").is_disabled()
 

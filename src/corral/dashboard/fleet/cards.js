@@ -17,7 +17,7 @@ export function begin() {
 }
 
 export function update(shown) {
-  const moving = shown.filter(isMoving);
+  const moving = shown.filter(isMoving).sort((a, b) => isEnding(a) - isEnding(b)); // first what someone waits for
   const chosen = moving.slice(0, MOST);
   const wanted = new Set(chosen.map(({ id }) => id));
   for (const [id, card] of cards) {
@@ -34,6 +34,8 @@ export function update(shown) {
   setText($("moving-more"), `${plural(others, "more instance")} in motion, in the table`);
   readSteps();
 }
+
+const isEnding = ({ status }) => status === "deleting" || status === "stopping";
 
 function makeCard(id) {
   const card = { data: null, steps: null, badge: el("span", { className: "badge" }), name: el("a", { href: pageOf(id) }), facts: el("span", { className: "facts" }), due: el("span", { className: "due" }), track: el("ol", { className: "track", role: "list" }), why: el("p", { className: "why" }) };

@@ -32,7 +32,7 @@ export function parse(text) {
     if (!value) continue; // still being typed
     const name = (key ?? "name").toLowerCase();
     try {
-      if (!Object.hasOwn(KEYS, name)) throw new Error(`"${key}:" is no filter. Filters are ${Object.keys(KEYS).join(", ")}.`);
+      if (!Object.hasOwn(KEYS, name)) throw new Error(`"${key}:" is not a filter. Filters are ${Object.keys(KEYS).join(", ")}.`);
       const values = (quoted === undefined ? value.split(",").filter(Boolean) : [value]).map((each) => (KEYS[name].read ?? readText)(each, name));
       if (values.length) terms.push({ name, values, negated: minus === "-" });
     } catch (error) {
@@ -59,12 +59,12 @@ function readText(value) {
 
 function readStatus(value) {
   const status = value.toLowerCase() === "stopped" ? "exited" : value.toLowerCase().replaceAll("-", "_");
-  if (!STATUSES.includes(status)) throw new Error(`"${value}" is no status. Statuses are ${STATUSES.join(", ")}.`);
+  if (!STATUSES.includes(status)) throw new Error(`"${value}" is not a status. Statuses are ${STATUSES.join(", ")}.`);
   return status;
 }
 
 function readAge(value, key) {
   const found = /^(\d+)([mhdw])$/.exec(value);
-  if (!found) throw new Error(`"${key}:${value}" is no age. Write a number and m, h, d or w, such as ${key}:2d.`);
+  if (!found) throw new Error(`"${key}:${value}" is not an age. Write a number and m, h, d or w, such as ${key}:2d.`);
   return Number(found[1]) * UNITS[found[2]];
 }
