@@ -112,5 +112,5 @@ async def _offers(page: Page, name: str, *verbs: str) -> None:
     """The menu's commands are these and no others."""
     await page.get_by_role("button", name=f"Actions for {name}").click()
     found = [text for text in await page.get_by_role("menuitem").all_inner_texts() if " " not in text]
-    assert found[: len(verbs) + 1] == ["Details", *verbs]
+    assert found[: len(verbs) + 2] == ["Details", "Duplicate", *verbs]
     await page.keyboard.press("Escape")
