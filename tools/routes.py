@@ -52,7 +52,7 @@ def api_page() -> str:
         "The HTTP API",
         "Every route. A running service shows parameters, bodies and responses at `/docs`, and serves them for "
         "programs at `/schema/openapi.json`; the same is in [openapi.json](openapi.json). Errors: [errors](errors.md).",
-        lines[:-1],
+        ["![A route at /docs: parameters, an example, a request to try](../images/api.png)", "", *lines[:-1]],
     )
 
 

@@ -23,8 +23,8 @@ from playwright.async_api import Browser, Page
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "tests"))
 
-from support.http.browser import launched, opened_tab  # noqa: E402  # the tests' own harness
-from support.processes.process import Running, serving  # noqa: E402
+from support.http.browser import OTHER_HOST, launched, opened_tab  # noqa: E402  # the tests' own harness
+from support.processes.process import Running, run, serving  # noqa: E402
 
 from corral.base.clock import SystemClock  # noqa: E402
 from corral.store.server.embedded import EmbeddedServer  # noqa: E402
@@ -63,6 +63,7 @@ async def main() -> None:
                 await asyncio.sleep(5)  # noqa: TID251  # to be seen while they start
             async with launched() as browser:
                 await take_pictures(browser, corral)
+        await picture_the_sign_in(Path(place) / "keyed")
 
 
 async def tune(data_dir: Path, **settings: str) -> None:
@@ -134,24 +135,62 @@ def _moved(value: Any, now: datetime) -> Any:
 
 
 async def take_pictures(browser: Browser, corral: Running) -> None:
-    """Desktop, dark, phone, and the order form."""
+    """The fleet on a desktop, in the dark and on a phone; a failure; the order form; the operations; the API."""
     for name, width, height, scheme in (
         ("dashboard", 1280, 1180, "light"),
         ("dashboard-dark", 1280, 900, "dark"),
         ("dashboard-phone", 390, 844, "light"),
     ):
         async with opened_tab(browser, width=width, scheme=scheme) as tab:
-            await open_page(tab.page, corral.address, width, height)
+            await open_fleet(tab.page, corral.address, width, height)
             await tab.page.screenshot(path=IMAGES / f"{name}.png")
     async with opened_tab(browser) as tab:
-        await open_page(tab.page, corral.address, 1280, 800)
-        await tab.page.get_by_role("button", name="New instance").click()
-        await tab.page.locator(".offers li").first.wait_for()
-        await tab.page.screenshot(path=IMAGES / "new-instance.png")
+        page = tab.page
+        await open_fleet(page, corral.address, 1280, 800)
+        await page.get_by_role("button", name="New instance").click()
+        await page.locator("#plan").get_by_text("$").first.wait_for()
+        await page.screenshot(path=IMAGES / "new-instance.png")
+
+        await page.set_viewport_size({"width": 1280, "height": 900})
+        await page.goto(f"{corral.address}/instances/{await id_of(corral.address, 'nightly-eval')}")
+        await page.locator("#why").get_by_text("PROVISIONING_FAILED").first.wait_for()
+        await page.locator("#link[data-state=live]").wait_for()
+        await page.screenshot(path=IMAGES / "failure.png")
+
+        await page.goto(f"{corral.address}/operations")
+        await page.locator("#attention").get_by_text("nightly-eval").first.wait_for()
+        await page.screenshot(path=IMAGES / "operations.png")
+
+        await page.goto(f"{corral.address}/docs#tag/instances/POST/api/instances")
+        await page.get_by_text("curl -X POST").first.wait_for()
+        await page.screenshot(path=IMAGES / "api.png")
 
 
-async def open_page(page: Page, address: str, width: int, height: int) -> None:
-    """The page, once its charts are drawn."""
+async def picture_the_sign_in(place: Path) -> None:
+    """The page of a service that other machines can reach, before a key was entered."""
+    place.mkdir()
+    await run("keys", "create", "olga", "--role", "operator", cwd=place)
+    everywhere = "0.0.0.0"  # noqa: S104
+    async with (
+        serving(place / ".corral", HOST=everywhere, LOG_LEVEL="warning") as corral,
+        launched() as browser,
+        opened_tab(browser) as tab,
+    ):
+        await tab.page.set_viewport_size({"width": 1280, "height": 640})
+        await tab.page.goto(corral.address.replace(everywhere, OTHER_HOST))
+        await tab.page.locator("dialog#key[open]").wait_for()
+        await tab.page.screenshot(path=IMAGES / "sign-in.png")
+
+
+async def id_of(address: str, name: str) -> str:
+    """Corral's id of the instance with this name."""
+    async with aiohttp.ClientSession(address) as client, client.get("/api/instances", params={"name": name}) as answer:
+        found: str = (await answer.json())["instances"][0]["id"]
+        return found
+
+
+async def open_fleet(page: Page, address: str, width: int, height: int) -> None:
+    """The page, once its charts are drawn and its instances are listed."""
     await page.set_viewport_size({"width": width, "height": height})
     await page.goto(address)
     await page.locator("#cost-chart .line").wait_for(state="attached")

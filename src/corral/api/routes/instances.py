@@ -111,7 +111,12 @@ def _create(engine: Engine, reader: RequestReader) -> HTTPRouteHandler:
         request: Request[Any, Any, Any],
         dry_run: Annotated[Any, QueryParameter(name="dryRun", description=DRY_RUN, schema_extra=_FLAG)] = None,
     ) -> JsonResponse:
-        """All invalid fields are reported together; an unknown product or template is a 404."""
+        """
+        The request is recorded and the response sent at once; the machine is created in the background.
+
+        Follow it with `GET /api/instances/{instance_id}`, the event stream or a webhook until it is `ready`. All
+        invalid fields are reported together; an unknown product or template is a 404.
+        """
         context = context_of(request.scope)
         is_dry, problems = _read_flag("dryRun", dry_run)
         order = await reader.read(await body_of(request), beside=(*context.problems, *problems))
