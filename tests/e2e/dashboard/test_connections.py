@@ -43,7 +43,7 @@ async def site(short_dir: Path) -> AsyncGenerator[Site]:
     home.mkdir()
     keys = {
         role: (await run("keys", "create", role, "--role", role, cwd=home))[1].strip()
-        for role in ("viewer", "operator")
+        for role in ("viewer", "operator", "admin")
     }
     async with launched() as browser, serving(home / ".corral", "--host", "0.0.0.0") as corral:
         await quicken(home / ".corral")
@@ -108,7 +108,7 @@ async def test_every_page_works_behind_a_path_prefix(site: Site) -> None:
     async with prefixed(site.corral.address) as address, opened_tab(site.browser) as tab:
         page = tab.page
         await page.goto(f"{address}{PREFIX}/")
-        await sign_in(page, site.keys["operator"])
+        await sign_in(page, site.keys["admin"])
         await expect(page.locator("#link")).to_have_text("live")
         await create(page, "behind-a-proxy")
         await expect(page.locator("#rows tr", has_text="behind-a-proxy").locator(".badge")).to_have_text("ready")
