@@ -21,11 +21,13 @@ class Lane(Enum):
 class Permit:
     """The right to send one request now."""
 
-    __slots__ = ("granted_at", "lane")
+    __slots__ = ("granted_at", "is_beyond", "lane")
 
-    def __init__(self, *, lane: Lane, granted_at: float) -> None:
+    def __init__(self, *, lane: Lane, granted_at: float, is_beyond: bool = False) -> None:
+        """*is_beyond*: it was granted although the limit is used up."""
         self.lane = lane
         self.granted_at = granted_at
+        self.is_beyond = is_beyond
 
 
 class Waiter:

@@ -4,7 +4,7 @@ The limit of calls a minute that is learned from the provider's answers (`auto`)
 It begins at 300 and stays between 30 and 3,000. Until the first 429 it doubles every ten seconds in which calls had to
 wait. A 429 sets it to what the provider admitted in the last minute, if that may be the provider's limit; then it does
 not grow for ten minutes. Otherwise a 429 halves it, once for all calls that were under way. It grows by a tenth with
-each minute without a 429.
+each minute without a 429. A 429 to a stop or delete that was sent although the limit was used up does not lower it.
 """
 
 from __future__ import annotations
@@ -68,11 +68,16 @@ def when_short(state: RateLimiterState, now: float, wait: float) -> tuple[RateLi
     return msgspec.structs.replace(state, limit=min(MOST_LIMIT, state.limit * 2), short_since=now), EPSILON
 
 
+def noted(state: RateLimiterState, now: float) -> RateLimiterState:
+    """The state after a 429 that does not change the limit; a minute without one begins."""
+    refused = (*state.refused, math.floor(now))[-MOST_REFUSED:]
+    return msgspec.structs.replace(state, refused=refused, grown_at=max(now, state.grown_at))
+
+
 def after_refusal(state: RateLimiterState, now: float, *, granted_at: float) -> RateLimiterState:
     """The state after a 429 to a call whose permit was granted at *granted_at*."""
-    refused = (*state.refused, math.floor(now))[-MOST_REFUSED:]
-    state = msgspec.structs.replace(state, refused=refused, grown_at=max(now, state.grown_at))
-    admitted = sum(state.counts) - len(refused)
+    state = noted(state, now)
+    admitted = sum(state.counts) - len(state.refused)
     enough = state.limit / (MEASURED_SHARE if state.halved_at else FIRST_MEASURED_SHARE)
     is_new = granted_at >= state.halved_at
     halved_at = now + EPSILON if is_new else state.halved_at

@@ -84,6 +84,8 @@ class Grant(msgspec.Struct, frozen=True):
     """Permits for changes and awaited lookups that will probably follow."""
     room_seconds: float = 0.0
     """Until a change or an awaited lookup has room; 0: now, as far as is known."""
+    beyond: int = 0
+    """Stops and deletes, of those in `urgent`, that are sent although the limit is used up."""
 
     @property
     def total(self) -> int:
@@ -135,7 +137,7 @@ class RateLimiter:
         kept = limit // KEPT_SHARE
         unread = max(0, kept - sum(state.reads))
         for_changes = limit - unread - limit // URGENT_SHARE
-        state, granted_urgent = self._take_urgent(state, now, limit - unread, urgent)
+        state, granted_urgent, beyond = self._take_urgent(state, now, limit - unread, urgent)
         state, granted_changes, granted_lookups = _take_shared(state, for_changes, changes, lookups)
         wait = 0.0
         if granted_urgent < urgent or granted_changes < changes or granted_lookups < lookups:
@@ -148,7 +150,7 @@ class RateLimiter:
             state = msgspec.structs.replace(
                 state, changes_first_until=max(state.changes_first_until, now + wait + YIELD_SECONDS)
             )
-        room_seconds = wait
+        room = wait
         granted_reads = 0
         until_turn = state.changes_first_until - now
         until_room = max(until_turn, self._wait_for_reads(state, limit, for_changes, now))
@@ -160,7 +162,7 @@ class RateLimiter:
             wait = min(filter(None, (wait, until_kept, until_room)), default=0.0)
         ahead = max(0, min(ahead, limit // AHEAD_SHARE, limit // 2 - sum(state.counts)))
         return counted(state, ahead), Grant(
-            granted_changes, granted_reads, now, wait, limit, granted_urgent, granted_lookups, ahead, room_seconds
+            granted_changes, granted_reads, now, wait, limit, granted_urgent, granted_lookups, ahead, room, beyond
         )
 
     def charge(self, state: RateLimiterState, now: float, permits: int) -> RateLimiterState:
@@ -168,13 +170,25 @@ class RateLimiter:
         return counted(self.at(state, now), permits)
 
     def throttled(
-        self, state: RateLimiterState, now: float, *, granted_at: float, retry_after_seconds: float | None
+        self,
+        state: RateLimiterState,
+        now: float,
+        *,
+        granted_at: float,
+        retry_after_seconds: float | None,
+        is_beyond: bool = False,
     ) -> RateLimiterState:
-        """The provider answered 429 to a call with a permit granted at *granted_at*."""
+        """
+        The provider answered 429 to a call with a permit granted at *granted_at*.
+
+        *is_beyond*: it was sent although the limit was used up, so that its refusal does not show a lower limit.
+        """
         state = self.at(state, now)
         now = state.at
         if retry_after_seconds:
             state = msgspec.structs.replace(state, shut_until=max(state.shut_until, now + retry_after_seconds))
+        if is_beyond:
+            return learned_limit.noted(state, now)
         return learned_limit.after_refusal(state, now, granted_at=granted_at)
 
     def limit(self, state: RateLimiterState) -> int:
@@ -200,12 +214,14 @@ class RateLimiter:
 
     def _take_urgent(
         self, state: RateLimiterState, now: float, allowed: int, urgent: int
-    ) -> tuple[RateLimiterState, int]:
+    ) -> tuple[RateLimiterState, int, int]:
+        """The state, how many are granted, and how many of them although the limit is used up."""
         given = max(0, min(urgent, allowed - sum(state.counts)))
+        beyond = 0
         if given < urgent and self._fixed is None and now >= state.urgent_from - EPSILON:
-            given += 1
+            beyond = 1
             state = msgspec.structs.replace(state, urgent_from=now + URGENT_SECONDS)
-        return counted(state, given), given
+        return counted(state, given + beyond), given + beyond, beyond
 
     def _take_reads(
         self, state: RateLimiterState, now: float, limit: int, for_changes: int, reads: int

@@ -132,7 +132,7 @@ class Throttle:
         def change(state: RateLimiterState, now: float) -> tuple[RateLimiterState, None]:
             granted_at = min(permit.granted_at, now)
             return self._limiter.throttled(
-                state, now, granted_at=granted_at, retry_after_seconds=retry_after_seconds
+                state, now, granted_at=granted_at, retry_after_seconds=retry_after_seconds, is_beyond=permit.is_beyond
             ), None
 
         before = self.limit
@@ -188,7 +188,7 @@ class Throttle:
         self._ahead.put(grant.ahead, grant.at)
         granted = (grant.urgent, grant.changes, grant.lookups, grant.reads)
         for lane, count in zip(Lane, granted, strict=True):
-            self._grant(lane, count=count, granted_at=grant.at)
+            self._grant(lane, count=count, granted_at=grant.at, beyond=grant.beyond if lane is Lane.URGENT else 0)
         if granted == admissible:
             return None
         wait = grant.wait_seconds
@@ -209,14 +209,14 @@ class Throttle:
         lookups = max(0, min(waiting[Lane.LOOKUP], free))
         return urgent, changes, lookups, max(0, min(waiting[Lane.READ], free - lookups))
 
-    def _grant(self, lane: Lane, *, count: int, granted_at: float) -> None:
+    def _grant(self, lane: Lane, *, count: int, granted_at: float, beyond: int) -> None:
         self._waiters()
         queue = self._waiting[lane]
         while count and queue:
             waiter = self._next_read(queue) if lane is Lane.READ else queue[0]
             queue.remove(waiter)
             self._in_flight[lane] += 1
-            waiter.future.set_result(Permit(lane=lane, granted_at=granted_at))
+            waiter.future.set_result(Permit(lane=lane, granted_at=granted_at, is_beyond=count <= beyond))
             count -= 1
 
     def _next_read(self, queue: deque[Waiter]) -> Waiter:

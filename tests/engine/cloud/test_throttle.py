@@ -379,6 +379,23 @@ async def test_a_throttled_process_slows_the_others(database: Database, clock: S
     assert (one.limit, other.limit) == (150, 150)
 
 
+async def test_a_delete_that_is_refused_beyond_the_limit_leaves_it_as_it_is(clock: SteppedClock) -> None:
+    """Every two seconds one is sent although the limit is used up; many of them must not make Corral slow."""
+    throttle = Throttle(MemoryRateLimitStore(clock), fixed=None, clock=clock, metrics=Metrics())
+    creates = [await throttle.enter(change=True, max_wait_seconds=1) for _ in range(100)]
+    for permit in creates:
+        throttle.leave(permit)
+    await throttle.throttled(creates[-1], None)
+    measured = throttle.limit
+    for _ in range(10):
+        permit = await throttle.enter(change=True, is_urgent=True, max_wait_seconds=1)
+        await throttle.throttled(permit, None)
+        throttle.leave(permit)
+        clock.advance(2.0)
+
+    assert throttle.limit == measured < 300
+
+
 async def test_a_burst_takes_permits_ahead_and_the_store_counts_each(clock: SteppedClock) -> None:
     """Without them nearly every call of a burst would be a transaction on the state that all processes share."""
     ledger = UnreliableStore(clock)

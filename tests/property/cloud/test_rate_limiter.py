@@ -159,6 +159,24 @@ def test_stops_and_deletes_are_sent_right_after_a_spell_of_throttling() -> None:
     assert len(sent) <= 25, "a provider that throttles is not asked at every chance"
 
 
+def test_deletes_refused_beyond_the_limit_do_not_lower_it() -> None:
+    """They are sent although the limit is used up: that the provider refuses them shows nothing about the limit."""
+    budget, state = RateLimiter(None), RateLimiterState()
+    state, creates = budget.take(state, START, changes=120, reads=0)
+    for _ in range(20):
+        state = budget.throttled(state, START + 1, granted_at=creates.at, retry_after_seconds=None)
+    measured = budget.limit(state)
+    for tenth in range(500):
+        now = START + 2 + tenth / 10
+        state, grant = budget.take(state, now, urgent=3, changes=0, reads=0)
+        for number in range(grant.urgent):
+            is_beyond = number >= grant.urgent - grant.beyond
+            state = budget.throttled(state, now, granted_at=grant.at, retry_after_seconds=None, is_beyond=is_beyond)
+
+    assert measured == 100
+    assert budget.limit(state) == 100
+
+
 def test_a_limit_that_was_set_is_kept_by_stops_and_deletes() -> None:
     """A number that a person gave is not an estimate."""
     budget, state = RateLimiter(30), RateLimiterState()
@@ -315,6 +333,16 @@ def test_a_clock_set_back_neither_forgets_nor_freezes(back: float) -> None:
     state, later = take(budget, state, -back + 64, changes=1)
 
     assert (at_once.changes, later.changes) == (0, 1)
+
+
+def test_a_clock_set_back_does_not_count_as_a_refusal() -> None:
+    """A limit that was never refused still doubles."""
+    budget, state = RateLimiter(None), RateLimiterState()
+    state, _ = take(budget, state, 3600.0, changes=1)
+    for second in range(60):
+        state, _ = take(budget, state, second, changes=5000)
+
+    assert budget.limit(state) == MOST_LIMIT
 
 
 def test_a_state_of_another_release_counts_as_a_minute_used_up() -> None:
