@@ -83,7 +83,7 @@ def shifted(state: RateLimiterState, now: float) -> RateLimiterState:
         shut_until=state.shut_until + by,
         changes_first_until=state.changes_first_until + by,
         urgent_from=state.urgent_from + by,
-        halved_at=state.halved_at + by,
+        halved_at=state.halved_at + by if state.halved_at else 0.0,
         grown_at=state.grown_at + by if state.grown_at else 0.0,
         short_since=state.short_since + by if state.short_since else 0.0,
         refused=tuple(math.floor(each + by) for each in state.refused),
