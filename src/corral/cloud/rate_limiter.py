@@ -254,8 +254,10 @@ class RateLimiter:
         due = max(state.kept_from, now)
         if due > now + EPSILON:
             return state, 0, due - now
-        if sum(state.counts) >= limit:
-            return state, 0, _wait_for_room(state.counts, limit, state.second, now)
+        # Once they have had what is kept for them, they leave what is kept for stops and deletes.
+        allowed = limit if sum(state.reads) < kept else limit - limit // URGENT_SHARE
+        if sum(state.counts) >= allowed:
+            return state, 0, _wait_for_room(state.counts, allowed, state.second, now)
         state = counted(msgspec.structs.replace(state, kept_from=due + gap), 1, are_reads=True)
         return state, 1, gap if reads > 1 else 0.0
 

@@ -141,6 +141,17 @@ def test_a_crowd_of_creates_leaves_room_for_stops_and_deletes() -> None:
     assert freed.urgent == 2
 
 
+def test_reads_leave_room_for_stops_and_deletes_while_creates_wait() -> None:
+    """Reads that had their tenth already do not use up what is kept for stops and deletes."""
+    budget, state = RateLimiter(100), RateLimiterState()
+    state, _ = take(budget, state, 0.0, reads=20)
+    for tenth in range(250):
+        state, _ = take(budget, state, 1 + tenth / 10, changes=500, reads=5)
+    state, grant = budget.take(state, START + 27, urgent=6, changes=500, reads=5)
+
+    assert grant.urgent == 4
+
+
 def test_stops_and_deletes_are_sent_right_after_a_spell_of_throttling() -> None:
     """Calls of the last minute, sent under a higher limit or refused, do not keep them back for another minute."""
     budget, state, sent = RateLimiter(None), RateLimiterState(), []
