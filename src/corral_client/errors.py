@@ -186,7 +186,7 @@ def error_of(status: int, headers: Mapping[str, str], body: bytes) -> CorralApiE
     try:
         found = msgspec.json.decode(body, type=_Envelope).error
     except UNREADABLE:
-        found = _Body(code=f"HTTP_{status}", message=f"the answer was HTTP {status} without an explanation")
+        found = _Body(code=f"HTTP_{status}", message=_unexplained(status, headers))
     kind = _BY_STATUS.get(status, ServerError if status >= 500 else Invalid)  # noqa: PLR2004
     if found.code == _NO_OFFER and found.retryable:  # else offers are too expensive, or in other regions only
         kind = OutOfStock
@@ -201,6 +201,13 @@ def error_of(status: int, headers: Mapping[str, str], body: bytes) -> CorralApiE
         validation_errors=found.validation_errors,
         next_step=found.next_step,
     )
+
+
+def _unexplained(status: int, headers: Mapping[str, str]) -> str:
+    location = headers.get("Location")
+    if 300 <= status < 400 and location:  # noqa: PLR2004  # not followed: the key is for the address that was given
+        return f"the service redirects to {location}, which is not followed; use the address that it redirects to"
+    return f"the answer was HTTP {status} without an explanation"
 
 
 def _seconds(value: str | float | None) -> float | None:

@@ -101,7 +101,10 @@ class Transport:
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=self._timeout, sock_read=SILENCE_SECONDS)
         with self._connection_errors():
             async with self._open().get(
-                self._url(path, query), headers={**headers, "Accept": "text/event-stream"}, timeout=timeout
+                self._url(path, query),
+                headers={**headers, "Accept": "text/event-stream"},
+                timeout=timeout,
+                allow_redirects=False,
             ) as response:
                 if response.status != 200:  # noqa: PLR2004
                     raise error_of(response.status, response.headers, await response.read())
@@ -182,8 +185,14 @@ class Transport:
     def _url(self, path: str, query: Query) -> URL:
         try:
             url = URL(self.base_url + path, encoded=True)
+            has_user, is_web = url.raw_user is not None, url.scheme in {"http", "https"}  # which read host and port
         except ValueError as error:
             raise aiohttp.InvalidURL(self.base_url) from error
+        if has_user:  # not named: it has a password
+            message = "the address of the service must not have a user name or a password"
+            raise ConnectionFailed(message, code="INVALID_URL")
+        if not is_web:
+            raise aiohttp.InvalidURL(self.base_url)
         return url.with_query({name: _text(value) for name, value in query.items() if value is not None})
 
 

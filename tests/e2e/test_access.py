@@ -245,6 +245,8 @@ async def test_a_login_is_checked_stored_and_used_by_commands_and_programs(
     where, corral = bound
     mine = {"XDG_CONFIG_HOME": str(tmp_path)}
     home, file = data_dir.parent, tmp_path / "corral" / "login.json"
+    empty = await run("login", "", cwd=home, stdin=keys["operator"] + "\n", **mine)
+    assert empty == (2, "", "corral: the address of the service is empty; nothing was stored\n")
     refused = await run("login", corral.address, cwd=home, stdin="corral_wrong\n", **mine)
     assert (refused[0], refused[1], file.exists()) == (1, "", False)
     assert refused[2] == "corral: this API key is not known, or was revoked; nothing was stored\n"

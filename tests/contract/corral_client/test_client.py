@@ -333,11 +333,40 @@ async def test_an_unreachable_service_is_reported() -> None:
         made = pauses(client)
         with pytest.raises(ConnectionFailed, match=f"http://127.0.0.1:{port} cannot be reached"):
             await client.health()
-    async with AsyncClient("nonsense") as client:
-        with pytest.raises(ConnectionFailed, match="not an http:// address"):
-            await client.health()
 
     assert len(made) == 1
+
+
+@pytest.mark.parametrize("url", ["nonsense", "ftp://127.0.0.1", "http://127.0.0.1:99999", "http://127.0.0.1:80 x"])
+async def test_an_address_that_cannot_be_called_is_an_error_of_ours(url: str) -> None:
+    """And of no library, also while events are followed."""
+    async with AsyncClient(url, "corral_abc") as client:
+        with pytest.raises(ConnectionFailed, match="not an http:// address"):
+            await client.health()
+        with pytest.raises(ConnectionFailed, match="not an http:// address"):
+            await anext(client.events.follow())
+
+
+async def test_an_address_with_a_password_is_refused_without_naming_it() -> None:
+    """The key takes the place of its header."""
+    async with AsyncClient("http://user:pass-word@127.0.0.1", "corral_abc") as client:
+        with pytest.raises(ConnectionFailed, match="must not have a user name or a password") as raised:
+            await client.health()
+
+    assert "pass-word" not in str(raised.value)
+
+
+async def test_a_redirect_is_not_followed_and_its_target_is_named() -> None:
+    """As from a proxy that redirects to https; the stream of events does not follow it either."""
+    elsewhere = HttpAnswers(http_answer(200, b"{}"))
+    async with answering(elsewhere) as other:
+        moved = http_answer(307, b"", Location=f"http://127.0.0.1:{other}/api")
+        async with answering(HttpAnswers(moved)) as port, AsyncClient(f"http://127.0.0.1:{port}", "k") as client:
+            for call in (client.whoami(), anext(client.events.follow())):
+                with pytest.raises(Invalid, match=f"redirects to http://127.0.0.1:{other}/api"):
+                    await call
+
+    assert elsewhere.heads == []
 
 
 async def test_a_key_that_no_header_can_carry_is_an_error_of_ours() -> None:

@@ -27,6 +27,8 @@ def login(url: Annotated[str, typer.Argument(help="Where the service is, such as
     The key is asked for without echo, or read from standard input; it is checked before it is stored.
     """
     url = url.rstrip("/")
+    if not url:  # for the SDK, this is the default address
+        raise MalformedError("the address of the service is empty; nothing was stored")
     key = _read_key(url)
     with Client(url, key, max_retries=RETRIES) as client:
         try:
