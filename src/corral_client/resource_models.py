@@ -63,6 +63,7 @@ class ListedTemplate(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     id: str
     name: str
     image: str = ""
+    ports: list[OpenPort] = []
     channel: str = ""
 
 

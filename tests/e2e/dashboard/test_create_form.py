@@ -97,6 +97,7 @@ async def test_prices_follow_the_billing_mode_and_the_button_says_what_it_costs(
         await expect(page.locator("[name=productName]")).to_contain_text("RTX 4090 24GB, from $0.35/h per GPU")
         await page.get_by_label("Billing").select_option("spot")
 
+        await expect(page.locator(".choices label", has_text="PyTorch 2.6")).to_contain_text("8888 http, 22 tcp")
         await page.get_by_label("Find a template").fill("pytorch")
         await expect(page.locator(".choices label:visible")).to_have_count(1)
         await page.get_by_label("Find a template").press("Enter")

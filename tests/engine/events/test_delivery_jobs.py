@@ -77,7 +77,7 @@ async def test_a_rolled_back_change_is_not_sent(database: Database) -> None:
     with pytest.raises(RuntimeError, match="changed my mind"):
         async with database.transaction() as connection:
             await room.event_publisher.publish(
-                connection, [Change(before=None, after=lost, because="wanted", at=room.clock.now())]
+                connection, [Change(before=None, after=lost, because="requested", at=room.clock.now())]
             )
             raise RuntimeError("changed my mind")
 

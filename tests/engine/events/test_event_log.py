@@ -92,7 +92,7 @@ async def test_an_open_transaction_is_numbered_when_it_ends(room: EventEnv, data
     async with database.transaction() as connection:
         await instances.add([slow]).run(connection)
         await room.event_publisher.publish(
-            connection, [Change(before=None, after=slow, because="wanted", at=room.clock.now())]
+            connection, [Change(before=None, after=slow, because="requested", at=room.clock.now())]
         )
         await room.create("quick")
         seen = await room.log.page(after=0, limit=10)
@@ -112,7 +112,7 @@ async def test_a_reader_never_finds_anything_behind_it(room: EventEnv, database:
             instance = room.fresh(name)
             async with database.transaction() as connection:
                 await instances.add([instance]).run(connection)
-                change = Change(before=None, after=instance, because="wanted", at=room.clock.now())
+                change = Change(before=None, after=instance, because="requested", at=room.clock.now())
                 await room.event_publisher.publish(connection, [change])
                 for _ in range(dice.randrange(6)):  # hold it open for a while
                     await connection.execute("SELECT pg_sleep(0.001)")
@@ -150,7 +150,7 @@ async def test_a_rolled_back_change_is_not_announced(room: EventEnv, database: D
         async with database.transaction() as connection:
             lost = room.fresh("lost")
             await room.event_publisher.publish(
-                connection, [Change(before=None, after=lost, because="wanted", at=room.clock.now())]
+                connection, [Change(before=None, after=lost, because="requested", at=room.clock.now())]
             )
             raise RuntimeError("changed my mind")
     await room.create("kept")

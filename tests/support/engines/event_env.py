@@ -85,7 +85,7 @@ class EventEnv:
         async with self.database.transaction() as connection:
             await instances.add(made).run(connection)
             await operations.add(requested).run(connection)
-            changes = [Change(before=None, after=instance, because="wanted", at=now) for instance in made]
+            changes = [Change(before=None, after=instance, because="requested", at=now) for instance in made]
             await self.event_publisher.publish(connection, changes)
         return made
 

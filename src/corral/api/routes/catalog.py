@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from decimal import Decimal
 from typing import Annotated
 
@@ -14,7 +15,7 @@ from msgspec import Meta
 from corral.api.http.bodies import filled
 from corral.api.middleware.auth import VIEWER
 from corral.domain.errors import NotFoundError
-from corral.domain.placement.catalog import BillingMode, PortKind, Product, Template, TemplateChannel
+from corral.domain.placement.catalog import BillingMode, PortKind, Product, Template, TemplateChannel, TemplatePort
 from corral.domain.placement.pricing import micro_usd, usd
 from corral.domain.placement.rank import PlacementRequest
 from corral.domain.requests.create import LONGEST_TEMPLATE_ID
@@ -75,6 +76,7 @@ class ListedTemplate(msgspec.Struct):
     id: Annotated[str, Meta(description="The provider's id, to be sent as `templateId`.")]
     name: str
     image: Annotated[str, Meta(description="Image of the container.")]
+    ports: list[OpenPort]
     channel: Annotated[TemplateChannel, Meta(description="`private`: the account's own; `official`: the provider's.")]
 
 
@@ -164,7 +166,7 @@ def handlers(catalog: Catalog) -> list[HTTPRouteHandler]:
         Those of the provider's community are not listed, but can be used by their id.
         """
         found = await catalog.templates()
-        listed = [filled(ListedTemplate, template) for template in found]
+        listed = [filled(ListedTemplate, template, ports=_ports(template.ports)) for template in found]
         return TemplateList(templates=listed, total=len(listed))
 
     @get("/api/templates/{template_id:str}", summary="Get a template", tags=["catalog"], opt=VIEWER)
@@ -195,11 +197,15 @@ def _price(product: Product, mode: BillingMode) -> float | None:
     return usd(price) if price else None
 
 
+def _ports(ports: Iterable[TemplatePort]) -> list[OpenPort]:
+    return [OpenPort(port=port.port, type=port.kind) for port in ports]
+
+
 def _template(template: Template) -> TemplateDetails:
     return filled(
         TemplateDetails,
         template,
-        ports=[OpenPort(port=port.port, type=port.kind) for port in template.ports],
+        ports=_ports(template.ports),
         tools=[Tool(name=tool.name, port=tool.port, type=tool.kind) for tool in template.tools],
         env_names=[env.key for env in template.envs],
     )

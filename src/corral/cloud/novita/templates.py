@@ -77,7 +77,13 @@ def listed(seen: wire.ListedTemplate, channel: TemplateChannel) -> TemplateSumma
     found = values.identity(seen.id)
     if not found or values.text(seen.type) not in {"", "instance"}:
         return None
-    return TemplateSummary(id=found, name=values.text(seen.name), image=values.text(seen.image), channel=channel)
+    return TemplateSummary(
+        id=found,
+        name=values.text(seen.name),
+        image=values.text(seen.image),
+        ports=tuple(_ports(values.many(seen.ports, wire.TemplatePorts), problems=[])),
+        channel=channel,
+    )
 
 
 def order_body(order: ProviderCreate) -> bytes:

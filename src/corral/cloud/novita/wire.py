@@ -173,12 +173,13 @@ class Template(msgspec.Struct, rename="camel"):
 
 
 class ListedTemplate(msgspec.Struct):
-    """What is read of a template in a list: only what names it, so that a broken one hides no other."""
+    """What is read of a template in a list: only what shows it, so that a broken one hides no other."""
 
     id: Scalar = msgspec.field(default=None, name="Id")
     name: Scalar = None
     image: Scalar = None
     type: Scalar = None
+    ports: Part = _NOTHING
 
 
 class TemplateAnswer(msgspec.Struct):

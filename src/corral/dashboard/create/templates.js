@@ -1,4 +1,4 @@
-// The templates as a list to search: name and image of each, and the ports of the chosen one.
+// The templates as a list to search, each with its image and ports; the chosen one also with its tools.
 
 import { request } from "../shared/api.js";
 import { el, setText } from "../shared/dom.js";
@@ -31,9 +31,9 @@ export async function loadTemplates(chosen) {
   filter();
 }
 
-function choice({ id, name, image, channel }) {
+function choice({ id, name, image, channel, ports = [] }) {
   const label = el("label", { data: { text: `${id} ${name} ${image} ${channel}`.toLowerCase() } }, el("input", { type: "radio", name: "templateId", value: id }),
-    el("span", {}, el("b", {}, name), " ", el("small", {}, `${id}, ${channel}`), el("code", {}, image)));
+    el("span", {}, el("b", {}, name), " ", el("small", {}, `${id}, ${channel}`), el("code", {}, image), el("small", {}, portsText(ports))));
   return label;
 }
 
@@ -60,9 +60,10 @@ function filter() {
   setText(none, shown ? "" : "No template in the list matches.");
 }
 
+const portsText = (ports) => ports.map(({ port, type }) => `${port} ${type}`).join(", ");
+
 export async function showPorts(form, id) {
   const template = await request(`/api/templates/${encodeURIComponent(id)}`);
-  const ports = template.ports.map(({ port, type }) => `${port} ${type}`);
   const tools = template.tools.map(({ name, port }) => `${name} on ${port}`);
-  setHint(form, "templateId", [el("b", {}, template.name), ` runs `, el("code", {}, template.image), `. Ports: ${ports.join(", ") || "none"}${tools.length ? `; ${tools.join(", ")}` : ""}.`]);
+  setHint(form, "templateId", [el("b", {}, template.name), ` runs `, el("code", {}, template.image), `. Ports: ${portsText(template.ports) || "none"}${tools.length ? `; ${tools.join(", ")}` : ""}.`]);
 }

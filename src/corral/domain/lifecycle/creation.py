@@ -65,7 +65,7 @@ def decide_uncreated(instance: Instance, now: datetime, policy: Policy) -> Decis
         retry_at = instance.waiting.retry_at
         pause = (retry_at if until is None else min(retry_at, until)) - now
         return Decision(phase=Phase.CREATING, because=instance.waiting.message, requeue_after=pause)
-    return Decision(phase=Phase.CREATING, action=Action.CREATE, because="wanted", requeue_after=policy.settle)
+    return Decision(phase=Phase.CREATING, action=Action.CREATE, because="requested", requeue_after=policy.settle)
 
 
 def _in_doubt(instance: Instance, now: datetime, policy: Policy, *, wanted: bool) -> Decision:

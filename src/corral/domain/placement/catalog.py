@@ -107,6 +107,8 @@ class TemplateSummary:
     id: str
     name: str
     image: str
+    ports: tuple[TemplatePort, ...]
+    """Those that can be read."""
     channel: TemplateChannel
 
 

@@ -159,7 +159,7 @@ class CreateInstance:
             self.queue.add([_create_job(each.created) for each in fresh]),
         ]
         await self.event_publisher.write(
-            connection, writes, [Change(before=None, after=i, because="wanted", at=now) for i in new]
+            connection, writes, [Change(before=None, after=i, because="requested", at=now) for i in new]
         )
 
     async def _claimed(self, connection: Connection, group: Sequence[_PendingCreate]) -> list[CreatedInstance | KeyRow]:

@@ -49,7 +49,14 @@ async def test_templates_are_listed_own_first_and_remembered(counter: Counter) -
         ("Zoo", "private"),
         ("pytorch", "official"),
     ]
-    assert first["templates"][2] == {"id": "107672", "name": "pytorch", "image": "pytorch:1", "channel": "official"}
+    assert first["templates"][2] == {
+        "id": "107672",
+        "name": "pytorch",
+        "image": "pytorch:1",
+        "ports": [],
+        "channel": "official",
+    }
+    assert first["templates"][0]["ports"] == [{"port": 8080, "type": "http"}]
     assert second == first
     assert counter.provider.calls == {"templates:private": 1, "templates:official": 1}
 
