@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 
 import pytest
 from support.engines.fault_engine import FaultEngine, FaultEnvironment
 from support.histories.script import Mishap
 from support.histories.steps import Flow, every_step_fails_once, every_step_runs_twice
 
+from corral.domain.events import Change, event_drafts
 from corral.domain.operation import OperationKind
+from corral.engine.events.publisher import EventPublisher, Writer
 from corral.store.server.target import DatabaseTarget
+from corral.store.sql.combined_statement import Write
+from corral.store.tables import events
 
 MISHAPS = (
     Mishap.KILLED_BEFORE,
@@ -130,3 +134,19 @@ async def test_every_step_fails_once(environment: FaultEnvironment, flow: Flow) 
 async def test_every_step_runs_twice(environment: FaultEnvironment, flow: Flow) -> None:
     """A job delivered twice publishes nothing twice; one taken over does nothing twice."""
     assert await every_step_runs_twice(environment, flow) == []
+
+
+async def test_an_event_outside_the_commit_of_its_change_is_found(
+    environment: FaultEnvironment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The trial of the trial: each group of writes is a step, so a death between two of them shows."""
+
+    async def write_in_two(_: object, writer: Writer, writes: Sequence[Write], changes: Sequence[Change]) -> bool:
+        row = await writer.run(writes, "SELECT EXISTS (SELECT FROM updated_instance) AS is_updated")
+        if row["is_updated"]:
+            await writer.run([events.append(event_drafts(changes))], "SELECT count(*) FROM new_events")
+        return bool(row["is_updated"])
+
+    monkeypatch.setattr(EventPublisher, "write_grouped", write_in_two)
+    found = await every_step_fails_once(environment, create, (Mishap.KILLED_BEFORE,))
+    assert {trial.what for trial in found if "reported" in trial.trouble} == {"commit"}

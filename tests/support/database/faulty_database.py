@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, cast
 
 from corral.jobs.pgqueuer_adapter import QUEUE
 from corral.store.session.database import Connection, Database, Pool
-from support.histories.script import Script
+from support.histories.script import Killed, Script
 
-_WRITES = re.compile(r"\b(INSERT INTO|DELETE FROM|UPDATE corral_)")
+_STEPS = re.compile(r"\b(INSERT INTO|DELETE FROM|UPDATE corral_|pg_try_advisory_lock)")
+"""A step: each write, and each lock, because a process paused after that decides by a record that others change."""
 
 
 class FaultyDatabase(Database):
@@ -30,7 +32,7 @@ class FaultyDatabase(Database):
 
 
 class _FaultyConnection:
-    """Wraps a pooled connection; a statement outside a transaction that writes is a commit of its own."""
+    """Wraps a pooled connection; a statement outside a transaction that writes or locks is a commit of its own."""
 
     def __init__(self, real: Connection, database: FaultyDatabase, script: Script) -> None:
         self._real = real
@@ -50,9 +52,18 @@ class _FaultyConnection:
     async def fetchrow(self, query: str, *values: object, **options: Any) -> Any:
         return await self._sent(self._real.fetchrow, query, *values, **options)
 
+    async def fetchmany(self, query: str, values: Sequence[Sequence[object]], **options: Any) -> Any:
+        """As asyncpg does it: one commit for all of *values*."""
+        try:
+            return await self._sent(self._real.fetchmany, query, values, **options)
+        except Killed as killed:
+            # Only batchers send such groups, from a task of their own, which cancels its waiters. asyncio would log
+            # another error of that task as one that was never retrieved.
+            raise asyncio.CancelledError from killed
+
     async def _sent(self, send: Callable[..., Awaitable[Any]], query: str, *values: object, **options: Any) -> Any:
         self._database.has_new_jobs |= f"INSERT INTO {QUEUE}" in query
-        if self._open or not _WRITES.search(query):
+        if self._open or not _STEPS.search(query):
             return await send(query, *values, **options)
         return await self._script.committing(lambda: send(query, *values, **options), _nothing)
 

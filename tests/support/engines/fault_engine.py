@@ -28,7 +28,9 @@ from corral.domain.observation.sighting import Endpoint
 from corral.domain.operation import OperationKind
 from corral.domain.timing import delay
 from corral.engine.engine import build_engine
+from corral.engine.reconcile.grouped_writes import GroupedWrites
 from corral.engine.reconcile.instance_locks import InstanceLocks
+from corral.engine.reconcile.reconciler import Reconciler
 from corral.health.probe import Prober
 from corral.jobs.execution import FIRST_RETRY_SECONDS, LAST_RETRY_SECONDS, OUTAGE_PAUSE_SECONDS
 from corral.jobs.registry import Handler, JobId, JobPool, JobRun, RequeueError
@@ -159,6 +161,7 @@ class FaultEngine:
 
     def _start_process(self) -> None:
         """Build everything that a process holds."""
+        self.script.is_killed = False
         environment, clock = self.environment, self.clock
         runtime = idle_runtime(
             self.database,
@@ -334,11 +337,11 @@ class FaultEngine:
         try:
             run = JobRun(id=JobId(1), type=job.name, payload=job.payload, attempt=job.attempt)
             await (handler or job_type.handler)(run)
-        except Killed:
-            self._start_process()
-            self._later(job, HEARTBEAT_TIMEOUT.total_seconds())
-            return False
-        except asyncio.CancelledError:
+        except (Killed, asyncio.CancelledError):
+            if self.script.is_killed:
+                self._start_process()
+                self._later(job, HEARTBEAT_TIMEOUT.total_seconds())
+                return False
             self._later(job, 0.0)
         except RequeueError as again:
             self._later(job, again.after.total_seconds())
@@ -388,10 +391,18 @@ class FaultEngine:
 
     async def _pass_all(self) -> None:
         """Another worker's passes; over an instance that is being passed over they find it locked."""
-        other = replace(self.parts.reconciler, locks=InstanceLocks(self.database))
+        reconcile = self._other_worker().reconcile
         for instance_id in self.requested:
             job = Pending(self.clock.monotonic(), "monitor_instance", {"instanceId": instance_id})
-            await self._run(job, other.reconcile)
+            await self._run(job, reconcile)
+
+    def _other_worker(self) -> Reconciler:
+        """A reconciler as of another process: with locks and groups of writes of its own."""
+        first = self.parts.reconciler
+        recorder = replace(first.recorder, grouped=GroupedWrites(database=self.database))
+        create_step = replace(first.steps.create_step, recorder=recorder)
+        steps = replace(first.steps, create_step=create_step, recorder=recorder)
+        return replace(first, steps=steps, recorder=recorder, locks=InstanceLocks(self.database))
 
 
 class _ObedientProber(Prober):

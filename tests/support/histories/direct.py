@@ -20,7 +20,7 @@ from novitasim.api import refusal
 from novitasim.api.refusal import RefusalError
 from novitasim.server.simulator import ROUTES, Simulator
 from novitasim.testing import BASE_PATH
-from support.histories.script import HELD_BACK, MEANWHILE, SPOILT, UNSENT, WAITING, Killed, Mishap, Script
+from support.histories.script import HELD_BACK, MEANWHILE, SPOILT, UNSENT, WAITING, Mishap, Script
 
 LATE_SECONDS = 15.0
 """Together with the longest lag of the list (40 s) this stays just under the time a doubt lasts (60 s)."""
@@ -55,7 +55,7 @@ class DirectExchange:
     async def ask(self, call: Call, answer: type[Answer]) -> Answer:
         mishap = self._mishap(call)
         if mishap is Mishap.KILLED_BEFORE:
-            raise Killed
+            self._script.kill()
         await self._wait_for_permit(call, mishap)
         if mishap in HELD_BACK:
             await self._meanwhile(mishap)
@@ -65,7 +65,7 @@ class DirectExchange:
             raise self._fault(mishap)
         status, content = self._do(call)
         if mishap in {Mishap.KILLED_AFTER, Mishap.HELD_BACK_KILLED}:
-            raise Killed
+            self._script.kill()
         if mishap in MEANWHILE:
             await self._meanwhile(mishap)
         if mishap in SPOILT:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TypeVar
+from typing import NoReturn, TypeVar
 
 from corral.domain.errors import StoreUnavailableError
 
@@ -89,6 +89,8 @@ class Script:
     """The steps so far: a call by its endpoint, or "commit"."""
     meanwhile: Callable[[Mishap], Awaitable[None]] | None = None
     """What others do while the process is paused."""
+    is_killed: bool = False
+    """Whether the process died: what is left of it takes no further step. The next process starts with False."""
     _silenced: int = 0
 
     def write(self, mishaps: Iterable[Mishap]) -> None:
@@ -105,21 +107,28 @@ class Script:
         if mishap in {Mishap.KILLED_BEFORE, Mishap.AWAY_BEFORE}:
             await roll_back()
         if mishap is Mishap.KILLED_BEFORE:
-            raise Killed
+            self.kill()
         if mishap is Mishap.AWAY_BEFORE:
             raise StoreUnavailableError("the database went away before the commit")
         done = await commit()
         if mishap is Mishap.KILLED_AFTER:
-            raise Killed
+            self.kill()
         if mishap is Mishap.AWAY_AFTER:
             raise StoreUnavailableError("the database went away after the commit")
         if mishap is Mishap.PAUSED and self.meanwhile is not None:
             await self.meanwhile(mishap)
         return done
 
+    def kill(self) -> NoReturn:
+        """The process dies here."""
+        self.is_killed = True
+        raise Killed
+
     def threatens_commit(self) -> bool:
         """Whether the next step, should it be a commit, goes wrong."""
-        return bool(self.mishaps) and not self._silenced and self.mishaps[0] in OF_COMMITS
+        if self._silenced:
+            return False
+        return self.is_killed or (bool(self.mishaps) and self.mishaps[0] in OF_COMMITS)
 
     def silently(self) -> _Silence:
         """A block with steps that are not in the script: others make them, and all succeed."""
@@ -128,6 +137,8 @@ class Script:
     def _next(self, step: str, possible: tuple[Mishap, ...]) -> Mishap:
         if self._silenced:
             return Mishap.NONE
+        if self.is_killed:
+            return Mishap.KILLED_BEFORE
         self.steps.append(step)
         mishap = self.mishaps.pop(0) if self.mishaps else Mishap.NONE
         return mishap if mishap in possible else Mishap.NONE

@@ -3,7 +3,7 @@ Every step fails once; every step runs twice: two trials that any flow of the en
 
 A *flow* is a short history on an engine (create until ready, delete, …). It is played once undisturbed to learn its
 steps (calls to the provider, commits to the database), then once for every step and every mishap of it. However it
-went, left alone it must come to rest as the undisturbed one did, with nothing billed twice.
+went, left alone it must come to rest as the undisturbed one did, with nothing billed twice and each change reported.
 """
 
 from __future__ import annotations
@@ -90,4 +90,8 @@ async def _trouble(engine: FaultEngine, wanted: dict[str, Phase]) -> str:
     if engine.ledger().twice:
         return f"billed twice: {engine.ledger().twice}"
     phases = await _phases(engine)
+    for instance_id, changes in (await engine.status_changes()).items():
+        before = [None, *(status for _, status in changes[:-1])]
+        if [previous for previous, _ in changes] != before or changes[-1][1] != phases[instance_id]:
+            return f"{instance_id} is {phases[instance_id]}, but reported were {changes}"
     return "" if phases == wanted else f"ended as {phases}, not {wanted}"
