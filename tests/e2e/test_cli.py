@@ -293,6 +293,40 @@ async def test_a_list_is_sorted_and_shows_the_columns_asked_for(shell: Shell) ->
     assert (status[0], " creating, starting, running, health_checking, " in status[2]) == (2, True)
 
 
+async def test_an_interrupted_create_says_what_may_exist() -> None:
+    """The request for the second was sent, and its answer did not come."""
+    receipt: dict[str, object] = {
+        "instanceId": "inst_first",
+        "status": "creating",
+        "operationId": "op_1",
+        "productId": "4090",
+    }
+    receipt |= {"estimatedReadyTime": "2030-01-01T00:00:00Z", "region": "CN-HK-01", "price": 0.18}
+    empty = {"instances": [], "total": 0, "limit": 50, "offset": 0}
+    second = asyncio.Event()
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = await reader.readuntil(b"\r\n\r\n")
+        if b"POST" not in head:
+            writer.write(http_answer(200, msgspec.json.encode(empty), content_type="application/json"))
+        elif b"hasty-1" in await reader.readuntil(b"}"):
+            writer.write(http_answer(201, msgspec.json.encode(receipt), content_type="application/json"))
+        else:
+            second.set()
+            await asyncio.Event().wait()
+        await writer.drain()
+
+    async with answering(answer) as port:
+        address = f"http://127.0.0.1:{port}"
+        async with on_terminal("create", "hasty", *UBUNTU, "--count", "2", "--url", address) as terminal:
+            await second.wait()
+            terminal.process.send_signal(signal.SIGINT)
+            assert await terminal.end() == 130
+
+    assert "hasty-2 may have been created: `corral ls --name hasty-2` shows whether it was." in terminal.text
+    assert "delete with: corral rm inst_first" in terminal.text
+
+
 async def test_a_list_that_is_watched_shows_what_happens(shell: Shell, corral: Running) -> None:
     """Without reading the whole list again; Ctrl-C ends it."""
     async with on_terminal("ls", "--watch", "--url", corral.address, columns=60) as terminal:

@@ -10,7 +10,7 @@ import typer
 
 from corral.cli.commands.instance import show_instance
 from corral.cli.commands.listing import print_instances
-from corral.cli.exit_codes import exit_code, explain
+from corral.cli.exit_codes import INTERRUPTED, exit_code, explain
 from corral.cli.options import Json, Timeout, Url, connect, offered_products, offered_templates
 from corral.cli.output import price, print_json, print_line, print_note, print_table, rate
 from corral.cli.waiting import wait as wait_live
@@ -120,10 +120,19 @@ def _create_all(client: Client, order: Order, names: Sequence[str]) -> tuple[lis
             handle = client.instances.create(**order)
         except CorralError as error:
             return made, [error]
+        except KeyboardInterrupt:
+            print_note(_interrupted(name, made))
+            raise typer.Exit(INTERRUPTED) from None
         made.append(handle)
         if sys.stderr.isatty() and handle.created is not None:
             print_note(f"{name} is {handle.id}, in {handle.created.region} for {price(handle.created.price)}")
     return made, []
+
+
+def _interrupted(name: str, made: Sequence[InstanceHandle]) -> str:
+    """What may exist after an interruption of the request for *name*."""
+    unsure = f"Interrupted. {name} may have been created: `corral ls --name {name}` shows whether it was."
+    return f"{unsure}\nCreated before it; delete with: corral rm {' '.join(h.id for h in made)}" if made else unsure
 
 
 def _wait_all(
