@@ -3,7 +3,7 @@
 
 import { newKey, request } from "../shared/api.js";
 import { $, el, notice, setText } from "../shared/dom.js";
-import { money } from "../shared/format.js";
+import { cancelled, money } from "../shared/format.js";
 import { copyable } from "../shared/parts.js";
 import { ROOT } from "../shared/root.js";
 import { corralCommand, curlCommand } from "./commands.js";
@@ -214,22 +214,27 @@ function showCommands(bodies, count) {
 }
 
 async function send() {
-  const { bodies, keys } = planned;
+  const mine = planned;
+  const { bodies, keys } = mine;
+  const isShown = () => planned === mine && $("create").open; // it may be cancelled or changed meanwhile
   const [made, failed] = [[], []];
   $("create-go").disabled = true;
   $("create-error").hidden = true;
   for (const [index, body] of bodies.entries()) {
+    if (!isShown()) break;
     if (bodies.length > 1) setText($("create-go"), `Creating ${index + 1} of ${bodies.length}`);
     try {
-      made.push(await request("/api/instances", { method: "POST", body, key: keys[index] }));
+      made.push({ name: body.name, ...(await request("/api/instances", { method: "POST", body, key: keys[index] })) });
     } catch (error) {
       failed.push({ index, error });
     }
   }
   for (const { instanceId } of made) look(instanceId);
   askedName = "";
+  const done = made.length > 1 ? `${made.length} instances are being created.` : made.length ? `${made[0].name} is being created in ${made[0].region}.` : "";
+  if (!isShown()) return notice(cancelled(done, bodies.length - made.length - failed.length, failed.map(({ index, error }) => `${bodies[index].name}: ${error.message}`)));
   if (failed.length) return refuseSome(made, failed, bodies, keys);
-  notice(made.length > 1 ? `${made.length} instances are being created.` : `${bodies[0].name} is being created in ${made[0].region}.`);
+  notice(done);
   controls.name.value = "";
   controls.count.value = 1;
   $("create").close();

@@ -2,7 +2,7 @@
 
 import { newKey, request } from "./api.js";
 import { $, el, notice, setText } from "./dom.js";
-import { money, plural } from "./format.js";
+import { cancelled, money, plural } from "./format.js";
 import { refusal } from "./roles.js";
 
 const AT_ONCE = 6; // requests under way together: as many as a browser sends to one host
@@ -66,33 +66,43 @@ function showTodo() {
 }
 
 async function carryOut() {
-  const { verb, todo, onDone } = pending;
+  const mine = pending;
+  const { verb, todo, onDone } = mine;
+  const isShown = () => pending === mine && $("confirm").open; // it may be cancelled, and opened for others, meanwhile
   const [sent, failed] = [[], []];
   $("confirm-go").disabled = true;
   const queue = [...todo];
   const worker = async () => {
-    for (let item = queue.shift(); item; item = queue.shift()) {
+    while (queue.length && isShown()) {
+      const item = queue.shift();
       try {
         await post(verb, item);
         sent.push(item);
       } catch (error) {
         failed.push({ item, error });
       }
-      if (todo.length > 1) setText($("confirm-go"), `${sent.length + failed.length} of ${todo.length}`);
+      if (todo.length > 1 && isShown()) setText($("confirm-go"), `${sent.length + failed.length} of ${todo.length}`);
     }
   };
   await Promise.all(Array.from({ length: AT_ONCE }, worker));
-  pending.todo = failed.map(({ item }) => item);
+  mine.todo = failed.map(({ item }) => item);
+  const done = sent.length ? `${sent.length === 1 ? `${sent[0].data.name} is` : `${sent.length} instances are`} ${VERBS[verb].done}.` : "";
+  onDone(sent.map(({ data }) => data.id));
+  if (!isShown()) return notice(cancelled(done, queue.length, problems(failed)));
   setText($("confirm-go"), failed.length ? "Try again" : VERBS[verb].title);
   $("confirm-go").disabled = false;
-  if (sent.length) notice(`${sent.length === 1 ? `${sent[0].data.name} is` : `${sent.length} instances are`} ${VERBS[verb].done}.`);
-  onDone(sent.map(({ data }) => data.id));
+  if (done) notice(done);
   if (!failed.length) return $("confirm").close();
   showTodo();
+  $("confirm-error").hidden = false;
+  $("confirm-error").replaceChildren(...problems(failed).map((each) => el("p", {}, each)));
+}
+
+// A sentence for each reason.
+function problems(failed) {
   const reasons = new Map();
   for (const { item, error } of failed) reasons.set(error.message, [...(reasons.get(error.message) ?? []), item.data.name]);
-  $("confirm-error").hidden = false;
-  $("confirm-error").replaceChildren(...[...reasons].map(([message, names]) => el("p", {}, `${names.length > 3 ? plural(names.length, "instance") : names.join(", ")}: ${message}`)));
+  return [...reasons].map(([message, names]) => `${names.length > 3 ? plural(names.length, "instance") : names.join(", ")}: ${message}`);
 }
 
 function post(verb, { data, key }) {

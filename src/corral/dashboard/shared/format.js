@@ -11,6 +11,12 @@ export const clock = (at) => new Date(at).toLocaleTimeString([], { hour12: false
 export const words = (status) => status.replaceAll("_", " ");
 export const plural = (count, noun) => `${count} ${noun}${count === 1 ? "" : "s"}`;
 
+
+// The result of requests whose dialog was cancelled, or opened for others, while they were sent.
+export function cancelled(done, unsent, problems) {
+  return [done, unsent ? `Cancelled: ${plural(unsent, "request")} not sent.` : "", ...problems].filter(Boolean).join(" ");
+}
+
 export function span(ms) {
   const seconds = Math.max(0, ms) / 1000;
   if (seconds < 1) return `${Math.round(seconds * 1000)} ms`;
