@@ -46,7 +46,9 @@ async def opened(page: Page, address: str) -> None:
 
 
 async def test_the_page_is_searched_and_a_request_tried(keyed: tuple[Running, str], browser: Browser) -> None:
-    """Nothing comes from another host or breaks the policy; the key of the dashboard is sent with what is tried."""
+    """Nothing comes from another host or breaks the policy; the key of the dashboard is sent with what is tried,
+    until it signs out.
+    """
     corral, key = keyed
     async with opened_tab(browser) as tab:
         page, asked = tab.page, list[str]()
@@ -68,6 +70,12 @@ async def test_the_page_is_searched_and_a_request_tried(keyed: tuple[Running, st
         answer = await waited.value
         assert (answer.status, set(await answer.json())) == (200, {"orphans", "stuck"})
         assert await answer.request.header_value("authorization") == f"Bearer {key}"
+
+        async with page.expect_popup() as opening:
+            await page.evaluate("void open('.')")
+        other = await opening.value
+        async with page.expect_event("load"):  # the page no longer has the key
+            await other.get_by_role("button", name="Sign out").click()
 
         assert {url.split("/")[2] for url in asked} == {corral.address.removeprefix("http://")}
         assert [each for each in tab.complaints if "401" not in each] == []  # those before the sign-in

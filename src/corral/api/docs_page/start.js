@@ -2,7 +2,9 @@
 // path prefix, and nothing is fetched from another host: the page's Content-Security-Policy would refuse it.
 
 const root = new URL("../", import.meta.url);
-const key = localStorage.getItem(`corral-key ${root.pathname}`); // as the dashboard keeps it
+const storageKey = `corral-key ${root.pathname}`; // as the dashboard keeps it
+const key = localStorage.getItem(storageKey);
+addEventListener("storage", (change) => [storageKey, null].includes(change.key) && location.reload()); // signed in or out
 const answer = await fetch("schema/openapi.json");
 const shown = await answer.json();
 
