@@ -20,7 +20,7 @@ async function read() {
   const isDue = turn++ % HISTORY_EVERY === 0;
   try {
     if (!document.hidden) {
-      const [health, numbers] = await Promise.all([request("/health"), request("/api/metrics")]);
+      const [health, numbers] = await Promise.all([request("/health", { also: [503] }), request("/api/metrics")]);
       showNumbers(numbers);
       showTrouble(health, numbers.provider);
       if (isDue) await readHistory();

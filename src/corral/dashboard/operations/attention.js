@@ -12,7 +12,7 @@ const FAILED = 500; // the API's largest page
 
 export async function show(changed) {
   const [failed, { orphans, stuck }, stats, health] = await Promise.all([
-    request(`/api/instances?status=failed&fields=summary&limit=${FAILED}`), request("/api/orphans"), request("/api/jobs/stats"), request("/health")]);
+    request(`/api/instances?status=failed&fields=summary&limit=${FAILED}`), request("/api/orphans"), request("/api/jobs/stats"), request("/health", { also: [503] })]);
   const billed = failed.instances.filter((each) => each.billed);
   const down = Object.keys(health.services).filter((name) => health.services[name] !== "up");
   render(bodyOf("attention"), [billed, down, stats.paused, orphans, stuck], () => parts({ billed, down, stats, orphans, stuck }, changed));

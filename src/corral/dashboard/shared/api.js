@@ -10,15 +10,25 @@ export function newKey() {
   return [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
 }
 
-export async function request(path, { method = "GET", body, key } = {}) {
+// Resolves with the body; one with a status in *also* has a result too. Rejects for every other answer, also of a proxy.
+export async function request(path, { method = "GET", body, key, also = [] } = {}) {
   const headers = { accept: "application/json" };
   if (body !== undefined) headers["content-type"] = "application/json";
   if (key !== undefined) headers["idempotency-key"] = key;
   let text = "";
   const answer = await read(path, { method, headers, body: body === undefined ? undefined : JSON.stringify(body), onText: (part) => (text += part) });
-  const result = JSON.parse(text);
-  if (!answer.ok && result.error) throw failure(result.error);
+  const result = parsed(text);
+  if (!answer.ok && result?.error?.message) throw failure(result.error);
+  if (result === null || !(answer.ok || also.includes(answer.status))) throw new Error(`Something other than Corral answered: HTTP ${answer.status}.`);
   return result;
+}
+
+function parsed(text) {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return null;
+  }
 }
 
 // Sends a request and calls *onText* with each part of the response as it arrives. It may take as long as it needs, but
