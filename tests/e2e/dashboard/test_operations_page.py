@@ -254,6 +254,7 @@ async def test_a_section_that_the_role_may_not_read_says_so(site: Site) -> None:
         await sign_in(page, site.keys["viewer"])
         for section in ("audit", "keys", "settings"):
             await expect(page.locator(f"#{section} .refusal")).to_contain_text("this needs the role admin")
+            await expect(page.locator(f"#{section} .body")).to_be_empty()  # no longer "Loading…"
         await expect(_body(page, "jobs")).to_contain_text("Jobs are processed.")
         pause = page.get_by_role("button", name="Pause the jobs")
         await expect(pause).to_have_attribute("aria-disabled", "true")

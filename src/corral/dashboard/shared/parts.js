@@ -81,6 +81,7 @@ export async function guarded(id, load) {
     problem.hidden = true;
   } catch (error) {
     if (!error.code) return;
+    for (const body of $(id).querySelectorAll(".body")) if (body.textContent === "Loading…") body.replaceChildren();
     problem.hidden = false;
     problem.replaceChildren(...problemText(error));
   }
