@@ -350,6 +350,11 @@ async def test_filters_change_nothing_until_the_list_is_confirmed(shell: Shell, 
         await terminal.shows("Delete 1 instance, together $0.18/h? [y/N]:")
         terminal.type("n\n")
         assert await terminal.end() == 1
+    async with on_terminal("rm", *chosen) as terminal:
+        await terminal.shows("? [y/N]:")
+        terminal.process.send_signal(signal.SIGINT)
+        await terminal.shows("Nothing was changed.")
+        assert await terminal.end() == 130
     kept = read((await shell("ls", "--name", "batch-1", "--json"))[1])
     async with on_terminal("rm", *chosen) as terminal:
         await terminal.shows("? [y/N]:")

@@ -13,6 +13,7 @@ from typing import Annotated, Final
 import typer
 
 from corral.base.clock import SystemClock
+from corral.cli.exit_codes import INTERRUPTED
 from corral.cli.output import print_note
 from corral.domain.errors import MalformedError
 from corral_client import Client, Instance
@@ -110,11 +111,20 @@ def _count(client: Client, filters: Filters) -> int:
 
 
 def confirm(question: str, *, yes: bool) -> None:
-    """Return if the answer is yes; exits with 1 if it is no, raises MalformedError without a terminal to ask on."""
+    """
+    Return if the answer is yes; exits with 1 if it is no, and with 130 after Ctrl-C.
+
+    Raises MalformedError without a terminal to ask on.
+    """
     if yes:
         return
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         raise MalformedError("nothing was changed: --yes confirms the above where there is no terminal to ask on")
-    if not typer.confirm(question, err=True):
-        print_note("Nothing was changed.")
-        raise typer.Exit(1)
+    code = 1
+    try:
+        if typer.confirm(question, err=True):
+            return
+    except typer.Abort:
+        code = INTERRUPTED
+    print_note("Nothing was changed.")
+    raise typer.Exit(code)

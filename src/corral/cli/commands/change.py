@@ -148,7 +148,7 @@ def _confirmed(client: Client, change: ChangeCommand, filters: Filters, *, yes: 
     if not found:
         print_note(f"No instance that can be changed by `corral {change.word}` is like that.")
         return []
-    print_instances(found, stderr=True)
+    print_instances(found, stderr=True, fit=False)  # names with one beginning must not look alike
     what = "1 instance" if len(found) == 1 else f"{len(found)} instances"
     billed = f", together {rate(hourly(found))}" if hourly(found) else ", none of them billed"
     verb = change.action.capitalize()
