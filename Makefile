@@ -27,7 +27,7 @@ install: .venv/.run ## make .venv with the locked dependencies and the `corral` 
 run: .venv/.run ## serve on http://127.0.0.1:3000 (simulated provider unless NOVITA_API_KEY is set)
 	@exec $(BIN)/corral serve
 
-check: lint ## lint, types, layers, then the unit, property and self-tests: under two minutes, for daily work
+check: lint ## lint, types, layers, then the unit, property and self-tests: under three minutes, for daily work
 	@PYTHONHASHSEED=0 $(BIN)/pytest -n 2 --dist worksteal --hypothesis-profile check tests/unit tests/property tests/selftest
 
 # A fixed hash seed, because the order of sets is random too, and a failing history should fail again.
