@@ -129,6 +129,19 @@ class Settings:
     names_unique: bool = _setting(False, yes_no(), "create refuses a name that a living instance has (CONFLICT)")
     strict_names: bool = _setting(False, yes_no(), "create refuses names with other than letters, digits, hyphens")
     ports_limit: int = _setting(15, whole(0), "ports and tools together, at most")
+    storage_elsewhere_reason: str = _setting(
+        "NETWORK_STORAGE_UNAVAILABLE",
+        choice("NETWORK_STORAGE_UNAVAILABLE", "CUR_CLUSTER_NETWORK_STORAGE_NOT_SUPPORT", "NETWORK_STORAGE_NOT_FOUND"),
+        "reason for a network storage of another cluster; which of the documented ones is unknown",
+    )
+    storage_sharing: str = _setting(
+        "allowed", choice("allowed", "refused"), "several living instances on one network storage; unknown"
+    )
+    storage_chooses_cluster: bool = _setting(
+        True,
+        yes_no(),
+        "create without clusterId goes to the cluster of its network storage, else to any; unknown",
+    )
     monthly_release: str = _setting("refused", choice("refused", "allowed"), "deleting a monthly instance")
     browser_check: bool = _setting(True, yes_no(), "the front refuses Python-urllib's User-Agent with a 403 page")
 
@@ -155,6 +168,11 @@ class Settings:
     migrate_keeps_id: bool = _setting(True, yes_no(), "a migrated instance keeps its id")
     migrate_from: str = _setting("any", choice("any", "exited", "running"), "statuses in which migrate is allowed")
     migrate_keeps_spot: bool = _setting(True, yes_no(), "a migrated spot instance stays spot, else it is onDemand")
+    migrate_with_storage: str = _setting(
+        "same_cluster",
+        choice("same_cluster", "refused", "anywhere"),
+        "migrate of an instance with network storages: stays in its cluster, is refused, or loses them; unknown",
+    )
     spot_end: str = _setting("exited", choice("exited", "removed"), "where a reclaimed spot instance ends")
     spot_reclaim_time: str = _setting(
         "deadline",

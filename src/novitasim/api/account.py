@@ -11,6 +11,7 @@ from novitasim.api.refusal import RefusalError
 from novitasim.world import ledger
 from novitasim.world.account import Network, RegistryAuth, Storage
 from novitasim.world.catalog import Cluster
+from novitasim.world.storages import in_use
 from novitasim.world.timeline import Status
 
 _BASE = "/gpu-instance/openapi/v1"
@@ -89,8 +90,7 @@ def storage_update(call: Call) -> Reply:
 def storage_delete(call: Call) -> Reply:
     """POST /networkstorage/delete."""
     known = _storage(call)
-    living = (instance for instance in call.world.instances.values() if instance.removed_at() > call.now)
-    if any(mount.id == known.id for instance in living for mount in instance.order.mounts):
+    if in_use(call.world, known.id, call.now):
         raise RefusalError("NETWORK_STORAGE_IN_USE", "network storage is in use")
     call.world.discard("storage", call.world.storages, known.id)
     return answer({})

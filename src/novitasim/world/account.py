@@ -100,6 +100,13 @@ _JUPYTER = (("Jupyter", Port(port=8888, type="http")),)
 
 SEEDED_AUTHS = (RegistryAuth(id="3f0c9d0e", name="registry.example.com", username="acme", password="s3cret-s3cret"),)  # noqa: S106  # invented
 
+# Two volumes in different clusters, both with the commonest product in stock: enough to try that a volume ties its
+# instance to a cluster.
+SEEDED_STORAGES = (
+    Storage(id="ns-datasets", name="datasets", size_gb=500, cluster_id="us-ca-6"),
+    Storage(id="ns-checkpoints", name="checkpoints", size_gb=200, cluster_id="eu-ger-1"),
+)
+
 SEEDED_TEMPLATES = (
     Template(
         id="107672",

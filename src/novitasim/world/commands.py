@@ -11,7 +11,7 @@ import dataclasses
 
 from novitasim.api.create_request import invalid
 from novitasim.api.refusal import RefusalError
-from novitasim.world import ledger, spot, timeline
+from novitasim.world import ledger, spot, storages, timeline
 from novitasim.world.account import BROKEN_IMAGE, PRIVATE_REGISTRY, Job
 from novitasim.world.instance import NEVER, Failure, Instance, Order, Port
 from novitasim.world.stock import Place
@@ -32,6 +32,7 @@ def create(world: World, order: Order, now: float) -> Instance:
     rate = _rate(world, order)
     _check_account(world, order, now)
     seq = world.seq + 1
+    order = dataclasses.replace(order, cluster_id=storages.cluster_of(world, order))
     order = dataclasses.replace(order, cluster_id=_cluster_for(world, order, now, seq))
     world.number()
     chosen, dice = world.settings, world.dice(seq, "birth")
@@ -104,12 +105,16 @@ def migrate(world: World, instance: Instance, now: float) -> Instance:
     _require(world, instance, now, *_MIGRATABLE[world.settings.migrate_from])
     order = instance.order
     here = order.cluster_id
-    others = [cluster for cluster in _open_clusters(world, order, now) if cluster != here]
+    if order.mounts and world.settings.migrate_with_storage == "refused":
+        raise RefusalError("DEPENDENT_RESOURCE_STATE", "instance has network storage")
+    is_bound = bool(order.mounts) and world.settings.migrate_with_storage == "same_cluster"
+    others = [] if is_bound else [cluster for cluster in _open_clusters(world, order, now) if cluster != here]
     if not others and world.left((order.product_id, here), now) < order.gpus:
         raise RefusalError("MIGRATE_INSUFFICIENT_RESOURCE", "insufficient resource to migrate")
     chosen, takes = world.settings, world.settings.migrate_seconds.draw(world.dice(instance.seq, "migrate"))
     mode = order.billing_mode if order.billing_mode != "spot" or chosen.migrate_keeps_spot else "onDemand"
-    moved_order = dataclasses.replace(order, cluster_id=others[0] if others else here, billing_mode=mode)
+    where, mounts = (others[0], ()) if others else (here, order.mounts)
+    moved_order = dataclasses.replace(order, cluster_id=where, mounts=mounts, billing_mode=mode)
     moved = _going(instance, now, timeline.migrate(now, takes))
     moved = dataclasses.replace(
         moved, order=moved_order, starts=instance.starts + 1, rate_e5=_rate(world, moved_order), failure=None, spot=()
@@ -142,6 +147,9 @@ def migrate(world: World, instance: Instance, now: float) -> Instance:
 def upgrade(world: World, instance: Instance, now: float, changes: Order) -> Instance:
     """The same machine with another image; *changes* carries the whole new order."""
     _require(world, instance, now, Status.RUNNING, Status.EXITED)
+    mounted = {mount.id for mount in instance.order.mounts}
+    storages.check_mounts(world, tuple(mount for mount in changes.mounts if mount.id not in mounted), now)
+    storages.check_cluster(world, changes.mounts, changes.cluster_id)
     if instance.status(now) is Status.EXITED:
         _check_left(world, _place(instance), changes.gpus, now, "INSUFFICIENT_RESOURCE", kind=changes.kind)
     dice = world.dice(instance.seq, f"reset-{len(instance.course)}")
@@ -225,9 +233,7 @@ def _check_account(world: World, order: Order, now: float) -> None:
         raise RefusalError("CONFLICT", f"instance name {order.name} already exists")
     if order.image_auth_id and order.image_auth_id not in world.auths:
         raise world.not_found("image auth")
-    for mount in order.mounts:
-        if mount.id not in world.storages:
-            raise world.not_found("network storage", "NETWORK_STORAGE_NOT_FOUND")
+    storages.check_mounts(world, order.mounts, now)
     if order.network_id and order.network_id not in world.networks:
         raise world.not_found("network", "NETWORK_NOT_FOUND")
     living = sum(other.removed_at() > now for other in world.instances.values()) if chosen.instance_limit else 0
@@ -245,6 +251,8 @@ def _cluster_for(world: World, order: Order, now: float, seq: int) -> str:
     """Where the order goes: the cluster it names, or any that has the GPUs."""
     if order.cluster_id and order.cluster_id not in world.catalog.clusters:
         raise invalid(f"invalid clusterId: cluster {order.cluster_id} not found")
+    if order.cluster_id:
+        storages.check_cluster(world, order.mounts, order.cluster_id)
     if order.kind == "cpu":
         return order.cluster_id or next(iter(world.catalog.clusters))
     if order.billing_mode == "spot" and world.settings.spot_create != "accepted":
@@ -257,7 +265,9 @@ def _cluster_for(world: World, order: Order, now: float, seq: int) -> str:
     candidates = _open_clusters(world, order, now)
     if not candidates:
         raise RefusalError("INSUFFICIENT_RESOURCE", "insufficient resource")
-    return world.dice(seq, "cluster").choice(candidates)
+    chosen = world.dice(seq, "cluster").choice(candidates)
+    storages.check_cluster(world, order.mounts, chosen)
+    return chosen
 
 
 def _check_left(world: World, place: Place, gpus: int, now: float, reason: str, *, kind: str = "gpu") -> None:

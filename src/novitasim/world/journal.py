@@ -142,6 +142,7 @@ def _all(world: World) -> list[tuple[str, object]]:
     fresh = World()
     things += [("template_gone", Removed(key)) for key in fresh.templates if key not in world.templates]
     things += [("auth_gone", Removed(key)) for key in fresh.auths if key not in world.auths]
+    things += [("storage_gone", Removed(key)) for key in fresh.storages if key not in world.storages]
     things += [(kind, thing) for kind, (table, _) in _tables(world).items() for thing in table.values()]
     things += [("instance", instance) for instance in world.instances.values()]
     return things

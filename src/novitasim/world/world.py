@@ -21,7 +21,16 @@ from novitasim import settings
 from novitasim.api.refusal import RefusalError
 from novitasim.settings import Settings
 from novitasim.world import catalog
-from novitasim.world.account import SEEDED_AUTHS, SEEDED_TEMPLATES, Job, Network, RegistryAuth, Storage, Template
+from novitasim.world.account import (
+    SEEDED_AUTHS,
+    SEEDED_STORAGES,
+    SEEDED_TEMPLATES,
+    Job,
+    Network,
+    RegistryAuth,
+    Storage,
+    Template,
+)
 from novitasim.world.instance import NEVER, Instance
 from novitasim.world.stock import Place, Stock
 from novitasim.world.timeline import MachineShare
@@ -59,7 +68,7 @@ class World:
         self.instances: dict[str, Instance] = {}
         self.templates = {template.id: template for template in SEEDED_TEMPLATES}
         self.auths = {auth.id: auth for auth in SEEDED_AUTHS}
-        self.storages: dict[str, Storage] = {}
+        self.storages = {storage.id: storage for storage in SEEDED_STORAGES}
         self.networks: dict[str, Network] = {}
         self.jobs: dict[str, Job] = {}
         self.seq = 0

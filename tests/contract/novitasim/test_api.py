@@ -189,6 +189,39 @@ async def test_storage_creation_answers_a_bare_id_or_an_object(sim: Simulated) -
     assert saved == (204, None)
 
 
+@pytest.mark.parametrize("base", [0, 1])
+async def test_storages_are_listed_by_page(sim: Simulated, base: int) -> None:
+    sim.set(storage_page_base=base)
+
+    async def listed(number: int) -> list[str]:
+        _, body = await sim.ask("/networkstorages/list", pageNo=number, pageSize=1)
+        assert body["total"] == 2
+        return [item["storageId"] for item in body["data"]]
+
+    assert [await listed(base + number) for number in range(3)] == [["ns-datasets"], ["ns-checkpoints"], []]
+
+
+async def test_what_was_ordered_is_shown(sim: Simulated) -> None:
+    ordered: dict[str, Any] = {
+        "envs": [{"key": "MODE", "value": "prod"}, {"key": "EMPTY", "value": ""}],
+        "command": "--port 8080",
+        "entrypoint": "/bin/serve",
+    }
+    mounts = [{"Id": "ns-datasets", "mountPoint": "/data"}]
+
+    instance = await shown(sim, await sim.create(networkStorages=mounts, **ordered))
+
+    assert {field: instance[field] for field in ordered} == ordered
+    assert instance["volumeMounts"] == [{"type": "network", "size": 500, "id": "ns-datasets", "mountPath": "/data"}]
+
+
+async def test_a_storage_of_another_cluster_is_refused_in_the_providers_shape(sim: Simulated) -> None:
+    mounts = [{"Id": "ns-checkpoints", "mountPoint": "/data"}]
+
+    with pytest.raises(AssertionError, match="NETWORK_STORAGE_UNAVAILABLE"):
+        await sim.create(networkStorages=mounts)
+
+
 async def test_a_first_page_may_be_page_one(sim: Simulated) -> None:
     made = [await sim.create() for _ in range(3)]
     sim.set(page_base=1, page_size_cap=2, list_order="oldest")
